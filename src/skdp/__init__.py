@@ -1,0 +1,20 @@
+"""Differentially private estimators for scikit-learn.
+
+Privacy comes from the solution, not from the solver: the exact optimum of a strongly convex
+problem moves by a known amount when one record changes; so it is computed to a proven
+accuracy with any solver, and released with noise of that size.
+"""
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DPLogisticRegression",
+    "DPRidge",
+    "PrivacyBudget",
+    "PrivacyLeakWarning",
+    "PrivacyReport",
+    "__version__",
+]

@@ -1,0 +1,373 @@
+"""Output perturbation: release the exact solution plus noise of the size it can move.
+
+Algorithms 1 and 6 of Lowy and Razaviyayn (2021), with the errata corrected, and Algorithm 1
+of Zhang et al. (2022) are one kernel step (:mod:`skdp.algorithms.kernel`) with different
+constants. The plan is a function of public numbers alone; it is made before a record is
+read.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from skdp.algorithms.kernel import solve_and_release
+from skdp.mechanisms import (
+    AdditiveMechanism,
+    GaussianMechanism,
+    NoiseSource,
+    calibrated_mechanism,
+    gaussian_noise_multiplier,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import (
+    FiniteSumProblem,
+    Loss,
+    ProblemConstants,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
+from skdp.solvers import Solver, resolve_solver
+
+__all__ = [
+    "OutputPerturbationPlan",
+    "OutputPerturbationResult",
+    "choose_alpha",
+    "lowy_regularisation",
+    "output_perturbation",
+    "plan_output_perturbation",
+    "utility_bound",
+]
+
+#: Published calibrations: Lowy and Razaviyayn's Alg. 1 (strongly convex by the user's alpha)
+#: and Alg. 6 (convex, regularised for the purpose), and Zhang et al.'s Alg. 1.
+PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
+
+#: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
+ACCURACY_FRACTION = 1e-3
+#: Norm of the best predictor that `choose_alpha` plans for, in margins per root coefficient.
+COMPARATOR_MARGIN = 1.0
+
+
+@dataclass(frozen=True)
+class OutputPerturbationPlan:
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    constants : ProblemConstants
+    neighbouring : Neighbouring
+    exact_sensitivity : float
+        Bound on the movement of the exact solution.
+    accuracy : float
+        Certified distance of the solver's point to the exact solution.
+    mechanism : AdditiveMechanism
+        Calibrated to ``min(exact_sensitivity + 2 accuracy, 2 radius)``.
+    reference : str
+        Where the noise scale comes from.
+    """
+
+    constants: ProblemConstants
+    neighbouring: Neighbouring
+    exact_sensitivity: float
+    accuracy: float
+    mechanism: AdditiveMechanism
+    reference: str
+
+    def release(self, name: str = "coefficients") -> Release:
+        """The statement about what leaves the algorithm."""
+        return Release(
+            name=name,
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=self.constants.dimension,
+            n_records=self.constants.n_records,
+            reference=self.reference,
+            event=self.mechanism.event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers of the plan as plain Python types."""
+        constants = self.constants
+        return {
+            "alpha": constants.strong_convexity,
+            "radius": constants.radius,
+            "lipschitz": constants.lipschitz,
+            "gradient_diameter": constants.gradient_diameter,
+            "smoothness": constants.smoothness,
+            "exact_sensitivity": self.exact_sensitivity,
+            "accuracy": self.accuracy,
+        }
+
+
+@dataclass(frozen=True)
+class OutputPerturbationResult:
+    """A private point and the plan that it was made by.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+    plan : OutputPerturbationPlan
+    """
+
+    point: np.ndarray
+    plan: OutputPerturbationPlan
+
+
+def output_perturbation(
+    problem: FiniteSumProblem,
+    budget: PrivacyBudget,
+    *,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    calibration: PlanCalibration = "analytic",
+    accuracy_fraction: float = ACCURACY_FRACTION,
+    solver: Any = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+) -> OutputPerturbationResult:
+    """Minimise a regularised empirical risk privately.
+
+    Parameters
+    ----------
+    problem : FiniteSumProblem
+    budget : PrivacyBudget
+    neighbouring : Neighbouring or str, default="replace_one"
+    calibration, accuracy_fraction
+        See :func:`plan_output_perturbation`.
+    solver : str, Solver or callable, default="auto"
+        See :func:`skdp.solvers.resolve_solver`.
+    solver_rng : numpy.random.Generator, optional
+        The solver's own randomness.
+    noise : NoiseSource, optional
+        Default: the operating system's secure generator.
+
+    Returns
+    -------
+    OutputPerturbationResult
+    """
+    plan = plan_output_perturbation(
+        problem.constants,
+        budget,
+        neighbouring=Neighbouring(neighbouring),
+        calibration=calibration,
+        accuracy_fraction=accuracy_fraction,
+    )
+    point = solve_and_release(
+        problem,
+        plan.accuracy,
+        plan.mechanism,
+        resolve_solver(solver) if not isinstance(solver, Solver) else solver,
+        np.random.default_rng() if solver_rng is None else solver_rng,
+        NoiseSource() if noise is None else noise,
+    )
+    return OutputPerturbationResult(point, plan)
+
+
+def plan_output_perturbation(
+    constants: ProblemConstants,
+    budget: PrivacyBudget,
+    *,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    calibration: PlanCalibration = "analytic",
+    accuracy_fraction: float = ACCURACY_FRACTION,
+) -> OutputPerturbationPlan:
+    """Fix the accuracy and the noise from public constants.
+
+    With Delta the argmin sensitivity and tau the solver's accuracy, two neighbours' points
+    differ by at most ``Delta + 2 tau``, and by at most 2 R once both lie in the ball.
+
+    Parameters
+    ----------
+    constants : ProblemConstants
+    budget : PrivacyBudget
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
+    calibration : str, default="analytic"
+        - "analytic": the tight kernel (Zhang et al. specification, section 2.7):
+          ``tau = accuracy_fraction Delta / 2`` and the analytic Gaussian mechanism.
+        - "lowy2021_alg1", "lowy2021_alg6": published accuracies and noise, errata corrected
+          (E1, E5, E8, E25), with the certificate in place of an expectation (E3).
+        - "zhang2022_alg1": ``sigma = 4 L sqrt(2 log(2.5/delta)) / (mu n epsilon)``.
+        The published ones cover replace-one neighbours only.
+    accuracy_fraction : float, default=1e-3
+
+    Raises
+    ------
+    ValueError
+        If the sensitivity is unbounded or the calibration's proof does not cover the case.
+    """
+    if not math.isfinite(constants.argmin_sensitivity(neighbouring)):
+        raise ValueError(
+            "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
+        )
+    floor = _certifiable_accuracy(constants)
+    if calibration == "analytic":
+        exact = constants.argmin_sensitivity(neighbouring)
+        accuracy = max(0.5 * accuracy_fraction * exact, floor)
+        sensitivity = min(exact + 2.0 * accuracy, 2.0 * constants.radius)
+        mechanism = calibrated_mechanism(budget, sensitivity)
+        reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
+        if budget.is_pure:
+            reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"
+        return OutputPerturbationPlan(
+            constants, neighbouring, exact, accuracy, mechanism, reference
+        )
+    if neighbouring is not Neighbouring.REPLACE_ONE:
+        raise ValueError(
+            f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
+        )
+    lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.n_records
+    exact = 2.0 * lipschitz / (mu * n)
+    if calibration == "zhang2022_alg1":
+        if budget.is_pure:
+            raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
+        accuracy = max(lipschitz / (mu * n), floor)
+        # delta / 2 is set aside for the solver's failure, which the certificate excludes
+        multiplier = gaussian_noise_multiplier(budget.epsilon, 0.5 * budget.delta, "classical")
+        mechanism = GaussianMechanism(exact + 2.0 * accuracy, multiplier)
+        return OutputPerturbationPlan(
+            constants, neighbouring, exact, accuracy, mechanism, "Zhang et al. 2022, Alg. 1"
+        )
+    q = _noise_factor(budget, constants.dimension)
+    if calibration == "lowy2021_alg1":
+        gap = lipschitz**2 / (mu * n**2) * min(constants.condition_number * q**2, 1.0)
+        reference = "Lowy & Razaviyayn 2021, Alg. 1 (class H)"
+    elif calibration == "lowy2021_alg6":
+        beta, radius, r = constants.smoothness, constants.radius, q / n
+        if math.isfinite(beta):
+            gap = min(
+                lipschitz ** (4 / 3)
+                * radius ** (2 / 3)
+                * beta ** (-1 / 3)
+                * q ** (-2 / 3)
+                * n ** (-4 / 3),
+                beta ** (1 / 3) * lipschitz ** (2 / 3) * radius ** (4 / 3) * r ** (2 / 3),
+            )
+            reference = "Lowy & Razaviyayn 2021, Alg. 6 (class J), corrected (E1, E8, E25)"
+        else:
+            gap = lipschitz * radius * r**1.5 / (1.0 + q) ** 2
+            reference = "Lowy & Razaviyayn 2021, Alg. 6 (class G), corrected (E1, E13, E25)"
+    else:
+        raise ValueError(f"Unknown calibration {calibration!r}.")
+    accuracy = max(math.sqrt(2.0 * gap / mu), floor)
+    mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
+    return OutputPerturbationPlan(constants, neighbouring, exact, accuracy, mechanism, reference)
+
+
+def _certifiable_accuracy(constants: ProblemConstants) -> float:
+    """Public accuracy that a certificate in double precision reaches with a wide margin.
+
+    Four times the rounding terms of :func:`skdp.solvers.certify`, with the multiplier of
+    the sphere at its bound ``lipschitz / radius``.
+    """
+    radius, mu = constants.radius, constants.strong_convexity
+    gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius
+    curvature = constants.total_smoothness + constants.lipschitz / radius
+    return 4.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)
+
+
+def _noise_factor(budget: PrivacyBudget, dimension: int) -> float:
+    """The factor q of the specification: ``d / eps``, or ``sqrt(d) (c + sqrt(c^2 + eps)) / eps``."""
+    if budget.is_pure:
+        return dimension / budget.epsilon
+    zwb = gaussian_noise_multiplier(budget.epsilon, budget.delta, "zwb")
+    return math.sqrt(2.0 * dimension) * zwb
+
+
+def lowy_regularisation(
+    lipschitz: float,
+    smoothness: float,
+    radius: float,
+    dimension: int,
+    n_records: int,
+    budget: PrivacyBudget,
+) -> float:
+    """Regularisation of Lowy and Razaviyayn (2021), Alg. 6, for merely convex losses.
+
+    Class J (smooth): ``(beta L^2 / R^2)^{1/3} r^{2/3}``; class G: ``L / (R sqrt(1 + 1/r))``.
+    """
+    r = _noise_factor(budget, dimension) / n_records
+    if math.isfinite(smoothness):
+        return (smoothness * lipschitz**2 / radius**2) ** (1 / 3) * r ** (2 / 3)
+    return lipschitz / (radius * math.sqrt(1.0 + 1.0 / r))
+
+
+def utility_bound(
+    plan: OutputPerturbationPlan, loss: Loss, feature_norm: float, comparator_norm: float
+) -> float:
+    """Public bound on the expected excess mean loss over any w with norm `comparator_norm`.
+
+    ``(alpha/2) B^2 + (trace/2) X^2 v + L tau`` with v the variance of one coordinate of the
+    noise: the penalty costs at most its value at the comparator; isotropic noise of
+    variance v per coordinate moves each margin by a variable of mean 0 and variance at most
+    ``X^2 v``, so by Taylor's theorem it raises the expected loss by at most half the trace
+    of the curvature times that, whatever the dimension (docs/theory/output_perturbation.md).
+    """
+    constants = plan.constants
+    variance = plan.mechanism.mean_square(constants.dimension) / constants.dimension
+    return (
+        0.5 * constants.strong_convexity * comparator_norm**2
+        + 0.5 * loss.curvature_trace * feature_norm**2 * variance
+        + constants.lipschitz * plan.accuracy
+    )
+
+
+@lru_cache(maxsize=256)
+def choose_alpha(
+    loss: Loss,
+    *,
+    feature_norm: float,
+    row_width: int,
+    n_records: int,
+    block_size: int,
+    budget: PrivacyBudget,
+    neighbouring: Neighbouring,
+    coef_norm: float | None = None,
+) -> float:
+    """Regularisation that minimises :func:`utility_bound`; public inputs only.
+
+    Parameters
+    ----------
+    loss : Loss
+    feature_norm : float
+        Norm bound of a row, intercept feature included.
+    row_width, n_records, block_size : int
+        As in :func:`skdp.problems.generalised_linear_constants`.
+    budget : PrivacyBudget
+    neighbouring : Neighbouring
+    coef_norm : float, optional
+        Norm of the comparator and radius of the ball. Default comparator: norm
+        ``COMPARATOR_MARGIN * loss.margin_scale * sqrt(row_width) / feature_norm``, which has
+        margins of that many units on rows without a preferred direction.
+
+    Returns
+    -------
+    float
+    """
+    comparator = coef_norm
+    if comparator is None:
+        comparator = COMPARATOR_MARGIN * loss.margin_scale * math.sqrt(row_width) / feature_norm
+
+    def bound(log_alpha: float) -> float:
+        alpha = feature_norm**2 * math.exp(log_alpha)
+        constants = generalised_linear_constants(
+            loss,
+            alpha=alpha,
+            radius=bounded_problem_radius(loss, feature_norm, alpha, coef_norm),
+            feature_norm=feature_norm,
+            row_width=row_width,
+            n_records=n_records,
+            block_size=block_size,
+        )
+        plan = plan_output_perturbation(constants, budget, neighbouring=neighbouring)
+        return math.log(utility_bound(plan, loss, feature_norm, comparator))
+
+    best = minimize_scalar(bound, bounds=(-25.0, 15.0), method="bounded", options={"xatol": 1e-3})
+    return feature_norm**2 * math.exp(float(best.x))

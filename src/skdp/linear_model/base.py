@@ -1,0 +1,286 @@
+"""What the linear estimators share: parameters, bounding of records, the private fit."""
+
+from __future__ import annotations
+
+import copy
+import math
+import numbers
+import warnings
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import validate_data
+
+from skdp.algorithms.output_perturbation import (
+    choose_alpha,
+    lowy_regularisation,
+    output_perturbation,
+)
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
+from skdp.problems import BoundedRows, Loss, ball_problem, bounded_problem_radius
+from skdp.solvers import resolve_solver
+
+__all__ = ["DPLinearModel"]
+
+#: Under add/remove the nominal size may be wrong, but not by more than this factor.
+_MAX_SIZE_RATIO = 100
+
+
+class DPLinearModel(BaseEstimator):
+    """Base of private linear models; not for direct use.
+
+    ``fit`` is atomic: everything happens on a shallow copy, whose state is taken over when
+    nothing can fail any more.
+    """
+
+    # Parameters are set by the subclasses' signatures, as scikit-learn requires.
+    epsilon: float
+    delta: float
+    alpha: float | str
+    data_norm: float
+    coef_norm: float | None
+    fit_intercept: bool
+    intercept_scaling: float
+    neighbouring: str
+    n_public: int | None
+    method: str
+    solver: Any
+    calibration: str
+    random_state: Any
+
+    _methods = ("auto", "output")
+
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Any:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than `data_norm` are scaled down to it.
+        y : array-like of shape (n_samples,)
+        **fit_params : dict
+            Nothing is accepted here; `sample_weight` is refused, because the guarantee is per
+            record: a weight w makes a record count like w records, and multiplies the
+            sensitivity by the largest weight.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or input. Such an error is made before anything is
+            computed, is meant for the data holder, and lies outside of the guarantee.
+        """
+        _refuse(fit_params)
+        staged = copy.copy(self)
+        staged._fit(X, y)
+        self.__dict__ = staged.__dict__
+        return self
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any) -> None:
+        """Set the fitted attributes."""
+
+    def _validated(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return validate_data(
+            self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=True, **kwargs
+        )
+
+    def _private_weights(
+        self, X: Any, targets: np.ndarray, loss: Loss, caveats: tuple[str, ...] = ()
+    ) -> np.ndarray:
+        """Run the chosen method; set ``privacy_`` and ``alpha_``.
+
+        Returns
+        -------
+        ndarray of shape (loss.n_outputs, n_features + fit_intercept)
+        """
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        neighbouring = Neighbouring(self.neighbouring)
+        rows = BoundedRows(
+            X, self.data_norm, self.intercept_scaling * self.data_norm * self.fit_intercept
+        )
+        n_public = self._public_size(rows.n_records)
+        alpha, calibration = self._regularisation(rows, n_public, loss, budget, neighbouring)
+        problem = ball_problem(
+            rows, targets, loss, alpha, coef_norm=self.coef_norm, n_public=n_public
+        )
+        solver_rng, noise, seeded = _randomness(self.random_state)
+        result = output_perturbation(
+            problem,
+            budget,
+            neighbouring=neighbouring,
+            calibration=calibration,
+            solver=self.solver,
+            solver_rng=solver_rng,
+            noise=noise,
+        )
+        if neighbouring is Neighbouring.ADD_REMOVE and self.n_public is None:
+            caveats += ("n_public was not given: the number of records itself is disclosed",)
+        if seeded:
+            caveats += ("random_state was given: the guarantee holds only if the seed is secret",)
+        self.alpha_ = alpha
+        self.privacy_ = PrivacyReport(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=neighbouring,
+            method="output",
+            releases=(result.plan.release(),),
+            plan=result.plan.to_dict(),
+            caveats=caveats,
+        )
+        return result.point.reshape(loss.n_outputs, rows.width)
+
+    def _public_size(self, n_records: int) -> int:
+        if self.neighbouring == "replace_one" or self.n_public is None:
+            return n_records
+        if n_records > _MAX_SIZE_RATIO * self.n_public:
+            raise ValueError(
+                f"n_public == {self.n_public} is more than {_MAX_SIZE_RATIO} times too small."
+            )
+        return int(self.n_public)
+
+    def _regularisation(
+        self,
+        rows: BoundedRows,
+        n_public: int,
+        loss: Loss,
+        budget: PrivacyBudget,
+        neighbouring: Neighbouring,
+    ) -> tuple[float, Any]:
+        """The strength of the penalty and the calibration that goes with it."""
+        chosen = self.alpha == "auto" or self.alpha == 0
+        if not chosen:
+            alpha = float(self.alpha)
+            return alpha, "analytic" if self.calibration == "analytic" else "lowy2021_alg1"
+        automatic = choose_alpha(
+            loss,
+            feature_norm=rows.norm_bound,
+            row_width=rows.width,
+            n_records=n_public,
+            block_size=rows.block_size,
+            budget=budget,
+            neighbouring=neighbouring,
+            coef_norm=self.coef_norm,
+        )
+        if self.calibration == "analytic":
+            return automatic, "analytic"
+        radius = bounded_problem_radius(loss, rows.norm_bound, automatic, self.coef_norm)
+        published = lowy_regularisation(
+            loss.lipschitz(rows.norm_bound, radius),
+            loss.smoothness(rows.norm_bound),
+            radius,
+            loss.n_outputs * rows.width,
+            n_public,
+            budget,
+        )
+        return published, "lowy2021_alg6"
+
+    def _check_parameters(self) -> None:
+        """Refuse invalid parameters before any input is looked at."""
+        PrivacyBudget(self.epsilon, self.delta)
+        # squares of the bound must neither overflow nor vanish
+        _check_real("data_norm", self.data_norm, 1e-50, 1e50)
+        if self.coef_norm is not None:
+            _check_real("coef_norm", self.coef_norm, 0.0, math.inf, inclusive=False)
+        _check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise ValueError(f"fit_intercept == {self.fit_intercept!r}, must be True or False.")
+        if isinstance(self.alpha, str):
+            _check_option("alpha", self.alpha, ("auto",))
+        else:
+            _check_real("alpha", self.alpha, 0.0, math.inf)
+            if self.alpha == 0 and self.coef_norm is None:
+                raise ValueError(
+                    "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
+                    "bounded by a public radius."
+                )
+        _check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        _check_option("method", self.method, self._methods)
+        _check_option("calibration", self.calibration, ("analytic", "paper"))
+        if self.calibration == "paper" and self.neighbouring != "replace_one":
+            raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")
+        if self.n_public is not None:
+            if self.neighbouring == "replace_one":
+                raise ValueError("n_public is for neighbouring='add_remove'.")
+            if isinstance(self.n_public, bool) or not isinstance(self.n_public, numbers.Integral):
+                raise TypeError(f"n_public must be an integer, got {self.n_public!r}.")
+            if self.n_public < 1:
+                raise ValueError(f"n_public == {self.n_public}, must be >= 1.")
+        resolve_solver(self.solver)
+        _randomness(self.random_state, probe=True)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _refuse(fit_params: dict[str, Any]) -> None:
+    if fit_params.get("sample_weight") is not None:
+        raise ValueError(
+            "sample_weight is not supported: the privacy guarantee is per record, and a weight "
+            "makes one record count like several."
+        )
+    unknown = set(fit_params) - {"sample_weight"}
+    if unknown:
+        raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
+
+
+def _check_real(name: str, value: Any, low: float, high: float, inclusive: bool = True) -> None:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}.")
+    number = float(value)
+    above = low <= number if inclusive else low < number
+    if not (above and number <= high and math.isfinite(number)):
+        sign = ">=" if inclusive else ">"
+        upper = "finite" if math.isinf(high) else f"<= {high:g}"
+        raise ValueError(f"{name} == {value}, must be {sign} {low:g} and {upper}.")
+
+
+def _check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
+    if not (isinstance(value, str) and value in options):
+        raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
+
+
+def _randomness(
+    random_state: Any, probe: bool = False
+) -> tuple[np.random.Generator, NoiseSource, bool]:
+    """Separate generators for the solver and for the noise, and whether they were seeded."""
+    if random_state is None:
+        return np.random.default_rng(), NoiseSource(), False
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state == {random_state}, must be >= 0.")
+        for_noise, for_solver = np.random.SeedSequence(int(random_state)).spawn(2)
+    elif isinstance(random_state, (np.random.RandomState, np.random.Generator)):
+        if probe:
+            return np.random.default_rng(), NoiseSource(), True
+        entropy = [int(word) for word in np.frombuffer(random_state.bytes(32), dtype=np.uint32)]
+        for_noise, for_solver = np.random.SeedSequence(entropy).spawn(2)
+    else:
+        raise ValueError(
+            f"random_state == {random_state!r}, must be None, an integer or a numpy generator."
+        )
+    return (
+        np.random.default_rng(for_solver),
+        NoiseSource(np.random.default_rng(for_noise).bytes),
+        True,
+    )
+
+
+def warn_inferred(what: str, parameter: str) -> None:
+    """Tell the user that something public was read off the records."""
+    warnings.warn(
+        f"{what} were inferred from the data, which the privacy guarantee does not cover. "
+        f"Declare them with the parameter `{parameter}`.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,23 @@
+"""Calibrated noise: mechanisms know sensitivities and budgets, never data.
+
+They hold the only random draws that count for privacy.
+"""
+
+from skdp.mechanisms.additive import (
+    AdditiveMechanism,
+    GaussianMechanism,
+    SphericalLaplaceMechanism,
+    calibrated_mechanism,
+)
+from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
+from skdp.mechanisms.noise_source import NoiseSource
+
+__all__ = [
+    "AdditiveMechanism",
+    "Calibration",
+    "GaussianMechanism",
+    "NoiseSource",
+    "SphericalLaplaceMechanism",
+    "calibrated_mechanism",
+    "gaussian_noise_multiplier",
+]

@@ -1,0 +1,122 @@
+"""Additive noise mechanisms for vectors of bounded Euclidean sensitivity."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
+from skdp.mechanisms.noise_source import NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import GaussianEvent, PrivacyEvent, PureEvent
+
+__all__ = [
+    "AdditiveMechanism",
+    "GaussianMechanism",
+    "SphericalLaplaceMechanism",
+    "calibrated_mechanism",
+]
+
+
+@dataclass(frozen=True)
+class AdditiveMechanism(ABC):
+    """Noise for a value that moves by at most `sensitivity` (Euclidean) between neighbours."""
+
+    sensitivity: float
+
+    #: Name in reports.
+    name = ""
+
+    def __post_init__(self) -> None:
+        if not (self.sensitivity > 0 and math.isfinite(self.sensitivity)):
+            raise ValueError(f"sensitivity == {self.sensitivity}, must be > 0 and finite.")
+
+    @property
+    @abstractmethod
+    def noise_scale(self) -> float:
+        """Scale of the noise in the units of the value."""
+
+    @property
+    @abstractmethod
+    def event(self) -> PrivacyEvent:
+        """What one release costs."""
+
+    @abstractmethod
+    def mean_square(self, dimension: int) -> float:
+        """Expected squared norm of the noise."""
+
+    @abstractmethod
+    def noise(self, dimension: int, source: NoiseSource) -> np.ndarray:
+        """One draw of the noise, shape (dimension,)."""
+
+    def release(self, value: np.ndarray, source: NoiseSource) -> np.ndarray:
+        """`value` plus noise."""
+        return value + self.noise(value.size, source)
+
+
+@dataclass(frozen=True)
+class GaussianMechanism(AdditiveMechanism):
+    """Isotropic normal noise of standard deviation ``noise_multiplier * sensitivity``."""
+
+    noise_multiplier: float
+
+    name = "gaussian"
+
+    @property
+    def noise_scale(self) -> float:
+        return self.noise_multiplier * self.sensitivity
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(self.noise_multiplier)
+
+    def mean_square(self, dimension: int) -> float:
+        return dimension * self.noise_scale**2
+
+    def noise(self, dimension: int, source: NoiseSource) -> np.ndarray:
+        return self.noise_scale * source.standard_normal(dimension)
+
+
+@dataclass(frozen=True)
+class SphericalLaplaceMechanism(AdditiveMechanism):
+    """Noise of density proportional to ``exp(-epsilon ||z|| / sensitivity)``; pure epsilon-DP.
+
+    The direction is uniform, the norm Gamma distributed with shape = dimension and scale
+    ``sensitivity / epsilon`` (Chaudhuri, Monteleoni, Sarwate 2011; Lowy and Razaviyayn 2021,
+    section 2). The shape must be the dimension exactly (review W7).
+    """
+
+    epsilon: float
+
+    name = "spherical_laplace"
+
+    @property
+    def noise_scale(self) -> float:
+        return self.sensitivity / self.epsilon
+
+    @property
+    def event(self) -> PureEvent:
+        return PureEvent(self.epsilon)
+
+    def mean_square(self, dimension: int) -> float:
+        return dimension * (dimension + 1) * self.noise_scale**2
+
+    def noise(self, dimension: int, source: NoiseSource) -> np.ndarray:
+        return self.noise_scale * source.gamma(dimension) * source.direction(dimension)
+
+
+def calibrated_mechanism(
+    budget: PrivacyBudget, sensitivity: float, calibration: Calibration = "analytic"
+) -> AdditiveMechanism:
+    """The mechanism that spends `budget` on one release.
+
+    Spherical Laplace noise for ``delta == 0``, else Gaussian noise with the multiplier of
+    the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`).
+    """
+    if budget.is_pure:
+        return SphericalLaplaceMechanism(sensitivity, budget.epsilon)
+    multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta, calibration)
+    return GaussianMechanism(sensitivity, multiplier)

@@ -1,0 +1,52 @@
+"""Gaussian noise per unit of sensitivity: exact, and as published for comparison."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from skdp.privacy.gaussian_dp import gaussian_mu
+
+__all__ = ["Calibration", "gaussian_noise_multiplier"]
+
+Calibration = Literal["analytic", "zwb", "classical"]
+
+
+def gaussian_noise_multiplier(
+    epsilon: float, delta: float, calibration: Calibration = "analytic"
+) -> float:
+    """Standard deviation per unit of sensitivity that makes a Gaussian release private.
+
+    Parameters
+    ----------
+    epsilon : float
+        > 0.
+    delta : float
+        In (0, 1).
+    calibration : {"analytic", "zwb", "classical"}, default="analytic"
+        - "analytic": the smallest possible, for every epsilon and delta (Balle and Wang
+          2018, Theorem 8).
+        - "zwb": ``(c + sqrt(c^2 + epsilon)) / (sqrt(2) epsilon)`` with
+          ``c = sqrt(log(2 / (sqrt(16 delta + 1) - 1)))`` (Zhao et al. 2019, as used by Lowy
+          and Razaviyayn 2021); needs delta < 1/2.
+        - "classical": ``sqrt(2 log(1.25 / delta)) / epsilon`` (Dwork and Roth 2014); needs
+          epsilon < 1, and is wrong above (review W12).
+
+    Raises
+    ------
+    ValueError
+        Where the chosen calibration has no proof.
+    """
+    if calibration == "analytic":
+        return 1.0 / gaussian_mu(epsilon, delta)
+    if calibration == "zwb":
+        if not 0 < delta < 0.5:
+            raise ValueError(f"delta == {delta}: the published calibration needs 0 < delta < 1/2.")
+        # 2 / (sqrt(1 + 16 d) - 1) without its cancellation
+        c = math.sqrt(math.log((math.sqrt(16.0 * delta + 1.0) + 1.0) / (8.0 * delta)))
+        return (c + math.sqrt(c * c + epsilon)) / (math.sqrt(2.0) * epsilon)
+    if calibration == "classical":
+        if not (epsilon < 1 and 0 < delta < 1):
+            raise ValueError(f"epsilon == {epsilon}: the classical calibration needs epsilon < 1.")
+        return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
+    raise ValueError(f"Unknown calibration {calibration!r}.")

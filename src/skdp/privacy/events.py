@@ -1,0 +1,287 @@
+"""What happened: small records of the private releases that an algorithm made.
+
+An event says which mechanism drew the noise and how strong it was, relative to the sensitivity of
+what it hid, under the neighbouring relation of the whole analysis. It does not say what that costs:
+the accountants of `skdp.privacy.accountants` do. An event holds public numbers only, so it can be
+published with the release. Events compare by value, hash, pickle, and turn into plain
+JSON-able dictionaries with ``to_dict()``.
+
+Composition is adaptive throughout: which release comes next, and on what, may depend on the
+releases before it, as long as the event itself was fixed in advance.
+
+To add a mechanism, write its frozen dataclass here and its cost in each accountant that has a
+proof for it. An accountant that does not know an event refuses it.
+"""
+
+from __future__ import annotations
+
+import abc
+import math
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from enum import Enum
+from typing import Any, ClassVar
+
+__all__ = [
+    "ComposedEvent",
+    "ExponentialMechanismEvent",
+    "GaussianEvent",
+    "Neighbouring",
+    "PoissonSampledEvent",
+    "PrivacyEvent",
+    "PureEvent",
+    "RepeatedEvent",
+    "flatten_event",
+]
+
+
+class Neighbouring(str, Enum):
+    """Which pairs of data sets a guarantee makes hard to tell apart.
+
+    Attributes
+    ----------
+    REPLACE_ONE
+        Two data sets of the same public size n that differ in one record: features, target and
+        group of that record are replaced together. The size n is not protected.
+    ADD_REMOVE
+        Two data sets, one of which is the other with one record added or removed. The size n is
+        private; where a method needs a size it takes a public nominal one.
+    """
+
+    REPLACE_ONE = "replace_one"
+    ADD_REMOVE = "add_remove"
+
+
+@dataclass(frozen=True)
+class PrivacyEvent(abc.ABC):
+    """Base class of all events."""
+
+    kind: ClassVar[str] = "event"
+
+    @abc.abstractmethod
+    def _validate(self) -> None:
+        """Turn the fields into plain Python values; raise ValueError where they make no sense."""
+
+    def __post_init__(self) -> None:
+        self._validate()
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dictionary of JSON-able values; the key "type" names the event.
+
+        Returns
+        -------
+        dictionary : dict
+            ``{"type": ..., <field>: <value>, ...}``, nested events as nested dictionaries.
+        """
+        values = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
+        return {"type": self.kind, **values}
+
+
+@dataclass(frozen=True)
+class GaussianEvent(PrivacyEvent):
+    """A vector released with isotropic Gaussian noise.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation per coordinate divided by the l2 sensitivity of the vector under the
+        neighbouring relation at hand; finite and > 0. No unit.
+    """
+
+    noise_multiplier: float
+    kind: ClassVar[str] = "gaussian"
+
+    def _validate(self) -> None:
+        value = float(self.noise_multiplier)
+        if not 0.0 < value < math.inf:
+            raise ValueError(f"noise_multiplier must be finite and > 0, got {value!r}.")
+        self._set(noise_multiplier=value)
+
+
+@dataclass(frozen=True)
+class PureEvent(PrivacyEvent):
+    """Any epsilon-DP release, for example one with spherical Laplace noise.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss in nats, finite and >= 0.
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "pure"
+
+    def _validate(self) -> None:
+        self._set(epsilon=_check_epsilon(self.epsilon))
+
+
+@dataclass(frozen=True)
+class ExponentialMechanismEvent(PrivacyEvent):
+    """A softmax draw: log-probability ratios of bounded range.
+
+    For every neighbouring pair with output laws P and Q, ``log P/Q`` takes values in one interval
+    of length ``epsilon``. A draw with probability proportional to
+    ``exp(epsilon * score / (2 * sensitivity))`` is of this kind; so is one proportional to
+    ``exp(epsilon * score / sensitivity)`` when the score is monotone in the records. The release
+    is epsilon-DP, and better than that: epsilon^2/8-zCDP, for example.
+
+    Parameters
+    ----------
+    epsilon : float
+        Length of the interval in nats, finite and >= 0.
+
+    References
+    ----------
+    D. Durfee, R. Rogers, "Practical differentially private top-k selection with pay-what-you-get
+    composition", NeurIPS 2019 (bounded range).
+    """
+
+    epsilon: float
+    kind: ClassVar[str] = "exponential_mechanism"
+
+    def _validate(self) -> None:
+        self._set(epsilon=_check_epsilon(self.epsilon))
+
+
+@dataclass(frozen=True)
+class PoissonSampledEvent(PrivacyEvent):
+    """A release computed on a random subset of the records.
+
+    Each record enters the subset independently with the same probability, the subset stays
+    secret, and nothing else of the data is used.
+
+    Parameters
+    ----------
+    sampling_probability : float
+        In [0, 1].
+    event : PrivacyEvent
+        What happens on the subset. Its guarantee must hold for subsets of every size, under the
+        same neighbouring relation as that of the whole. A composed event uses one and the same
+        subset throughout.
+    """
+
+    sampling_probability: float
+    event: PrivacyEvent
+    kind: ClassVar[str] = "poisson_sampled"
+
+    def _validate(self) -> None:
+        value = float(self.sampling_probability)
+        if not 0.0 <= value <= 1.0:
+            raise ValueError(f"sampling_probability must lie in [0, 1], got {value!r}.")
+        _check_event(self.event)
+        self._set(sampling_probability=value)
+
+
+@dataclass(frozen=True)
+class ComposedEvent(PrivacyEvent):
+    """Several releases from the same records, in any order.
+
+    Parameters
+    ----------
+    events : sequence of PrivacyEvent
+        Kept as a tuple. Empty: nothing was released.
+    """
+
+    events: Sequence[PrivacyEvent]
+    kind: ClassVar[str] = "composed"
+
+    def _validate(self) -> None:
+        events = tuple(self.events)
+        for event in events:
+            _check_event(event)
+        self._set(events=events)
+
+
+@dataclass(frozen=True)
+class RepeatedEvent(PrivacyEvent):
+    """The same event, several times.
+
+    Parameters
+    ----------
+    event : PrivacyEvent
+        What is repeated.
+    count : int
+        How often, >= 0.
+    """
+
+    event: PrivacyEvent
+    count: int
+    kind: ClassVar[str] = "repeated"
+
+    def _validate(self) -> None:
+        _check_event(self.event)
+        self._set(count=_check_count(self.count))
+
+
+def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEvent, int], ...]:
+    """Undo composition and repetition.
+
+    Parameters
+    ----------
+    event : PrivacyEvent
+        Any event.
+    count : int, default=1
+        How often the whole event happened, >= 0.
+
+    Returns
+    -------
+    leaves : tuple of (PrivacyEvent, int)
+        The distinct single releases in order of first appearance, with how often each happened
+        (> 0). A sampled event is one leaf, whatever it holds.
+
+    Raises
+    ------
+    TypeError
+        If `event` is no event.
+    ValueError
+        If `count` is no integer >= 0.
+    """
+    counts: dict[PrivacyEvent, int] = {}
+    todo = [(event, _check_count(count))]
+    while todo:
+        current, times = todo.pop()
+        _check_event(current)
+        if times == 0:
+            continue
+        if isinstance(current, ComposedEvent):
+            todo.extend((part, times) for part in reversed(current.events))
+        elif isinstance(current, RepeatedEvent):
+            todo.append((current.event, times * current.count))
+        else:
+            counts[current] = counts.get(current, 0) + times
+    return tuple(counts.items())
+
+
+def _check_epsilon(epsilon: float) -> float:
+    value = float(epsilon)
+    if not 0.0 <= value < math.inf:
+        raise ValueError(f"epsilon must be finite and >= 0, got {value!r}.")
+    return value
+
+
+def _check_count(count: int) -> int:
+    try:
+        value = operator.index(count)
+    except TypeError:
+        raise ValueError(f"count must be an integer, got {count!r}.") from None
+    if value < 0:
+        raise ValueError(f"count must be >= 0, got {value!r}.")
+    return value
+
+
+def _check_event(event: object) -> None:
+    if not isinstance(event, PrivacyEvent):
+        raise TypeError(f"expected a PrivacyEvent, got {event!r}.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PrivacyEvent):
+        return value.to_dict()
+    if isinstance(value, tuple):
+        return [_plain(part) for part in value]
+    return value

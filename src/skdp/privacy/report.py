@@ -1,0 +1,115 @@
+"""What a fit released and what it cost: public numbers only."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
+
+__all__ = ["PrivacyLeakWarning", "PrivacyReport", "Release"]
+
+
+class PrivacyLeakWarning(UserWarning):
+    """Something public was taken from the records because it was not declared."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """One noisy value that left a fit.
+
+    Attributes
+    ----------
+    name : str
+        What was released, e.g. "coefficients".
+    mechanism : str
+        "gaussian" or "spherical_laplace".
+    sensitivity : float
+        Euclidean distance that the value before noise is proven not to exceed between
+        neighbours, solver error included.
+    noise_scale : float
+        Gaussian: standard deviation per coordinate. Spherical Laplace: scale of the
+        Gamma-distributed norm. In the units of the released coefficients.
+    dimension : int
+        Number of coordinates of the noise.
+    n_records : int
+        Public number of records that the value was computed from.
+    reference : str
+        The statement that the noise scale comes from.
+    event : PrivacyEvent
+        What an accountant composes.
+    """
+
+    name: str
+    mechanism: str
+    sensitivity: float
+    noise_scale: float
+    dimension: int
+    n_records: int
+    reference: str
+    event: PrivacyEvent
+
+    def to_dict(self) -> dict[str, Any]:
+        """The release as plain Python types."""
+        return {**asdict(self), "event": self.event.to_dict()}
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """The privacy statement of one fit, a function of public inputs alone.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        The guarantee.
+    neighbouring : Neighbouring
+        The relation that it holds under.
+    method : str
+        Name of the private algorithm.
+    releases : tuple of Release
+    plan : dict
+        Everything that was decided before the records were read: regularisation, radius,
+        constants, accuracy.
+    caveats : tuple of str
+        What lies outside of the guarantee because of how the estimator was configured.
+    """
+
+    epsilon: float
+    delta: float
+    neighbouring: Neighbouring
+    method: str
+    releases: tuple[Release, ...]
+    plan: dict[str, Any] = field(default_factory=dict)
+    caveats: tuple[str, ...] = ()
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """All releases as one composed event."""
+        return ComposedEvent(tuple(release.event for release in self.releases))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain Python types, ready for JSON."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "neighbouring": self.neighbouring.value,
+            "method": self.method,
+            "releases": [release.to_dict() for release in self.releases],
+            "plan": dict(self.plan),
+            "caveats": list(self.caveats),
+        }
+
+    def __str__(self) -> str:
+        relation = self.neighbouring.value.replace("_", "-")
+        lines = [
+            f"({self.epsilon:g}, {self.delta:g})-differentially private, {relation} neighbours, "
+            f"method {self.method!r}"
+        ]
+        for release in self.releases:
+            lines.append(
+                f"  {release.name}: {release.mechanism} noise of scale {release.noise_scale:.4g} "
+                f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
+                f"{release.n_records} records ({release.reference})"
+            )
+        lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
+        return "\n".join(lines)

@@ -1,0 +1,32 @@
+"""What is minimised: losses, domains, regularisers, and their public constants.
+
+A problem is the only thing that knows where the rows live (dense or CSR); solvers see
+values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
+"""
+
+from skdp.problems.constants import ProblemConstants
+from skdp.problems.domains import Ball, Domain, WholeSpace
+from skdp.problems.finite_sum import (
+    FiniteSumProblem,
+    ball_problem,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
+from skdp.problems.rows import BoundedRows
+
+__all__ = [
+    "Ball",
+    "BoundedRows",
+    "Domain",
+    "FiniteSumProblem",
+    "HalfSquaredLoss",
+    "LogisticLoss",
+    "Loss",
+    "ProblemConstants",
+    "SoftmaxLoss",
+    "WholeSpace",
+    "ball_problem",
+    "bounded_problem_radius",
+    "generalised_linear_constants",
+]

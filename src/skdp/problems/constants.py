@@ -1,0 +1,94 @@
+"""The public constants of a problem: all that a privacy analysis may know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.privacy.events import Neighbouring
+
+__all__ = ["ProblemConstants"]
+
+#: Inflation of sensitivities that covers rounding in constants, clipped rows and projections.
+ROUNDING_SLACK = 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class ProblemConstants:
+    """Constants that hold for every data set of the given size.
+
+    The problem is ``min over ||w|| <= radius of (1/N) sum_i f_i(w) + (mu/2) ||w - c||^2``
+    with N = `n_records`. Nothing here may be measured on the records.
+
+    Parameters
+    ----------
+    n_records : int
+        N, the public number of records (replace-one) or the public nominal number that
+        the sum is divided by (add/remove).
+    dimension : int
+        Number of coefficients, that is of coordinates that are released.
+    strong_convexity : float
+        mu, from the data-independent regulariser.
+    lipschitz : float
+        Bound on ``||grad f_i(w)||`` over records and feasible w.
+    gradient_diameter : float
+        Bound on ``||grad f_i(w) - grad f_j(w)||``, at most ``2 lipschitz``.
+    smoothness : float
+        Lipschitz constant of the gradient of one ``f_i`` (without the regulariser).
+    radius : float
+        Radius R of a ball around 0 that holds the solution.
+    row_width : int
+        Number of features of a row, for the rounding bound.
+    block_size : int
+        Rows that are summed without a break, for the rounding bound.
+    """
+
+    n_records: int
+    dimension: int
+    strong_convexity: float
+    lipschitz: float
+    gradient_diameter: float
+    smoothness: float
+    radius: float
+    row_width: int
+    block_size: int
+
+    @property
+    def total_smoothness(self) -> float:
+        """Smoothness of the whole objective when it holds N records."""
+        return self.smoothness + self.strong_convexity
+
+    @property
+    def condition_number(self) -> float:
+        return self.total_smoothness / self.strong_convexity
+
+    @property
+    def gradient_rounding(self) -> float:
+        """Bound on the Euclidean error of a gradient computed in double precision.
+
+        Sum over the rows: at most ``block + n / block`` additions in a chain, relative to
+        ``lipschitz``; dot products: `row_width` additions, relative to
+        ``smoothness * radius``; a margin for the loss itself, the row scaling and the
+        regulariser. Derivation: docs/theory/output_perturbation.md, "Rounding".
+        """
+        unit = float(np.finfo(np.float64).eps)
+        chain = min(self.block_size, self.n_records) + self.n_records / self.block_size
+        return unit * (
+            (chain + 16.0) * self.lipschitz
+            + ((self.row_width + 16.0) * self.smoothness + 4.0 * self.strong_convexity)
+            * self.radius
+        )
+
+    def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:
+        """How far the exact solution can move between neighbours.
+
+        Replace-one: ``gradient_diameter / (mu N)`` (Lowy and Razaviyayn 2021, Prop. 2.2 with
+        errata E25 and E26; Zhang et al. 2022, Lemma 3.5). Add/remove, N nominal and mu from
+        the regulariser alone: ``lipschitz / (mu N)`` (review W1). Never above ``2 R``.
+        """
+        difference = (
+            self.gradient_diameter if neighbouring is Neighbouring.REPLACE_ONE else self.lipschitz
+        )
+        moved = difference / (self.strong_convexity * self.n_records) * ROUNDING_SLACK
+        return min(moved, 2.0 * self.radius)

@@ -1,0 +1,263 @@
+"""Regularised empirical risks: the problems that solvers are given.
+
+A problem is the only thing that knows where the rows live; solvers see values, gradients
+and Hessians of a flat weight vector of length ``dimension``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from skdp.problems.constants import ProblemConstants
+from skdp.problems.domains import Ball, Domain
+from skdp.problems.losses import Loss
+from skdp.problems.rows import BoundedRows
+
+__all__ = ["FiniteSumProblem"]
+
+
+class FiniteSumProblem:
+    """``min over w in domain of (1/N) sum_i phi(W x_i, t_i) + (alpha/2) ||w - center||^2``.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+        The records' features, each of norm at most ``rows.norm_bound``.
+    targets : ndarray of shape (n,)
+        The records' targets in the encoding of `loss`.
+    loss : Loss
+        Generalised linear loss with ``k = loss.n_outputs`` margins.
+    alpha : float
+        Strength of the regulariser, > 0.
+    domain : Domain
+        A ball or the whole space. ``Ball(loss.solution_radius(...))`` leaves the solution
+        where the whole space has it.
+    n_public : int, optional
+        N, the public nominal size under add/remove; default: the number of rows.
+    center : ndarray of shape (dimension,), optional
+        Centre of the regulariser; default 0. Must not depend on these records.
+
+    Attributes
+    ----------
+    constants : ProblemConstants
+        Public constants; see there.
+    dimension : int
+        Length of w: ``k * rows.width``, one weight vector after the other.
+    """
+
+    def __init__(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        loss: Loss,
+        alpha: float,
+        domain: Domain,
+        *,
+        n_public: int | None = None,
+        center: np.ndarray | None = None,
+    ) -> None:
+        if not alpha > 0:
+            raise ValueError(f"alpha == {alpha}, must be > 0.")
+        self.rows = rows
+        self.targets = targets
+        self.loss = loss
+        self.alpha = float(alpha)
+        self.domain = domain
+        self.center = center
+        self.n_public = rows.n_records if n_public is None else int(n_public)
+        self.dimension = loss.n_outputs * rows.width
+        center_norm = 0.0 if center is None else float(np.linalg.norm(center))
+        self.constants = generalised_linear_constants(
+            loss,
+            alpha=self.alpha,
+            radius=domain.radius,
+            feature_norm=rows.norm_bound,
+            row_width=rows.width,
+            n_records=self.n_public,
+            block_size=rows.block_size,
+            center_norm=center_norm,
+        )
+
+    @property
+    def n_records(self) -> int:
+        """The actual number of rows."""
+        return self.rows.n_records
+
+    @property
+    def strong_convexity(self) -> float:
+        return self.alpha
+
+    @property
+    def smoothness(self) -> float:
+        """Lipschitz constant of :meth:`gradient`."""
+        return self.constants.smoothness * self.n_records / self.n_public + self.alpha
+
+    @property
+    def gradient_rounding(self) -> float:
+        """Bound on the error of :meth:`gradient` at a point of norm at most the radius."""
+        return self.constants.gradient_rounding * max(1.0, self.n_records / self.n_public)
+
+    def value(self, w: np.ndarray) -> float:
+        """Objective at `w`."""
+        return self._evaluate(w, value=True)[0]
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """Gradient at `w`, shape (dimension,)."""
+        return self._evaluate(w, gradient=True)[1]
+
+    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Objective and gradient in one pass over the rows."""
+        return self._evaluate(w, value=True, gradient=True)[:2]
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        """Hessian at `w`, shape (dimension, dimension)."""
+        return self._evaluate(w, hessian=True)[2]
+
+    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Product of the Hessian at `w` with `v`, without forming the Hessian."""
+        weights, directions = self._unpack(w), self._unpack(v)
+        product = np.zeros_like(directions)
+        for block in self.rows.blocks():
+            targets = self.targets[block.rows]
+            curvature = self.loss.second_derivative(block.margins(weights), targets)
+            moved = block.margins(directions)
+            moved = (
+                curvature * moved if moved.ndim == 1 else np.einsum("iab,ib->ia", curvature, moved)
+            )
+            product += block.pull_back(moved)
+        return product.ravel() / self.n_public + self.alpha * v
+
+    def batch_gradient(self, w: np.ndarray, rows: slice) -> np.ndarray:
+        """Gradient of the regularised mean over some consecutive rows."""
+        block = self.rows.block(rows)
+        residuals = self.loss.derivative(block.margins(self._unpack(w)), self.targets[rows])
+        gradient = block.pull_back(residuals).ravel() / max(1, rows.stop - rows.start)
+        return gradient + self.alpha * self._offset(w)
+
+    def thinned(self, step: int) -> FiniteSumProblem:
+        """The problem of each `step`-th record: a cheap approximation, without guarantee."""
+        return FiniteSumProblem(
+            self.rows.every(step),
+            self.targets[::step],
+            self.loss,
+            self.alpha,
+            self.domain,
+            n_public=max(1, round(self.n_public / step)),
+            center=self.center,
+        )
+
+    def _unpack(self, w: np.ndarray) -> np.ndarray:
+        return w.reshape(self.loss.n_outputs, self.rows.width)
+
+    def _offset(self, w: np.ndarray) -> np.ndarray:
+        return w if self.center is None else w - self.center
+
+    def _evaluate(
+        self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        weights = self._unpack(w)
+        loss, n = self.loss, self.n_public
+        total = 0.0
+        slope = np.zeros_like(weights)
+        k, width = weights.shape
+        bend = np.zeros((k, width, k, width) if hessian else 0)
+        for block in self.rows.blocks():
+            targets = self.targets[block.rows]
+            margins = block.margins(weights)
+            if value:
+                total += float(loss.value(margins, targets).sum())
+            if gradient:
+                slope += block.pull_back(loss.derivative(margins, targets))
+            if hessian:
+                curvature = loss.second_derivative(margins, targets)
+                curvature = curvature.reshape(-1, k, k)
+                for a in range(k):
+                    for b in range(a + 1):
+                        bend[a, :, b] += block.gram(np.ascontiguousarray(curvature[:, a, b]))
+        if hessian:
+            for a in range(k):
+                for b in range(a):
+                    bend[b, :, a] = bend[a, :, b]
+            bend = bend.reshape(self.dimension, self.dimension) / n
+            bend.flat[:: self.dimension + 1] += self.alpha
+        offset = self._offset(w)
+        return (
+            total / n + 0.5 * self.alpha * float(offset @ offset),
+            slope.ravel() / n + self.alpha * offset,
+            bend,
+        )
+
+
+def generalised_linear_constants(
+    loss: Loss,
+    *,
+    alpha: float,
+    radius: float,
+    feature_norm: float,
+    row_width: int,
+    n_records: int,
+    block_size: int,
+    center_norm: float = 0.0,
+) -> ProblemConstants:
+    """Public constants of a regularised generalised linear problem.
+
+    The rows do not enter, so a plan can be made before they are seen.
+
+    Parameters
+    ----------
+    loss : Loss
+    alpha : float
+        Strong convexity of the regulariser.
+    radius : float
+        Radius of the domain; with ``inf`` the constants are those of the whole space and
+        the solution is located by ``||w* - center|| <= lipschitz / alpha``.
+    feature_norm : float
+        Norm that no row exceeds, intercept feature included.
+    row_width : int
+        Number of features including the intercept.
+    n_records : int
+        Public size N.
+    block_size : int
+        Rows summed without a break.
+    center_norm : float, default=0.0
+        Norm of the regulariser's centre.
+    """
+    lipschitz = loss.lipschitz(feature_norm, radius)
+    return ProblemConstants(
+        n_records=n_records,
+        dimension=loss.n_outputs * row_width,
+        strong_convexity=alpha,
+        lipschitz=lipschitz,
+        gradient_diameter=loss.gradient_diameter(feature_norm, radius),
+        smoothness=loss.smoothness(feature_norm),
+        radius=min(radius, center_norm + lipschitz / alpha),
+        row_width=row_width,
+        block_size=block_size,
+    )
+
+
+def bounded_problem_radius(
+    loss: Loss, feature_norm: float, alpha: float, coef_norm: float | None
+) -> float:
+    """Radius of the ball to solve in: `coef_norm`, but no more than the solution can need.
+
+    ``loss.solution_radius`` holds the solution of every data set of N records, so cutting
+    the domain down to it changes no solution but tightens the constants. Valid for a
+    regulariser centred at 0 (review F-5).
+    """
+    own = loss.solution_radius(feature_norm, alpha)
+    return own if coef_norm is None else min(coef_norm, own)
+
+
+def ball_problem(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    alpha: float,
+    *,
+    coef_norm: float | None = None,
+    n_public: int | None = None,
+) -> FiniteSumProblem:
+    """The problem on the ball of :func:`bounded_problem_radius`."""
+    radius = bounded_problem_radius(loss, rows.norm_bound, alpha, coef_norm)
+    return FiniteSumProblem(rows, targets, loss, alpha, Ball(radius), n_public=n_public)

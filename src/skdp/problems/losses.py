@@ -1,0 +1,299 @@
+"""Generalised linear losses phi(margin, target) and their public constants.
+
+A loss is a convex function of ``k`` margins ``z = W x`` and of a target. Adding one is
+adding a class here. Every constant holds for *every* record with ``||x|| <= feature_norm``
+(intercept feature included) and every W with Frobenius norm at most `radius`, whatever
+the data are; the formulas are those of Lowy and Razaviyayn (2021), section 7 of our
+specification, with proofs in ``docs/theory/constants.md``.
+
+======================  =================================================================
+``lipschitz``           sup of the norm of one record's gradient
+``gradient_diameter``   sup of the distance between two records' gradients at one W
+``smoothness``          Lipschitz constant of one record's gradient
+``solution_radius``     bound on the norm of the minimiser of mean loss + alpha/2 ||W||^2
+======================  =================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import lambertw
+
+__all__ = ["HalfSquaredLoss", "LogisticLoss", "Loss", "SoftmaxLoss", "sum_zero_basis"]
+
+#: Inflation of constants that come out of floating-point root finding.
+_ROOT_SLACK = 1.0 + 1e-9
+
+
+class Loss(ABC):
+    """Interface of a loss; margins have shape (m,) if ``n_outputs == 1`` else (m, k)."""
+
+    @property
+    def n_outputs(self) -> int:
+        """Number k of margins per record."""
+        return 1
+
+    @abstractmethod
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Loss of each record, shape (m,)."""
+
+    @abstractmethod
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Derivative in the margins, of their shape."""
+
+    @abstractmethod
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """Second derivative in the margins, shape (m,) or (m, k, k)."""
+
+    @property
+    @abstractmethod
+    def curvature(self) -> float:
+        """Bound on the largest eigenvalue of the second derivative."""
+
+    @property
+    @abstractmethod
+    def curvature_trace(self) -> float:
+        """Bound on the trace of the second derivative (= curvature for one margin)."""
+
+    @property
+    @abstractmethod
+    def margin_scale(self) -> float:
+        """Public unit of a margin; a good predictor has margins of a few units."""
+
+    @abstractmethod
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """Bound on ``||grad||`` of one record on the ball of the given radius."""
+
+    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
+        """Bound on ``||grad - grad'||`` for two records at one point of the ball."""
+        return 2.0 * self.lipschitz(feature_norm, radius)
+
+    def smoothness(self, feature_norm: float) -> float:
+        """Lipschitz constant of one record's gradient."""
+        return self.curvature * feature_norm**2
+
+    @abstractmethod
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """Radius that holds the minimiser of mean loss + (alpha/2)||W||^2 on any data."""
+
+
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x >= 0 else math.exp(x) / (1.0 + math.exp(x))
+
+
+@dataclass(frozen=True)
+class LogisticLoss(Loss):
+    """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        out = np.exp(-np.abs(margins))
+        np.log1p(out, out=out)
+        out += np.maximum(margins, 0.0)
+        out -= targets * margins
+        return out
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        out = np.exp(-np.abs(margins))
+        out += 1.0
+        np.reciprocal(out, out=out)  # sigmoid(|z|)
+        np.copyto(out, 1.0 - out, where=margins < 0)
+        out -= targets
+        return out
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        tail = np.exp(-np.abs(margins))
+        return tail / (1.0 + tail) ** 2
+
+    @property
+    def curvature(self) -> float:
+        return 0.25
+
+    @property
+    def curvature_trace(self) -> float:
+        return 0.25
+
+    @property
+    def margin_scale(self) -> float:
+        return 1.0
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """``X sigmoid(R X)``: the gradient is ``(sigmoid(z) - t) x`` with ``|z| <= R X``."""
+        return feature_norm * _sigmoid(radius * feature_norm)
+
+    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
+        """``X max_{0<=c<=1} 2 sigmoid(c R X) sqrt(1 - c^2)``, never above ``2 X``.
+
+        The two gradients are chords of the curve ``sigmoid(R X sin(th)) e^{i th}``; the
+        longest chord is symmetric about the direction of W (review Y-8; proof in
+        docs/theory/constants.md). The maximiser c is the unique root of
+        ``k (1 - sigmoid(k c)) (1 - c^2) = c`` with ``k = R X``.
+        """
+        k = radius * feature_norm
+        if math.isinf(k):
+            return 2.0 * feature_norm
+        c = brentq(lambda c: k * _sigmoid(-k * c) * (1.0 - c * c) - c, 0.0, 1.0, xtol=1e-15)
+        diameter = 2.0 * _sigmoid(k * c) * math.sqrt(1.0 - c * c)
+        return feature_norm * min(diameter * _ROOT_SLACK, 2.0)
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
+        lambert = float(lambertw(math.exp(-1.0)).real)
+        return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * _ROOT_SLACK
+
+
+def sum_zero_basis(n_classes: int) -> np.ndarray:
+    """Orthonormal basis (n_classes, n_classes - 1) of the vectors that sum to zero."""
+    k = n_classes
+    basis = np.zeros((k, k - 1))
+    for j in range(1, k):  # Helmert contrasts
+        basis[:j, j - 1] = 1.0
+        basis[j, j - 1] = -j
+        basis[:, j - 1] /= math.sqrt(j * (j + 1))
+    return basis
+
+
+@dataclass(frozen=True)
+class SoftmaxLoss(Loss):
+    """Multinomial log loss of K classes in the K - 1 coordinates that can matter.
+
+    The penalised optimum has class weights that sum to zero, so the weights are written
+    as ``B V`` with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z
+    the K - 1 margins ``V x``. The map is an isometry, hence norms, sensitivities and the
+    penalty are those of the full weights, and isotropic noise on V is noise in exactly
+    the subspace (dimension (K - 1) width), none outside of it (review W7).
+
+    Parameters
+    ----------
+    n_classes : int
+        K >= 2; targets are class indices.
+    """
+
+    n_classes: int
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_classes - 1
+
+    @cached_property
+    def basis(self) -> np.ndarray:
+        """The basis B, shape (K, K - 1)."""
+        return sum_zero_basis(self.n_classes)
+
+    def _logits(self, margins: np.ndarray) -> np.ndarray:
+        return margins.reshape(len(margins), -1) @ self.basis.T
+
+    def probabilities(self, margins: np.ndarray) -> np.ndarray:
+        """Class probabilities, shape (m, K)."""
+        out = self._logits(margins)
+        out -= out.max(axis=1, keepdims=True)
+        np.exp(out, out=out)
+        out /= out.sum(axis=1, keepdims=True)
+        return out
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        logits = self._logits(margins)
+        logits -= logits.max(axis=1, keepdims=True)
+        own = np.take_along_axis(logits, targets[:, None], axis=1)[:, 0]
+        return np.log(np.exp(logits).sum(axis=1)) - own
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        residuals = self.probabilities(margins)
+        residuals[np.arange(len(targets)), targets] -= 1.0
+        out = residuals @ self.basis
+        return out if margins.ndim == 2 else out[:, 0]
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        basis = self.basis
+        p = self.probabilities(margins)
+        mean = p @ basis
+        out = np.einsum("ik,ka,kb->iab", p, basis, basis, optimize=True)
+        out -= mean[:, :, None] * mean[:, None, :]
+        return out if margins.ndim == 2 else out[:, 0, 0]
+
+    @property
+    def curvature(self) -> float:
+        """``diag(p) - p p'`` has no eigenvalue above 1/2."""
+        return 0.5
+
+    @property
+    def curvature_trace(self) -> float:
+        """``trace(diag(p) - p p') = 1 - ||p||^2 <= 1 - 1/K``."""
+        return 1.0 - 1.0 / self.n_classes
+
+    @property
+    def margin_scale(self) -> float:
+        return 1.0
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """``X sqrt(q (q + m))``, never above ``sqrt(2) X`` (derived, docs/theory/constants.md).
+
+        q bounds the probability of all wrong classes and m that of one class, over logits
+        that sum to zero and have norm at most ``k = R X``: two logits differ by at most
+        ``sqrt(2) k``, so ``q = (K-1) / (K-1 + e^{-sqrt(2) k})``; by Jensen's inequality
+        ``m = 1 / (1 + (K-1) e^{-k sqrt(K/(K-1))})``. Then ``||p - e_y||^2 = (1 - p_y)^2 +
+        sum_{j != y} p_j^2 <= q^2 + q m``.
+        """
+        k, others = radius * feature_norm, self.n_classes - 1
+        q = others / (others + math.exp(-math.sqrt(2.0) * k))
+        m = 1.0 / (1.0 + others * math.exp(-k * math.sqrt(self.n_classes / others)))
+        return feature_norm * min(math.sqrt(q * (q + m)) * _ROOT_SLACK, math.sqrt(2.0))
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """``min(sqrt((K-1)/K) X / alpha, sqrt(W((K-1)/e) / alpha))``."""
+        others = self.n_classes - 1
+        by_gradient = math.sqrt(others / self.n_classes) * feature_norm / alpha
+        by_value = math.sqrt(float(lambertw(others / math.e).real) / alpha)
+        return min(by_gradient, by_value) * _ROOT_SLACK
+
+
+@dataclass(frozen=True)
+class HalfSquaredLoss(Loss):
+    """``(z - t)^2 / 2`` for targets with ``|t| <= target_bound``."""
+
+    target_bound: float
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return 0.5 * (margins - targets) ** 2
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return margins - targets
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.ones_like(margins)
+
+    @property
+    def curvature(self) -> float:
+        return 1.0
+
+    @property
+    def curvature_trace(self) -> float:
+        return 1.0
+
+    @property
+    def margin_scale(self) -> float:
+        return self.target_bound
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """``X (R X + Y)``."""
+        return feature_norm * (radius * feature_norm + self.target_bound)
+
+    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
+        """``max_{0<=c<=1} 2 X (c R X + Y) sqrt(1 - c^2)``, at
+        ``c = (-Y + sqrt(Y^2 + 8 k^2)) / (4 k)`` with ``k = R X`` (review Y-9).
+        """
+        k, bound = radius * feature_norm, self.target_bound
+        # the same root without the cancellation at small k
+        c = 2.0 * k / (bound + math.sqrt(bound**2 + 8.0 * k**2))
+        return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * _ROOT_SLACK
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """``Y / (2 sqrt(alpha))`` if ``X^2 >= alpha`` else ``X Y / (X^2 + alpha)``."""
+        if feature_norm**2 >= alpha:
+            return self.target_bound / (2.0 * math.sqrt(alpha)) * _ROOT_SLACK
+        return feature_norm * self.target_bound / (feature_norm**2 + alpha) * _ROOT_SLACK

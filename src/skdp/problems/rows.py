@@ -1,0 +1,215 @@
+"""Where the records live: bounded rows of a dense or CSR matrix.
+
+Each row x_i enters every computation as ``(s_i x_i, c)``: scaled down to the public norm
+bound and followed by the constant intercept feature. Neither the scaling nor the constant
+column is materialised, so no copy of X is made; work goes block by block, which keeps a
+block in cache between its two products and makes the rounding error of a sum over n rows
+grow with ``block + n / block`` instead of n.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
+
+__all__ = ["BoundedRows", "RowBlock"]
+
+#: Bytes of one dense block, about half of a core's second-level cache.
+_BLOCK_BYTES = 1 << 19
+#: Rows of one block: the bounds keep Python's overhead and the rounding error small.
+_MIN_BLOCK, _MAX_BLOCK = 256, 1 << 16
+#: Entries above this multiple of the norm bound are tamed before they are squared.
+_HUGE = 1e100
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Consecutive rows with the products that problems need of them.
+
+    Attributes
+    ----------
+    rows : slice
+        Position of the block in the whole data set.
+    matrix : ndarray or csr_array of shape (m, n_features)
+        The raw rows.
+    scale : ndarray of shape (m,) or None
+        Factors that bring each row to the norm bound; None when all are one.
+    intercept : float
+        Value of the constant feature; 0 when there is none.
+    """
+
+    rows: slice
+    matrix: np.ndarray | sp.csr_matrix
+    scale: np.ndarray | None
+    intercept: float
+
+    def margins(self, weights: np.ndarray) -> np.ndarray:
+        """Products of the rows with each weight vector.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (k, width)
+
+        Returns
+        -------
+        ndarray of shape (m,) if k == 1 else (m, k)
+        """
+        d = self.matrix.shape[1]
+        if len(weights) == 1:
+            margins = self.matrix @ weights[0, :d]
+            if self.scale is not None:
+                margins *= self.scale
+            if self.intercept:
+                margins += self.intercept * weights[0, d]
+            return margins
+        margins = self.matrix @ weights[:, :d].T
+        if self.scale is not None:
+            margins *= self.scale[:, None]
+        if self.intercept:
+            margins += self.intercept * weights[:, d]
+        return margins
+
+    def pull_back(self, residuals: np.ndarray) -> np.ndarray:
+        """Sum of the rows weighted by `residuals` of shape (m,) or (m, k): (k, width)."""
+        outputs = 1 if residuals.ndim == 1 else residuals.shape[1]
+        d = self.matrix.shape[1]
+        out = np.empty((outputs, d + bool(self.intercept)))
+        if self.intercept:
+            out[:, d] = self.intercept * residuals.sum(axis=0)
+        if self.scale is not None:
+            scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
+            residuals = residuals * scale
+        out[:, :d] = (self.matrix.T @ residuals).T
+        return out
+
+    def gram(self, weights: np.ndarray) -> np.ndarray:
+        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative."""
+        d = self.matrix.shape[1]
+        out = np.empty((d + bool(self.intercept),) * 2)
+        if self.intercept:
+            out[d, d] = self.intercept**2 * weights.sum()
+        if self.scale is not None:
+            weights = weights * self.scale
+        if self.intercept:
+            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ weights)
+        if self.scale is not None:
+            weights = weights * self.scale
+        if sp.issparse(self.matrix):
+            scaled = self.matrix.copy()
+            scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
+            out[:d, :d] = (self.matrix.T @ scaled).toarray()
+        elif weights.size and weights.min() >= 0:
+            root = np.sqrt(weights)[:, None] * self.matrix
+            out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
+        else:
+            out[:d, :d] = self.matrix.T @ (weights[:, None] * self.matrix)
+        return out
+
+
+class BoundedRows:
+    """Rows of X, each scaled down to Euclidean norm `data_norm`, plus an intercept feature.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_records, n_features), float64
+        Never written to, and not copied but in two cases: a CSR matrix with duplicate
+        entries is summed up first (its stored values do not show its norms), and rows so
+        long that their squares could overflow are shortened first.
+    data_norm : float
+        Public bound on the norm of a row, in the units of X.
+    intercept : float, default=0.0
+        Value of the constant feature appended after the scaling; 0 for none.
+    """
+
+    def __init__(
+        self, X: np.ndarray | sp.csr_matrix, data_norm: float, intercept: float = 0.0
+    ) -> None:
+        if sp.issparse(X) and not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+        X = _shrink_huge_rows(X, data_norm)
+        if not sp.issparse(X):
+            X = X.view()
+            X.flags.writeable = False  # a solver may read the rows, not change them
+        self.matrix = X
+        self.data_norm = data_norm
+        self.intercept = intercept
+        self.scale = _scale_to_norm(X, data_norm)
+        dense_row_bytes = 8 * max(1, X.shape[1])
+        self.block_size = (
+            _MAX_BLOCK
+            if sp.issparse(X)
+            else min(max(_BLOCK_BYTES // dense_row_bytes, _MIN_BLOCK), _MAX_BLOCK)
+        )
+
+    @property
+    def n_records(self) -> int:
+        return int(self.matrix.shape[0])
+
+    @property
+    def width(self) -> int:
+        """Number of features including the intercept."""
+        return int(self.matrix.shape[1]) + bool(self.intercept)
+
+    @property
+    def norm_bound(self) -> float:
+        """Euclidean norm that no row exceeds, intercept feature included."""
+        return math.hypot(self.data_norm, self.intercept)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """Consecutive blocks that cover every row once; dense blocks are views."""
+        for start in range(0, self.n_records, self.block_size):
+            yield self.block(slice(start, min(start + self.block_size, self.n_records)))
+
+    def block(self, rows: slice) -> RowBlock:
+        """The block of the rows ``rows.start`` to ``rows.stop``."""
+        scale = None if self.scale is None else self.scale[rows]
+        whole = rows.start == 0 and rows.stop == self.n_records
+        return RowBlock(rows, self.matrix if whole else self.matrix[rows], scale, self.intercept)
+
+    def every(self, step: int) -> BoundedRows:
+        """Each `step`-th row, as a data set of its own (a copy of those rows)."""
+        part = object.__new__(BoundedRows)
+        part.matrix = (
+            self.matrix[::step]
+            if sp.issparse(self.matrix)
+            else np.ascontiguousarray(self.matrix[::step])
+        )
+        part.scale = None if self.scale is None else self.scale[::step]
+        part.data_norm, part.intercept = self.data_norm, self.intercept
+        part.block_size = self.block_size
+        return part
+
+
+def _scale_to_norm(X: np.ndarray | sp.csr_matrix, bound: float) -> np.ndarray | None:
+    """Factors at most 1 that bring every row of X to norm at most `bound`."""
+    norms = row_norms(X)
+    if not (norms > bound).any():
+        return None
+    return bound / np.maximum(norms, bound)
+
+
+def _shrink_huge_rows(X: np.ndarray | sp.csr_matrix, bound: float) -> np.ndarray | sp.csr_matrix:
+    """Bring rows whose squares or products could overflow near `bound`, in a copy.
+
+    Returns X itself when there are none. The direction of such a row is kept; its norm
+    after this is between `bound` and ``sqrt(n_features) * bound``.
+    """
+    if sp.issparse(X):
+        if not X.nnz or max(abs(X.data.max()), abs(X.data.min())) <= _HUGE * bound:
+            return X
+        X = X.copy()
+        largest = np.asarray(abs(X).max(axis=1).toarray()).ravel()
+        factor = np.where(largest > _HUGE * bound, bound / np.maximum(largest, bound), 1.0)
+        X.data *= np.repeat(factor, np.diff(X.indptr))
+        return X
+    if not X.size or max(abs(X.max()), abs(X.min())) <= _HUGE * bound:
+        return X
+    largest = np.abs(X).max(axis=1)
+    factor = np.where(largest > _HUGE * bound, bound / np.maximum(largest, bound), 1.0)
+    return X * factor[:, None]
