@@ -17,12 +17,12 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from skdp.algorithms.kernel import solve_and_release
+from skdp.algorithms.published import lowy_gap, zhang_minimisation_noise
 from skdp.mechanisms import (
     AdditiveMechanism,
     GaussianMechanism,
     NoiseSource,
     calibrated_mechanism,
-    gaussian_noise_multiplier,
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -40,7 +40,6 @@ __all__ = [
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
     "choose_alpha",
-    "lowy_regularisation",
     "output_perturbation",
     "plan_output_perturbation",
     "utility_bound",
@@ -52,8 +51,6 @@ PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang20
 
 #: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
 ACCURACY_FRACTION = 1e-3
-#: Norm of the best predictor that `choose_alpha` plans for, in margins per root coefficient.
-COMPARATOR_MARGIN = 1.0
 
 
 @dataclass(frozen=True)
@@ -228,32 +225,20 @@ def plan_output_perturbation(
     if calibration == "zhang2022_alg1":
         if budget.is_pure:
             raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
-        accuracy = max(lipschitz / (mu * n), floor)
-        # delta / 2 is set aside for the solver's failure, which the certificate excludes
-        multiplier = gaussian_noise_multiplier(budget.epsilon, 0.5 * budget.delta, "classical")
-        mechanism = GaussianMechanism(exact + 2.0 * accuracy, multiplier)
+        accuracy = max(0.5 * exact, floor)
+        sensitivity = exact + 2.0 * accuracy
+        published = zhang_minimisation_noise(budget, lipschitz, mu, n)
+        mechanism = GaussianMechanism(sensitivity, published / (2.0 * exact))
         return OutputPerturbationPlan(
             constants, neighbouring, exact, accuracy, mechanism, "Zhang et al. 2022, Alg. 1"
         )
-    q = _noise_factor(budget, constants.dimension)
+    sizes = (budget, constants.dimension, n, lipschitz, constants.smoothness)
     if calibration == "lowy2021_alg1":
-        gap = lipschitz**2 / (mu * n**2) * min(constants.condition_number * q**2, 1.0)
-        reference = "Lowy & Razaviyayn 2021, Alg. 1 (class H)"
+        gap = lowy_gap(*sizes, strong_convexity=mu)
+        reference = "Lowy & Razaviyayn 2021, Alg. 1"
     elif calibration == "lowy2021_alg6":
-        beta, radius, r = constants.smoothness, constants.radius, q / n
-        if math.isfinite(beta):
-            gap = min(
-                lipschitz ** (4 / 3)
-                * radius ** (2 / 3)
-                * beta ** (-1 / 3)
-                * q ** (-2 / 3)
-                * n ** (-4 / 3),
-                beta ** (1 / 3) * lipschitz ** (2 / 3) * radius ** (4 / 3) * r ** (2 / 3),
-            )
-            reference = "Lowy & Razaviyayn 2021, Alg. 6 (class J), corrected (E1, E8, E25)"
-        else:
-            gap = lipschitz * radius * r**1.5 / (1.0 + q) ** 2
-            reference = "Lowy & Razaviyayn 2021, Alg. 6 (class G), corrected (E1, E13, E25)"
+        gap = lowy_gap(*sizes, radius=constants.radius)
+        reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (E1, E8, E13, E25)"
     else:
         raise ValueError(f"Unknown calibration {calibration!r}.")
     accuracy = max(math.sqrt(2.0 * gap / mu), floor)
@@ -273,47 +258,40 @@ def _certifiable_accuracy(constants: ProblemConstants) -> float:
     return 4.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)
 
 
-def _noise_factor(budget: PrivacyBudget, dimension: int) -> float:
-    """The factor q of the specification: ``d / eps``, or ``sqrt(d) (c + sqrt(c^2 + eps)) / eps``."""
-    if budget.is_pure:
-        return dimension / budget.epsilon
-    zwb = gaussian_noise_multiplier(budget.epsilon, budget.delta, "zwb")
-    return math.sqrt(2.0 * dimension) * zwb
-
-
-def lowy_regularisation(
-    lipschitz: float,
-    smoothness: float,
-    radius: float,
-    dimension: int,
-    n_records: int,
-    budget: PrivacyBudget,
-) -> float:
-    """Regularisation of Lowy and Razaviyayn (2021), Alg. 6, for merely convex losses.
-
-    Class J (smooth): ``(beta L^2 / R^2)^{1/3} r^{2/3}``; class G: ``L / (R sqrt(1 + 1/r))``.
-    """
-    r = _noise_factor(budget, dimension) / n_records
-    if math.isfinite(smoothness):
-        return (smoothness * lipschitz**2 / radius**2) ** (1 / 3) * r ** (2 / 3)
-    return lipschitz / (radius * math.sqrt(1.0 + 1.0 / r))
-
-
 def utility_bound(
-    plan: OutputPerturbationPlan, loss: Loss, feature_norm: float, comparator_norm: float
+    plan: OutputPerturbationPlan,
+    loss: Loss,
+    feature_norm: float,
+    comparator_norm: float,
+    second_moment: float,
 ) -> float:
-    """Public bound on the expected excess mean loss over any w with norm `comparator_norm`.
+    """Public bound on the expected excess mean loss over the best w of norm `comparator_norm`.
 
-    ``(alpha/2) B^2 + (trace/2) X^2 v + L tau`` with v the variance of one coordinate of the
-    noise: the penalty costs at most its value at the comparator; isotropic noise of
-    variance v per coordinate moves each margin by a variable of mean 0 and variance at most
-    ``X^2 v``, so by Taylor's theorem it raises the expected loss by at most half the trace
-    of the curvature times that, whatever the dimension (docs/theory/output_perturbation.md).
+    ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` with B the comparator's norm,
+    ``h = loss.curvature * second_moment``, T the bound on the trace of the loss's curvature,
+    X the norm bound of the rows and v the variance of one coordinate of the noise.
+
+    The first term is the cost of the penalty (compare with the minimiser shrunk by
+    ``h / (alpha + h)``). The second is that of the noise: isotropic noise moves each margin
+    by a variable of mean 0 and variance at most ``X^2 v``, whatever the dimension. The third
+    is that of the solver. Proof: docs/theory/output_perturbation.md, "Utility".
+
+    Parameters
+    ----------
+    plan : OutputPerturbationPlan
+    loss : Loss
+    feature_norm : float
+        X.
+    comparator_norm : float
+        B.
+    second_moment : float
+        Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``.
     """
     constants = plan.constants
+    alpha, h = constants.strong_convexity, loss.curvature * second_moment
     variance = plan.mechanism.mean_square(constants.dimension) / constants.dimension
     return (
-        0.5 * constants.strong_convexity * comparator_norm**2
+        0.5 * comparator_norm**2 * alpha * h / (alpha + h)
         + 0.5 * loss.curvature_trace * feature_norm**2 * variance
         + constants.lipschitz * plan.accuracy
     )
@@ -333,6 +311,12 @@ def choose_alpha(
 ) -> float:
     """Regularisation that minimises :func:`utility_bound`; public inputs only.
 
+    The bound is evaluated for a reference design: rows without a preferred direction
+    (largest eigenvalue of the second moment ``feature_norm^2 / row_width``) and a comparator
+    whose margins have the standard deviation ``loss.margin_scale`` on them, so its norm is
+    ``margin_scale sqrt(row_width) / feature_norm``, or `coef_norm` if that is smaller. Other
+    data cost utility, never privacy.
+
     Parameters
     ----------
     loss : Loss
@@ -343,17 +327,16 @@ def choose_alpha(
     budget : PrivacyBudget
     neighbouring : Neighbouring
     coef_norm : float, optional
-        Norm of the comparator and radius of the ball. Default comparator: norm
-        ``COMPARATOR_MARGIN * loss.margin_scale * sqrt(row_width) / feature_norm``, which has
-        margins of that many units on rows without a preferred direction.
+        Radius of the ball.
 
     Returns
     -------
     float
     """
-    comparator = coef_norm
-    if comparator is None:
-        comparator = COMPARATOR_MARGIN * loss.margin_scale * math.sqrt(row_width) / feature_norm
+    second_moment = feature_norm**2 / row_width
+    comparator = loss.margin_scale / math.sqrt(second_moment)
+    if coef_norm is not None:
+        comparator = min(comparator, coef_norm)
 
     def bound(log_alpha: float) -> float:
         alpha = feature_norm**2 * math.exp(log_alpha)
@@ -367,7 +350,7 @@ def choose_alpha(
             block_size=block_size,
         )
         plan = plan_output_perturbation(constants, budget, neighbouring=neighbouring)
-        return math.log(utility_bound(plan, loss, feature_norm, comparator))
+        return math.log(utility_bound(plan, loss, feature_norm, comparator, second_moment))
 
     best = minimize_scalar(bound, bounds=(-25.0, 15.0), method="bounded", options={"xatol": 1e-3})
     return feature_norm**2 * math.exp(float(best.x))

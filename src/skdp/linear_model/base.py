@@ -13,11 +13,8 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdp.algorithms.output_perturbation import (
-    choose_alpha,
-    lowy_regularisation,
-    output_perturbation,
-)
+from skdp.algorithms.output_perturbation import choose_alpha, output_perturbation
+from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -174,12 +171,12 @@ class DPLinearModel(BaseEstimator):
             return automatic, "analytic"
         radius = bounded_problem_radius(loss, rows.norm_bound, automatic, self.coef_norm)
         published = lowy_regularisation(
+            budget,
+            loss.n_outputs * rows.width,
+            n_public,
             loss.lipschitz(rows.norm_bound, radius),
             loss.smoothness(rows.norm_bound),
             radius,
-            loss.n_outputs * rows.width,
-            n_public,
-            budget,
         )
         return published, "lowy2021_alg6"
 

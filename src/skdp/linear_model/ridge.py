@@ -145,6 +145,12 @@ class DPRidge(RegressorMixin, DPLinearModel):
             else 0.0
         )
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # the tag's yardstick is R2 > 0.5 from 200 records, out of reach of a private fit
+        tags.regressor_tags.poor_score = True
+        return tags
+
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets in the units of y.
 

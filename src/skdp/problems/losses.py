@@ -64,7 +64,7 @@ class Loss(ABC):
     @property
     @abstractmethod
     def margin_scale(self) -> float:
-        """Public unit of a margin; a good predictor has margins of a few units."""
+        """Standard deviation of a good predictor's margins, for planning only."""
 
     @abstractmethod
     def lipschitz(self, feature_norm: float, radius: float) -> float:
@@ -277,7 +277,7 @@ class HalfSquaredLoss(Loss):
 
     @property
     def margin_scale(self) -> float:
-        return self.target_bound
+        return 0.5 * self.target_bound
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X (R X + Y)``."""

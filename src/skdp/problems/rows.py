@@ -12,12 +12,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 __all__ = ["BoundedRows", "RowBlock"]
+
+#: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
+Matrix = Any
 
 #: Bytes of one dense block, about half of a core's second-level cache.
 _BLOCK_BYTES = 1 << 19
@@ -44,7 +48,7 @@ class RowBlock:
     """
 
     rows: slice
-    matrix: np.ndarray | sp.csr_matrix
+    matrix: Matrix
     scale: np.ndarray | None
     intercept: float
 
@@ -126,9 +130,7 @@ class BoundedRows:
         Value of the constant feature appended after the scaling; 0 for none.
     """
 
-    def __init__(
-        self, X: np.ndarray | sp.csr_matrix, data_norm: float, intercept: float = 0.0
-    ) -> None:
+    def __init__(self, X: Matrix, data_norm: float, intercept: float = 0.0) -> None:
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
@@ -186,7 +188,7 @@ class BoundedRows:
         return part
 
 
-def _scale_to_norm(X: np.ndarray | sp.csr_matrix, bound: float) -> np.ndarray | None:
+def _scale_to_norm(X: Matrix, bound: float) -> np.ndarray | None:
     """Factors at most 1 that bring every row of X to norm at most `bound`."""
     norms = row_norms(X)
     if not (norms > bound).any():
@@ -194,7 +196,7 @@ def _scale_to_norm(X: np.ndarray | sp.csr_matrix, bound: float) -> np.ndarray | 
     return bound / np.maximum(norms, bound)
 
 
-def _shrink_huge_rows(X: np.ndarray | sp.csr_matrix, bound: float) -> np.ndarray | sp.csr_matrix:
+def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     """Bring rows whose squares or products could overflow near `bound`, in a copy.
 
     Returns X itself when there are none. The direction of such a row is kept; its norm
