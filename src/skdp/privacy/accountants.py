@@ -41,6 +41,7 @@ __all__ = [
 ]
 
 Leaves = tuple[tuple[PrivacyEvent, int], ...]
+_Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _PURE = (PureEvent, ExponentialMechanismEvent)
 
 
@@ -184,11 +185,11 @@ class ZCDPAccountant(PrivacyAccountant):
             return math.inf
         if self._delta(total, 0.0) <= delta:
             return 0.0
-        budget = -math.log(delta)
+        budget = 1e-11 - math.log(delta)  # ten times the slack of _delta
         epsilon = _minimise_over_orders(
             lambda t: (1.0 + t) * total + (budget - np.log1p(t)) / t - np.log1p(1.0 / t)
         )
-        return max(epsilon, 0.0) * (1.0 + 1e-10) + 1e-14
+        return max(epsilon, 0.0) * (1.0 + 1e-10)
 
     def _delta(self, total: float, epsilon: float) -> float:
         if total == math.inf or epsilon == math.inf:
@@ -279,9 +280,7 @@ def tightest_epsilon(
     return best
 
 
-def _minimise_over_orders(
-    function: Callable[[NDArray[np.float64]], NDArray[np.float64]],
-) -> float:
+def _minimise_over_orders(function: _Curve) -> float:
     """Least value found of a function of ``order - 1 > 0``, on ever finer grids in logarithms."""
     centre, width = 5.0, 35.0
     for _ in range(5):

@@ -65,19 +65,29 @@ class ProblemConstants:
 
     @property
     def gradient_rounding(self) -> float:
+        """Bound on the Euclidean error of a computed gradient at any point of the ball."""
+        return self.gradient_rounding_at(self.radius, self.lipschitz)
+
+    def gradient_rounding_at(self, norm: float, lipschitz: float) -> float:
         """Bound on the Euclidean error of a gradient computed in double precision.
 
         Sum over the rows: at most ``block + n / block`` additions in a chain, relative to
-        ``lipschitz``; dot products: `row_width` additions, relative to
-        ``smoothness * radius``; a margin for the loss itself, the row scaling and the
-        regulariser. Derivation: docs/theory/output_perturbation.md, "Rounding".
+        the Lipschitz constant; dot products: `row_width` additions, relative to ``smoothness *
+        norm``; a margin for the loss itself, the row scaling and the regulariser.
+        Derivation: docs/theory/output_perturbation.md, "Rounding".
+
+        Parameters
+        ----------
+        norm : float
+            Bound on the norm of the point.
+        lipschitz : float
+            Bound on the gradient of one record at such a point.
         """
         unit = float(np.finfo(np.float64).eps)
         chain = min(self.block_size, self.n_records) + self.n_records / self.block_size
         return unit * (
-            (chain + 16.0) * self.lipschitz
-            + ((self.row_width + 16.0) * self.smoothness + 4.0 * self.strong_convexity)
-            * self.radius
+            (chain + 16.0) * lipschitz
+            + ((self.row_width + 16.0) * self.smoothness + 4.0 * self.strong_convexity) * norm
         )
 
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:

@@ -92,10 +92,14 @@ class FiniteSumProblem:
         """Lipschitz constant of :meth:`gradient`."""
         return self.constants.smoothness * self.n_records / self.n_public + self.alpha
 
-    @property
-    def gradient_rounding(self) -> float:
-        """Bound on the error of :meth:`gradient` at a point of norm at most the radius."""
-        return self.constants.gradient_rounding * max(1.0, self.n_records / self.n_public)
+    def gradient_rounding(self, w: np.ndarray) -> float:
+        """Bound on the Euclidean error of ``gradient(w)`` in double precision."""
+        norm = float(np.linalg.norm(w))
+        if self.center is not None:
+            norm += float(np.linalg.norm(self.center))
+        lipschitz = self.loss.lipschitz(self.rows.norm_bound, norm)
+        excess = max(1.0, self.n_records / self.n_public)
+        return excess * self.constants.gradient_rounding_at(norm, lipschitz)
 
     def value(self, w: np.ndarray) -> float:
         """Objective at `w`."""

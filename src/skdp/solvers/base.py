@@ -157,19 +157,17 @@ def _attempt(
     rng: np.random.Generator,
 ) -> Solution | None:
     """The solver's point, projected and certified; None when it gave no usable point."""
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # a convergence warning depends on the records
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # a convergence warning depends on the records
+        try:
             point = solver.minimise(problem, accuracy, start.copy(), rng)
             point = np.array(point, dtype=np.float64).ravel()
-    except Exception:  # whatever a foreign solver raises depends on the records too
-        return None
-    if point.shape != (problem.dimension,) or not np.isfinite(point).all():
-        return None
-    point = problem.domain.project(point)
-    if not np.isfinite(point).all():
-        return None
-    certificate = certify(problem, point)
+        except Exception:  # whatever a foreign solver raises depends on the records too
+            return None
+        if point.shape != (problem.dimension,) or not np.isfinite(point).all():
+            return None
+        point = problem.domain.project(point)
+        certificate = certify(problem, point)
     return Solution(point, certificate) if np.isfinite(certificate.distance) else None
 
 

@@ -62,7 +62,7 @@ def certify(
     """
     if gradient is None:
         gradient = problem.gradient(point)
-    mu, rounding = problem.strong_convexity, problem.gradient_rounding
+    mu, rounding = problem.strong_convexity, problem.gradient_rounding(point)
     interior = (float(np.linalg.norm(gradient)) + rounding) / mu
     radius = problem.domain.radius
     norm = float(np.linalg.norm(point))

@@ -1,0 +1,98 @@
+"""The laws of the mechanisms and the bits that they are made of."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdp.mechanisms import (
+    GaussianMechanism,
+    NoiseSource,
+    SphericalLaplaceMechanism,
+    calibrated_mechanism,
+)
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import GaussianEvent, PureEvent
+
+
+@pytest.fixture
+def source():
+    return NoiseSource(np.random.default_rng(20260101).bytes)
+
+
+def test_standard_normal_law(source):
+    """KS test of 200 000 normals and of their upper tail; false-alarm rate 2e-6."""
+    sample = source.standard_normal(200_000)
+    assert stats.kstest(sample, "norm").pvalue > 1e-6
+    tail = np.abs(sample[np.abs(sample) > 3])
+    assert stats.kstest(tail, lambda x: 1 - stats.norm.sf(x) / stats.norm.sf(3)).pvalue > 1e-6
+
+
+def test_extreme_bits_give_finite_noise():
+    for byte in (b"\x00", b"\xff"):
+        extreme = NoiseSource(lambda n, byte=byte: byte * n)
+        assert np.isfinite(extreme.standard_normal(4)).all()
+        assert math.isfinite(extreme.gamma(3))
+
+
+def test_gamma_and_direction_law(source):
+    """KS tests, false-alarm rate 2e-6."""
+    norms = [source.gamma(4) for _ in range(20_000)]
+    assert stats.kstest(norms, stats.gamma(4).cdf).pvalue > 1e-6
+    directions = np.array([source.direction(3) for _ in range(20_000)])
+    np.testing.assert_allclose(np.linalg.norm(directions, axis=1), 1)
+    # one coordinate of a uniform point of the sphere in R^3 is uniform on [-1, 1]
+    assert stats.kstest(directions[:, 1], stats.uniform(-1, 2).cdf).pvalue > 1e-6
+
+
+def test_default_bits_are_the_operating_systems():
+    assert NoiseSource()._bytes is __import__("os").urandom
+
+
+@pytest.mark.parametrize("dimension", [1, 3, 20])
+def test_mean_square(source, dimension):
+    """Sample mean of the squared norm within 6 standard errors; false-alarm rate 2e-8."""
+    for mechanism in (GaussianMechanism(0.5, 3.0), SphericalLaplaceMechanism(0.5, 2.0)):
+        squares = [np.sum(mechanism.noise(dimension, source) ** 2) for _ in range(20_000)]
+        error = np.std(squares) / math.sqrt(len(squares))
+        assert abs(np.mean(squares) - mechanism.mean_square(dimension)) < 6 * error
+
+
+def test_spherical_laplace_density_ratio():
+    """|log p(x - a) - log p(x - b)| <= eps for all ||a - b|| <= s: the definition of pure DP."""
+    rng = np.random.default_rng(0)
+    mechanism = SphericalLaplaceMechanism(0.7, 1.3)
+    for dimension in (1, 2, 7):
+        x = rng.standard_normal((1000, dimension)) * 3
+        shift = rng.standard_normal((1000, dimension))
+        shift *= 0.7 / np.linalg.norm(shift, axis=1, keepdims=True)
+        ratio = (np.linalg.norm(x - shift, axis=1) - np.linalg.norm(x, axis=1)) / (
+            mechanism.noise_scale
+        )
+        assert np.abs(ratio).max() <= 1.3 * (1 + 1e-12)
+
+
+def test_lowy_worked_example():
+    """Expected norms of section 9: n = 1e4, d = 20, Delta = 0.02, eps = 1."""
+    pure = calibrated_mechanism(PrivacyBudget(1.0), 0.02)
+    assert pure.noise_scale * 20 == pytest.approx(0.4)
+    assert math.sqrt(pure.mean_square(20)) == pytest.approx(0.40988, abs=5e-6)
+    mean_chi = math.sqrt(2) * math.gamma(10.5) / math.gamma(10)
+    for calibration, sigma, mean in (("zwb", 0.101683, 0.4491), ("analytic", 0.084494, 0.3732)):
+        mechanism = calibrated_mechanism(PrivacyBudget(1.0, 1e-6), 0.02, calibration)
+        assert mechanism.noise_scale == pytest.approx(sigma, abs=5e-7)
+        assert mechanism.noise_scale * mean_chi == pytest.approx(mean, abs=5e-5)
+
+
+def test_events_and_choice():
+    pure = calibrated_mechanism(PrivacyBudget(2.0), 1.0)
+    assert isinstance(pure, SphericalLaplaceMechanism) and pure.event == PureEvent(2.0)
+    gaussian = calibrated_mechanism(PrivacyBudget(1.0, 1e-5), 3.0)
+    assert gaussian.event == GaussianEvent(gaussian.noise_scale / 3.0)
+
+
+@pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.nan, math.inf])
+def test_invalid_sensitivity(sensitivity):
+    with pytest.raises(ValueError, match="sensitivity"):
+        GaussianMechanism(sensitivity, 1.0)

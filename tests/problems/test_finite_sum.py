@@ -1,0 +1,109 @@
+"""Problems: derivatives, constants, thinning."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    WholeSpace,
+    ball_problem,
+)
+
+
+def make(loss, *, sparse=False, n=40, d=3, alpha=0.1, domain=None, **kwargs):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((n, d))
+    X[rng.random((n, d)) < 0.3] = 0
+    if isinstance(loss, SoftmaxLoss):
+        targets = rng.integers(0, loss.n_classes, n)
+    else:
+        targets = rng.integers(0, 2, n).astype(float)
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.2, 0.2)
+    rows.block_size = 16
+    return FiniteSumProblem(rows, targets, loss, alpha, domain or Ball(5.0), **kwargs)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)])
+def test_derivatives(loss, sparse):
+    rng = np.random.default_rng(0)
+    problem = make(loss, sparse=sparse, n_public=30)
+    problem.center = rng.standard_normal(problem.dimension)
+    w, v = rng.standard_normal((2, problem.dimension))
+    step = 1e-6
+    numeric = (problem.value(w + step * v) - problem.value(w - step * v)) / (2 * step)
+    assert numeric == pytest.approx(problem.gradient(w) @ v, rel=1e-7)
+    numeric = (problem.gradient(w + step * v) - problem.gradient(w - step * v)) / (2 * step)
+    np.testing.assert_allclose(problem.hessian(w) @ v, numeric, atol=1e-7)
+    np.testing.assert_allclose(problem.hessian_vector(w, v), problem.hessian(w) @ v, atol=1e-12)
+    value, gradient = problem.value_and_gradient(w)
+    assert value == problem.value(w)
+    np.testing.assert_array_equal(gradient, problem.gradient(w))
+    eigenvalues = np.linalg.eigvalsh(problem.hessian(w))
+    assert problem.strong_convexity <= eigenvalues.min() * (1 + 1e-12)
+    assert eigenvalues.max() <= problem.smoothness
+
+
+def test_batches_average_to_the_gradient():
+    problem = make(LogisticLoss())
+    w = np.linspace(-1, 1, problem.dimension)
+    parts = [problem.batch_gradient(w, slice(a, a + 8)) for a in range(0, 40, 8)]
+    np.testing.assert_allclose(np.mean(parts, axis=0), problem.gradient(w), atol=1e-14)
+
+
+def test_thinned_problem_keeps_each_kth_record():
+    problem = make(SoftmaxLoss(3))
+    thin = problem.thinned(4)
+    assert thin.n_records == 10 and thin.n_public == 10
+    np.testing.assert_array_equal(thin.targets, problem.targets[::4])
+
+
+def test_constants_of_the_worked_example():
+    """Section 9: n = 1e4, d = 20, X = 1, lambda = 0.01: Delta(2L) = 0.02, kappa = 26."""
+    rows = BoundedRows(np.zeros((10_000, 20)), 1.0)
+    problem = FiniteSumProblem(rows, np.zeros(10_000), LogisticLoss(), 0.01, WholeSpace())
+    constants = problem.constants
+    assert constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.02)
+    assert constants.argmin_sensitivity(Neighbouring.ADD_REMOVE) == pytest.approx(0.01)
+    assert constants.condition_number == pytest.approx(26)
+    # the ball that holds every solution makes the diameter, hence the noise, smaller
+    inside = ball_problem(rows, np.zeros(10_000), LogisticLoss(), 0.01).constants
+    assert inside.radius == pytest.approx(5.27697, abs=5e-6)
+    assert inside.argmin_sensitivity(Neighbouring.REPLACE_ONE) < 0.017
+
+
+def test_sensitivity_is_never_above_the_diameter_of_the_ball():
+    rows = BoundedRows(np.zeros((1, 2)), 1.0)
+    problem = ball_problem(rows, np.zeros(1), LogisticLoss(), 1e-6, coef_norm=0.1)
+    assert problem.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.2)
+
+
+def test_rounding_bound_holds():
+    """A gradient computed in double precision against one in extended precision."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 40)) * 10.0 ** rng.integers(-3, 1, (3000, 40))
+    problem = ball_problem(BoundedRows(X, 1.0), rng.integers(0, 2, 3000) * 1.0, LogisticLoss(), 1e-3)
+    w = problem.domain.project(rng.standard_normal(40) * 10)
+    long = X.astype(np.longdouble)
+    long *= (1 / np.maximum(np.sqrt((long**2).sum(1)), 1))[:, None]
+    z = long @ w.astype(np.longdouble)
+    exact = ((1 / (1 + np.exp(-z)) - problem.targets) @ long) / 3000 + 1e-3 * w
+    error = float(np.sqrt(((problem.gradient(w) - exact) ** 2).sum()))
+    assert 0 < error <= problem.gradient_rounding(w) <= problem.constants.gradient_rounding < 1e-11
+
+
+def test_invalid():
+    with pytest.raises(ValueError, match="alpha"):
+        make(LogisticLoss(), alpha=0.0)
+    with pytest.raises(ValueError, match="radius"):
+        Ball(0.0)
+    assert WholeSpace().radius == math.inf
