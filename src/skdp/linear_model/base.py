@@ -101,13 +101,11 @@ class DPLinearModel(BaseEstimator):
         """
         budget = PrivacyBudget(self.epsilon, self.delta)
         neighbouring = Neighbouring(self.neighbouring)
-        rows = BoundedRows(
-            X, self.data_norm, self.intercept_scaling * self.data_norm * self.fit_intercept
-        )
+        rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
         n_public = self._public_size(rows.n_records)
         alpha, calibration = self._regularisation(rows, n_public, loss, budget, neighbouring)
         problem = ball_problem(
-            rows, targets, loss, alpha, coef_norm=self.coef_norm, n_public=n_public
+            rows, targets, loss, alpha, coef_norm=self._radius, n_public=n_public
         )
         solver_rng, noise, seeded = _randomness(self.random_state)
         result = output_perturbation(
@@ -134,6 +132,15 @@ class DPLinearModel(BaseEstimator):
             caveats=caveats,
         )
         return result.point.reshape(loss.n_outputs, rows.width)
+
+    @property
+    def _intercept_value(self) -> float:
+        """Value of the constant feature; 0 without an intercept."""
+        return float(self.intercept_scaling) * float(self.data_norm) * bool(self.fit_intercept)
+
+    @property
+    def _radius(self) -> float | None:
+        return None if self.coef_norm is None else float(self.coef_norm)
 
     def _public_size(self, n_records: int) -> int:
         if self.neighbouring == "replace_one" or self.n_public is None:
@@ -165,11 +172,11 @@ class DPLinearModel(BaseEstimator):
             block_size=rows.block_size,
             budget=budget,
             neighbouring=neighbouring,
-            coef_norm=self.coef_norm,
+            coef_norm=self._radius,
         )
         if self.calibration == "analytic":
             return automatic, "analytic"
-        radius = bounded_problem_radius(loss, rows.norm_bound, automatic, self.coef_norm)
+        radius = bounded_problem_radius(loss, rows.norm_bound, automatic, self._radius)
         published = lowy_regularisation(
             budget,
             loss.n_outputs * rows.width,

@@ -50,7 +50,8 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in
-        one record added or removed (half the noise; `n_public` is then the size assumed).
+        one record added or removed (down to half the noise; `n_public` is then the size
+        assumed).
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.
@@ -158,7 +159,7 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         d = X.shape[1]
         self.coef_ = np.ascontiguousarray(weights[:, :d])
         self.intercept_ = (
-            weights[:, d] * (self.intercept_scaling * self.data_norm)
+            weights[:, d] * self._intercept_value
             if self.fit_intercept
             else np.zeros(len(weights))
         )

@@ -140,7 +140,7 @@ class DPRidge(RegressorMixin, DPLinearModel):
         d = X.shape[1]
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (
-            float(middle + weights[d] * self.intercept_scaling * self.data_norm)
+            float(middle + weights[d] * self._intercept_value)
             if self.fit_intercept
             else 0.0
         )

@@ -1,0 +1,224 @@
+"""Output perturbation: plans, published constants, errata, utility."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from skdp.algorithms import output_perturbation, plan_output_perturbation
+from skdp.algorithms.output_perturbation import choose_alpha, utility_bound
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import Neighbouring, PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_delta
+from skdp.problems import (
+    BoundedRows,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    LogisticLoss,
+    ProblemConstants,
+    SoftmaxLoss,
+    WholeSpace,
+    ball_problem,
+)
+
+UNIT = ProblemConstants(
+    n_records=1000, dimension=10, strong_convexity=0.1, lipschitz=1.0, gradient_diameter=2.0,
+    smoothness=0.25, radius=100.0, row_width=10, block_size=4096,
+)  # fmt: skip
+
+
+def test_zhang_algorithm_1_and_the_tight_kernel():
+    budget = PrivacyBudget(0.5, 1e-5)
+    published = plan_output_perturbation(UNIT, budget, calibration="zhang2022_alg1")
+    assert published.mechanism.noise_scale == pytest.approx(0.3988659, abs=5e-8)
+    assert published.accuracy == pytest.approx(1 / (0.1 * 1000))
+    tight = plan_output_perturbation(UNIT, budget, accuracy_fraction=0.01)
+    assert tight.mechanism.noise_scale == pytest.approx(0.1420429, abs=5e-8)
+    assert tight.mechanism.sensitivity == pytest.approx(2.02 / 100)
+
+
+def test_lowy_algorithm_1_worked_example():
+    """n = 1e4, d = 20, X = L = 1, lambda = 0.01, eps = 1: s / Delta = 2.4142."""
+    rows = BoundedRows(np.zeros((10_000, 20)), 1.0)
+    constants = FiniteSumProblem(
+        rows, np.zeros(10_000), LogisticLoss(), 0.01, WholeSpace()
+    ).constants
+    for budget in (PrivacyBudget(1.0), PrivacyBudget(1.0, 1e-6)):
+        plan = plan_output_perturbation(constants, budget, calibration="lowy2021_alg1")
+        assert plan.exact_sensitivity == pytest.approx(0.02)
+        assert 2 * plan.accuracy == pytest.approx(0.02828, abs=5e-6)
+        ratio = plan.mechanism.sensitivity / plan.exact_sensitivity
+        assert ratio == pytest.approx(2.4142, abs=5e-5)
+    assert plan.mechanism.noise_multiplier == pytest.approx(5.084168, abs=5e-7)
+    tight = plan_output_perturbation(constants, PrivacyBudget(1.0, 1e-6))
+    assert tight.accuracy == pytest.approx(1e-5)  # theta Delta / 2, theta = 1e-3
+    # gradient tolerance 1e-7, objective gap 5e-13
+    assert 0.01 * tight.accuracy == pytest.approx(1e-7)
+    assert 0.01 * tight.accuracy**2 / 2 == pytest.approx(5e-13)
+
+
+def test_erratum_e1_halving_the_variance_breaks_the_promise():
+    """Alg. 6 as printed divides the variance by 2: true delta 7.4e-5 instead of 1e-5."""
+    budget = PrivacyBudget(1.0, 1e-5)
+    plan = plan_output_perturbation(UNIT, budget, calibration="lowy2021_alg6")
+    ours = plan.mechanism.noise_scale / plan.mechanism.sensitivity
+    assert gaussian_delta(1.0, 1 / ours) <= 1e-5
+    assert gaussian_delta(1.0, math.sqrt(2) / ours) == pytest.approx(7.44e-5, rel=1e-3)
+
+
+def test_erratum_e25_the_regulariser_does_not_count():
+    plan = plan_output_perturbation(UNIT, PrivacyBudget(1.0), calibration="lowy2021_alg6")
+    assert plan.exact_sensitivity == pytest.approx(2.0 / (0.1 * 1000))  # not 2(L + lambda R)
+
+
+def test_accuracy_in_expectation_breaks_pure_privacy():
+    """Erratum E3: a solver right on average only. With probability p it is far off, and the
+    released vectors are told apart with a probability that no pure guarantee allows; behind
+    the gate the same solver changes nothing."""
+    rows = BoundedRows(np.eye(2), 1.0)
+    problem = ball_problem(rows, np.array([0.0, 1.0]), LogisticLoss(), 1.0)
+    budget = PrivacyBudget(1.0)
+
+    def rarely_wrong(problem, accuracy):
+        return np.full(2, 0.5 * problem.constants.radius)
+
+    plan = plan_output_perturbation(problem.constants, budget)
+    exact = output_perturbation(problem, budget, noise=NoiseSource(lambda n: b"\x40" * n)).point
+    gated = output_perturbation(
+        problem, budget, solver=rarely_wrong, noise=NoiseSource(lambda n: b"\x40" * n)
+    ).point
+    assert np.linalg.norm(gated - exact) <= 2 * plan.accuracy
+    ungated = np.linalg.norm(rarely_wrong(problem, 0.0) - problem.domain.project(exact * 0))
+    assert ungated > 100 * plan.accuracy
+
+
+@pytest.mark.parametrize("calibration", ["lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"])
+def test_published_calibrations_cover_replace_one_only(calibration):
+    with pytest.raises(ValueError, match="replace_one"):
+        plan_output_perturbation(
+            UNIT,
+            PrivacyBudget(0.5, 1e-5),
+            neighbouring=Neighbouring.ADD_REMOVE,
+            calibration=calibration,
+        )
+
+
+@pytest.mark.parametrize("calibration", ["analytic", "lowy2021_alg1", "lowy2021_alg6"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_noise_shrinks_with_epsilon_n_and_alpha(calibration, delta):
+    def scale(epsilon=0.5, **changes):
+        constants = dataclasses.replace(UNIT, **changes)
+        budget = PrivacyBudget(epsilon, delta)
+        plan = plan_output_perturbation(constants, budget, calibration=calibration)
+        return plan.mechanism.noise_scale
+
+    assert scale() > scale(epsilon=0.6)
+    assert scale() > scale(n_records=1500)
+    if calibration != "lowy2021_alg6":
+        assert scale() > scale(strong_convexity=0.2)
+
+
+def test_analytic_is_never_noisier_than_published():
+    for epsilon in (0.1, 0.9, 3.0):
+        for delta in (0.0, 1e-9, 1e-3):
+            budget = PrivacyBudget(epsilon, delta)
+            tight = plan_output_perturbation(UNIT, budget).mechanism.noise_scale
+            for calibration in ("lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"):
+                if calibration.startswith("zhang") and (delta == 0 or epsilon >= 1):
+                    continue
+                plan = plan_output_perturbation(UNIT, budget, calibration=calibration)
+                assert plan.mechanism.noise_scale >= tight
+
+
+def test_unbounded_sensitivity_is_refused():
+    rows = BoundedRows(np.eye(3), 1.0)
+    problem = FiniteSumProblem(rows, np.zeros(3), HalfSquaredLoss(1.0), 0.1, WholeSpace())
+    with pytest.raises(ValueError, match="ball"):
+        output_perturbation(problem, PrivacyBudget(1.0))
+
+
+@pytest.mark.parametrize("n", [1, 10**3, 10**6, 10**8])
+@pytest.mark.parametrize("alpha", [1e-10, 1e-4, 1.0, 1e4])
+def test_the_accuracy_is_always_certifiable(n, alpha):
+    """The public floor keeps the gate satisfiable; where it binds, the noise grows with it."""
+    constants = dataclasses.replace(
+        UNIT, n_records=n, strong_convexity=alpha, radius=min(0.5 / alpha, 0.53 / alpha**0.5)
+    )
+    plan = plan_output_perturbation(constants, PrivacyBudget(1.0, 1e-6))
+    assert plan.accuracy * alpha > constants.gradient_rounding
+    covered = min(plan.exact_sensitivity + 2 * plan.accuracy, 2 * constants.radius)
+    assert plan.mechanism.sensitivity == pytest.approx(covered)
+
+
+@pytest.mark.parametrize("n_records", [1, 2, 40])
+@pytest.mark.parametrize("alpha", [1e-9, 1e-3, 1e6])
+def test_extreme_penalties_can_be_solved(n_records, alpha):
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((n_records, 3)), np.ones(n_records)
+    for loss in (LogisticLoss(), HalfSquaredLoss(1.0)):
+        problem = ball_problem(BoundedRows(X, 1.0), y, loss, alpha)
+        result = output_perturbation(problem, PrivacyBudget(1.0, 1e-6))
+        assert np.linalg.norm(result.point) <= problem.domain.radius
+
+
+def test_the_release_is_projected():
+    problem = ball_problem(BoundedRows(np.eye(2), 1.0), np.zeros(2), LogisticLoss(), 1.0)
+    for seed in range(20):
+        noise = NoiseSource(np.random.default_rng(seed).bytes)
+        point = output_perturbation(problem, PrivacyBudget(0.01), noise=noise).point
+        assert np.linalg.norm(point) <= problem.domain.radius
+
+
+# --- utility ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(1.0)], ids=str)
+@pytest.mark.parametrize("epsilon", [0.3, 3.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
+    """The mean of 200 releases exceeds the bound by 5 standard errors: false-alarm rate 3e-7.
+
+    The bound is for the vector before the last projection.
+    """
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((400, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    z = 2 * X[:, 0] + rng.standard_normal(400)
+    if isinstance(loss, SoftmaxLoss):
+        targets = np.digitize(z, [-0.5, 0.5])
+    else:
+        targets = (z > 0).astype(float) if isinstance(loss, LogisticLoss) else np.clip(z, -1, 1)
+    rows = BoundedRows(X, 1.0)
+    problem = ball_problem(rows, targets, loss, 0.05)
+    free = FiniteSumProblem(rows, targets, loss, 1e-12, WholeSpace())
+    best = minimize(free.value, np.zeros(free.dimension), jac=free.gradient, tol=1e-9)
+    plan = plan_output_perturbation(problem.constants, PrivacyBudget(epsilon, delta))
+    second_moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
+    bound = utility_bound(plan, loss, 1.0, float(np.linalg.norm(best.x)), second_moment)
+    source = NoiseSource(np.random.default_rng(2).bytes)
+    from skdp.solvers import Newton
+
+    exact = Newton().solve(problem, plan.accuracy).point
+    excess = [free.value(plan.mechanism.release(exact, source)) - best.fun for _ in range(200)]
+    error = np.std(excess) / math.sqrt(200)
+    assert np.mean(excess) - 5 * error <= bound
+
+
+def test_chosen_alpha_minimises_the_bound_and_scales_with_the_data():
+    def chosen(feature_norm=1.0, **kwargs):
+        settings = {
+            "row_width": 20, "n_records": 10_000, "block_size": 4096,
+            "budget": PrivacyBudget(1.0, 1e-6), "neighbouring": Neighbouring.REPLACE_ONE,
+        }  # fmt: skip
+        return choose_alpha(LogisticLoss(), feature_norm=feature_norm, **(settings | kwargs))
+
+    base = chosen()
+    # in units of the squared norm of a row, alpha does not depend on that norm
+    assert chosen(feature_norm=100.0) == pytest.approx(1e4 * base, rel=5e-3)
+    assert chosen(n_records=100_000) < base < chosen(n_records=1000)
+    assert chosen(budget=PrivacyBudget(10.0, 1e-6)) < base < chosen(budget=PrivacyBudget(0.1, 1e-6))
+    assert chosen(neighbouring=Neighbouring.ADD_REMOVE) < base
+    assert chosen(coef_norm=0.5) > base
+    assert chosen(coef_norm=1e3) == pytest.approx(base, rel=5e-3)

@@ -1,0 +1,387 @@
+"""What users meet: results, parameters, errors, workflows."""
+
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp.solvers import Newton
+
+HUGE = {"epsilon": 1e9, "random_state": 0}  # next to no noise
+
+
+def classification(n=400, d=3, k=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d)) / np.sqrt(d)
+    scores = X @ rng.standard_normal((d, k)) * 6 + rng.gumbel(size=(n, k))
+    return X, scores.argmax(axis=1)
+
+
+def regression(n=400, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d)) / np.sqrt(d)
+    return X, np.clip(X @ rng.standard_normal(d) + 0.1 * rng.standard_normal(n), -1, 1)
+
+
+# --- the non-private limit -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3, 5])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_large_epsilon_gives_scikit_learns_solution(k, sparse):
+    X, y = classification(k=k)
+    X = sp.csr_matrix(X) if sparse else X
+    ours = DPLogisticRegression(**HUGE, alpha=0.01, fit_intercept=False, classes=range(k))
+    ours.fit(X, y)
+    theirs = LogisticRegression(C=1 / (400 * 0.01), fit_intercept=False, tol=1e-10).fit(X, y)
+    assert ours.coef_.shape == theirs.coef_.shape
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-3)
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=4e-3)
+    np.testing.assert_allclose(np.exp(ours.predict_log_proba(X)), ours.predict_proba(X))
+
+
+def test_intercept_is_a_penalised_constant_feature():
+    X, y = classification()
+    ours = DPLogisticRegression(
+        **HUGE, alpha=0.01, intercept_scaling=0.5, data_norm=2.0, classes=[0, 1]
+    ).fit(X, y)
+    extended = np.column_stack([X, np.full(400, 0.5 * 2.0)])
+    theirs = LogisticRegression(C=1 / (400 * 0.01), fit_intercept=False, tol=1e-10)
+    theirs.fit(extended, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_[:, :3], atol=2e-3)
+    np.testing.assert_allclose(ours.intercept_, theirs.coef_[:, 3] * 1.0, atol=2e-3)
+
+
+def test_ridge_limit_in_the_users_units():
+    X, y = regression()
+    ours = DPRidge(**HUGE, alpha=0.01, fit_intercept=False).fit(X, y)
+    theirs = Ridge(alpha=400 * 0.01, fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
+    assert ours.coef_.shape == (3,) and ours.intercept_ == 0.0
+    # dollars instead of [-1, 1], centimetres instead of metres: the same model
+    scaled = DPRidge(
+        **HUGE, alpha=0.01 * 1e4, data_norm=100.0, target_range=(1000.0, 3000.0)
+    ).fit(100 * X, 2000 + 1000 * y)
+    plain = DPRidge(**HUGE, alpha=0.01).fit(X, y)
+    np.testing.assert_allclose(scaled.predict(100 * X), 2000 + 1000 * plain.predict(X))
+    assert isinstance(scaled.intercept_, float)
+
+
+def test_constrained_ridge_lies_on_the_sphere_and_is_optimal():
+    X, y = regression()
+    model = DPRidge(**HUGE, alpha=1e-3, coef_norm=0.2, fit_intercept=False).fit(X, y)
+    assert np.linalg.norm(model.coef_) == pytest.approx(0.2, rel=1e-4)
+    # the same as ridge with the multiplier of the constraint
+    gradient = X.T @ (X @ model.coef_ - y) / 400
+    multiplier = -(gradient @ model.coef_) / 0.04
+    penalised = Ridge(alpha=400 * multiplier, fit_intercept=False).fit(X, y)
+    np.testing.assert_allclose(model.coef_, penalised.coef_, atol=1e-3)
+
+
+def test_every_solver_and_layout_gives_the_same_model():
+    X, y = classification(k=3)
+    models = [
+        DPLogisticRegression(random_state=3, alpha=0.05, classes=[0, 1, 2], solver=solver).fit(Z, y)
+        for solver in ("auto", "newton", "lbfgs", "accelerated_gradient", Newton(),
+                       lambda problem, accuracy: np.zeros(problem.dimension))
+        for Z in (X, np.asfortranarray(X), sp.csr_matrix(X), sp.csc_array(X), X.tolist())
+    ]  # fmt: skip
+    for model in models[1:]:
+        accuracy = models[0].privacy_.plan["accuracy"]
+        assert np.linalg.norm(model.coef_ - models[0].coef_) <= 2 * accuracy
+        report = model.privacy_.to_dict()
+        assert report["releases"] == models[0].privacy_.to_dict()["releases"]
+
+
+# --- privacy report ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_report(estimator, delta):
+    X, y = classification()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        model = estimator(0.7, delta).fit(X, y)
+    report = model.privacy_
+    assert (report.epsilon, report.delta, report.neighbouring) == (0.7, delta, "replace_one")
+    (release,) = report.releases
+    assert release.n_records == 400 and release.dimension == 4
+    assert release.mechanism == ("gaussian" if delta else "spherical_laplace")
+    assert json.loads(json.dumps(report.to_dict()))["method"] == "output"
+    assert "0.7" in str(report)
+    assert model.alpha_ == report.plan["alpha"]
+    # coefficients live in the public ball
+    weights = np.append(np.ravel(model.coef_), np.ravel(model.intercept_) / 0.1)
+    assert np.linalg.norm(weights) <= report.plan["radius"] * (1 + 1e-12)
+
+
+def test_add_remove_needs_less_noise_and_names_its_caveat():
+    X, y = classification()
+    for estimator, ratio in ((DPLogisticRegression(classes=[0, 1]), 0.75), (DPRidge(), 0.85)):
+        one = clone(estimator).set_params(alpha=0.1).fit(X, y).privacy_
+        estimator.set_params(alpha=0.1, neighbouring="add_remove", n_public=400)
+        other = estimator.fit(X, y).privacy_
+        assert 0.5 <= other.releases[0].noise_scale / one.releases[0].noise_scale < ratio
+        assert not other.caveats
+    unknown = DPRidge(alpha=0.1, neighbouring="add_remove").fit(X, y).privacy_
+    assert any("n_public" in caveat for caveat in unknown.caveats)
+
+
+def test_inferred_classes_warn_and_declared_ones_do_not():
+    X, y = classification()
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
+        inferred = DPLogisticRegression().fit(X, y)
+    assert any("classes" in caveat for caveat in inferred.privacy_.caveats)
+    assert not DPLogisticRegression(classes=[0, 1]).fit(X, y).privacy_.caveats  # no warning
+
+
+def test_seeds():
+    X, y = regression()
+    fits = [DPRidge(random_state=seed).fit(X, y).coef_ for seed in (0, 0, 1)]
+    np.testing.assert_array_equal(fits[0], fits[1])
+    assert not np.allclose(fits[0], fits[2])
+    generator = np.random.default_rng(0)
+    shared = [DPRidge(random_state=generator).fit(X, y).coef_ for _ in range(2)]
+    assert not np.allclose(shared[0], shared[1])
+    free = [DPRidge().fit(X, y) for _ in range(2)]
+    assert not np.allclose(free[0].coef_, free[1].coef_)
+    assert any("seed" in c for c in DPRidge(random_state=0).fit(X, y).privacy_.caveats)
+    assert not free[0].privacy_.caveats
+
+
+# --- alpha, labels, ranges -----------------------------------------------------------------
+
+
+def test_alpha_zero_uses_a_public_penalty():
+    X, y = regression()
+    model = DPRidge(alpha=0, coef_norm=0.5).fit(X, y)
+    assert model.alpha_ == DPRidge(coef_norm=0.5).fit(X, y).alpha_ > 0
+
+
+def test_single_class_with_declared_classes():
+    X, _ = classification()
+    model = DPLogisticRegression(epsilon=100.0, classes=["no", "yes"], random_state=0)
+    assert (model.fit(X, np.full(400, "yes")).predict(X) == "yes").mean() > 0.9
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"),
+    [
+        (np.array(["b", "a"] * 20), ["a", "b"]),
+        (np.array(["b", "a"] * 20, dtype=object), ("b", "a")),
+        (np.array([True, False] * 20), [False, True]),
+        (np.array([3.0, -1.0] * 20), [3, -1]),
+        (np.array([2, 0] * 20), np.arange(4)),
+    ],
+)
+def test_labels_of_every_kind(y, classes):
+    X = np.eye(40)
+    model = DPLogisticRegression(classes=classes).fit(X, y)
+    np.testing.assert_array_equal(model.classes_, np.unique(classes))
+    assert np.isin(model.predict(X), classes).all()
+    assert model.predict_proba(X).shape == (40, len(classes))
+
+
+def test_long_rows_and_far_targets_are_clipped_silently():
+    X, y = regression()
+    X[0] *= 1e6
+    y[1] = 1e9
+    bounded = X.copy()
+    bounded[0] /= np.linalg.norm(X[0])
+    clipped = np.clip(y, -1, 1)
+    one, other = (DPRidge(random_state=0).fit(*data) for data in ((X, y), (bounded, clipped)))
+    np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)
+
+
+# --- errors --------------------------------------------------------------------------------
+
+SHARED_ERRORS = [
+    ({"epsilon": 0}, "epsilon"), ({"epsilon": -1.0}, "epsilon"), ({"epsilon": np.nan}, "epsilon"),
+    ({"epsilon": np.inf}, "epsilon"), ({"epsilon": "1"}, "epsilon"), ({"epsilon": True}, "epsilon"),
+    ({"delta": -0.1}, "delta"), ({"delta": 1.0}, "delta"), ({"delta": np.nan}, "delta"),
+    ({"data_norm": -1.0}, "data_norm"), ({"data_norm": 0}, "data_norm"),
+    ({"data_norm": np.nan}, "data_norm"), ({"data_norm": np.inf}, "data_norm"),
+    ({"coef_norm": 0.0}, "coef_norm"), ({"coef_norm": -1}, "coef_norm"),
+    ({"alpha": 0}, "coef_norm"), ({"alpha": -1.0}, "alpha"), ({"alpha": np.nan}, "alpha"),
+    ({"alpha": "best"}, "alpha"), ({"alpha": None}, "alpha"),
+    ({"intercept_scaling": 0}, "intercept_scaling"), ({"fit_intercept": 1}, "fit_intercept"),
+    ({"neighbouring": "add"}, "neighbouring"), ({"method": "phased"}, "method"),
+    ({"calibration": "tight"}, "calibration"), ({"solver": "sgd"}, "solver"),
+    ({"calibration": "paper", "neighbouring": "add_remove"}, "replace_one"),
+    ({"n_public": 10}, "add_remove"), ({"random_state": -1}, "random_state"),
+    ({"random_state": "seed"}, "random_state"),
+    ({"neighbouring": "add_remove", "n_public": 0}, "n_public"),
+    ({"neighbouring": "add_remove", "n_public": 2.5}, "n_public"),
+    ({"neighbouring": "add_remove", "n_public": 3}, "n_public"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("estimator", [DPLogisticRegression, DPRidge])
+@pytest.mark.parametrize(("parameters", "message"), SHARED_ERRORS)
+def test_invalid_parameters(estimator, parameters, message):
+    X, y = classification()
+    if estimator is DPLogisticRegression:
+        parameters = {"classes": [0, 1], **parameters}
+    with pytest.raises((ValueError, TypeError), match=message):
+        estimator(**parameters).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "target_range", [(1, -1), (0, 0), (0, np.inf), (np.nan, 1), 1.0, (0, 1, 2), "ab", None]
+)
+def test_invalid_target_range(target_range):
+    with pytest.raises(ValueError, match="target_range"):
+        DPRidge(target_range=target_range).fit(*regression())
+
+
+@pytest.mark.parametrize("classes", [[], [1], [1, 1], 3, [[0, 1]], "ab"])
+def test_invalid_classes(classes):
+    with pytest.raises(ValueError, match="classes"):
+        DPLogisticRegression(classes=classes).fit(*classification())
+
+
+@pytest.mark.parametrize(
+    ("y", "classes"), [([0, 1, 2], [0, 1]), (["a", "b", "c"], [0, 1]), ([0, 1, 0], ["a", "b"])]
+)
+def test_undeclared_label(y, classes):
+    with pytest.raises(ValueError, match="not in `classes`"):
+        DPLogisticRegression(classes=classes).fit(np.eye(3), y)
+
+
+@pytest.mark.parametrize("estimator", [DPLogisticRegression(classes=[0, 1]), DPRidge()])
+def test_invalid_input(estimator):
+    X, y = classification()
+    for bad in (np.nan, np.inf):
+        broken = X.copy()
+        broken[3, 1] = bad
+        with pytest.raises(ValueError, match="NaN|infinity"):
+            clone(estimator).fit(broken, y)
+    with pytest.raises(ValueError, match="NaN|infinity|inf"):
+        clone(estimator).fit(X, np.where(y, np.nan, 0.0))
+    with pytest.raises(ValueError, match="inconsistent"):
+        clone(estimator).fit(X, y[:-1])
+
+
+@pytest.mark.parametrize("estimator", [DPLogisticRegression(classes=[0, 1]), DPRidge()])
+def test_sample_weight_is_refused_with_the_reason(estimator):
+    X, y = classification()
+    with pytest.raises(ValueError, match=r"sample_weight.*per record"):
+        estimator.fit(X, y, sample_weight=np.ones(400))
+    with pytest.raises(TypeError, match="groups"):
+        estimator.fit(X, y, groups=np.ones(400))
+    estimator.fit(X, y, sample_weight=None)
+
+
+@pytest.mark.parametrize("estimator", [DPLogisticRegression(classes=[0, 1]), DPRidge()])
+def test_a_failed_fit_leaves_the_model_as_it_was(estimator):
+    X, y = classification()
+    frame = pd.DataFrame(X, columns=list("abc"))
+    model = clone(estimator).fit(frame, y)
+    before = pickle.dumps(vars(model))
+    broken = pd.DataFrame(np.full((400, 5), np.nan), columns=list("vwxyz"))
+    for bad_X, bad_y in ((broken, y), (frame, y[:5]), (frame, np.full(400, np.nan))):
+        with pytest.raises(ValueError, match="."):
+            model.fit(bad_X, bad_y)
+        assert pickle.dumps(vars(model)) == before
+    model.set_params(epsilon=-1)
+    with pytest.raises(ValueError, match="epsilon"):
+        model.fit(frame, y)
+    assert list(model.feature_names_in_) == list("abc")
+    # and a good refit forgets the old names
+    model.set_params(epsilon=1.0).fit(X[:, :2], y)
+    assert not hasattr(model, "feature_names_in_") and model.n_features_in_ == 2
+
+
+# --- workflows -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames(frame):
+    X, y = classification()
+    data = frame({name: X[:, j] for j, name in enumerate("abc")})
+    model = DPLogisticRegression(classes=[0, 1], random_state=0).fit(data, y)
+    np.testing.assert_array_equal(model.feature_names_in_, list("abc"))
+    plain = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.coef_, plain.coef_)
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame({name: X[:, j] for j, name in enumerate("abd")}))
+    series = pd.Series(y) if frame is pd.DataFrame else pl.Series(y)
+    model = DPLogisticRegression(classes=[0, 1], random_state=0).fit(data, series)
+    np.testing.assert_allclose(model.coef_, plain.coef_)
+
+
+def test_pipeline_column_transformer_and_output_format():
+    X, y = classification()
+    data = pd.DataFrame(X, columns=list("abc"))
+    columns = ColumnTransformer([
+        ("double", FunctionTransformer(lambda Z: 2 * Z, feature_names_out="one-to-one"), ["a"]),
+        ("keep", "passthrough", ["b", "c"]),
+    ])
+    pipeline = make_pipeline(columns, Normalizer(), DPLogisticRegression(classes=[0, 1]))
+    pipeline.set_output(transform="pandas")
+    pipeline.fit(data, y)
+    np.testing.assert_array_equal(
+        pipeline[-1].feature_names_in_, ["double__a", "keep__b", "keep__c"]
+    )
+    assert 0 <= pipeline.score(data, y) <= 1
+
+
+def test_cross_validation_and_grid_search():
+    X, y = classification(n=2000)
+    model = DPLogisticRegression(epsilon=20.0, classes=[0, 1])
+    assert cross_val_score(model, X, y, cv=3).mean() > 0.6
+    search = GridSearchCV(model, {"alpha": [0.01, 0.1]}, cv=2).fit(X, y)
+    assert search.best_estimator_.privacy_.epsilon == 20.0
+    assert cross_val_score(DPRidge(epsilon=20.0), X, y, cv=3).shape == (3,)
+
+
+def test_clone_pickle_joblib():
+    X, y = classification()
+    model = DPLogisticRegression(0.5, classes=[0, 1], solver="lbfgs", random_state=1).fit(X, y)
+    again = clone(model)
+    assert again.get_params() == model.get_params() and not hasattr(again, "coef_")
+    restored = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(restored.predict(X), model.predict(X))
+    assert restored.privacy_ == model.privacy_
+    workers = Parallel(n_jobs=2)(delayed(clone(DPRidge()).fit)(X, y) for _ in range(2))
+    assert not np.allclose(workers[0].coef_, workers[1].coef_)  # each its own noise
+
+
+def test_a_broken_solver_changes_neither_law_nor_report():
+    """Same seed, same release up to the certified accuracy, whatever the solver does."""
+    X, y = classification()
+
+    def fails(problem, accuracy):
+        raise ZeroDivisionError
+
+    rng = np.random.default_rng(0)
+    solvers = [
+        fails,
+        lambda problem, accuracy: np.full(problem.dimension, np.nan),
+        lambda problem, accuracy: rng.standard_normal(problem.dimension) * 100,
+        lambda problem, accuracy: "no idea",
+    ]
+    for estimator in (DPLogisticRegression(classes=[0, 1], random_state=0), DPRidge(random_state=0)):
+        for delta in (0, 1e-6):
+            estimator.set_params(delta=delta)
+            good = clone(estimator).fit(X, y)
+            for solver in solvers:
+                bad = clone(estimator).set_params(solver=solver).fit(X, y)
+                assert bad.privacy_ == good.privacy_
+                gap = np.linalg.norm(np.ravel(bad.coef_) - np.ravel(good.coef_))
+                assert gap <= 2 * good.privacy_.plan["accuracy"]
