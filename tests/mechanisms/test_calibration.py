@@ -37,7 +37,9 @@ def test_printed_values(epsilon, delta, c, zwb, analytic):
 @pytest.mark.parametrize(("epsilon", "delta", "printed"), ZHANG)
 def test_values_of_appendix_a(epsilon, delta, printed):
     digits = 7 - len(str(int(printed)))
-    assert gaussian_noise_multiplier(epsilon, delta) == pytest.approx(printed, abs=0.6 * 10**-digits)
+    assert gaussian_noise_multiplier(epsilon, delta) == pytest.approx(
+        printed, abs=0.6 * 10**-digits
+    )
 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 1e-2, 0.3, 1.0, 7.0, 100.0, 1e3])

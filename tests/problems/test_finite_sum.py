@@ -91,7 +91,9 @@ def test_rounding_bound_holds():
     """A gradient computed in double precision against one in extended precision."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 40)) * 10.0 ** rng.integers(-3, 1, (3000, 40))
-    problem = ball_problem(BoundedRows(X, 1.0), rng.integers(0, 2, 3000) * 1.0, LogisticLoss(), 1e-3)
+    problem = ball_problem(
+        BoundedRows(X, 1.0), rng.integers(0, 2, 3000) * 1.0, LogisticLoss(), 1e-3
+    )
     w = problem.domain.project(rng.standard_normal(40) * 10)
     long = X.astype(np.longdouble)
     long *= (1 / np.maximum(np.sqrt((long**2).sum(1)), 1))[:, None]

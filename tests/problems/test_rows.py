@@ -10,9 +10,12 @@ from skdp.problems import BoundedRows
 def materialised(rows):
     """The rows as one matrix, through products with unit vectors."""
     identity = np.eye(rows.width)
-    return np.vstack([
-        np.column_stack([block.margins(unit[None]) for unit in identity]) for block in rows.blocks()
-    ])
+    return np.vstack(
+        [
+            np.column_stack([block.margins(unit[None]) for unit in identity])
+            for block in rows.blocks()
+        ]
+    )
 
 
 @pytest.mark.parametrize("kind", ["dense", "fortran", "csr_matrix", "csr_array"])
@@ -70,10 +73,12 @@ def test_huge_rows_are_bounded_without_overflow(make):
     np.testing.assert_array_equal(given.toarray() if sp.issparse(given) else given, X)
 
 
-def test_the_rows_are_read_only_and_not_copied():
-    X = np.ones((10, 2))
-    rows = BoundedRows(X, 1.0)
-    assert np.shares_memory(rows.matrix, X)
+@pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csr_array])
+def test_the_rows_are_read_only_and_not_copied(make):
+    X = make(np.ones((10, 2)))
+    stored = BoundedRows(X, 1.0).matrix
+    mine, theirs = (Z.data if sp.issparse(Z) else Z for Z in (X, stored))
+    assert np.shares_memory(mine, theirs)
     with pytest.raises(ValueError, match="read-only"):
-        rows.matrix[0, 0] = 5
-    X[0, 0] = 5  # still the caller's own
+        theirs[0] = 5
+    mine[0] = 5  # still the caller's own

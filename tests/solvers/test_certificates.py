@@ -220,7 +220,7 @@ def test_accelerated_gradient_count_suffices(kappa, radius):
 
 
 def test_iteration_counts_of_the_worked_example():
-    """Section 9: the printed count gives 153 (theta 1e-3) and 129 (1e-2); the proven one 156, 132."""
+    """Section 9: 153 (theta 1e-3) and 129 (1e-2) as printed; the proven counts are 156, 132."""
     beta, mu, radius, delta = 0.26, 0.01, 5.27697, 0.02
     for theta, printed, proven in ((1e-3, 153, 156), (1e-2, 129, 132)):
         tau = theta * delta / 2

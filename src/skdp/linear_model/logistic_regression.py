@@ -159,9 +159,7 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         d = X.shape[1]
         self.coef_ = np.ascontiguousarray(weights[:, :d])
         self.intercept_ = (
-            weights[:, d] * self._intercept_value
-            if self.fit_intercept
-            else np.zeros(len(weights))
+            weights[:, d] * self._intercept_value if self.fit_intercept else np.zeros(len(weights))
         )
 
     def decision_function(self, X: Any) -> np.ndarray:

@@ -140,9 +140,7 @@ class DPRidge(RegressorMixin, DPLinearModel):
         d = X.shape[1]
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (
-            float(middle + weights[d] * self._intercept_value)
-            if self.fit_intercept
-            else 0.0
+            float(middle + weights[d] * self._intercept_value) if self.fit_intercept else 0.0
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -39,7 +39,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     ranges_ : ndarray of shape (n_features, 2)
         The declared range of each feature.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Only where X has column names that are all strings.
 
     See Also

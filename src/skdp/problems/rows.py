@@ -27,7 +27,7 @@ Matrix = Any
 _BLOCK_BYTES = 1 << 19
 #: Rows of one block: the bounds keep Python's overhead and the rounding error small.
 _MIN_BLOCK, _MAX_BLOCK = 256, 1 << 16
-#: Entries above this multiple of the norm bound are tamed before they are squared.
+#: Rows above this multiple of the norm bound are shortened before anything is computed.
 _HUGE = 1e100
 
 
@@ -134,14 +134,15 @@ class BoundedRows:
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        X = _shrink_huge_rows(X, data_norm)
-        if not sp.issparse(X):
-            X = X.view()
-            X.flags.writeable = False  # a solver may read the rows, not change them
-        self.matrix = X
+        with np.errstate(over="ignore"):
+            norms = row_norms(X)
+        if not (norms <= _HUGE * data_norm).all():
+            X = _shrink_huge_rows(X, data_norm)
+            norms = row_norms(X)
+        self.matrix = _read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept
-        self.scale = _scale_to_norm(X, data_norm)
+        self.scale = data_norm / np.maximum(norms, data_norm) if (norms > data_norm).any() else None
         dense_row_bytes = 8 * max(1, X.shape[1])
         self.block_size = (
             _MAX_BLOCK
@@ -188,30 +189,28 @@ class BoundedRows:
         return part
 
 
-def _scale_to_norm(X: Matrix, bound: float) -> np.ndarray | None:
-    """Factors at most 1 that bring every row of X to norm at most `bound`."""
-    norms = row_norms(X)
-    if not (norms > bound).any():
-        return None
-    return bound / np.maximum(norms, bound)
-
-
 def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     """Bring rows whose squares or products could overflow near `bound`, in a copy.
 
-    Returns X itself when there are none. The direction of such a row is kept; its norm
-    after this is between `bound` and ``sqrt(n_features) * bound``.
+    The direction of such a row is kept; its norm after this is between `bound` and
+    ``sqrt(n_features) * bound``.
     """
+    largest = abs(X).max(axis=1)
+    largest = largest.toarray().ravel() if sp.issparse(X) else largest
+    factor = np.where(largest > _HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
+    if not sp.issparse(X):
+        return X * factor[:, None]
+    X = X.copy()
+    X.data *= np.repeat(factor, np.diff(X.indptr))
+    return X
+
+
+def _read_only(X: Matrix) -> Matrix:
+    """A view of X: a solver may read the rows, not change them."""
     if sp.issparse(X):
-        if not X.nnz or max(abs(X.data.max()), abs(X.data.min())) <= _HUGE * bound:
-            return X
-        X = X.copy()
-        largest = np.asarray(abs(X).max(axis=1).toarray()).ravel()
-        factor = np.where(largest > _HUGE * bound, bound / np.maximum(largest, bound), 1.0)
-        X.data *= np.repeat(factor, np.diff(X.indptr))
-        return X
-    if not X.size or max(abs(X.max()), abs(X.min())) <= _HUGE * bound:
-        return X
-    largest = np.abs(X).max(axis=1)
-    factor = np.where(largest > _HUGE * bound, bound / np.maximum(largest, bound), 1.0)
-    return X * factor[:, None]
+        view = X.data.view()
+        view.flags.writeable = False
+        return type(X)((view, X.indices, X.indptr), shape=X.shape, copy=False)
+    view = X.view()
+    view.flags.writeable = False
+    return view

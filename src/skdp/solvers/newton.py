@@ -3,13 +3,14 @@
 Each step minimises a quadratic model exactly over the domain. Least squares is its own
 model, so one step is the closed form of ridge regression, constrained or not. When there
 are many more rows than coefficients, the model's Hessian comes from an evenly spaced part
-of the rows: a step then costs one pass over the data instead of a Gram matrix, and its
-error shrinks by the relative error of that Hessian. If a step fails to shrink the
-certificate enough, full Hessians and a line search take over.
+of the rows and is improved by BFGS corrections: a step then costs one pass over the data
+instead of a Gram matrix. If a step fails to shrink the certificate enough, full Hessians
+and a line search take over.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,6 +40,18 @@ class QuadraticModel:
         self.radius = radius
         self.factor = cho_factor(hessian)
         self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
+
+    def corrected(self, step: np.ndarray, change: np.ndarray) -> QuadraticModel:
+        """The BFGS correction: the model with ``H step = change``; self if not convex."""
+        bent, slope = self.hessian @ step, float(step @ change)
+        if not slope > 0:
+            return self
+        hessian = self.hessian + np.outer(change, change) / slope
+        hessian -= np.outer(bent, bent) / float(step @ bent)
+        try:
+            return QuadraticModel(hessian, self.radius)
+        except LinAlgError:
+            return self
 
     def minimiser(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """The exact minimiser over the ball of the model's radius."""
@@ -85,8 +98,10 @@ class Newton(Solver):
         w, model = start, None
         if step >= 4:
             part = problem.thinned(step)
-            w, model = _newton(part, 0.0, start, None, max_steps=8, rough=True)
-        return _newton(problem, accuracy, w, model)[0]
+            w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
+            with contextlib.suppress(LinAlgError):
+                model = QuadraticModel(part.hessian(w), problem.domain.radius)
+        return _newton(problem, accuracy, w, model)
 
 
 def _newton(
@@ -96,11 +111,8 @@ def _newton(
     model: QuadraticModel | None,
     max_steps: int = 200,
     rough: bool = False,
-) -> tuple[np.ndarray, QuadraticModel | None]:
-    """Minimise until certified; `rough` stops at the accuracy that a sample deserves.
-
-    Returns the point and the last model.
-    """
+) -> np.ndarray:
+    """Minimise until certified; `rough` stops at the accuracy that a sample deserves."""
     w = problem.domain.project(w)
     gradient = problem.gradient(w)
     distance = certify(problem, w, gradient).distance
@@ -134,10 +146,12 @@ def _newton(
                 candidate_gradient = problem.gradient(candidate)
                 distance = certify(problem, candidate, candidate_gradient).distance
             model = None
+        if model is not None and not rough:
+            model = model.corrected(candidate - w, candidate_gradient - gradient)
         w, gradient, fresh = candidate, candidate_gradient, False
         if distance < best_distance:
             best, best_distance = w, distance
-    return best, model
+    return best
 
 
 def _line_search(
