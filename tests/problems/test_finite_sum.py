@@ -109,3 +109,13 @@ def test_invalid():
     with pytest.raises(ValueError, match="radius"):
         Ball(0.0)
     assert WholeSpace().radius == math.inf
+
+
+def test_nominal_size():
+    """Under add/remove the actual size changes the work of the solver, not the constants."""
+    small, large = make(LogisticLoss(), n=20, n_public=30), make(LogisticLoss(), n=300, n_public=30)
+    assert small.constants == large.constants
+    assert large.smoothness > small.smoothness
+    with pytest.raises(ValueError, match="n_public"):
+        make(LogisticLoss(), n=301, n_public=30)
+    assert large.thinned(7).n_records <= 10 * large.thinned(7).n_public

@@ -254,7 +254,7 @@ def _certifiable_accuracy(constants: ProblemConstants) -> float:
     """
     radius, mu = constants.radius, constants.strong_convexity
     gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius
-    curvature = constants.total_smoothness + constants.lipschitz / radius
+    curvature = constants.total_smoothness + constants.size_ratio * constants.lipschitz / radius
     return 4.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)
 
 

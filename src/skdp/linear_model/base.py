@@ -19,13 +19,10 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
-from skdp.problems import BoundedRows, Loss, ball_problem, bounded_problem_radius
+from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Loss, ball_problem, bounded_problem_radius
 from skdp.solvers import resolve_solver
 
 __all__ = ["DPLinearModel"]
-
-#: Under add/remove the nominal size may be wrong, but not by more than this factor.
-_MAX_SIZE_RATIO = 100
 
 
 class DPLinearModel(BaseEstimator):
@@ -101,11 +98,16 @@ class DPLinearModel(BaseEstimator):
         """
         budget = PrivacyBudget(self.epsilon, self.delta)
         neighbouring = Neighbouring(self.neighbouring)
+        n_public = self._public_size(X.shape[0])
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
-        n_public = self._public_size(rows.n_records)
         alpha, calibration = self._regularisation(rows, n_public, loss, budget, neighbouring)
         problem = ball_problem(
-            rows, targets, loss, alpha, coef_norm=self._radius, n_public=n_public
+            rows,
+            targets,
+            loss,
+            alpha,
+            coef_norm=self._radius,
+            n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
         )
         solver_rng, noise, seeded = _randomness(self.random_state)
         result = output_perturbation(
@@ -145,9 +147,9 @@ class DPLinearModel(BaseEstimator):
     def _public_size(self, n_records: int) -> int:
         if self.neighbouring == "replace_one" or self.n_public is None:
             return n_records
-        if n_records > _MAX_SIZE_RATIO * self.n_public:
+        if n_records > MAX_SIZE_RATIO * self.n_public:
             raise ValueError(
-                f"n_public == {self.n_public} is more than {_MAX_SIZE_RATIO} times too small."
+                f"n_public == {self.n_public} is more than {MAX_SIZE_RATIO:g} times too small."
             )
         return int(self.n_public)
 

@@ -7,6 +7,7 @@ values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` a
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace
 from skdp.problems.finite_sum import (
+    MAX_SIZE_RATIO,
     FiniteSumProblem,
     ball_problem,
     bounded_problem_radius,
@@ -16,6 +17,7 @@ from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLos
 from skdp.problems.rows import BoundedRows
 
 __all__ = [
+    "MAX_SIZE_RATIO",
     "Ball",
     "BoundedRows",
     "Domain",

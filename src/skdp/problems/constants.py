@@ -42,6 +42,9 @@ class ProblemConstants:
         Number of features of a row, for the rounding bound.
     block_size : int
         Rows that are summed without a break, for the rounding bound.
+    size_ratio : float, default=1.0
+        The actual number of records may exceed N by this factor (add/remove); it enters
+        what the solver must cope with, not the sensitivity.
     """
 
     n_records: int
@@ -53,11 +56,12 @@ class ProblemConstants:
     radius: float
     row_width: int
     block_size: int
+    size_ratio: float = 1.0
 
     @property
     def total_smoothness(self) -> float:
-        """Smoothness of the whole objective when it holds N records."""
-        return self.smoothness + self.strong_convexity
+        """Smoothness of the whole objective."""
+        return self.smoothness * self.size_ratio + self.strong_convexity
 
     @property
     def condition_number(self) -> float:
@@ -84,11 +88,10 @@ class ProblemConstants:
             Bound on the gradient of one record at such a point.
         """
         unit = float(np.finfo(np.float64).eps)
-        chain = min(self.block_size, self.n_records) + self.n_records / self.block_size
-        return unit * (
-            (chain + 16.0) * lipschitz
-            + ((self.row_width + 16.0) * self.smoothness + 4.0 * self.strong_convexity) * norm
-        )
+        most = self.n_records * self.size_ratio
+        chain = min(self.block_size, most) + most / self.block_size
+        losses = (chain + 16.0) * lipschitz + (self.row_width + 16.0) * self.smoothness * norm
+        return unit * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
 
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:
         """How far the exact solution can move between neighbours.

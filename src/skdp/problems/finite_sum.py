@@ -13,7 +13,10 @@ from skdp.problems.domains import Ball, Domain
 from skdp.problems.losses import Loss
 from skdp.problems.rows import BoundedRows
 
-__all__ = ["FiniteSumProblem"]
+__all__ = ["MAX_SIZE_RATIO", "FiniteSumProblem"]
+
+#: By how much the number of rows may exceed the nominal size under add/remove.
+MAX_SIZE_RATIO = 10.0
 
 
 class FiniteSumProblem:
@@ -33,7 +36,8 @@ class FiniteSumProblem:
         A ball or the whole space. ``Ball(loss.solution_radius(...))`` leaves the solution
         where the whole space has it.
     n_public : int, optional
-        N, the public nominal size under add/remove; default: the number of rows.
+        N, the public nominal size under add/remove; the rows may exceed it by the factor
+        ``MAX_SIZE_RATIO``. Default: the number of rows.
     center : ndarray of shape (dimension,), optional
         Centre of the regulariser; default 0. Must not depend on these records.
 
@@ -65,6 +69,8 @@ class FiniteSumProblem:
         self.domain = domain
         self.center = center
         self.n_public = rows.n_records if n_public is None else int(n_public)
+        if rows.n_records > MAX_SIZE_RATIO * self.n_public:
+            raise ValueError(f"n_public == {self.n_public} is too small for {rows.n_records} rows.")
         self.dimension = loss.n_outputs * rows.width
         center_norm = 0.0 if center is None else float(np.linalg.norm(center))
         self.constants = generalised_linear_constants(
@@ -76,6 +82,7 @@ class FiniteSumProblem:
             n_records=self.n_public,
             block_size=rows.block_size,
             center_norm=center_norm,
+            size_ratio=1.0 if n_public is None else MAX_SIZE_RATIO,
         )
 
     @property
@@ -98,8 +105,7 @@ class FiniteSumProblem:
         if self.center is not None:
             norm += float(np.linalg.norm(self.center))
         lipschitz = self.loss.lipschitz(self.rows.norm_bound, norm)
-        excess = max(1.0, self.n_records / self.n_public)
-        return excess * self.constants.gradient_rounding_at(norm, lipschitz)
+        return self.constants.gradient_rounding_at(norm, lipschitz)
 
     def value(self, w: np.ndarray) -> float:
         """Objective at `w`."""
@@ -146,7 +152,7 @@ class FiniteSumProblem:
             self.loss,
             self.alpha,
             self.domain,
-            n_public=max(1, round(self.n_public / step)),
+            n_public=-(-self.n_public // step),
             center=self.center,
         )
 
@@ -202,6 +208,7 @@ def generalised_linear_constants(
     n_records: int,
     block_size: int,
     center_norm: float = 0.0,
+    size_ratio: float = 1.0,
 ) -> ProblemConstants:
     """Public constants of a regularised generalised linear problem.
 
@@ -225,6 +232,8 @@ def generalised_linear_constants(
         Rows summed without a break.
     center_norm : float, default=0.0
         Norm of the regulariser's centre.
+    size_ratio : float, default=1.0
+        See :class:`ProblemConstants`.
     """
     lipschitz = loss.lipschitz(feature_norm, radius)
     return ProblemConstants(
@@ -237,6 +246,7 @@ def generalised_linear_constants(
         radius=min(radius, center_norm + lipschitz / alpha),
         row_width=row_width,
         block_size=block_size,
+        size_ratio=size_ratio,
     )
 
 
