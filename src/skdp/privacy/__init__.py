@@ -1,14 +1,43 @@
 """Budgets, events (what happened), accountants (what it costs) and reports."""
 
+from skdp.privacy.accountants import (
+    GaussianDPAccountant,
+    PrivacyAccountant,
+    PureAccountant,
+    UnsupportedEventError,
+    ZCDPAccountant,
+    tightest_epsilon,
+)
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.privacy.events import (
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    Neighbouring,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    PureEvent,
+    RepeatedEvent,
+)
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 
 __all__ = [
+    "ComposedEvent",
+    "ExponentialMechanismEvent",
+    "GaussianDPAccountant",
+    "GaussianEvent",
     "Neighbouring",
+    "PoissonSampledEvent",
+    "PrivacyAccountant",
     "PrivacyBudget",
     "PrivacyEvent",
     "PrivacyLeakWarning",
     "PrivacyReport",
+    "PureAccountant",
+    "PureEvent",
     "Release",
+    "RepeatedEvent",
+    "UnsupportedEventError",
+    "ZCDPAccountant",
+    "tightest_epsilon",
 ]

@@ -95,6 +95,7 @@ class PrivacyReport:
             "neighbouring": self.neighbouring.value,
             "method": self.method,
             "releases": [release.to_dict() for release in self.releases],
+            "event": self.event.to_dict(),
             "plan": dict(self.plan),
             "caveats": list(self.caveats),
         }

@@ -1,0 +1,58 @@
+"""Budgets, reports, and totals over several fits."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from skdp import DPRidge
+from skdp.privacy import (
+    ComposedEvent,
+    GaussianDPAccountant,
+    PrivacyBudget,
+    PureAccountant,
+    tightest_epsilon,
+)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(0, 0), (-1, 0), (math.nan, 0), (math.inf, 0), (1, -1e-9), (1, 1), (1, math.nan)],
+)
+def test_invalid_budgets(epsilon, delta):
+    with pytest.raises(ValueError, match="=="):
+        PrivacyBudget(epsilon, delta)
+
+
+@pytest.mark.parametrize("epsilon", ["1", None, True, 1j])
+def test_budgets_are_numbers(epsilon):
+    with pytest.raises(TypeError, match="epsilon"):
+        PrivacyBudget(epsilon)
+
+
+def test_budget_accepts_numpy_numbers():
+    budget = PrivacyBudget(np.float32(0.5), np.int64(0))
+    assert budget == PrivacyBudget(0.5) and budget.is_pure and type(budget.epsilon) is float
+
+
+def test_an_accountant_recovers_the_claim_of_a_report():
+    """The event of a fit costs what the report says, and no more."""
+    X, y = np.eye(5), np.linspace(-1, 1, 5)
+    gaussian = DPRidge(0.7, 1e-5).fit(X, y).privacy_
+    accountant = GaussianDPAccountant(gaussian.neighbouring).compose(gaussian.event)
+    assert accountant.get_epsilon(1e-5) == pytest.approx(0.7, rel=1e-6)
+    assert accountant.get_delta(0.7) <= 1e-5
+    pure = DPRidge(0.7, 0).fit(X, y).privacy_
+    assert PureAccountant().compose(pure.event).get_epsilon(0.0) == pytest.approx(0.7)
+    # twenty fits cost far less than twenty times the budget
+    together = ComposedEvent((gaussian.event,) * 20)
+    assert tightest_epsilon(together, 1e-5, gaussian.neighbouring) < 0.3 * 20 * 0.7
+
+
+def test_report_is_plain_and_readable():
+    report = DPRidge(0.7, 1e-5).fit(np.eye(5), np.zeros(5)).privacy_
+    plain = json.loads(json.dumps(report.to_dict()))
+    assert plain["releases"][0]["event"]["type"] == "gaussian"
+    assert plain["event"]["type"] == "composed"
+    assert "replace-one" in str(report) and "Lowy" in str(report)
