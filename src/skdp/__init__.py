@@ -6,11 +6,13 @@ accuracy with any solver, and released with noise of that size.
 """
 
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "BoundedScaler",
     "DPLogisticRegression",
     "DPRidge",
     "PrivacyBudget",

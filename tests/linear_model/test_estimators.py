@@ -73,9 +73,9 @@ def test_ridge_limit_in_the_users_units():
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=2e-3)
     assert ours.coef_.shape == (3,) and ours.intercept_ == 0.0
     # dollars instead of [-1, 1], centimetres instead of metres: the same model
-    scaled = DPRidge(
-        **HUGE, alpha=0.01 * 1e4, data_norm=100.0, target_range=(1000.0, 3000.0)
-    ).fit(100 * X, 2000 + 1000 * y)
+    scaled = DPRidge(**HUGE, alpha=0.01 * 1e4, data_norm=100.0, target_range=(1000.0, 3000.0)).fit(
+        100 * X, 2000 + 1000 * y
+    )
     plain = DPRidge(**HUGE, alpha=0.01).fit(X, y)
     np.testing.assert_allclose(scaled.predict(100 * X), 2000 + 1000 * plain.predict(X))
     assert isinstance(scaled.intercept_, float)
@@ -328,10 +328,12 @@ def test_frames(frame):
 def test_pipeline_column_transformer_and_output_format():
     X, y = classification()
     data = pd.DataFrame(X, columns=list("abc"))
-    columns = ColumnTransformer([
-        ("double", FunctionTransformer(lambda Z: 2 * Z, feature_names_out="one-to-one"), ["a"]),
-        ("keep", "passthrough", ["b", "c"]),
-    ])
+    columns = ColumnTransformer(
+        [
+            ("double", FunctionTransformer(lambda Z: 2 * Z, feature_names_out="one-to-one"), ["a"]),
+            ("keep", "passthrough", ["b", "c"]),
+        ]
+    )
     pipeline = make_pipeline(columns, Normalizer(), DPLogisticRegression(classes=[0, 1]))
     pipeline.set_output(transform="pandas")
     pipeline.fit(data, y)
@@ -376,7 +378,10 @@ def test_a_broken_solver_changes_neither_law_nor_report():
         lambda problem, accuracy: rng.standard_normal(problem.dimension) * 100,
         lambda problem, accuracy: "no idea",
     ]
-    for estimator in (DPLogisticRegression(classes=[0, 1], random_state=0), DPRidge(random_state=0)):
+    for estimator in (
+        DPLogisticRegression(classes=[0, 1], random_state=0),
+        DPRidge(random_state=0),
+    ):
         for delta in (0, 1e-6):
             estimator.set_params(delta=delta)
             good = clone(estimator).fit(X, y)

@@ -66,7 +66,7 @@ class OutputPerturbationPlan:
     accuracy : float
         Certified distance of the solver's point to the exact solution.
     mechanism : AdditiveMechanism
-        Calibrated to ``min(exact_sensitivity + 2 accuracy, 2 radius)``.
+        Calibrated to ``exact_sensitivity + 2 accuracy``.
     reference : str
         Where the noise scale comes from.
     """
@@ -179,7 +179,7 @@ def plan_output_perturbation(
     """Fix the accuracy and the noise from public constants.
 
     With Delta the argmin sensitivity and tau the solver's accuracy, two neighbours' points
-    differ by at most ``Delta + 2 tau``, and by at most 2 R once both lie in the ball.
+    differ by at most ``Delta + 2 tau``.
 
     Parameters
     ----------
@@ -208,8 +208,7 @@ def plan_output_perturbation(
     if calibration == "analytic":
         exact = constants.argmin_sensitivity(neighbouring)
         accuracy = max(0.5 * accuracy_fraction * exact, floor)
-        sensitivity = min(exact + 2.0 * accuracy, 2.0 * constants.radius)
-        mechanism = calibrated_mechanism(budget, sensitivity)
+        mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy)
         reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
         if budget.is_pure:
             reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"

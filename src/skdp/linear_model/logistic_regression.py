@@ -77,7 +77,7 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Notes
     -----
@@ -230,7 +230,9 @@ def _declared_classes(classes: Any) -> np.ndarray:
     """The declared labels, sorted."""
     labels = np.asarray(classes)
     if labels.ndim != 1 or len(labels) < 2:
-        raise ValueError(f"classes must list at least two labels, got {classes!r}.")
+        raise ValueError(
+            f"classes must be a list or a 1-d array of at least two labels, got {classes!r}."
+        )
     unique = np.unique(labels)
     if len(unique) != len(labels):
         raise ValueError(f"classes lists a label twice: {classes!r}.")

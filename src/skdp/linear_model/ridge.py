@@ -76,7 +76,7 @@ class DPRidge(RegressorMixin, DPLinearModel):
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     Notes
     -----

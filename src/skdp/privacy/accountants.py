@@ -356,7 +356,7 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
     """
     rounding = 1e-12 * max(1.0, _number(leaves) / 1000.0)
     largest = max((leaf.epsilon for leaf, _ in leaves if isinstance(leaf, _PURE)), default=0.0)
-    if delta < 1000.0 * rounding or largest > 600.0 or len(leaves) > 100:
+    if delta < 1000.0 * rounding or max(largest, 1e-6 * bound) > 600.0 or len(leaves) > 100:
         return math.inf
     try:
         pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
@@ -378,8 +378,8 @@ def _convolve(leaves: Leaves, bound: float, pld: Any, as_gaussian: bool) -> Any:
     ]
     resolved = (PoissonSampledEvent, as_response)
     rest = [RepeatedEvent(*part) for part in leaves if not isinstance(part[0], resolved)]
-    plain = _mu_squared(ComposedEvent(rest))
-    gaussian = [*sampled, (plain, 1.0, 1)] if plain > 0.0 else sampled
+    sampled.append((_mu_squared(ComposedEvent(rest)), 1.0, 1))
+    gaussian = [part for part in sampled if part[0] > 0.0]
     # Small beside the answer, but with about 1e5 steps at most; one epsilon need not be rounded up.
     width = sum(epsilon * count for epsilon, count in pure)
     width += sum(0.5 * square + 10.0 * math.sqrt(square) for square, _, _ in gaussian)

@@ -101,7 +101,7 @@ class PrivacyReport:
         }
 
     def __str__(self) -> str:
-        relation = self.neighbouring.value.replace("_", "-")
+        relation = {"replace_one": "replace-one", "add_remove": "add/remove"}[self.neighbouring]
         lines = [
             f"({self.epsilon:g}, {self.delta:g})-differentially private, {relation} neighbours, "
             f"method {self.method!r}"

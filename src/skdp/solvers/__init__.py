@@ -43,7 +43,11 @@ SOLVERS: dict[str, type[Solver]] = {
 
 
 class _Auto(Solver):
-    """Newton when its Hessians pay, else L-BFGS; decided by the shape alone."""
+    """Newton when its Hessians pay, else L-BFGS; decided by the shape alone.
+
+    A Hessian costs about ``dimension`` gradients for several outputs, and about ``width``
+    gradients of a faster kind (matrix products) for one.
+    """
 
     def minimise(
         self,
@@ -52,7 +56,8 @@ class _Auto(Solver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        chosen: Solver = Newton() if problem.dimension <= 600 else LBFGS()
+        limit = 600 if problem.loss.n_outputs == 1 else 100
+        chosen: Solver = Newton() if problem.dimension <= limit else LBFGS()
         return chosen.minimise(problem, accuracy, start, rng)
 
 
