@@ -46,11 +46,38 @@ def test_rows_are_scaled_then_extended(kind, intercept):
     )
 
 
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
+def test_single_precision_is_bounded_in_double(make):
+    """Norms summed up in single precision would miss the bound by 1e-6."""
+    X = np.random.default_rng(0).standard_normal((300, 500)).astype(np.float32)
+    rows, double = BoundedRows(make(X), 3.0), BoundedRows(make(X.astype(np.float64)), 3.0)
+    assert np.shares_memory(X, rows.matrix) or sp.issparse(rows.matrix)
+    np.testing.assert_allclose(rows.scale, double.scale, rtol=1e-14)
+    seen = materialised(rows)
+    assert seen.dtype == np.float64
+    assert np.linalg.norm(seen, axis=1).max() <= 3.0 * (1 + 1e-13)
+    huge = BoundedRows(make(np.full((1, 2), 1e38, dtype=np.float32)), 1e-50)
+    np.testing.assert_allclose(materialised(huge), np.full((1, 2), 1e-50 / 2**0.5))
+
+
 def test_blocks_cover_every_row_once():
     rows = BoundedRows(np.ones((1000, 3)), 10.0)
     rows.block_size = 77
     covered = np.concatenate([np.arange(b.rows.start, b.rows.stop) for b in rows.blocks()])
     np.testing.assert_array_equal(covered, np.arange(1000))
+
+
+@pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csr_array])
+def test_blocks_are_views(make):
+    dense = np.random.default_rng(0).standard_normal((50, 4)) * (np.arange(50) % 3 > 0)[:, None]
+    rows = BoundedRows(make(dense), 100.0)
+    rows.block_size = 16
+    parts = [block.matrix for block in rows.blocks()]
+    stored = (rows.matrix, *parts)
+    memory = [Z.data if sp.issparse(Z) else Z for Z in stored]
+    assert all(np.shares_memory(memory[0], part) for part in memory[1:])
+    together = sp.vstack(parts).toarray() if sp.issparse(parts[0]) else np.vstack(parts)
+    np.testing.assert_array_equal(together, dense)
 
 
 def test_duplicate_entries_do_not_hide_a_long_row():

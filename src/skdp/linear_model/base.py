@@ -84,7 +84,7 @@ class DPLinearModel(BaseEstimator):
 
     def _validated(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
         return validate_data(
-            self, X, y, accept_sparse="csr", dtype=np.float64, accept_large_sparse=True, **kwargs
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **kwargs
         )
 
     def _private_weights(

@@ -103,14 +103,13 @@ class PrivacyAccountant(abc.ABC):
         """Smallest epsilon known for a delta in [0, 1]; nats, infinite where there is none."""
         if not 0.0 <= delta <= 1.0:
             raise ValueError(f"delta must lie in [0, 1], got {delta!r}.")
-        nothing = self.total == 0.0 or delta == 1.0
-        return 0.0 if nothing else self._epsilon(self.total, float(delta))
+        return self._epsilon(self.total, float(delta)) if self.total > 0.0 and delta < 1.0 else 0.0
 
     def get_delta(self, epsilon: float) -> float:
         """Smallest delta known for an epsilon >= 0 in nats; a probability."""
         if not epsilon >= 0.0:
             raise ValueError(f"epsilon must be >= 0, got {epsilon!r}.")
-        return 0.0 if self.total == 0.0 else self._delta(self.total, float(epsilon))
+        return self._delta(self.total, float(epsilon)) if self.total > 0.0 else 0.0
 
     @abc.abstractmethod
     def _cost(self, leaf: PrivacyEvent) -> float | None:
@@ -236,12 +235,10 @@ def tightest_epsilon(
 ) -> float:
     """Smallest epsilon that a proof known to the package gives for an event.
 
-    The minimum over all accountants that cover the event. Totals that are not purely Gaussian, and
-    Gaussians on Poisson samples under "add_remove", are also given to ``dp-accounting`` if the
-    optional extra ``accounting`` is installed; the answer is then smaller or equal, never invalid.
-
-    Poisson sampling amplifies privacy under "add_remove" only (section 6). Under "replace_one"
-    the bound is the one without sampling, which is valid but may be far from tight.
+    The minimum over all accountants that cover the event. Totals that are not purely Gaussian are
+    also given to ``dp-accounting`` if the optional extra ``accounting`` is installed; the answer
+    is then smaller or equal, never invalid. Poisson sampling amplifies privacy under "add_remove"
+    only (section 6); under "replace_one" it is ignored, which is valid but may be far from tight.
 
     Parameters
     ----------
@@ -265,18 +262,22 @@ def tightest_epsilon(
         If delta is NaN or outside [0, 1].
     """
     relation = Neighbouring(neighbouring)
+    dropped = _reduce(event, Neighbouring.REPLACE_ONE)
+    candidates = [_epsilon_by_accountants(dropped, delta)]
     reduced = _reduce(event, relation)
-    plain = _reduce(reduced, Neighbouring.REPLACE_ONE)
-    best = GaussianDPAccountant(relation).compose(plain).get_epsilon(delta)
-    for accountant in (ZCDPAccountant(relation), PureAccountant(relation)):
-        if accountant.supports(plain):
-            best = min(best, accountant.compose(plain).get_epsilon(delta))
-    if plain != reduced:
-        best = min(best, _amplified_epsilon(reduced, delta))
-    leaves = flatten_event(reduced)
-    mixed = _number(leaves) > 1 and not all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves)
-    if best > 0.0 and mixed:
-        best = min(best, _pld_epsilon(leaves, delta, best))
+    if reduced != dropped:
+        plain = _reduce(reduced, Neighbouring.REPLACE_ONE)
+        candidates += [_epsilon_by_accountants(plain, delta), _amplified_epsilon(event, delta)]
+    for total in dict.fromkeys((dropped, reduced)):
+        candidates.append(_pld_epsilon(flatten_event(total), delta, min(candidates)))
+    return min(candidates)
+
+
+def _epsilon_by_accountants(event: PrivacyEvent, delta: float) -> float:
+    best = GaussianDPAccountant().compose(event).get_epsilon(delta)
+    for accountant in (ZCDPAccountant(), PureAccountant()):
+        if accountant.supports(event):
+            best = min(best, accountant.compose(event).get_epsilon(delta))
     return best
 
 
@@ -318,31 +319,29 @@ def _reduce(event: PrivacyEvent, relation: Neighbouring) -> PrivacyEvent:
         if isinstance(leaf, PoissonSampledEvent):
             probability = leaf.sampling_probability
             inner = _reduce(leaf.event, relation)
-            pure = PureAccountant()
             if probability == 0.0:
                 continue
             if probability == 1.0 or relation is Neighbouring.REPLACE_ONE:
                 part = inner
-            elif pure.supports(inner):
-                part = PureEvent(_amplify(pure.compose(inner).total, probability))
+            elif PureAccountant().supports(inner):
+                part = PureEvent(_amplify(PureAccountant().compose(inner).total, probability))
         parts.append(RepeatedEvent(part, count))
     leaves = flatten_event(ComposedEvent(parts))
     return ComposedEvent([RepeatedEvent(*leaf) for leaf in sorted(leaves, key=repr)])
 
 
-def _amplified_epsilon(reduced: PrivacyEvent, delta: float) -> float:
+def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
     """Basic composition of amplified (epsilon, delta) guarantees under add/remove (section 6)."""
-    leaves = flatten_event(reduced)
+    leaves = flatten_event(event)
     rest = [part for part in leaves if not isinstance(part[0], PoissonSampledEvent)]
     share = delta / (_number(leaves) - _number(rest) + bool(rest))
     plain = ComposedEvent([RepeatedEvent(*part) for part in rest])
     total = tightest_epsilon(plain, share, Neighbouring.ADD_REMOVE)
     for leaf, count in leaves:
-        if isinstance(leaf, PoissonSampledEvent):
-            probability = leaf.sampling_probability
-            inner_delta = min(1.0, share / probability)
+        if isinstance(leaf, PoissonSampledEvent) and leaf.sampling_probability > 0.0:
+            inner_delta = min(1.0, share / leaf.sampling_probability)
             inner = tightest_epsilon(leaf.event, inner_delta, Neighbouring.ADD_REMOVE)
-            total += count * _amplify(inner, probability)
+            total += count * _amplify(inner, leaf.sampling_probability)
     return total
 
 
@@ -352,48 +351,49 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
     two Gaussians for the Gaussian ones, and either of them for an exponential mechanism. The
     discretisation is pessimistic; the rounding of the convolution is not, so some delta is kept
-    back for it and very small deltas are not attempted. Infinite where there is no answer.
+    back for it and very small deltas are not attempted. Infinite where there is nothing to gain.
     """
     rounding = 1e-12 * max(1.0, _number(leaves) / 1000.0)
-    largest = max((leaf.epsilon for leaf, _ in leaves if isinstance(leaf, _PURE)), default=0.0)
-    if delta < 1000.0 * rounding or max(largest, 1e-6 * bound) > 600.0 or len(leaves) > 100:
+    only_gaussian = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves)
+    if bound == 0.0 or delta < 1000.0 * rounding or only_gaussian or _number(leaves) == 1:
         return math.inf
     try:
         pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
     except ImportError:
         return math.inf
     either = {False, any(isinstance(leaf, ExponentialMechanismEvent) for leaf, _ in leaves)}
-    totals = [_convolve(leaves, bound, pld, as_gaussian) for as_gaussian in either]
-    return min(float(total.get_epsilon_for_delta(delta - rounding)) for total in totals)
+    return min(_convolve(leaves, delta - rounding, bound, pld, choice) for choice in either)
 
 
-def _convolve(leaves: Leaves, bound: float, pld: Any, as_gaussian: bool) -> Any:
-    """Privacy loss distribution of all leaves together."""
+def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian: bool) -> float:
     as_response = PureEvent if as_gaussian else _PURE
     pure = [(leaf.epsilon, count) for leaf, count in leaves if isinstance(leaf, as_response)]
-    sampled = [
+    gaussian = [
         (_mu_squared(leaf.event), leaf.sampling_probability, count)
         for leaf, count in leaves
         if isinstance(leaf, PoissonSampledEvent)
     ]
-    resolved = (PoissonSampledEvent, as_response)
-    rest = [RepeatedEvent(*part) for part in leaves if not isinstance(part[0], resolved)]
-    sampled.append((_mu_squared(ComposedEvent(rest)), 1.0, 1))
-    gaussian = [part for part in sampled if part[0] > 0.0]
+    done = (PoissonSampledEvent, as_response)
+    rest = [RepeatedEvent(*part) for part in leaves if not isinstance(part[0], done)]
+    gaussian.append((_mu_squared(ComposedEvent(rest)), 1.0, 1))
     # Small beside the answer, but with about 1e5 steps at most; one epsilon need not be rounded up.
-    width = sum(epsilon * count for epsilon, count in pure)
-    width += sum(0.5 * square + 10.0 * math.sqrt(square) for square, _, _ in gaussian)
+    spans = [0.5 * square + 10.0 * math.sqrt(square) for square, _, _ in gaussian]
+    if max(spans + [epsilon for epsilon, _ in pure]) > 600.0 or len(leaves) > 100:
+        return math.inf  # e^loss leaves double precision, or too much work
+    width = sum(spans) + sum(epsilon * count for epsilon, count in pure)
     step = max(1e-5 * width, 1e-4 * min(1.0, bound))
     if pure and min(pure)[0] > step:
         step = (1.0 + 1e-12) * min(pure)[0] / math.ceil(min(pure)[0] / step)
     total = pld.identity(value_discretization_interval=step)
     for square, probability, count in gaussian:
-        part = pld.from_gaussian_mechanism(
-            square**-0.5, sampling_prob=probability, value_discretization_interval=step
-        )
-        total = total.compose(part.self_compose(count))
+        if square > 0.0:
+            sigma = min(1e10, square**-0.5)
+            part = pld.from_gaussian_mechanism(
+                sigma, sampling_prob=probability, value_discretization_interval=step
+            )
+            total = total.compose(part.self_compose(count))
     for epsilon, count in pure:
         parameters = pld.common.DifferentialPrivacyParameters(epsilon)
         part = pld.from_privacy_parameters(parameters, value_discretization_interval=step)
         total = total.compose(part.self_compose(count))
-    return total
+    return float(total.get_epsilon_for_delta(delta))

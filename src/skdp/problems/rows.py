@@ -120,8 +120,8 @@ class BoundedRows:
 
     Parameters
     ----------
-    X : ndarray or CSR matrix of shape (n_records, n_features), float64
-        Never written to, and not copied but in two cases: a CSR matrix with duplicate
+    X : ndarray or CSR matrix of shape (n_records, n_features), float64 or float32
+        Single precision is converted block by block; all arithmetic is in double. Never written to, and not copied but in two cases: a CSR matrix with duplicate
         entries is summed up first (its stored values do not show its norms), and rows so
         long that their squares could overflow are shortened first.
     data_norm : float
@@ -134,21 +134,26 @@ class BoundedRows:
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             X.sum_duplicates()
-        with np.errstate(over="ignore"):
-            norms = row_norms(X)
-        if not (norms <= _HUGE * data_norm).all():
-            X = _shrink_huge_rows(X, data_norm)
-            norms = row_norms(X)
         self.matrix = _read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept
-        self.scale = data_norm / np.maximum(norms, data_norm) if (norms > data_norm).any() else None
+        self.scale: np.ndarray | None = None
         dense_row_bytes = 8 * max(1, X.shape[1])
         self.block_size = (
             _MAX_BLOCK
             if sp.issparse(X)
             else min(max(_BLOCK_BYTES // dense_row_bytes, _MIN_BLOCK), _MAX_BLOCK)
         )
+        with np.errstate(over="ignore"):
+            norms = self._norms()
+        if not (norms <= _HUGE * data_norm).all():
+            self.matrix = _shrink_huge_rows(X, data_norm)
+            norms = self._norms()
+        if (norms > data_norm).any():
+            self.scale = data_norm / np.maximum(norms, data_norm)
+
+    def _norms(self) -> np.ndarray:
+        return np.concatenate([row_norms(block.matrix) for block in self.blocks()])
 
     @property
     def n_records(self) -> int:
@@ -170,10 +175,20 @@ class BoundedRows:
             yield self.block(slice(start, min(start + self.block_size, self.n_records)))
 
     def block(self, rows: slice) -> RowBlock:
-        """The block of the rows ``rows.start`` to ``rows.stop``."""
+        """The block of the rows ``rows.start`` to ``rows.stop``; a view of them if float64."""
         scale = None if self.scale is None else self.scale[rows]
-        whole = rows.start == 0 and rows.stop == self.n_records
-        return RowBlock(rows, self.matrix if whole else self.matrix[rows], scale, self.intercept)
+        part = self.matrix
+        if not sp.issparse(part):
+            part = part[rows].astype(np.float64, copy=False)
+        else:
+            pointers = part.indptr[rows.start : rows.stop + 1]
+            entries = slice(pointers[0], pointers[-1])
+            view = type(part)((rows.stop - rows.start, part.shape[1]))
+            # set one by one: the constructor would copy short slices of long arrays
+            view.data = part.data[entries].astype(np.float64, copy=False)
+            view.indices, view.indptr = part.indices[entries], pointers - pointers[0]
+            part = view
+        return RowBlock(rows, part, scale, self.intercept)
 
     def every(self, step: int) -> BoundedRows:
         """Each `step`-th row, as a data set of its own (a copy of those rows)."""
@@ -200,7 +215,7 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     factor = np.where(largest > _HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
     if not sp.issparse(X):
         return X * factor[:, None]
-    X = X.copy()
+    X = X.astype(np.float64)  # a copy
     X.data *= np.repeat(factor, np.diff(X.indptr))
     return X
 

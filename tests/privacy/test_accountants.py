@@ -1,0 +1,626 @@
+import itertools
+import math
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skdp.privacy.accountants import (
+    GaussianDPAccountant,
+    PrivacyAccountant,
+    PureAccountant,
+    UnsupportedEventError,
+    ZCDPAccountant,
+    tightest_epsilon,
+)
+from skdp.privacy.events import (
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    Neighbouring,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    PureEvent,
+    RepeatedEvent,
+)
+from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
+
+DELTAS = [1e-12, 1e-9, 1e-6, 1e-3, 0.1]
+EPSILONS = [0.0, 0.1, 0.5, 1.0, 3.0, 10.0]
+PLD_MODULE = "dp_accounting.pld.privacy_loss_distribution"
+
+
+class NovelEvent(PrivacyEvent):
+    """An event that nothing is proved about."""
+
+    def _validate(self):
+        pass
+
+
+# --- exact losses of small compositions, by enumeration --------------------------------------
+
+
+def two_point_pair(epsilon, above):
+    """The worst pair of laws with log-ratio in [above - epsilon, above]."""
+    low, high = math.exp(above - epsilon), math.exp(above)
+    chance = (1.0 - low) / (high - low)  # of the second law at the outcome of ratio `high`
+    return [(high * chance, chance), (low * (1.0 - chance), 1.0 - chance)]
+
+
+def pure_pair(epsilon):
+    return two_point_pair(2.0 * epsilon, epsilon)
+
+
+def exact_delta(pairs, epsilon):
+    """Hockey-stick divergence of a product of pairs of finite laws."""
+    total = 0.0
+    for outcome in itertools.product(*pairs):
+        first = math.prod(probability for probability, _ in outcome)
+        second = math.prod(probability for _, probability in outcome)
+        total += max(0.0, first - math.exp(epsilon) * second)
+    return total
+
+
+def test_the_enumeration_knows_randomised_response():
+    assert exact_delta([pure_pair(1.0)], 0.0) == pytest.approx(math.tanh(0.5))
+    assert exact_delta([pure_pair(1.0)], 1.0) == pytest.approx(0.0, abs=1e-15)
+    assert exact_delta([pure_pair(1.0)] * 2, 1.0) == pytest.approx(
+        (math.exp(2.0) - math.exp(1.0)) / (1.0 + math.e) ** 2
+    )
+
+
+SPECS = st.lists(
+    st.tuples(st.booleans(), st.floats(0.05, 3.0), st.floats(0.05, 0.95)), min_size=1, max_size=6
+)
+
+
+def events_and_pairs(specs):
+    events, pairs = [], []
+    for pure, epsilon, fraction in specs:
+        if pure:
+            events.append(PureEvent(epsilon))
+            pairs.append(pure_pair(epsilon))
+        else:
+            events.append(ExponentialMechanismEvent(epsilon))
+            pairs.append(two_point_pair(epsilon, fraction * epsilon))
+    return ComposedEvent(events), pairs
+
+
+# --- what every accountant must do -----------------------------------------------------------
+
+
+class AccountantContract:
+    accountant: type[PrivacyAccountant]
+    supported: tuple[PrivacyEvent, ...]
+    unsupported: tuple[PrivacyEvent, ...]
+    extreme: tuple[PrivacyEvent, ...]
+
+    def total(self, *events):
+        accountant = self.accountant()
+        for event in events:
+            accountant.compose(event)
+        return accountant
+
+    def test_nothing_costs_nothing(self):
+        for accountant in (self.total(), self.total(ComposedEvent([])), self.total(PureEvent(0))):
+            assert accountant.get_epsilon(0.0) == 0.0
+            assert accountant.get_delta(0.0) == 0.0
+
+    def test_epsilon_falls_with_delta_and_grows_with_the_event(self):
+        for event in self.supported:
+            once, twice = self.total(event), self.total(event, event)
+            losses = [once.get_epsilon(delta) for delta in DELTAS]
+            assert losses == sorted(losses, reverse=True)
+            assert losses[0] > losses[-1]
+            assert all(twice.get_epsilon(delta) > once.get_epsilon(delta) for delta in DELTAS[:3])
+
+    def test_delta_falls_with_epsilon_and_grows_with_the_event(self):
+        for event in self.supported:
+            once, twice = self.total(event), self.total(event, event)
+            losses = [once.get_delta(epsilon) for epsilon in EPSILONS]
+            assert losses == sorted(losses, reverse=True)
+            assert losses[0] > losses[-1] >= 0.0
+            assert losses[0] <= 1.0
+            assert all(twice.get_delta(epsilon) >= once.get_delta(epsilon) for epsilon in EPSILONS)
+
+    def test_order_of_composition_does_not_matter(self):
+        results = set()
+        for order in itertools.permutations(self.supported):
+            accountant = self.total(*order)
+            results.add((accountant.get_epsilon(1e-6), accountant.get_delta(0.3)))
+        assert len(results) == 1
+
+    def test_count_repetition_and_composition_agree(self):
+        for event in self.supported:
+            expected = self.total(event, event, event).get_epsilon(1e-6)
+            for accountant in (
+                self.accountant().compose(event, 3),
+                self.total(RepeatedEvent(event, 3)),
+                self.total(ComposedEvent([event] * 3)),
+            ):
+                assert accountant.get_epsilon(1e-6) == pytest.approx(expected, rel=1e-12)
+
+    def test_epsilon_and_delta_agree(self):
+        @settings(max_examples=100, deadline=None)
+        @given(st.floats(-14.0, -0.01), st.integers(0, 50), st.sampled_from(self.supported))
+        def check(power, count, event):
+            accountant = self.accountant().compose(event, count)
+            assert accountant.get_delta(accountant.get_epsilon(10.0**power)) <= 10.0**power
+
+        check()
+
+    def test_delta_and_epsilon_agree(self):
+        @settings(max_examples=100, deadline=None)
+        @given(st.floats(0.0, 20.0), st.integers(1, 50), st.sampled_from(self.supported))
+        def check(epsilon, count, event):
+            accountant = self.accountant().compose(event, count)
+            delta = accountant.get_delta(epsilon)
+            if 1e-200 < delta < 0.9:  # near 1 a rounding of delta moves epsilon visibly
+                assert accountant.get_epsilon(delta) <= epsilon * (1.0 + 1e-8) + 1e-6
+
+        check()
+
+    def test_supported_events_are_supported(self):
+        assert all(self.accountant().supports(event) for event in self.supported)
+        assert self.accountant().supports(ComposedEvent(self.supported))
+
+    def test_refuses_what_it_has_no_proof_for(self):
+        for event in [*self.unsupported, NovelEvent()]:
+            hidden = ComposedEvent([self.supported[0], RepeatedEvent(event, 2)])
+            accountant = self.total(self.supported[0])
+            before = accountant.get_epsilon(1e-6)
+            for refused in (event, hidden):
+                assert not accountant.supports(refused)
+                with pytest.raises(UnsupportedEventError, match=type(event).__name__):
+                    accountant.compose(refused)
+            assert accountant.get_epsilon(1e-6) == before
+
+    @pytest.mark.parametrize("bad", [-0.1, math.nan])
+    def test_refuses_bad_arguments(self, bad):
+        accountant = self.total(self.supported[0])
+        with pytest.raises(ValueError, match="delta"):
+            accountant.get_epsilon(bad)
+        with pytest.raises(ValueError, match="epsilon"):
+            accountant.get_delta(bad)
+        with pytest.raises(ValueError, match="count"):
+            accountant.compose(self.supported[0], -1)
+
+    def test_relation_is_explicit(self):
+        assert self.accountant().neighbouring is Neighbouring.REPLACE_ONE
+        assert self.accountant("add_remove").neighbouring is Neighbouring.ADD_REMOVE
+        with pytest.raises(ValueError, match="nearby"):
+            self.accountant("nearby")
+
+    def test_never_below_the_exact_loss(self):
+        @settings(max_examples=100, deadline=None)
+        @given(SPECS, st.floats(0.0, 0.9))
+        def check(specs, fraction):
+            event, pairs = events_and_pairs(specs)
+            epsilon = fraction * sum(part[1] for part in specs)
+            exact = exact_delta(pairs, epsilon)
+            accountant = self.total(event)
+            assert accountant.get_delta(epsilon) >= exact - 1e-14
+            if exact > 1e-9:
+                assert accountant.get_epsilon(exact * (1.0 - 1e-4)) > epsilon
+
+        check()
+
+    def test_losses_beyond_double_precision_are_infinite_not_errors(self):
+        for event in self.extreme:
+            accountant = self.total(event)
+            assert accountant.get_epsilon(1e-6) >= 1e290
+            assert accountant.get_delta(1.0) == 1.0
+
+
+class TestGaussianDPAccountant(AccountantContract):
+    accountant = GaussianDPAccountant
+    supported = (GaussianEvent(0.7), PureEvent(0.4), ExponentialMechanismEvent(0.8))
+    unsupported = (PoissonSampledEvent(0.5, GaussianEvent(1.0)),)
+    extreme = (GaussianEvent(1e-200), PureEvent(1e300), ExponentialMechanismEvent(1e300))
+
+    @pytest.mark.parametrize("delta", DELTAS)
+    def test_gaussians_are_exact(self, delta):
+        event = ComposedEvent([RepeatedEvent(GaussianEvent(4.0), 4), GaussianEvent(1.0)])
+        mu = math.sqrt(4.0 / 16.0 + 1.0)
+        assert self.total(event).get_epsilon(delta) == pytest.approx(
+            gaussian_epsilon(delta, mu), rel=1e-12
+        )
+        assert self.total(event).get_delta(2.0) == gaussian_delta(2.0, mu)
+
+    def test_phases_calibrated_to_a_budget_fit_in_it(self):
+        for epsilon, phases in itertools.product([0.1, 1.0, 8.0], [1, 3, 17]):
+            sigma = math.sqrt(phases) / gaussian_mu(epsilon, 1e-6)
+            total = self.total(RepeatedEvent(GaussianEvent(sigma), phases))
+            assert epsilon * (1.0 - 1e-6) <= total.get_epsilon(1e-6) <= epsilon
+
+    @pytest.mark.parametrize(("sigma", "count"), [(0.8, 1), (3.0, 10), (20.0, 300)])
+    def test_gaussians_against_dp_accounting(self, sigma, count):
+        dp_accounting = pytest.importorskip("dp_accounting")
+        pytest.importorskip(PLD_MODULE)
+        oracle = dp_accounting.pld.PLDAccountant()
+        oracle.compose(dp_accounting.GaussianDpEvent(sigma), count)
+        ours = self.total(RepeatedEvent(GaussianEvent(sigma), count))
+        for delta in (1e-9, 1e-6, 1e-3):
+            assert ours.get_epsilon(delta) == pytest.approx(oracle.get_epsilon(delta), abs=2e-4)
+        for epsilon in (0.1, 1.0, 2.0):
+            assert ours.get_delta(epsilon) == pytest.approx(oracle.get_delta(epsilon), rel=1e-3)
+
+    @pytest.mark.parametrize("epsilon", [0.01, 0.5, 2.0, 8.0, 25.0])
+    def test_softmax_draw_has_the_smallest_parameter_that_covers_its_range(self, epsilon):
+        mu = math.sqrt(self.total(ExponentialMechanismEvent(epsilon)).total)
+        slack = []
+        for above in epsilon * np.linspace(0.01, 0.99, 99):
+            pair = two_point_pair(epsilon, above)
+            corner = exact_delta([pair], 0.0), gaussian_delta(0.0, mu)
+            slack.append(corner[1] / corner[0])
+            for loss in np.linspace(0.0, 0.95, 8) * above:
+                assert gaussian_delta(loss, mu) >= exact_delta([pair], loss) * (1.0 - 1e-9)
+        assert min(slack) == pytest.approx(1.0, abs=1e-6)  # attained by the symmetric range
+        assert max(slack) > 1.0 + 1e-3
+
+
+class TestZCDPAccountant(AccountantContract):
+    accountant = ZCDPAccountant
+    supported = (GaussianEvent(0.7), PureEvent(0.4), ExponentialMechanismEvent(0.8))
+    unsupported = (PoissonSampledEvent(0.5, GaussianEvent(1.0)),)
+    extreme = (GaussianEvent(1e-200), PureEvent(1e300), ExponentialMechanismEvent(1e300))
+
+    def test_costs(self):
+        assert self.total(GaussianEvent(2.0)).total == pytest.approx(1.0 / 8.0)
+        assert self.total(PureEvent(0.6)).total == pytest.approx(0.18)
+        assert self.total(ExponentialMechanismEvent(0.6)).total == pytest.approx(0.045)
+
+    @settings(max_examples=200, deadline=None)
+    @given(
+        st.floats(-3.0, 3.0).map(lambda power: 10.0**power),
+        st.floats(-30.0, -0.5).map(lambda power: 10.0**power),
+    )
+    def test_never_below_the_exact_gaussian(self, sigma, delta):
+        exact = gaussian_epsilon(delta, 1.0 / sigma)
+        ours = self.total(GaussianEvent(sigma)).get_epsilon(delta)
+        assert ours >= exact * (1.0 - 1e-9)
+        if exact > 1.0 / sigma:
+            assert ours <= 1.6 * exact
+
+    @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.1, 1.0, 30.0])
+    @pytest.mark.parametrize("delta", [1e-15, 1e-6, 0.01])
+    def test_the_order_is_the_best_one(self, rho, delta):
+        orders = 1.0 + np.logspace(-6, 8, 20001)
+        steps = np.log1p(-1.0 / orders) * (orders - 1.0) - np.log(orders) - math.log(delta)
+        best = float(np.min(orders * rho + steps / (orders - 1.0)))
+        ours = self.total(PureEvent(math.sqrt(2.0 * rho))).get_epsilon(delta)
+        assert ours == pytest.approx(max(best, 0.0), rel=1e-5, abs=1e-12)
+
+    def test_conversion_against_dp_accounting(self):
+        dp_accounting = pytest.importorskip("dp_accounting")
+        oracle = pytest.importorskip("dp_accounting.rdp").RdpAccountant(
+            orders=1.0 + np.logspace(-2, 3, 2000)
+        )
+        oracle.compose(dp_accounting.GaussianDpEvent(2.0), 5)
+        ours = self.total(RepeatedEvent(GaussianEvent(2.0), 5))
+        for delta in (1e-9, 1e-6, 1e-3):
+            assert ours.get_epsilon(delta) == pytest.approx(oracle.get_epsilon(delta), rel=1e-4)
+
+
+class TestPureAccountant(AccountantContract):
+    accountant = PureAccountant
+    supported = (PureEvent(0.4), ExponentialMechanismEvent(0.8), PureEvent(1.1))
+    unsupported = (GaussianEvent(10.0), PoissonSampledEvent(0.5, PureEvent(1.0)))
+    extreme = (PureEvent(1e300), ExponentialMechanismEvent(1e300))
+
+    def test_epsilons_add_at_delta_zero(self):
+        total = self.total(RepeatedEvent(PureEvent(0.1), 10), ExponentialMechanismEvent(0.5))
+        assert total.get_epsilon(0.0) == 1.5
+        assert total.get_delta(1.5) == 0.0
+        assert total.get_delta(1.5 - 1e-9) > 0.0
+
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
+    def test_one_release_is_exact(self, epsilon):
+        accountant = self.total(PureEvent(epsilon))
+        for weaker in np.linspace(0.0, 0.99, 10) * epsilon:
+            exact = exact_delta([pure_pair(epsilon)], weaker)
+            assert accountant.get_delta(weaker) == pytest.approx(exact, rel=1e-9)
+            assert accountant.get_epsilon(exact) == pytest.approx(weaker, abs=1e-9)
+
+    @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 40), (0.3, 5), (2.0, 1)])
+    def test_against_dp_accounting(self, epsilon, count):
+        pld = pytest.importorskip(PLD_MODULE)
+        oracle = pld.from_privacy_parameters(
+            pld.common.DifferentialPrivacyParameters(epsilon), value_discretization_interval=1e-4
+        ).self_compose(count)
+        ours = self.total(RepeatedEvent(PureEvent(epsilon), count))
+        for delta in (1e-9, 1e-6, 1e-3):
+            theirs = oracle.get_epsilon_for_delta(delta)
+            assert ours.get_epsilon(delta) >= theirs - count * 1e-4
+            if count == 1:
+                assert ours.get_epsilon(delta) == pytest.approx(theirs, abs=1e-4)
+
+
+# --- the smallest of them --------------------------------------------------------------------
+
+
+@pytest.fixture
+def without_dp_accounting(monkeypatch):
+    monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+
+
+RELATIONS = [Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE]
+GAUSSIAN, PURE, DRAW = GaussianEvent(2.0), PureEvent(0.5), ExponentialMechanismEvent(0.5)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_tightest_is_exact_for_gaussians(relation):
+    event = RepeatedEvent(GAUSSIAN, 9)
+    assert tightest_epsilon(event, 1e-6, relation) == gaussian_epsilon(1e-6, 1.5)
+    assert tightest_epsilon(event, 1e-30, relation) == gaussian_epsilon(1e-30, 1.5)
+    assert tightest_epsilon(event, 0.0, relation) == math.inf
+
+
+def test_tightest_takes_the_pure_bound_for_a_pure_release():
+    assert tightest_epsilon(ComposedEvent([PURE, DRAW]), 0.0) == 1.0
+    assert tightest_epsilon(PURE, 1e-6) == PureAccountant().compose(PURE).get_epsilon(1e-6)
+    assert tightest_epsilon(ComposedEvent([]), 0.0) == 0.0
+
+
+def test_tightest_takes_zcdp_for_many_softmax_draws(without_dp_accounting):
+    event = RepeatedEvent(ExponentialMechanismEvent(0.01), 10000)
+    bound = tightest_epsilon(event, 1e-6)
+    assert bound == ZCDPAccountant().compose(event).get_epsilon(1e-6)
+    assert bound < 0.9 * GaussianDPAccountant().compose(event).get_epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        ComposedEvent([GAUSSIAN, PURE]),
+        ComposedEvent([GAUSSIAN, DRAW]),
+        RepeatedEvent(PureEvent(0.1), 100),
+    ],
+)
+def test_convolution_tightens_mixed_totals(event, monkeypatch):
+    pytest.importorskip(PLD_MODULE)
+    tight = tightest_epsilon(event, 1e-6)
+    monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    loose = tightest_epsilon(event, 1e-6)
+    assert tight < 0.9995 * loose < math.inf
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_convolution_of_repeated_releases_is_exact(delta):
+    pytest.importorskip(PLD_MODULE)
+    epsilon = tightest_epsilon(RepeatedEvent(PureEvent(0.3), 8), delta)
+    assert exact_delta([pure_pair(0.3)] * 8, epsilon) <= delta
+    assert exact_delta([pure_pair(0.3)] * 8, epsilon * (1.0 - 2e-3)) > delta
+
+
+def test_convolution_is_not_asked_for_deltas_near_its_rounding(monkeypatch):
+    event = ComposedEvent([GAUSSIAN, PURE])
+    with_it = [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
+    monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    assert with_it == [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
+
+
+def test_tightest_does_not_depend_on_order():
+    other = PureEvent(0.3)
+    forth = ComposedEvent([GAUSSIAN, other, RepeatedEvent(PURE, 2), DRAW])
+    back = ComposedEvent([PURE, DRAW, PURE, other, GAUSSIAN])
+    assert tightest_epsilon(forth, 1e-5) == tightest_epsilon(back, 1e-5)
+
+
+@settings(max_examples=8, deadline=None)
+@given(SPECS, st.floats(0.0, 0.9))
+def test_tightest_never_below_the_exact_loss(specs, fraction):
+    event, pairs = events_and_pairs(specs)
+    epsilon = fraction * sum(part[1] for part in specs)
+    exact = exact_delta(pairs, epsilon)
+    if exact > 1e-9:
+        assert tightest_epsilon(event, exact * (1.0 - 1e-4)) > epsilon
+
+
+@settings(max_examples=4, deadline=None)
+@given(st.floats(0.7, 5.0), SPECS)
+def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
+    event, pairs = events_and_pairs(specs)
+    epsilon = tightest_epsilon(ComposedEvent([event, GaussianEvent(sigma)]), 1e-6)
+    # tiny slack: what the exact Gaussian alone costs, and what the finite part alone costs
+    assert epsilon >= gaussian_epsilon(1e-6, 1.0 / sigma) * (1.0 - 1e-6)
+    assert exact_delta(pairs, epsilon) <= 1e-6
+
+
+def test_mixed_total_against_quadrature():
+    """Gaussian and randomised response: the exact delta by the law of total probability."""
+    event = ComposedEvent([GaussianEvent(1.5), PURE])
+    epsilon = tightest_epsilon(event, 1e-5)
+
+    def exact(epsilon):
+        # the losses add: split by the outcome of randomised response; a loss below zero is
+        # covered by the identity delta(-x) = 1 - e^-x + e^-x delta(x)
+        total = 0.0
+        for first, second in pure_pair(PURE.epsilon):
+            left = epsilon - math.log(first / second)
+            assert left >= 0.0
+            total += first * gaussian_delta(left, 1.0 / 1.5)
+        return total
+
+    assert exact(epsilon) <= 1e-5
+    pytest.importorskip(PLD_MODULE)
+    assert exact(epsilon * (1.0 - 1e-3)) > 1e-5
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_tightest_refuses_what_nothing_is_proved_about(relation):
+    for event in (NovelEvent(), PoissonSampledEvent(0.5, ComposedEvent([PURE, NovelEvent()]))):
+        with pytest.raises(UnsupportedEventError, match="NovelEvent"):
+            tightest_epsilon(event, 1e-6, relation)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
+def test_tightest_refuses_bad_deltas(bad):
+    for event in (GAUSSIAN, PURE, PoissonSampledEvent(0.5, GAUSSIAN)):
+        with pytest.raises(ValueError, match="delta"):
+            tightest_epsilon(event, bad, "add_remove")
+
+
+# --- Poisson sampling ------------------------------------------------------------------------
+
+
+def amplified(epsilon, probability):
+    return math.log1p(probability * math.expm1(epsilon))
+
+
+def test_sampled_pure_release_is_amplified_under_add_remove():
+    event = PoissonSampledEvent(0.1, ComposedEvent([PURE, DRAW]))
+    expected = amplified(1.0, 0.1)
+    assert tightest_epsilon(event, 0.0, "add_remove") == pytest.approx(expected, rel=1e-12)
+    assert tightest_epsilon(RepeatedEvent(event, 7), 0.0, "add_remove") == pytest.approx(
+        7 * expected, rel=1e-12
+    )
+    nested = PoissonSampledEvent(0.5, PoissonSampledEvent(0.2, PureEvent(800.0)))
+    assert tightest_epsilon(nested, 0.0, "add_remove") == pytest.approx(800.0 + math.log(0.1))
+
+
+@given(st.floats(0.01, 5.0), st.floats(0.01, 0.99), st.floats(0.0, 0.99), st.booleans())
+def test_amplification_covers_randomised_response(epsilon, probability, fraction, swap):
+    """Both directions of add/remove, exactly."""
+    pair = [
+        ((1.0 - probability) * second + probability * first, second)
+        for first, second in pure_pair(epsilon)
+    ]
+    if swap:
+        pair = [(second, first) for first, second in pair]
+    accountant = PureAccountant("add_remove").compose(PureEvent(amplified(epsilon, probability)))
+    loss = fraction * accountant.get_epsilon(0.0)
+    assert accountant.get_delta(loss) >= exact_delta([pair], loss) - 1e-14
+
+
+@pytest.mark.parametrize("inner", [PURE, DRAW, GAUSSIAN, ComposedEvent([PURE, GAUSSIAN])])
+def test_sampling_is_dropped_under_replace_one(inner):
+    sampled = RepeatedEvent(PoissonSampledEvent(0.01, inner), 3)
+    plain = RepeatedEvent(inner, 3)
+    assert tightest_epsilon(sampled, 1e-6, "replace_one") == tightest_epsilon(plain, 1e-6)
+
+
+def test_amplification_would_be_wrong_under_replace_one():
+    """Without the record the output is recognisable: the third outcome of the two laws below."""
+    probability = 0.1
+    pair = [(probability * first, probability * second) for first, second in pure_pair(1.0)]
+    pair.append((1.0 - probability, 1.0 - probability))
+    claimed = tightest_epsilon(PoissonSampledEvent(probability, PureEvent(1.0)), 0.0)
+    assert exact_delta([pair], claimed) == pytest.approx(0.0, abs=1e-15)
+    assert exact_delta([pair], amplified(1.0, probability)) > 0.03
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_trivial_sampling(relation):
+    always, never = PoissonSampledEvent(1.0, GAUSSIAN), PoissonSampledEvent(0.0, GAUSSIAN)
+    assert tightest_epsilon(always, 1e-6, relation) == tightest_epsilon(GAUSSIAN, 1e-6)
+    assert tightest_epsilon(never, 0.0, relation) == 0.0
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.3])
+@pytest.mark.parametrize("sigma", [0.8, 2.0, 10.0])
+def test_one_sampled_gaussian_is_exact(probability, sigma):
+    """Removing a record gives exactly q delta(log(1 + (e^epsilon - 1) / q))."""
+    event = PoissonSampledEvent(probability, GaussianEvent(sigma))
+    epsilon = tightest_epsilon(event, 1e-6, "add_remove")
+
+    def exact(epsilon):
+        inner = math.log1p(math.expm1(epsilon) / probability)
+        return probability * gaussian_delta(inner, 1.0 / sigma)
+
+    assert exact(epsilon) <= 1e-6 * (1.0 + 1e-9)
+    assert exact(epsilon * (1.0 - 1e-6)) > 1e-6
+
+
+@pytest.mark.parametrize(
+    ("probability", "sigma", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
+)
+def test_sampled_gaussians_against_dp_accounting(probability, sigma, count):
+    dp_accounting = pytest.importorskip("dp_accounting")
+    pld = pytest.importorskip(PLD_MODULE)
+    event = RepeatedEvent(PoissonSampledEvent(probability, GaussianEvent(sigma)), count)
+    theirs = dp_accounting.SelfComposedDpEvent(
+        dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma)),
+        count,
+    )
+    ours = tightest_epsilon(event, 1e-6, "add_remove")
+    above = dp_accounting.pld.PLDAccountant().compose(theirs).get_epsilon(1e-6)
+    assert ours == pytest.approx(above, rel=1e-3)
+    below = pld.from_gaussian_mechanism(
+        sigma,
+        sampling_prob=probability,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=1e-3,
+    ).self_compose(count)
+    assert ours >= below.get_epsilon_for_delta(1e-6)
+    renyi = pytest.importorskip("dp_accounting.rdp").RdpAccountant().compose(theirs)
+    assert ours <= renyi.get_epsilon(1e-6)
+
+
+@pytest.mark.parametrize(("probability", "sigma", "count"), [(0.01, 1.0, 20), (0.3, 4.0, 3)])
+@pytest.mark.parametrize("delta", [1e-8, 1e-3])
+def test_bound_without_dp_accounting_is_valid(
+    probability, sigma, count, delta, without_dp_accounting
+):
+    sampled = PoissonSampledEvent(probability, GaussianEvent(sigma))
+    event = ComposedEvent([RepeatedEvent(sampled, count), GaussianEvent(sigma)])
+    bound = tightest_epsilon(event, delta, "add_remove")
+    sys.modules.pop(PLD_MODULE)
+    pld = pytest.importorskip(PLD_MODULE)
+    optimistic = {
+        "pessimistic_estimate": False,
+        "use_connect_dots": False,
+        "value_discretization_interval": 1e-3,
+    }
+    below = pld.from_gaussian_mechanism(sigma, sampling_prob=probability, **optimistic)
+    below = below.self_compose(count).compose(pld.from_gaussian_mechanism(sigma, **optimistic))
+    assert below.get_epsilon_for_delta(delta) <= bound < math.inf
+
+
+def test_sampled_gaussian_without_dp_accounting_is_amplified(without_dp_accounting):
+    event = RepeatedEvent(PoissonSampledEvent(0.01, GAUSSIAN), 2)
+    by_hand = 2.0 * amplified(gaussian_epsilon(5e-5, 0.5), 0.01)
+    assert tightest_epsilon(event, 1e-6, "add_remove") == pytest.approx(by_hand, rel=1e-9)
+    assert by_hand < 0.1 * tightest_epsilon(event, 1e-6, "replace_one")
+
+
+def test_delta_is_shared_between_sampled_and_plain_releases(without_dp_accounting):
+    event = ComposedEvent([RepeatedEvent(PoissonSampledEvent(0.01, GAUSSIAN), 2), GAUSSIAN])
+    share = 1e-6 / 3.0
+    by_hand = gaussian_epsilon(share, 0.5)
+    by_hand += 2.0 * amplified(gaussian_epsilon(share / 0.01, 0.5), 0.01)
+    assert tightest_epsilon(event, 1e-6, "add_remove") == pytest.approx(by_hand, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        RepeatedEvent(ExponentialMechanismEvent(0.3), 100),
+        RepeatedEvent(ExponentialMechanismEvent(0.003), 100),
+        RepeatedEvent(PureEvent(1e-3), 1000),
+    ],
+)
+def test_add_remove_never_costs_more_than_replace_one(inner):
+    event = PoissonSampledEvent(0.5, inner)
+    plain = tightest_epsilon(event, 1e-6, "replace_one")
+    assert tightest_epsilon(event, 1e-6, "add_remove") < plain
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    "event",
+    [
+        ComposedEvent([PureEvent(1000.0), GAUSSIAN]),
+        ComposedEvent([PURE, GaussianEvent(1e-3)]),
+        ComposedEvent([PURE, PoissonSampledEvent(1e-5, GaussianEvent(1e-4))]),
+        ComposedEvent([PURE, PoissonSampledEvent(1e-5, GaussianEvent(1e-200))]),
+        ComposedEvent([PURE, PoissonSampledEvent(0.5, GaussianEvent(1e155))]),
+        ComposedEvent([PURE, PoissonSampledEvent(0.5, GaussianEvent(1e200))]),
+        ComposedEvent([PureEvent(1e-200), RepeatedEvent(PURE, 1000)]),
+    ],
+)
+def test_extreme_events_have_a_bound(event, relation):
+    assert tightest_epsilon(event, 1e-2, relation) > 0.0

@@ -1,0 +1,171 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, pure_mu
+
+# (epsilon, delta, 1 / mu), known independently of this package
+REFERENCE = [
+    (0.1, 1e-5, 30.749566),
+    (0.5, 1e-6, 8.057618),
+    (1, 1e-3, 2.574657),
+    (1, 1e-5, 3.730632),
+    (1, 1e-6, 4.224679),
+    (2, 1e-9, 2.844547),
+    (5, 1e-5, 0.891868),
+    (10, 1e-6, 0.541087),
+    (0.5, 1e-5, 7.031827),
+    (2, 1e-5, 1.993812),
+    (4, 1e-5, 1.081162),
+    (0.1, 1e-6, 36.30469),
+    (2, 1e-6, 2.230476),
+    (4, 1e-6, 1.193519),
+]
+EPSILONS = st.floats(-6.0, 4.0).map(lambda power: 10.0**power)
+DELTAS = st.floats(-30.0, -0.1).map(lambda power: 10.0**power)
+MUS = st.floats(-8.0, 3.0).map(lambda power: 10.0**power)
+
+
+def exact_delta(epsilon, mu):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60 + 30):  # the terms agree to 20 digits or less: 60 are left
+        epsilon, mu = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        near, far = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        root = mpmath.sqrt(2)
+        return (mpmath.erfc(-near / root) - mpmath.exp(epsilon) * mpmath.erfc(-far / root)) / 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_delta_against_high_precision(seed):
+    rng = np.random.default_rng(seed)
+    compared = 0
+    for _ in range(150):
+        mu = 10.0 ** rng.uniform(-8.0, 3.0)
+        epsilon = mu * (rng.uniform(-8.0, 37.0) + mu / 2.0)  # from delta near 1 to 1e-300
+        if not 0.0 <= epsilon <= 1e4:
+            continue
+        exact = exact_delta(epsilon, mu)
+        if exact < 1e-300:
+            continue
+        error = float((gaussian_delta(epsilon, mu) - exact) / exact)
+        assert 0.0 <= error <= 1e-9, (epsilon, mu)
+        compared += 1
+    assert compared > 50
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-3, 1.0, 10.0, 70.0])
+def test_delta_at_zero_is_the_total_variation(mu):
+    error = gaussian_delta(0.0, mu) / math.erf(mu / math.sqrt(8.0)) - 1.0
+    assert -1e-15 <= error <= 2e-11
+
+
+def test_delta_at_the_ends_of_its_range():
+    assert gaussian_delta(1.0, 0.0) == 0.0
+    assert gaussian_delta(1.0, math.inf) == 1.0
+    assert gaussian_delta(math.inf, 1.0) == 0.0
+    assert gaussian_delta(0.0, 1e3) == 1.0
+    assert 0.0 < gaussian_delta(1e4, 1.0) < 1e-300  # the exact value is no double; never zero
+    assert 0.0 < gaussian_delta(1e4, 1e-300) < 1e-300
+
+
+@given(EPSILONS, MUS, st.floats(1.0, 2.0))
+def test_delta_is_a_monotone_probability(epsilon, mu, factor):
+    delta = gaussian_delta(epsilon, mu)
+    assert 0.0 < delta <= 1.0
+    assert gaussian_delta(epsilon * factor, mu) <= delta * (1.0 + 1e-10)
+    assert gaussian_delta(epsilon, mu * factor) >= delta * (1.0 - 1e-10)
+
+
+@pytest.mark.parametrize(("epsilon", "delta", "sigma"), REFERENCE)
+def test_mu_reference_values(epsilon, delta, sigma):
+    assert 1.0 / gaussian_mu(epsilon, delta) == pytest.approx(sigma, abs=6e-7)
+
+
+@given(EPSILONS, DELTAS)
+def test_mu_is_private_and_nearly_the_largest(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    assert gaussian_delta(epsilon, mu) <= delta
+    assert gaussian_delta(epsilon, mu * (1.0 + 1e-7)) > delta
+
+
+@pytest.mark.parametrize("epsilon", [1e-12, 1e-4, 1.0, 1e3, 1e4])
+@pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-6, 0.5, 0.999])
+def test_mu_against_high_precision(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    assert exact_delta(epsilon, mu) <= delta
+    assert exact_delta(epsilon, mu * (1.0 + 1e-7)) > delta
+
+
+@given(DELTAS, MUS)
+def test_epsilon_is_private_and_nearly_the_smallest(delta, mu):
+    epsilon = gaussian_epsilon(delta, mu)
+    assert gaussian_delta(epsilon, mu) <= delta
+    if epsilon > 1e-6 * mu:
+        assert gaussian_delta(epsilon * (1.0 - 1e-8), mu) > delta * (1.0 - 1e-8)
+
+
+@given(EPSILONS, DELTAS)
+def test_calibrated_noise_costs_no_more_than_its_budget(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    cost = gaussian_epsilon(delta, mu)
+    assert epsilon * (1.0 - 1e-6) - 1e-8 * mu * (1.0 + mu) <= cost <= epsilon
+
+
+def test_epsilon_at_the_ends_of_its_range():
+    assert gaussian_epsilon(0.0, 1.0) == math.inf
+    assert gaussian_epsilon(0.0, 0.0) == 0.0
+    assert gaussian_epsilon(1.0, 5.0) == 0.0
+    assert gaussian_epsilon(0.5, 0.1) == 0.0
+    assert gaussian_epsilon(1e-6, math.inf) == math.inf
+    assert gaussian_epsilon(1e-6, 1e200) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [1e-10, 1e-3, 0.5, 1.0, 1.0 + 1e-9, 5.0, 40.0, 1e3, 1e4])
+def test_pure_mu_solves_its_equation(epsilon):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(60):
+        target = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
+        error = []
+        for factor in (1, 1 - mpmath.mpf("2e-9")):
+            half = mpmath.mpf(pure_mu(epsilon)) * factor / 2
+            error.append(mpmath.erfc(half / mpmath.sqrt(2)) / 2 - target)
+    assert error[0] < 0 < error[1]  # above the exact mu, by a relative 2e-9 at most
+
+
+def test_pure_mu_at_the_ends_of_its_range():
+    assert pure_mu(0.0) == 0.0
+    assert pure_mu(1e-300) == pytest.approx(math.sqrt(math.pi / 2.0) * 1e-300)
+    assert pure_mu(1e300) == pytest.approx(2.0 * math.sqrt(2e300))
+
+
+@given(st.floats(1e-3, 30.0), st.floats(0.0, 1.0))
+def test_pure_mu_is_above_randomised_response(epsilon, fraction):
+    weaker = fraction * epsilon
+    exact = (math.exp(epsilon) - math.exp(weaker)) / (math.exp(epsilon) + 1.0)
+    assert gaussian_delta(weaker, pure_mu(epsilon)) >= exact * (1.0 - 1e-12)
+
+
+@pytest.mark.parametrize("bad", [-1.0, math.nan])
+def test_bad_arguments_are_refused(bad):
+    for call in (
+        lambda: gaussian_delta(bad, 1.0),
+        lambda: gaussian_delta(1.0, bad),
+        lambda: gaussian_epsilon(bad, 1.0),
+        lambda: gaussian_epsilon(0.1, bad),
+        lambda: gaussian_mu(bad, 0.1),
+        lambda: gaussian_mu(1.0, bad),
+        lambda: pure_mu(bad),
+    ):
+        with pytest.raises(ValueError, match="must"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.0, 0.1), (math.inf, 0.1), (1.0, 0.0), (1.0, 1.0)]
+)
+def test_mu_needs_a_real_budget(epsilon, delta):
+    with pytest.raises(ValueError, match=r"must (be|lie)"):
+        gaussian_mu(epsilon, delta)
