@@ -222,3 +222,7 @@ def test_chosen_alpha_minimises_the_bound_and_scales_with_the_data():
     assert chosen(neighbouring=Neighbouring.ADD_REMOVE) < base
     assert chosen(coef_norm=0.5) > base
     assert chosen(coef_norm=1e3) == pytest.approx(base, rel=5e-3)
+    # the bound is flat where the sensitivity is capped by the ball: no collapse there
+    for epsilon in (50.0, 100.0, 300.0):
+        budget = PrivacyBudget(epsilon, 1e-6)
+        assert chosen(coef_norm=0.2, budget=budget) > 1e-5

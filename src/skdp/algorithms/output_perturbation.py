@@ -296,6 +296,11 @@ def utility_bound(
     )
 
 
+def reference_norm(loss: Loss, feature_norm: float, row_width: int) -> float:
+    """Norm of a good predictor on the reference design of :func:`choose_alpha`."""
+    return loss.margin_scale * math.sqrt(row_width) / feature_norm
+
+
 @lru_cache(maxsize=256)
 def choose_alpha(
     loss: Loss,
@@ -312,7 +317,7 @@ def choose_alpha(
 
     The bound is evaluated for a reference design: rows without a preferred direction
     (largest eigenvalue of the second moment ``feature_norm^2 / row_width``) and a comparator
-    whose margins have the standard deviation ``loss.margin_scale`` on them, so its norm is
+    whose margins have the standard deviation ``loss.margin_scale`` on them, hence the norm
     ``margin_scale sqrt(row_width) / feature_norm``, or `coef_norm` if that is smaller. Other
     data cost utility, never privacy.
 
@@ -333,7 +338,7 @@ def choose_alpha(
     float
     """
     second_moment = feature_norm**2 / row_width
-    comparator = loss.margin_scale / math.sqrt(second_moment)
+    comparator = reference_norm(loss, feature_norm, row_width)
     if coef_norm is not None:
         comparator = min(comparator, coef_norm)
 
@@ -351,5 +356,9 @@ def choose_alpha(
         plan = plan_output_perturbation(constants, budget, neighbouring=neighbouring)
         return math.log(utility_bound(plan, loss, feature_norm, comparator, second_moment))
 
-    best = minimize_scalar(bound, bounds=(-25.0, 15.0), method="bounded", options={"xatol": 1e-3})
-    return feature_norm**2 * math.exp(float(best.x))
+    # the bound has flat pieces where the sensitivity is capped, so bracket it first
+    grid = np.linspace(-25.0, 15.0, 81)
+    best = int(np.argmin([bound(point) for point in grid]))
+    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, 80)])
+    finest = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-3})
+    return feature_norm**2 * math.exp(float(finest.x))

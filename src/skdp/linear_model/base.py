@@ -13,13 +13,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdp.algorithms.output_perturbation import choose_alpha, output_perturbation
+from skdp.algorithms.output_perturbation import choose_alpha, output_perturbation, reference_norm
 from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
-from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Loss, ball_problem, bounded_problem_radius
+from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Loss, ball_problem
 from skdp.solvers import resolve_solver
 
 __all__ = ["DPLinearModel"]
@@ -83,9 +83,11 @@ class DPLinearModel(BaseEstimator):
         """Set the fitted attributes."""
 
     def _validated(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
-        return validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **kwargs
-        )
+        # sums of huge entries overflow in the check for NaN; that must not show as a warning
+        with np.errstate(over="ignore", invalid="ignore"):
+            return validate_data(
+                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **kwargs
+            )
 
     def _private_weights(
         self, X: Any, targets: np.ndarray, loss: Loss, caveats: tuple[str, ...] = ()
@@ -100,13 +102,15 @@ class DPLinearModel(BaseEstimator):
         neighbouring = Neighbouring(self.neighbouring)
         n_public = self._public_size(X.shape[0])
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
-        alpha, calibration = self._regularisation(rows, n_public, loss, budget, neighbouring)
+        alpha, coef_norm, calibration = self._regularisation(
+            rows, n_public, loss, budget, neighbouring
+        )
         problem = ball_problem(
             rows,
             targets,
             loss,
             alpha,
-            coef_norm=self._radius,
+            coef_norm=coef_norm,
             n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
         )
         solver_rng, noise, seeded = _randomness(self.random_state)
@@ -140,10 +144,6 @@ class DPLinearModel(BaseEstimator):
         """Value of the constant feature; 0 without an intercept."""
         return float(self.intercept_scaling) * float(self.data_norm) * bool(self.fit_intercept)
 
-    @property
-    def _radius(self) -> float | None:
-        return None if self.coef_norm is None else float(self.coef_norm)
-
     def _public_size(self, n_records: int) -> int:
         if self.neighbouring == "replace_one" or self.n_public is None:
             return n_records
@@ -160,12 +160,24 @@ class DPLinearModel(BaseEstimator):
         loss: Loss,
         budget: PrivacyBudget,
         neighbouring: Neighbouring,
-    ) -> tuple[float, Any]:
-        """The strength of the penalty and the calibration that goes with it."""
-        chosen = self.alpha == "auto" or self.alpha == 0
-        if not chosen:
-            alpha = float(self.alpha)
-            return alpha, "analytic" if self.calibration == "analytic" else "lowy2021_alg1"
+    ) -> tuple[float, float | None, Any]:
+        """The strength of the penalty, the radius and the calibration that go together."""
+        radius = None if self.coef_norm is None else float(self.coef_norm)
+        analytic = self.calibration == "analytic"
+        if self.alpha != "auto" and self.alpha != 0:
+            return float(self.alpha), radius, "analytic" if analytic else "lowy2021_alg1"
+        if not analytic:
+            if radius is None:
+                radius = reference_norm(loss, rows.norm_bound, rows.width)
+            published = lowy_regularisation(
+                budget,
+                loss.n_outputs * rows.width,
+                n_public,
+                loss.lipschitz(rows.norm_bound, radius),
+                loss.smoothness(rows.norm_bound),
+                radius,
+            )
+            return published, radius, "lowy2021_alg6"
         automatic = choose_alpha(
             loss,
             feature_norm=rows.norm_bound,
@@ -174,20 +186,9 @@ class DPLinearModel(BaseEstimator):
             block_size=rows.block_size,
             budget=budget,
             neighbouring=neighbouring,
-            coef_norm=self._radius,
+            coef_norm=radius,
         )
-        if self.calibration == "analytic":
-            return automatic, "analytic"
-        radius = bounded_problem_radius(loss, rows.norm_bound, automatic, self._radius)
-        published = lowy_regularisation(
-            budget,
-            loss.n_outputs * rows.width,
-            n_public,
-            loss.lipschitz(rows.norm_bound, radius),
-            loss.smoothness(rows.norm_bound),
-            radius,
-        )
-        return published, "lowy2021_alg6"
+        return automatic, radius, "analytic"
 
     def _check_parameters(self) -> None:
         """Refuse invalid parameters before any input is looked at."""
@@ -200,7 +201,8 @@ class DPLinearModel(BaseEstimator):
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ValueError(f"fit_intercept == {self.fit_intercept!r}, must be True or False.")
         if isinstance(self.alpha, str):
-            _check_option("alpha", self.alpha, ("auto",))
+            if self.alpha != "auto":
+                raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             _check_real("alpha", self.alpha, 0.0, math.inf)
             if self.alpha == 0 and self.coef_norm is None:

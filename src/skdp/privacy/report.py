@@ -102,6 +102,7 @@ class PrivacyReport:
 
     def __str__(self) -> str:
         relation = {"replace_one": "replace-one", "add_remove": "add/remove"}[self.neighbouring]
+        nominal = "nominal " if self.neighbouring is Neighbouring.ADD_REMOVE else ""
         lines = [
             f"({self.epsilon:g}, {self.delta:g})-differentially private, {relation} neighbours, "
             f"method {self.method!r}"
@@ -110,7 +111,7 @@ class PrivacyReport:
             lines.append(
                 f"  {release.name}: {release.mechanism} noise of scale {release.noise_scale:.4g} "
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
-                f"{release.n_records} records ({release.reference})"
+                f"{release.n_records} {nominal}records ({release.reference})"
             )
         lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
         return "\n".join(lines)

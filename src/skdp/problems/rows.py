@@ -121,9 +121,10 @@ class BoundedRows:
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_records, n_features), float64 or float32
-        Single precision is converted block by block; all arithmetic is in double. Never written to, and not copied but in two cases: a CSR matrix with duplicate
-        entries is summed up first (its stored values do not show its norms), and rows so
-        long that their squares could overflow are shortened first.
+        Single precision is converted block by block; all arithmetic is in double. Never
+        written to, and not copied but in two cases: a CSR matrix with duplicate entries is
+        summed up first (its stored values do not show its norms), and rows so long that
+        their squares could overflow are shortened first.
     data_norm : float
         Public bound on the norm of a row, in the units of X.
     intercept : float, default=0.0
@@ -133,7 +134,10 @@ class BoundedRows:
     def __init__(self, X: Matrix, data_norm: float, intercept: float = 0.0) -> None:
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
-            X.sum_duplicates()
+            with np.errstate(over="ignore"):
+                X.sum_duplicates()
+            largest = np.finfo(X.dtype).max
+            np.clip(X.data, -largest, largest, out=X.data)  # a sum may have overflown
         self.matrix = _read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept

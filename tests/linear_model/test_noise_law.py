@@ -1,0 +1,473 @@
+"""The law of the noise that fits add, against the law that their reports state.
+
+Fits with distinct seeds on one small data set, minus the exact solution and divided by the
+reported ``noise_scale``, must be standard noise. Bounds on tests' false alarms are exact:
+chi-squared laws, and the inequality of Dvoretzky, Kiefer, Wolfowitz and Massart
+(:func:`assert_law`) instead of asymptotic Kolmogorov-Smirnov tables. Seeded tests either
+always pass or always fail; their rate is stated for those who change a seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cache
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdp.algorithms import plan_output_perturbation
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss, ball_problem
+from skdp.solvers import Newton, Solver
+
+N_RECORDS, N_FEATURES, DATA_NORM, SCALING, ALPHA = 100, 2, 5.0, 0.3, 30.0
+LOW, HIGH = 10.0, 14.0
+N_FITS = 1200
+
+#: Model by name: number of classes (0: ridge) and whether an intercept is fitted.
+MODELS = {"binary": (2, True), "flat": (2, False), "multinomial": (3, True), "ridge": (0, True)}
+#: delta by name of the mechanism.
+DELTAS = {"gaussian": 0.01, "spherical_laplace": 0.0}
+
+every_model = pytest.mark.parametrize("model", MODELS)
+
+
+def data(n_classes):
+    rng = np.random.default_rng(12)
+    X = rng.normal(size=(N_RECORDS, N_FEATURES)) * 4.0  # some rows are longer than DATA_NORM
+    if n_classes:
+        return X, np.arange(N_RECORDS) % n_classes
+    return X, 12.0 + 0.2 * X[:, 0] + rng.normal(size=N_RECORDS)  # some targets are out of range
+
+
+def estimator(model, **kwargs):
+    n_classes, fit_intercept = MODELS[model]
+    kwargs = {
+        "epsilon": 4.0,
+        "alpha": ALPHA,
+        "data_norm": DATA_NORM,
+        "fit_intercept": fit_intercept,
+        "intercept_scaling": SCALING,
+        **kwargs,
+    }
+    if n_classes:
+        return DPLogisticRegression(classes=range(n_classes), **kwargs)
+    return DPRidge(target_range=(LOW, HIGH), **kwargs)
+
+
+def weights_of(fitted):
+    """Fitted coefficients as the internal weights that the noise was added to, flat."""
+    coef, intercept = np.atleast_2d(fitted.coef_), np.atleast_1d(fitted.intercept_)
+    if isinstance(fitted, DPRidge):
+        intercept = intercept - (LOW + HIGH) / 2
+    if not fitted.fit_intercept:
+        return coef.ravel()
+    return np.column_stack([coef, intercept / (SCALING * DATA_NORM)]).ravel()
+
+
+def exact_weights(model):
+    """The same coordinates of the exact solution."""
+    n_classes, fit_intercept = MODELS[model]
+    X, y = data(n_classes)
+    rows = BoundedRows(X, DATA_NORM, SCALING * DATA_NORM * fit_intercept)
+    loss = {0: HalfSquaredLoss((HIGH - LOW) / 2), 2: LogisticLoss()}.get(n_classes)
+    if n_classes == 0:
+        y = np.clip(y, LOW, HIGH) - (LOW + HIGH) / 2
+    problem = ball_problem(rows, y, loss or SoftmaxLoss(n_classes), ALPHA)
+    plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0), accuracy_fraction=1e-9)
+    point = Newton().solve(problem, plan.accuracy).point
+    if loss is None:
+        point = (problem.loss.basis @ point.reshape(n_classes - 1, -1)).ravel()
+    return point
+
+
+def sum_zero_coordinates(noise, n_classes):
+    """Coordinates of (n, K * width) noise in an orthonormal basis of the sum-zero subspace.
+
+    The basis is made here from the projection ``I - 11'/K``, not taken from the package.
+    """
+    vectors = np.linalg.eigh(np.eye(n_classes) - 1.0 / n_classes)[1][:, 1:]
+    return np.einsum("ikw,kj->ijw", noise.reshape(len(noise), n_classes, -1), vectors).reshape(
+        len(noise), -1
+    )
+
+
+@cache
+def releases(model, mechanism, seeded=True, n_fits=N_FITS):
+    """Released minus exact weights of many fits, in units of the noise scale; and the report."""
+    X, y = data(MODELS[model][0])
+    fitted = estimator(model, delta=DELTAS[mechanism])
+    points = []
+    for seed in range(n_fits):
+        fitted.random_state = seed if seeded else None
+        points.append(weights_of(fitted.fit(X, y)))
+    report = fitted.privacy_
+    assert report.releases[0].mechanism == mechanism
+    # the projection after the noise must not be seen here
+    assert np.linalg.norm(points, axis=1).max() < 0.9 * report.plan["radius"]
+    return (np.array(points) - exact_weights(model)) / report.releases[0].noise_scale, report
+
+
+def standard_noise(model, mechanism, **kwargs):
+    """:func:`releases` in the coordinates that the noise lives in, shape (n_fits, dimension)."""
+    noise, report = releases(model, mechanism, **kwargs)
+    if model == "multinomial":
+        noise = sum_zero_coordinates(noise, MODELS[model][0])
+    assert noise.shape[1] == report.releases[0].dimension
+    return noise
+
+
+def assert_law(sample, law, rate):
+    """The sample is drawn from `law`; false alarms at most `rate`, for every sample size.
+
+    Massart (1990): the empirical distribution function of n independent draws is further than
+    t from the true one with probability at most ``2 exp(-2 n t^2)``.
+    """
+    allowed = math.sqrt(math.log(2.0 / rate) / (2.0 * len(sample)))
+    assert stats.kstest(sample, law.cdf).statistic <= allowed
+
+
+def assert_plausible(statistic, law, rate):
+    """`statistic` is not in either tail of `law`; false alarms exactly `rate`."""
+    assert law.ppf(rate / 2) <= statistic <= law.isf(rate / 2)
+
+
+def probe_directions(dimension):
+    """Unit vectors along the axes and between every two of them, shape (m, dimension)."""
+    axes = np.eye(dimension)
+    pairs = [
+        (axes[i] + sign * axes[j]) / math.sqrt(2.0)
+        for i, j in itertools.combinations(range(dimension), 2)
+        for sign in (1.0, -1.0)
+    ]
+    return np.array([*axes, *pairs])
+
+
+# -------------------------------------------------------------------------------------- Gaussian
+
+
+@every_model
+def test_gaussian_noise_has_mean_zero(model):
+    """The release is centred at the exact solution. False-alarm rate 1e-5 per model."""
+    noise = standard_noise(model, "gaussian")
+    square = len(noise) * (noise.mean(axis=0) ** 2).sum()
+    assert_plausible(square, stats.chi2(noise.shape[1]), 1e-5)
+
+
+@every_model
+def test_gaussian_noise_has_the_stated_covariance(model):
+    """Covariance ``noise_scale^2 I``: as a whole and along each axis and between axes.
+
+    The whole is sensitive to a scale that is 5 % off. False-alarm rate 2e-5 per model.
+    """
+    noise = standard_noise(model, "gaussian")
+    assert_plausible((noise**2).sum(), stats.chi2(noise.size), 1e-5)
+    directions = probe_directions(noise.shape[1])
+    for square in ((noise @ directions.T) ** 2).sum(axis=0):
+        assert_plausible(square, stats.chi2(len(noise)), 1e-5 / len(directions))
+
+
+@every_model
+def test_gaussian_noise_is_normal(model):
+    """Coordinates, along and between axes, are normal, and squared norms chi-squared.
+
+    False-alarm rate 2e-5 per model.
+    """
+    noise = standard_noise(model, "gaussian")
+    directions = probe_directions(noise.shape[1])
+    for sample in (noise @ directions.T).T:
+        assert_law(sample, stats.norm(), 1e-5 / len(directions))
+    assert_law((noise**2).sum(axis=1), stats.chi2(noise.shape[1]), 1e-5)
+
+
+@pytest.mark.parametrize("mechanism", DELTAS)
+def test_multinomial_noise_has_nothing_outside_of_its_subspace(mechanism):
+    """Coefficients and their noise sum to zero over the classes, to the last bits. No false alarms.
+
+    With that, and the law inside of the subspace tested in orthonormal coordinates, the
+    covariance over classes is ``noise_scale^2 (I - 11'/K)``.
+    """
+    noise, _ = releases("multinomial", mechanism)
+    by_class = noise.reshape(len(noise), 3, -1)
+    assert abs(by_class.sum(axis=1)).max() <= 1e-13 * abs(by_class).max()
+
+
+# ------------------------------------------------------------------------------ spherical Laplace
+
+
+@every_model
+def test_pure_noise_has_gamma_distributed_norm(model):
+    """delta = 0: the norm is Gamma(dimension, noise_scale). False-alarm rate 2e-5 per model."""
+    noise = standard_noise(model, "spherical_laplace")
+    norm = np.linalg.norm(noise, axis=1)
+    assert_law(norm, stats.gamma(noise.shape[1]), 1e-5)
+    assert_plausible(norm.sum(), stats.gamma(noise.size), 1e-5)
+
+
+@every_model
+def test_pure_noise_has_uniform_direction(model):
+    """delta = 0: every coordinate u of the direction has ``(1 + u) / 2 ~ Beta((m-1)/2, (m-1)/2)``.
+
+    In the coordinates along and between all axes. False-alarm rate 1e-5 per model.
+    """
+    noise = standard_noise(model, "spherical_laplace")
+    direction = noise / np.linalg.norm(noise, axis=1, keepdims=True)
+    shape = (noise.shape[1] - 1) / 2
+    probes = probe_directions(noise.shape[1])
+    for sample in (direction @ probes.T).T:
+        assert_law((1 + sample) / 2, stats.beta(shape, shape), 1e-5 / len(probes))
+
+
+@every_model
+def test_pure_noise_has_independent_norm_and_direction(model):
+    """delta = 0: the direction is uniform among short and among long vectors alike.
+
+    Given the norms, directions are still independent uniform draws. False-alarm rate 1e-5 per
+    model.
+    """
+    noise = standard_noise(model, "spherical_laplace")
+    norm = np.linalg.norm(noise, axis=1)
+    law = stats.beta((noise.shape[1] - 1) / 2, (noise.shape[1] - 1) / 2)
+    short = norm < stats.gamma(noise.shape[1]).median()
+    probes = probe_directions(noise.shape[1])
+    for half in (short, ~short):
+        for sample in (noise[half] @ probes.T / norm[half, None]).T:
+            assert_law((1 + sample) / 2, law, 1e-5 / (2 * len(probes)))
+
+
+# ------------------------------------------------------------------------------- the random bits
+
+
+@pytest.mark.parametrize("mechanism", DELTAS)
+@pytest.mark.parametrize("model", ["binary", "ridge"])
+def test_system_noise_has_the_stated_law(model, mechanism):
+    """``random_state=None``: the operating system's bits give the same law.
+
+    These bits cannot be seeded. False-alarm rate 1e-9 per case.
+    """
+    noise = standard_noise(model, mechanism, seeded=False, n_fits=500)
+    dimension, rate = noise.shape[1], 1e-9 / 3
+    norm = np.linalg.norm(noise, axis=1)
+    if mechanism == "gaussian":
+        assert_law(noise.ravel(), stats.norm(), rate)
+        assert_law(norm**2, stats.chi2(dimension), rate)
+        assert_plausible((norm**2).sum(), stats.chi2(noise.size), rate)
+    else:
+        shape = (dimension - 1) / 2
+        assert_law((1 + noise[:, 0] / norm) / 2, stats.beta(shape, shape), rate)
+        assert_law(norm, stats.gamma(dimension), rate)
+        assert_plausible(norm.sum(), stats.gamma(noise.size), rate)
+    assert len(np.unique(noise[:, 0])) == len(noise)
+
+
+@every_model
+def test_system_noise_ignores_seeds_of_numpy(model):
+    """``random_state=None``: seeding numpy's global generator does not repeat the noise.
+
+    False alarms: two equal normal draws in double precision, below 1e-15.
+    """
+    X, y = data(MODELS[model][0])
+    state = np.random.get_state()  # noqa: NPY002
+    try:
+        points = []
+        for _ in range(2):
+            np.random.seed(0)  # noqa: NPY002
+            points.append(weights_of(estimator(model).fit(X, y)))
+    finally:
+        np.random.set_state(state)  # noqa: NPY002
+    assert (points[0] != points[1]).all()
+
+
+@pytest.mark.parametrize("mechanism", DELTAS)
+@every_model
+def test_seeds_decide_the_noise(model, mechanism):
+    """Same seed, same noise, whatever was fitted before; other seeds, other noise.
+
+    No two of the N_FITS seeded draws agree in any coordinate. False alarms below 1e-8.
+    """
+    noise, _ = releases(model, mechanism)
+    X, y = data(MODELS[model][0])
+    fitted = estimator(model, delta=DELTAS[mechanism], random_state=7)
+    points = [weights_of(fitted.fit(X, y)) for _ in range(2)]
+    np.testing.assert_array_equal(points[0], points[1])
+    for coordinate in noise.T:
+        assert len(np.unique(coordinate)) == len(noise)
+
+
+@pytest.mark.parametrize("make", [np.random.default_rng, np.random.RandomState])
+def test_generators_decide_the_noise_and_move_on(make):
+    """A generator gives reproducible noise, but never the same noise twice. No false alarms."""
+    X, y = data(2)
+    first, second = (
+        [weights_of(estimator("binary", random_state=generator).fit(X, y)) for _ in range(2)]
+        for generator in (make(3), make(3))
+    )
+    np.testing.assert_array_equal(first, second)
+    assert (first[0] != first[1]).all()
+
+
+class _Drawing(Solver):
+    """Draws from its own generator before it solves, the way noise is drawn; keeps the draws."""
+
+    def __init__(self, n_draws):
+        self.n_draws = n_draws
+        self.drawn = None
+
+    def minimise(self, problem, accuracy, start, rng):
+        self.drawn = NoiseSource(rng.bytes).standard_normal(self.n_draws)
+        return Newton().minimise(problem, accuracy, start, rng)
+
+
+@pytest.mark.parametrize("mechanism", DELTAS)
+def test_solver_randomness_does_not_touch_the_noise(mechanism):
+    """However much a solver draws, the noise stays the same, bit for bit. No false alarms."""
+    X, y = data(2)
+    points = []
+    for n_draws in (0, 1, 1000):
+        fitted = estimator(
+            "binary", delta=DELTAS[mechanism], random_state=5, solver=_Drawing(n_draws)
+        )
+        points.append(weights_of(fitted.fit(X, y)))
+    np.testing.assert_array_equal(points[0], points[1])
+    np.testing.assert_array_equal(points[0], points[2])
+
+
+def test_solver_randomness_is_independent_of_the_noise():
+    """What a solver can draw does not help to guess the noise.
+
+    Given the solver's draws s, ``<s, z> / ||s||`` is standard normal for every coordinate of
+    the noise; so are the draws themselves. False-alarm rate 1e-5.
+    """
+    X, y = data(2)
+    solver = _Drawing(3)
+    fitted = estimator("binary", delta=DELTAS["gaussian"], solver=solver)
+    draws, points = [], []
+    for seed in range(500):
+        fitted.random_state = seed
+        points.append(weights_of(fitted.fit(X, y)))
+        draws.append(solver.drawn)
+    scale = fitted.privacy_.releases[0].noise_scale
+    noise, draws = (np.array(points) - exact_weights("binary")) / scale, np.array(draws)
+    overlap = draws.T @ noise / np.linalg.norm(draws, axis=0)[:, None]
+    for value in overlap.ravel():
+        assert_plausible(value, stats.norm(), 0.5e-5 / overlap.size)
+    assert_plausible((draws**2).sum(), stats.chi2(draws.size), 0.5e-5)
+
+
+# ---------------------------------------------------------- release = solution + scale * draw
+
+
+@every_model
+def test_release_is_solution_plus_scaled_draw(model, monkeypatch):
+    """Each fit draws once and adds exactly ``noise_scale`` times that. No false alarms.
+
+    Up to the certified accuracy; this ties the fine tests of the source below to the fits.
+    """
+    drawn = []
+    original = NoiseSource.standard_normal
+
+    def recorded(self, size):
+        drawn.append(original(self, size))
+        return drawn[-1]
+
+    monkeypatch.setattr(NoiseSource, "standard_normal", recorded)
+    n_classes = MODELS[model][0]
+    X, y = data(n_classes)
+    fitted = estimator(model, delta=DELTAS["gaussian"]).fit(X, y)
+    (draw,) = drawn
+    release = fitted.privacy_.releases[0]
+    if model == "multinomial":
+        draw = (SoftmaxLoss(n_classes).basis @ draw.reshape(n_classes - 1, -1)).ravel()
+    added = weights_of(fitted) - exact_weights(model)
+    distance = np.linalg.norm(added - release.noise_scale * draw)
+    assert distance <= 1.001 * fitted.privacy_.plan["accuracy"]
+    assert distance <= 0.001 * release.noise_scale
+
+
+@every_model
+def test_large_noise_is_projected_onto_the_ball(model):
+    """The release is the projection of solution plus noise, no more and no less.
+
+    The same seed gives the same standard draw under a large and a small budget.
+    """
+    X, y = data(MODELS[model][0])
+    exact, on_sphere = exact_weights(model), 0
+    for seed in range(40):
+        inside = estimator(model, delta=0.01, random_state=seed).fit(X, y)
+        outside = estimator(model, epsilon=0.01, delta=1e-3, random_state=seed).fit(X, y)
+        radius = outside.privacy_.plan["radius"]
+        draw = (weights_of(inside) - exact) / inside.privacy_.releases[0].noise_scale
+        noisy = exact + draw * outside.privacy_.releases[0].noise_scale
+        expected = noisy * min(1.0, radius / np.linalg.norm(noisy))
+        released = weights_of(outside)
+        np.testing.assert_allclose(released, expected, rtol=0, atol=5e-3 * radius)
+        assert np.linalg.norm(released) <= radius * (1 + 1e-12)
+        on_sphere += np.linalg.norm(noisy) > radius
+    assert on_sphere >= 20
+
+
+# ------------------------------------------------------------------------------------ NoiseSource
+
+
+@cache
+def source_sample():
+    return NoiseSource(np.random.default_rng(99).bytes).standard_normal(1_000_000)
+
+
+def test_source_draws_normal_variables():
+    """A million draws: distribution, mean and variance. False-alarm rate 3e-6."""
+    sample = source_sample()
+    assert_law(sample, stats.norm(), 1e-6)
+    assert_plausible(sample.sum() / math.sqrt(len(sample)), stats.norm(), 1e-6)
+    assert_plausible((sample**2).sum(), stats.chi2(len(sample)), 1e-6)
+
+
+@pytest.mark.parametrize("edge", [0.5, 2.0, 3.0, 4.0, 4.5])
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_source_has_normal_tails(edge, sign):
+    """As many draws beyond the edge as the normal law has, on either side. Rate 1e-5 each."""
+    sample = source_sample()
+    beyond = int((sign * sample > edge).sum())
+    assert_plausible(beyond, stats.binom(len(sample), stats.norm.sf(edge)), 1e-5)
+
+
+def test_source_draws_are_uncorrelated_in_sequence():
+    """Neighbouring draws are independent: given one of them the product is normal. Rate 1e-5."""
+    sample = source_sample()
+    first, second = sample[::2], sample[1::2]
+    assert_plausible(first @ second / np.linalg.norm(first), stats.norm(), 1e-5)
+
+
+def test_source_inverts_the_normal_law_far_into_the_tails():
+    """Bits map to quantiles, the sign apart: tails reach 2^-64 and nothing is infinite."""
+    words = np.array([2 * 2**k for k in range(63)], dtype=np.uint64)
+    source = NoiseSource(lambda n: words.tobytes()[:n])
+    tail = (2.0 ** np.arange(63) + 0.5) * 2.0**-63
+    np.testing.assert_allclose(-source.standard_normal(63), stats.norm.isf(tail / 2), rtol=1e-12)
+    positive = NoiseSource(lambda n: (words + np.uint64(1)).tobytes()[:n])
+    np.testing.assert_array_equal(positive.standard_normal(63), -source.standard_normal(63))
+    for byte in (b"\x00", b"\xff"):
+        extreme = NoiseSource(lambda n, byte=byte: byte * n)
+        assert np.isfinite(extreme.standard_normal(3)).all()
+        assert 0 <= extreme.gamma(3) < 1e3
+
+
+@pytest.mark.parametrize("shape", [1, 2, 7])
+def test_source_draws_gamma_variables(shape):
+    """Sums of exponentials. False-alarm rate 2e-6 per shape."""
+    source = NoiseSource(np.random.default_rng(shape).bytes)
+    sample = np.array([source.gamma(shape) for _ in range(20_000)])
+    assert_law(sample, stats.gamma(shape), 1e-6)
+    assert_plausible(sample.sum(), stats.gamma(shape * len(sample)), 1e-6)
+
+
+def test_source_draws_one_dimensional_directions():
+    """On the line a direction is a fair sign. False-alarm rate 1e-6."""
+    source = NoiseSource(np.random.default_rng(4).bytes)
+    signs = np.array([source.direction(1)[0] for _ in range(10_000)])
+    assert set(signs) == {-1.0, 1.0}
+    assert_plausible((signs > 0).sum(), stats.binom(len(signs), 0.5), 1e-6)
