@@ -43,7 +43,8 @@ class DPRidge(RegressorMixin, DPLinearModel):
         less noise.
     target_range : tuple of two floats, default=(-1.0, 1.0)
         Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle.
+        ``fit``. With an intercept, predictions are centred at its middle; the default is
+        hardly ever right.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -51,7 +52,8 @@ class DPRidge(RegressorMixin, DPLinearModel):
         Value of that feature in units of `data_norm`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in
-        one record added or removed (`n_public` is then the size assumed).
+        one record added or removed (`n_public` is then the size assumed; it saves
+        little noise here).
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.
