@@ -1,0 +1,176 @@
+"""Time of one fit against scikit-learn's at the same penalty, as a ratio.
+
+Both estimators fit the same X in turn, in one process, so that a busy machine slows both; the
+ratio is taken repetition by repetition. skdp forgets cached plans before each fit, as a fresh
+process would have none. scikit-learn keeps its default stopping rule, which is looser than
+skdp's certified accuracy, with as many iterations as it needs; its intercept is not penalised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+
+ALPHAS: tuple[str | float, ...] = ("auto", 1e-2, 1e-4)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Model and shape of X; `density` below 1 means CSR, `n_classes` only for "logistic"."""
+
+    model: str
+    n: int
+    d: int
+    density: float = 1.0
+    n_classes: int = 2
+    repeats: int = 7
+
+
+WORKLOADS = (
+    *(
+        Workload("logistic", n, 50, repeats=7 if n < 1_000_000 else 5)
+        for n in (10**4, 10**5, 10**6)
+    ),
+    *(Workload("ridge", n, 50, repeats=7 if n < 1_000_000 else 5) for n in (10**4, 10**5, 10**6)),
+    Workload("logistic", 10**5, 5000, density=0.005, repeats=5),
+    Workload("ridge", 10**5, 5000, density=0.005, repeats=5),
+    Workload("logistic", 10**4, 50, n_classes=10, repeats=5),
+)
+QUICK = (
+    Workload("logistic", 300, 5, repeats=2),
+    Workload("ridge", 300, 5, repeats=2),
+    Workload("logistic", 300, 50, density=0.1, repeats=2),
+)
+
+
+def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+    rows = []
+    for work in QUICK if options.quick else WORKLOADS:
+        print(f"fit_time: {work}", file=sys.stderr, flush=True)
+        X, y = problem(work)
+        rows += [measure(work, X, y, alpha) for alpha in ALPHAS]
+    return rows
+
+
+def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[str, Any]:
+    """One row: medians of the times, and of the ratio within a repetition."""
+    # fitted once to know the penalty and to load everything that is loaded lazily
+    used = float(private_model(work, alpha).fit(X, y).alpha_)
+    private, public = [], []
+    for _ in range(work.repeats):
+        forget_plans()
+        private.append(seconds(private_model(work, alpha).fit, X, y))
+        public.append(seconds(public_model(work, used).fit, X, y))
+    ratios = [mine / theirs for mine, theirs in zip(private, public, strict=True)]
+    return {
+        "model": work.model if work.n_classes == 2 else f"{work.model}, {work.n_classes} classes",
+        "layout": "dense" if work.density == 1 else f"CSR, {work.density:.1%} non-zero",
+        "n": work.n,
+        "d": work.d,
+        "alpha_given": alpha,
+        "alpha": used,
+        "epsilon": 1.0,
+        "repeats": work.repeats,
+        "skdp_seconds": statistics.median(private),
+        "sklearn_seconds": statistics.median(public),
+        "ratio_median": statistics.median(ratios),
+        "ratio_min": min(ratios),
+        "ratio_max": max(ratios),
+    }
+
+
+def problem(work: Workload) -> tuple[Any, np.ndarray]:
+    """Rows inside the unit ball and targets that a linear model explains in part."""
+    rng = np.random.default_rng(0)
+    if work.density == 1:
+        X: Any = rng.uniform(-1.0, 1.0, size=(work.n, work.d)) / np.sqrt(work.d)
+    else:
+        X = sp.random(work.n, work.d, work.density, format="csr", random_state=rng)
+        X.data *= 2.0 / np.sqrt(work.density * work.d) * 0.4
+    scores = X @ rng.standard_normal((work.d, max(1, work.n_classes - 1)))
+    scores = 4.0 * (scores - scores.mean(axis=0)) / scores.std(axis=0)
+    if work.model == "ridge":
+        return X, np.clip(0.2 * scores[:, 0] + 0.3 * rng.standard_normal(work.n), -1.0, 1.0)
+    scores = np.column_stack([np.zeros(work.n), scores])
+    return X, (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+
+
+def private_model(work: Workload, alpha: str | float) -> Any:
+    if work.model == "ridge":
+        return DPRidge(alpha=alpha)
+    return DPLogisticRegression(alpha=alpha, classes=range(work.n_classes))
+
+
+def public_model(work: Workload, alpha: float) -> Any:
+    if work.model == "ridge":
+        return Ridge(alpha=work.n * alpha)
+    return LogisticRegression(C=1.0 / (work.n * alpha), max_iter=100_000)
+
+
+def seconds(fit: Callable[[Any, Any], Any], X: Any, y: np.ndarray) -> float:
+    start = time.perf_counter()
+    fit(X, y)
+    return time.perf_counter() - start
+
+
+def forget_plans() -> None:
+    """Empty every cache of a function of skdp."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("skdp"):
+            for member in vars(module).values():
+                getattr(member, "cache_clear", lambda: None)()
+
+
+def summarise(table: pd.DataFrame) -> str:
+    columns = ["model", "layout", "n", "d", "alpha_given", "alpha", "skdp_seconds"]
+    columns += ["sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
+    return "ratio = skdp / scikit-learn; below 1 skdp is faster\n" + table[columns].to_string(
+        index=False, float_format="{:.3g}".format
+    )
+
+
+def plot(table: pd.DataFrame, path: Path) -> None:
+    from matplotlib import pyplot as plt
+
+    labels = [
+        f"{row.model}, {row.layout}, n = {row.n:.0e}, d = {row.d}"
+        for row in table.itertuples(index=False)
+    ]
+    places = {label: i for i, label in enumerate(dict.fromkeys(labels))}
+    figure, axis = plt.subplots(figsize=(8.0, 1.2 + 0.45 * len(places)))
+    for j, alpha in enumerate(ALPHAS):
+        part = table[table["alpha_given"].astype(str) == str(alpha)]
+        heights = [places[labels[i]] + 0.2 * (j - 1) for i in part.index]
+        spread = [
+            part["ratio_median"] - part["ratio_min"],
+            part["ratio_max"] - part["ratio_median"],
+        ]
+        axis.errorbar(
+            part["ratio_median"], heights, xerr=spread, fmt="o", ms=5, label=f"alpha = {alpha}"
+        )
+    axis.axvline(1.0, color="grey", linewidth=1)
+    axis.set_xscale("log")
+    low, high = axis.get_xlim()
+    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low < tick < high]
+    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axis.minorticks_off()
+    axis.set_yticks(list(places.values()), list(places))
+    axis.invert_yaxis()
+    axis.set_xlabel("fit time of skdp / fit time of scikit-learn (median, range)")
+    figure.legend(loc="upper right", ncols=len(ALPHAS), frameon=False)
+    figure.tight_layout(rect=(0, 0, 1, 0.95))
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
