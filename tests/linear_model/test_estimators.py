@@ -269,9 +269,9 @@ def test_invalid_input(estimator):
     for bad in (np.nan, np.inf):
         broken = X.copy()
         broken[3, 1] = bad
-        with pytest.raises(ValueError, match="NaN|infinity"):
+        with pytest.raises(ValueError, match=r"NaN|infinity"):
             clone(estimator).fit(broken, y)
-    with pytest.raises(ValueError, match="NaN|infinity|inf"):
+    with pytest.raises(ValueError, match=r"NaN|infinity|inf"):
         clone(estimator).fit(X, np.where(y, np.nan, 0.0))
     with pytest.raises(ValueError, match="inconsistent"):
         clone(estimator).fit(X, y[:-1])
@@ -295,7 +295,7 @@ def test_a_failed_fit_leaves_the_model_as_it_was(estimator):
     before = pickle.dumps(vars(model))
     broken = pd.DataFrame(np.full((400, 5), np.nan), columns=list("vwxyz"))
     for bad_X, bad_y in ((broken, y), (frame, y[:5]), (frame, np.full(400, np.nan))):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"NaN|inconsistent"):
             model.fit(bad_X, bad_y)
         assert pickle.dumps(vars(model)) == before
     model.set_params(epsilon=-1)
