@@ -208,6 +208,37 @@ def test_long_rows_and_far_targets_are_clipped_silently():
     np.testing.assert_allclose(one.coef_, other.coef_, atol=1e-6)
 
 
+def test_many_classes_do_not_warn():
+    """scikit-learn warns when over half of the labels are distinct, which depends on them."""
+    y = np.append(np.arange(28), np.zeros(22, int))
+    DPLogisticRegression(classes=range(30)).fit(np.eye(50), y)
+
+
+def test_extreme_but_legal_parameters_never_fail_on_some_data():
+    """What may be refused is refused from public numbers, for every data set alike."""
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        values = {
+            "alpha": 10.0 ** rng.uniform(-40, 40),
+            "data_norm": 10.0 ** rng.uniform(-40, 40),
+            "coef_norm": 10.0 ** rng.uniform(-50, 50) if rng.random() < 0.5 else None,
+            "intercept_scaling": 10.0 ** rng.uniform(-6, 6),
+        }
+        estimator = (
+            DPRidge(**values)
+            if rng.random() < 0.5
+            else DPLogisticRegression(**values, classes=[0, 1])
+        )
+        n, outcomes = int(rng.integers(1, 6)), set()
+        for X in (np.zeros((n, 2)), rng.standard_normal((n, 2)) * 10.0 ** rng.uniform(-50, 50)):
+            try:
+                estimator.fit(X, rng.integers(0, 2, n))
+                outcomes.add("fitted")
+            except ValueError as error:
+                outcomes.add(str(error))
+        assert len(outcomes) == 1
+
+
 # --- errors --------------------------------------------------------------------------------
 
 SHARED_ERRORS = [
@@ -219,6 +250,7 @@ SHARED_ERRORS = [
     ({"coef_norm": 0.0}, "coef_norm"), ({"coef_norm": -1}, "coef_norm"),
     ({"alpha": 0}, "coef_norm"), ({"alpha": -1.0}, "alpha"), ({"alpha": np.nan}, "alpha"),
     ({"alpha": "best"}, "alpha"), ({"alpha": None}, "alpha"),
+    ({"alpha": 1e99}, "alpha"), ({"epsilon": 1e-99}, "epsilon"),
     ({"intercept_scaling": 0}, "intercept_scaling"), ({"fit_intercept": 1}, "fit_intercept"),
     ({"neighbouring": "add"}, "neighbouring"), ({"method": "phased"}, "method"),
     ({"calibration": "tight"}, "calibration"), ({"solver": "sgd"}, "solver"),
@@ -242,7 +274,19 @@ def test_invalid_parameters(estimator, parameters, message):
 
 
 @pytest.mark.parametrize(
-    "target_range", [(1, -1), (0, 0), (0, np.inf), (np.nan, 1), 1.0, (0, 1, 2), "ab", None]
+    "target_range",
+    [
+        (1, -1),
+        (0, 0),
+        (0, np.inf),
+        (np.nan, 1),
+        1.0,
+        (-1e99, 1e99),
+        (0, 1e-99),
+        (0, 1, 2),
+        "ab",
+        None,
+    ],
 )
 def test_invalid_target_range(target_range):
     with pytest.raises(ValueError, match="target_range"):

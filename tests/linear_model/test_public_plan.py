@@ -80,9 +80,19 @@ RECORDS = {
     "mixed": (_mixed, far_targets),
     "sparse": (lambda rng, shape: np.eye(*shape) * 1e5, far_targets),
 }
+
+
+def single(X):
+    """X in single precision, cut to its range."""
+    largest = float(np.finfo(np.float32).max)
+    return np.clip(X, -largest, largest).astype(np.float32)
+
+
 #: Containers by kind of storage, which is public.
 CONTAINERS = {
     "dense": (np.asarray, np.asfortranarray),
+    "single": (single, lambda X: np.asfortranarray(single(X))),
+    "single sparse": (lambda X: sp.csr_matrix(single(X)),),
     "sparse": (sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.csr_array),
 }
 

@@ -445,7 +445,11 @@ def duplicated_csr(X, parts=16):
     return sp.csr_matrix((data, indices, np.arange(n + 1) * d * parts), shape=X.shape)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix, duplicated_csr])
+def single(X):
+    return X.astype(np.float32)
+
+
+@pytest.mark.parametrize("container", [np.asarray, single, sp.csr_matrix, duplicated_csr])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_long_rows_move_no_more_than_bounded_ones(kind, container):
     """Rows above `data_norm` are scaled down, also when a CSR matrix hides their norm."""
@@ -485,7 +489,7 @@ def neighbours(draw):
     """A problem and two neighbouring data sets, with records inside and outside the bounds."""
     kind = draw(st.sampled_from(sorted(LOSSES)))
     relation = draw(st.sampled_from(RELATIONS))
-    n, d = draw(st.integers(1, 6)), draw(st.integers(1, 3))
+    n, d = draw(st.integers(1 + (relation == "add_remove"), 6)), draw(st.integers(1, 3))
     data_norm = 10.0 ** draw(st.floats(-2, 2))
     alpha = data_norm**2 * 10.0 ** draw(st.floats(-3, 2))
     scaling = draw(st.sampled_from([0.0, 0.1, 1.0]))
@@ -509,7 +513,7 @@ def neighbours(draw):
         "coef_norm": None if coef_norm is None else coef_norm * radius,
         "n_public": n_public,
     }
-    container = draw(st.sampled_from([np.asarray, sp.csr_matrix]))
+    container = draw(st.sampled_from([np.asarray, single, sp.csr_matrix]))
     return kind, container, X, targets, first, second, public
 
 
@@ -523,6 +527,19 @@ def test_no_random_neighbours_move_too_far(case):
     assert other == plan
     assert np.linalg.norm(here - there) <= plan.exact_sensitivity + 2 * plan.accuracy
     assert max(np.linalg.norm(here), np.linalg.norm(there)) <= plan.constants.radius
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_empty_data_set_is_a_neighbour(kind, container):
+    """Without records the solution is 0; adding one moves it by at most ``L / (alpha N)``."""
+    X, targets = np.array([[0.6, -0.8]]), np.array([LABELS[kind][0]])
+    public = {"alpha": 5.0, "relation": "add_remove", "n_public": 1}
+    plan, one = certified(kind, container(X), targets, **public)
+    other, none = certified(kind, container(X[:0]), targets[:0], **public)
+    assert other == plan
+    assert np.linalg.norm(none) <= plan.accuracy
+    assert 0.5 * plan.exact_sensitivity < np.linalg.norm(one) <= plan.exact_sensitivity
 
 
 # ------------------------------------------------------------------------- the solver's share

@@ -88,6 +88,16 @@ def test_duplicate_entries_do_not_hide_a_long_row():
     assert parts.nnz == 100  # the caller's matrix is left alone
 
 
+def test_a_stale_flag_does_not_hide_a_long_row():
+    parts = sp.csr_matrix((np.ones(100), np.zeros(100, int), [0, 100]), shape=(1, 2))
+    parts.has_canonical_format = True
+    np.testing.assert_allclose(materialised(BoundedRows(parts, 1.0)), [[1.0, 0.0]])
+
+
+def test_no_rows():
+    assert list(BoundedRows(np.empty((0, 3)), 1.0).blocks()) == []
+
+
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
 def test_huge_rows_are_bounded_without_overflow(make):
     X = np.array([[1e308, 1e308, 1e308], [1e200, 0, 0], [0.5, 0, 0], [-1e308, 0, 1e-5]])

@@ -155,6 +155,27 @@ class Mutates(Solver):
         return start
 
 
+class Overrides(Solver):
+    """Convinces itself that any point is optimal, and returns one that shows the labels."""
+
+    def minimise(self, problem, accuracy, start, rng):
+        problem.gradient = lambda w: np.zeros_like(w)
+        problem.rows.scale = None
+        problem.alpha = 1e9
+        problem.targets = 1 - problem.targets
+        return np.full(problem.dimension, problem.targets[0])
+
+
+def convert_labels_in_place(problem, accuracy):
+    problem.targets[problem.targets == 0] = -1
+    return np.zeros(problem.dimension)
+
+
+def unclip_in_place(problem, accuracy):
+    problem.rows.scale[:] = 1.0
+    return np.zeros(problem.dimension)
+
+
 def noisy(problem, accuracy):
     warnings.warn("did not converge", UserWarning, stacklevel=1)
     return np.full(problem.dimension, 1e-3)
@@ -171,6 +192,9 @@ BAD = {
     "warns": noisy,
     "raises": Raises(),
     "mutates": Mutates(),
+    "overrides": Overrides(),
+    "converts labels": convert_labels_in_place,
+    "unclips": unclip_in_place,
 }
 
 
@@ -179,10 +203,35 @@ BAD = {
 def test_bad_solvers_cost_time_only(name, radius):
     problem = random_problem(radius=radius)
     exact = exact_solution(problem)
-    before = problem.rows.matrix.copy()
+    before = [np.array(a) for a in (problem.rows.matrix, problem.rows.scale, problem.targets)]
     solution = solve_certified(problem, 1e-8, resolve_solver(BAD[name]))
     assert np.linalg.norm(solution.point - exact) <= solution.certificate.distance <= 1e-8
-    np.testing.assert_array_equal(problem.rows.matrix, before)
+    for array, old in zip(
+        (problem.rows.matrix, problem.rows.scale, problem.targets), before, strict=True
+    ):
+        np.testing.assert_array_equal(array, old)
+
+
+def test_a_solver_cannot_reorder_sparse_rows():
+    problem = random_problem(sparse=True)
+    before = problem.rows.matrix.toarray()
+
+    def reverse(problem, accuracy):
+        problem.rows.matrix.indices[:] = problem.rows.matrix.indices[::-1].copy()
+
+    exact = exact_solution(problem)
+    point = solve_certified(problem, 1e-8, CallableSolver(reverse)).point
+    np.testing.assert_array_equal(problem.rows.matrix.toarray(), before)
+    assert np.linalg.norm(point - exact) <= 1e-8
+
+
+def test_an_accuracy_beyond_the_ball_needs_no_solver():
+    """A public decision; tiny balls must not underflow on the way (review of the gate)."""
+    for radius in (1e-50, 1e-2):
+        problem = random_problem(radius=radius)
+        solution = solve_certified(problem, radius, Raises())
+        assert solution.certificate.distance == radius
+        np.testing.assert_array_equal(solution.point, 0)
 
 
 def test_a_solver_cannot_stop_an_interrupt():
@@ -239,10 +288,10 @@ def test_sub_sampled_newton_agrees_with_plain(monkeypatch):
     monkeypatch.setattr(newton, "_MIN_SAMPLE", 300)
     monkeypatch.setattr(newton, "_ROWS_PER_COEFFICIENT", 50)
     np.testing.assert_allclose(Newton().solve(problem, 1e-8).point, plain, atol=2e-8)
-    # a sample that misleads: every other row is one class
-    problem.targets[:] = np.arange(5000) % 2
-    problem.rows.matrix.flags.writeable = True
-    problem.rows.matrix[::2] *= 0.01
+    # a sample that misleads: its rows are short and of one class
+    X, y = np.array(problem.rows.matrix), np.arange(5000) % 2.0
+    X[::2] *= 0.01
+    problem = FiniteSumProblem(BoundedRows(X, 1.0, 0.1), y, LogisticLoss(), 1e-3, WholeSpace())
     solution = Newton().minimise(problem, 1e-8, np.zeros(6), np.random.default_rng())
     assert certify(problem, solution).distance <= 1e-8
 

@@ -28,6 +28,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
+    ROUNDING_SLACK,
     FiniteSumProblem,
     Loss,
     ProblemConstants,
@@ -66,7 +67,7 @@ class OutputPerturbationPlan:
     accuracy : float
         Certified distance of the solver's point to the exact solution.
     mechanism : AdditiveMechanism
-        Calibrated to ``exact_sensitivity + 2 accuracy``.
+        Calibrated to ``exact_sensitivity + 2 accuracy``, or 2 R if that is smaller.
     reference : str
         Where the noise scale comes from.
     """
@@ -150,6 +151,10 @@ def output_perturbation(
     -------
     OutputPerturbationResult
     """
+    if Neighbouring(neighbouring) is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+        raise ValueError(
+            "Under add/remove the problem needs n_public: the number of records is not public."
+        )
     plan = plan_output_perturbation(
         problem.constants,
         budget,
@@ -179,7 +184,7 @@ def plan_output_perturbation(
     """Fix the accuracy and the noise from public constants.
 
     With Delta the argmin sensitivity and tau the solver's accuracy, two neighbours' points
-    differ by at most ``Delta + 2 tau``.
+    differ by at most ``Delta + 2 tau``, and by at most 2 R where both lie in the ball.
 
     Parameters
     ----------
@@ -208,7 +213,10 @@ def plan_output_perturbation(
     if calibration == "analytic":
         exact = constants.argmin_sensitivity(neighbouring)
         accuracy = max(0.5 * accuracy_fraction * exact, floor)
-        mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy)
+        sensitivity = exact + 2.0 * accuracy
+        if constants.in_ball:
+            sensitivity = min(sensitivity, 2.0 * constants.radius)
+        mechanism = calibrated_mechanism(budget, sensitivity)
         reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
         if budget.is_pure:
             reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"
@@ -220,7 +228,7 @@ def plan_output_perturbation(
             f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
         )
     lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.n_records
-    exact = 2.0 * lipschitz / (mu * n)
+    exact = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK
     if calibration == "zhang2022_alg1":
         if budget.is_pure:
             raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
@@ -249,7 +257,8 @@ def _certifiable_accuracy(constants: ProblemConstants) -> float:
     """Public accuracy that a certificate in double precision reaches with a wide margin.
 
     Four times the rounding terms of :func:`skdp.solvers.certify`, with the multiplier of
-    the sphere at its bound ``lipschitz / radius``.
+    the sphere at its bound ``lipschitz / radius``. For condition numbers beyond 1e14 it
+    exceeds the radius: any point of the ball will do then, and the noise hides all of it.
     """
     radius, mu = constants.radius, constants.strong_convexity
     gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius

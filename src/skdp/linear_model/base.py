@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import numbers
 import warnings
 from abc import abstractmethod
@@ -124,9 +123,15 @@ class DPLinearModel(BaseEstimator):
             noise=noise,
         )
         if neighbouring is Neighbouring.ADD_REMOVE and self.n_public is None:
-            caveats += ("n_public was not given: the number of records itself is disclosed",)
+            caveats += (
+                "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
+                "that number had been fixed beforehand",
+            )
         if seeded:
-            caveats += ("random_state was given: the guarantee holds only if the seed is secret",)
+            caveats += (
+                "random_state was given: the guarantee holds only if the seed is secret and used "
+                "for this fit alone",
+            )
         self.alpha_ = alpha
         self.privacy_ = PrivacyReport(
             epsilon=budget.epsilon,
@@ -193,10 +198,11 @@ class DPLinearModel(BaseEstimator):
     def _check_parameters(self) -> None:
         """Refuse invalid parameters before any input is looked at."""
         PrivacyBudget(self.epsilon, self.delta)
+        _check_real("epsilon", self.epsilon, 1e-20, 1e20)
         # squares of the bound must neither overflow nor vanish
         _check_real("data_norm", self.data_norm, 1e-50, 1e50)
         if self.coef_norm is not None:
-            _check_real("coef_norm", self.coef_norm, 0.0, math.inf, inclusive=False)
+            _check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
         _check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ValueError(f"fit_intercept == {self.fit_intercept!r}, must be True or False.")
@@ -204,7 +210,7 @@ class DPLinearModel(BaseEstimator):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
-            _check_real("alpha", self.alpha, 0.0, math.inf)
+            _check_real("alpha", self.alpha, 0.0, 1e50)
             if self.alpha == 0 and self.coef_norm is None:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
@@ -242,15 +248,11 @@ def _refuse(fit_params: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
 
 
-def _check_real(name: str, value: Any, low: float, high: float, inclusive: bool = True) -> None:
+def _check_real(name: str, value: Any, low: float, high: float) -> None:
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}.")
-    number = float(value)
-    above = low <= number if inclusive else low < number
-    if not (above and number <= high and math.isfinite(number)):
-        sign = ">=" if inclusive else ">"
-        upper = "finite" if math.isinf(high) else f"<= {high:g}"
-        raise ValueError(f"{name} == {value}, must be {sign} {low:g} and {upper}.")
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")
 
 
 def _check_option(name: str, value: Any, options: tuple[str, ...]) -> None:

@@ -139,9 +139,9 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         self._check_parameters()
         declared = None if self.classes is None else _declared_classes(self.classes)
         X, y = self._validated(X, y)
-        check_classification_targets(y)
         caveats: tuple[str, ...] = ()
         if declared is None:
+            check_classification_targets(y)
             classes = np.unique(y)
             if len(classes) < 2:
                 raise ValueError(

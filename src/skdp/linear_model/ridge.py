@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -174,6 +173,8 @@ def _checked_range(target_range: Any) -> tuple[float, float]:
         raise ValueError(
             f"target_range must be a pair (low, high), got {target_range!r}."
         ) from error
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ValueError(f"target_range == {target_range!r}, must be finite with low < high.")
+    if not (low < high and max(-low, high) <= 1e50 and high - low >= 1e-50):
+        raise ValueError(
+            f"target_range == {target_range!r}, must be finite (below 1e50) with low < high."
+        )
     return low, high

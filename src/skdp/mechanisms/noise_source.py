@@ -1,7 +1,8 @@
 """Random bits for privacy noise, apart from all other randomness.
 
 By default the bits come from the operating system's secure generator. Samples are made by
-inversion from 64-bit integers, so one path serves secure and seeded bits. Doubles are
+inversion from 64-bit integers, so one path serves secure and seeded bits; tails beyond a
+probability of about 1e-18 are cut off, so a smaller delta is not delivered. Doubles are
 rounded numbers: like every sampler in floating point this one is open to attacks on the
 lowest bits of an output (Mironov, 2012); the package does not claim otherwise.
 """

@@ -4,7 +4,7 @@ A problem is the only thing that knows where the rows live (dense or CSR); solve
 values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
 """
 
-from skdp.problems.constants import ProblemConstants
+from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace
 from skdp.problems.finite_sum import (
     MAX_SIZE_RATIO,
@@ -18,6 +18,7 @@ from skdp.problems.rows import BoundedRows
 
 __all__ = [
     "MAX_SIZE_RATIO",
+    "ROUNDING_SLACK",
     "Ball",
     "BoundedRows",
     "Domain",

@@ -45,6 +45,8 @@ class ProblemConstants:
     size_ratio : float, default=1.0
         The actual number of records may exceed N by this factor (add/remove); it enters
         what the solver must cope with, not the sensitivity.
+    in_ball : bool, default=True
+        Whether the domain is the ball, so that every point is projected onto it.
     """
 
     n_records: int
@@ -57,6 +59,7 @@ class ProblemConstants:
     row_width: int
     block_size: int
     size_ratio: float = 1.0
+    in_ball: bool = True
 
     @property
     def total_smoothness(self) -> float:

@@ -6,12 +6,15 @@ and Hessians of a flat weight vector of length ``dimension``.
 
 from __future__ import annotations
 
+import copy
+import math
+
 import numpy as np
 
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain
 from skdp.problems.losses import Loss
-from skdp.problems.rows import BoundedRows
+from skdp.problems.rows import BoundedRows, read_only_view
 
 __all__ = ["MAX_SIZE_RATIO", "FiniteSumProblem"]
 
@@ -63,11 +66,12 @@ class FiniteSumProblem:
         if not alpha > 0:
             raise ValueError(f"alpha == {alpha}, must be > 0.")
         self.rows = rows
-        self.targets = targets
+        self.targets = read_only_view(np.asarray(targets))
         self.loss = loss
         self.alpha = float(alpha)
         self.domain = domain
-        self.center = center
+        self.center = None if center is None else read_only_view(np.asarray(center))
+        self.has_nominal_size = n_public is not None
         self.n_public = rows.n_records if n_public is None else int(n_public)
         if rows.n_records > MAX_SIZE_RATIO * self.n_public:
             raise ValueError(f"n_public == {self.n_public} is too small for {rows.n_records} rows.")
@@ -83,6 +87,7 @@ class FiniteSumProblem:
             block_size=rows.block_size,
             center_norm=center_norm,
             size_ratio=1.0 if n_public is None else MAX_SIZE_RATIO,
+            in_ball=math.isfinite(domain.radius),
         )
 
     @property
@@ -156,6 +161,15 @@ class FiniteSumProblem:
             center=self.center,
         )
 
+    def for_solver(self) -> FiniteSumProblem:
+        """The same problem as another object, sharing the (read-only) records.
+
+        What a foreign solver does to its attributes does not reach this one.
+        """
+        other = copy.copy(self)
+        other.rows = copy.copy(self.rows)
+        return other
+
     def _unpack(self, w: np.ndarray) -> np.ndarray:
         return w.reshape(self.loss.n_outputs, self.rows.width)
 
@@ -171,7 +185,9 @@ class FiniteSumProblem:
         slope = np.zeros_like(weights)
         k, width = weights.shape
         bend = np.zeros((k, width, k, width) if hessian else 0)
-        for block in self.rows.blocks():
+        # second derivatives have k^2 numbers per row
+        max_rows = max(16, self.rows.block_size // k**2) if hessian else None
+        for block in self.rows.blocks(max_rows):
             targets = self.targets[block.rows]
             margins = block.margins(weights)
             if value:
@@ -209,6 +225,7 @@ def generalised_linear_constants(
     block_size: int,
     center_norm: float = 0.0,
     size_ratio: float = 1.0,
+    in_ball: bool = True,
 ) -> ProblemConstants:
     """Public constants of a regularised generalised linear problem.
 
@@ -233,6 +250,7 @@ def generalised_linear_constants(
     center_norm : float, default=0.0
         Norm of the regulariser's centre.
     size_ratio : float, default=1.0
+    in_ball : bool, default=True
         See :class:`ProblemConstants`.
     """
     lipschitz = loss.lipschitz(feature_norm, radius)
@@ -243,10 +261,11 @@ def generalised_linear_constants(
         lipschitz=lipschitz,
         gradient_diameter=loss.gradient_diameter(feature_norm, radius),
         smoothness=loss.smoothness(feature_norm),
-        radius=min(radius, center_norm + lipschitz / alpha),
+        radius=min(radius, center_norm + size_ratio * lipschitz / alpha),
         row_width=row_width,
         block_size=block_size,
         size_ratio=size_ratio,
+        in_ball=in_ball,
     )
 
 

@@ -183,7 +183,9 @@ class SoftmaxLoss(Loss):
     @cached_property
     def basis(self) -> np.ndarray:
         """The basis B, shape (K, K - 1)."""
-        return sum_zero_basis(self.n_classes)
+        basis = sum_zero_basis(self.n_classes)
+        basis.flags.writeable = False
+        return basis
 
     def _logits(self, margins: np.ndarray) -> np.ndarray:
         return margins.reshape(len(margins), -1) @ self.basis.T

@@ -26,7 +26,7 @@ Matrix = Any
 #: Bytes of one dense block, about half of a core's second-level cache.
 _BLOCK_BYTES = 1 << 19
 #: Rows of one block: the bounds keep Python's overhead and the rounding error small.
-_MIN_BLOCK, _MAX_BLOCK = 256, 1 << 16
+_MIN_BLOCK, _MAX_BLOCK = 256, 1 << 14
 #: Rows above this multiple of the norm bound are shortened before anything is computed.
 _HUGE = 1e100
 
@@ -132,6 +132,8 @@ class BoundedRows:
     """
 
     def __init__(self, X: Matrix, data_norm: float, intercept: float = 0.0) -> None:
+        if sp.issparse(X):  # without the caller's flags, which may be stale
+            X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
             with np.errstate(over="ignore"):
@@ -151,13 +153,13 @@ class BoundedRows:
         with np.errstate(over="ignore"):
             norms = self._norms()
         if not (norms <= _HUGE * data_norm).all():
-            self.matrix = _shrink_huge_rows(X, data_norm)
+            self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
             norms = self._norms()
         if (norms > data_norm).any():
-            self.scale = data_norm / np.maximum(norms, data_norm)
+            self.scale = read_only_view(data_norm / np.maximum(norms, data_norm))
 
     def _norms(self) -> np.ndarray:
-        return np.concatenate([row_norms(block.matrix) for block in self.blocks()])
+        return np.concatenate([np.empty(0), *(row_norms(b.matrix) for b in self.blocks())])
 
     @property
     def n_records(self) -> int:
@@ -173,10 +175,11 @@ class BoundedRows:
         """Euclidean norm that no row exceeds, intercept feature included."""
         return math.hypot(self.data_norm, self.intercept)
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """Consecutive blocks that cover every row once; dense blocks are views."""
-        for start in range(0, self.n_records, self.block_size):
-            yield self.block(slice(start, min(start + self.block_size, self.n_records)))
+    def blocks(self, max_rows: int | None = None) -> Iterator[RowBlock]:
+        """Consecutive blocks of `max_rows` (default: block_size) that cover every row once."""
+        size = self.block_size if max_rows is None else min(max_rows, self.block_size)
+        for start in range(0, self.n_records, size):
+            yield self.block(slice(start, min(start + size, self.n_records)))
 
     def block(self, rows: slice) -> RowBlock:
         """The block of the rows ``rows.start`` to ``rows.stop``; a view of them if float64."""
@@ -224,12 +227,17 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     return X
 
 
+def read_only_view(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to; the array itself stays its owner's."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def _read_only(X: Matrix) -> Matrix:
     """A view of X: a solver may read the rows, not change them."""
-    if sp.issparse(X):
-        view = X.data.view()
-        view.flags.writeable = False
-        return type(X)((view, X.indices, X.indptr), shape=X.shape, copy=False)
-    view = X.view()
-    view.flags.writeable = False
+    if not sp.issparse(X):
+        return read_only_view(X)
+    view = type(X)(X.shape)
+    view.data, view.indices, view.indptr = map(read_only_view, (X.data, X.indices, X.indptr))
     return view

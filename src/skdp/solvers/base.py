@@ -2,9 +2,11 @@
 
 A solver may be anything: what it returns is projected onto the domain and certified; when
 the certificate does not reach the accuracy (or there is no usable point at all), trusted
-deterministic methods finish the job from there. A wrong, lazy or hostile solver costs
-time, never privacy: the point that leaves :func:`solve_certified` is within `accuracy` of
-the exact solution for every data set.
+deterministic methods finish the job from there. A wrong or lazy solver costs time, never
+privacy: the point that leaves :func:`solve_certified` is within `accuracy` of the exact
+solution for every data set. The solver works on an object of its own with read-only
+records; only code that tampers with memory on purpose is beyond any check in the same
+process.
 """
 
 from __future__ import annotations
@@ -131,6 +133,8 @@ def solve_certified(
         start = np.zeros(problem.dimension) if problem.center is None else problem.center
     start = problem.domain.project(np.array(start, dtype=np.float64))
     rng = np.random.default_rng() if rng is None else rng
+    if problem.domain.radius <= accuracy:  # a public decision: the centre will do
+        return Solution(np.zeros(problem.dimension), Certificate(problem.domain.radius, "diameter"))
     solution = _attempt(problem, accuracy, solver, start, rng)
     for trusted in _trusted_solvers(problem):
         if solution is not None and solution.certificate.distance <= accuracy:
@@ -160,7 +164,7 @@ def _attempt(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a convergence warning depends on the records
         try:
-            point = solver.minimise(problem, accuracy, start.copy(), rng)
+            point = solver.minimise(problem.for_solver(), accuracy, start.copy(), rng)
             point = np.array(point, dtype=np.float64).ravel()
         except Exception:  # whatever a foreign solver raises depends on the records too
             return None

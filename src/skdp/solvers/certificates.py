@@ -36,7 +36,7 @@ class Certificate:
     distance : float
         Euclidean distance to the solution that the point does not exceed.
     rule : str
-        "interior" (v = 0) or "sphere" (v = t w).
+        "interior" (v = 0), "sphere" (v = t w) or "diameter" (both points lie in the ball).
     """
 
     distance: float
@@ -69,9 +69,10 @@ def certify(
     if not np.isfinite(radius) or norm == 0.0:
         return Certificate(interior, "interior")
     gap = radius - norm + (point.size + 8) * np.finfo(np.float64).eps * radius
-    multiplier = max(0.0, -float(gradient @ point) / norm**2)
-    residual = float(np.linalg.norm(gradient + multiplier * point)) + rounding
-    sphere = (residual + (problem.smoothness + multiplier) * gap) / mu + gap
-    if sphere < interior:
-        return Certificate(sphere, "sphere")
-    return Certificate(interior, "interior")
+    direction = point / norm
+    pull = max(0.0, -float(gradient @ direction))
+    residual = float(np.linalg.norm(gradient + pull * direction)) + rounding
+    sphere = (residual + (problem.smoothness + pull / norm) * gap) / mu + gap
+    candidates = {"interior": interior, "sphere": sphere, "diameter": norm + radius}
+    rule = min(candidates, key=candidates.__getitem__)
+    return Certificate(candidates[rule], rule)
