@@ -250,7 +250,7 @@ SHARED_ERRORS = [
     ({"coef_norm": 0.0}, "coef_norm"), ({"coef_norm": -1}, "coef_norm"),
     ({"alpha": 0}, "coef_norm"), ({"alpha": -1.0}, "alpha"), ({"alpha": np.nan}, "alpha"),
     ({"alpha": "best"}, "alpha"), ({"alpha": None}, "alpha"),
-    ({"alpha": 1e99}, "alpha"), ({"epsilon": 1e-99}, "epsilon"),
+    ({"alpha": 1e199}, "alpha"), ({"epsilon": 1e-99}, "epsilon"),
     ({"intercept_scaling": 0}, "intercept_scaling"), ({"fit_intercept": 1}, "fit_intercept"),
     ({"neighbouring": "add"}, "neighbouring"), ({"method": "phased"}, "method"),
     ({"calibration": "tight"}, "calibration"), ({"solver": "sgd"}, "solver"),

@@ -271,7 +271,7 @@ def test_undisclosed_size_is_not_in_the_report():
     X, y = np.zeros((37, 1)), np.arange(37) % 2
     report = estimator("binary", neighbouring="add_remove").fit(X, y).privacy_
     assert report.releases[0].n_records == 37
-    assert any("number of records" in caveat for caveat in report.caveats)
+    assert any("n_public" in caveat for caveat in report.caveats)
     report = estimator("binary", neighbouring="add_remove", n_public=50).fit(X, y).privacy_
     assert "37" not in str(report)
     assert not report.caveats

@@ -210,7 +210,7 @@ class DPLinearModel(BaseEstimator):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
-            _check_real("alpha", self.alpha, 0.0, 1e50)
+            _check_real("alpha", self.alpha, 0.0, 1e150)
             if self.alpha == 0 and self.coef_norm is None:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
