@@ -366,8 +366,8 @@ def choose_alpha(
         return math.log(utility_bound(plan, loss, feature_norm, comparator, second_moment))
 
     # the bound has flat pieces where the sensitivity is capped, so bracket it first
-    grid = np.linspace(-25.0, 15.0, 81)
+    grid = np.linspace(-25.0, 15.0, 41)
     best = int(np.argmin([bound(point) for point in grid]))
-    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, 80)])
+    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     finest = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-3})
     return feature_norm**2 * math.exp(float(finest.x))
