@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 __all__ = ["LBFGS"]
 
 
+class _AccurateEnough(Exception):
+    """Carries the point at which an objective was found to be accurate enough."""
+
+    def __init__(self, point: np.ndarray) -> None:
+        self.point = point
+
+
 class LBFGS(Solver):
     """scipy's L-BFGS-B on the whole space; on the ball, on its Lagrangian.
 
@@ -42,8 +49,8 @@ class LBFGS(Solver):
         rng: np.random.Generator,
     ) -> np.ndarray:
         radius = problem.domain.radius
-        # ||grad|| <= mu accuracy / 2 follows from its largest entry; half is left for rounding
-        tolerance = 0.25 * problem.strong_convexity * accuracy / np.sqrt(problem.dimension)
+        # ||grad|| <= mu accuracy / 2 certifies the point; half is left for rounding
+        tolerance = 0.5 * problem.strong_convexity * accuracy
         point = start
 
         def minimiser(t: float) -> np.ndarray:
@@ -51,21 +58,23 @@ class LBFGS(Solver):
 
             def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
                 value, gradient = problem.value_and_gradient(w)
-                return value + 0.5 * t * float(w @ w), gradient + t * w
+                gradient += t * w
+                if float(np.linalg.norm(gradient)) <= tolerance:
+                    raise _AccurateEnough(w.copy())
+                return value + 0.5 * t * float(w @ w), gradient
 
-            point = minimize(
-                objective,
-                point,
-                jac=True,
-                method="L-BFGS-B",
-                options={
-                    "maxcor": self.memory,
-                    "maxiter": self.max_iterations,
-                    "maxfun": 2 * self.max_iterations,
-                    "gtol": tolerance,
-                    "ftol": 0.0,
-                },
-            ).x
+            # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
+            options = {
+                "maxcor": self.memory,
+                "maxiter": self.max_iterations,
+                "maxfun": 2 * self.max_iterations,
+                "gtol": 0.0,
+                "ftol": 0.0,
+            }
+            try:
+                point = minimize(objective, point, jac=True, method="L-BFGS-B", options=options).x
+            except _AccurateEnough as done:
+                point = done.point
             return point
 
         if float(np.linalg.norm(minimiser(0.0))) <= radius:
