@@ -88,7 +88,10 @@ def test_output_is_always_in_the_unit_interval(low, high, value):
         return
     out = BoundedScaler((low, high)).fit_transform([[value], [low], [high]])
     assert (np.abs(out) <= 1).all()
-    np.testing.assert_allclose(out[1:], [[-1], [1]], rtol=1e-6 if high - low > 1e-300 else 1)
+    # rounding of the ends, relative to the width of the range
+    width = 0.5 * high - 0.5 * low
+    rounding = 4 * np.finfo(float).eps * max(abs(low), abs(high)) / width if width > 1e-300 else 1
+    np.testing.assert_allclose(out[1:], [[-1], [1]], rtol=1e-9 + rounding)
 
 
 @given(st.floats(0, 100), st.floats(0, 80))
