@@ -33,12 +33,12 @@ _HUGE = 1e100
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Consecutive rows with the products that problems need of them.
+    """Some rows with the products that problems need of them.
 
     Attributes
     ----------
-    rows : slice
-        Position of the block in the whole data set.
+    rows : slice or ndarray of int
+        Position of the block's rows in the whole data set.
     matrix : ndarray or csr_array of shape (m, n_features)
         The raw rows.
     scale : ndarray of shape (m,) or None
@@ -47,7 +47,7 @@ class RowBlock:
         Value of the constant feature; 0 when there is none.
     """
 
-    rows: slice
+    rows: slice | np.ndarray
     matrix: Matrix
     scale: np.ndarray | None
     intercept: float
@@ -181,13 +181,20 @@ class BoundedRows:
         for start in range(0, self.n_records, size):
             yield self.block(slice(start, min(start + size, self.n_records)))
 
-    def block(self, rows: slice) -> RowBlock:
-        """The block of the rows ``rows.start`` to ``rows.stop``; a view of them if float64."""
+    def block(self, rows: slice | np.ndarray) -> RowBlock:
+        """Some of the rows.
+
+        Parameters
+        ----------
+        rows : slice or ndarray of int
+            Consecutive rows, and each m-th row of a dense X, come as a view if X is float64;
+            other rows as a copy.
+        """
         scale = None if self.scale is None else self.scale[rows]
         part = self.matrix
         if not sp.issparse(part):
             part = part[rows].astype(np.float64, copy=False)
-        else:
+        elif isinstance(rows, slice) and rows.step in (None, 1):
             pointers = part.indptr[rows.start : rows.stop + 1]
             entries = slice(pointers[0], pointers[-1])
             view = type(part)((rows.stop - rows.start, part.shape[1]))
@@ -195,6 +202,8 @@ class BoundedRows:
             view.data = part.data[entries].astype(np.float64, copy=False)
             view.indices, view.indptr = part.indices[entries], pointers - pointers[0]
             part = view
+        else:
+            part = part[rows].astype(np.float64, copy=False)
         return RowBlock(rows, part, scale, self.intercept)
 
     def every(self, step: int) -> BoundedRows:
