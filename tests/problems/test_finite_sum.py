@@ -10,9 +10,11 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Ball,
     BoundedRows,
+    Box,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
+    Simplex,
     SoftmaxLoss,
     WholeSpace,
     ball_problem,
@@ -53,11 +55,46 @@ def test_derivatives(loss, sparse):
     assert eigenvalues.max() <= problem.smoothness
 
 
-def test_batches_average_to_the_gradient():
-    problem = make(LogisticLoss())
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0), SoftmaxLoss(3)])
+def test_batches_sum_to_the_gradient(loss, sparse):
+    problem = make(loss, sparse=sparse, n_public=30)
+    problem.center = np.linspace(0, 1, problem.dimension)
     w = np.linspace(-1, 1, problem.dimension)
-    parts = [problem.batch_gradient(w, slice(a, a + 8)) for a in range(0, 40, 8)]
-    np.testing.assert_allclose(np.mean(parts, axis=0), problem.gradient(w), atol=1e-14)
+    residuals, full = problem.residuals_and_gradient(w)
+    np.testing.assert_allclose(full + problem.penalty_gradient(w), problem.gradient(w), atol=1e-14)
+    np.testing.assert_allclose(problem.pull_back(residuals), full, atol=1e-15)
+    np.testing.assert_allclose(
+        loss.derivative(problem.margins(w), problem.targets), residuals, atol=1e-15
+    )
+    for rows in ([slice(a, a + 8) for a in range(0, 40, 8)], [slice(j, 40, 7) for j in range(7)]):
+        total = np.zeros(problem.dimension)
+        for part in rows:
+            batch = problem.batch(part)
+            np.testing.assert_allclose(batch.residuals(w), residuals[part], atol=1e-15)
+            total += batch.pull_back(residuals[part])
+        np.testing.assert_allclose(total / problem.n_public, full, atol=1e-15)
+    some = np.array([3, 17, 3, 0])
+    batch = problem.batch(some)
+    expected = sum(problem.batch(slice(i, i + 1)).pull_back(residuals[i : i + 1]) for i in some)
+    np.testing.assert_allclose(batch.pull_back(batch.residuals(w)), expected, atol=1e-15)
+
+
+def test_prox_minimises_its_definition():
+    rng = np.random.default_rng(0)
+    for domain in (Ball(0.5), WholeSpace(), Simplex(4), Box(np.full(4, -0.1), np.full(4, 0.3))):
+        center = rng.standard_normal(4)
+        problem = make(LogisticLoss(), domain=domain, alpha=2.0, center=center)
+        point, step = rng.standard_normal(4), 0.7
+        prox = problem.prox(point, step)
+        np.testing.assert_allclose(domain.project(prox), prox, atol=1e-15)
+
+        def objective(v, center=center, point=point, step=step):
+            return np.sum((v - center) ** 2) + np.sum((v - point) ** 2) / (2 * step)
+
+        for _ in range(200):
+            other = domain.project(prox + 0.1 * rng.standard_normal(4))
+            assert objective(prox) <= objective(other) + 1e-12
 
 
 def test_thinned_problem_keeps_each_kth_record():

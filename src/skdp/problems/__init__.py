@@ -5,28 +5,44 @@ values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` a
 """
 
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
-from skdp.problems.domains import Ball, Domain, WholeSpace
+from skdp.problems.counting import CountedLoss
+from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import (
     MAX_SIZE_RATIO,
+    Batch,
     FiniteSumProblem,
     ball_problem,
     bounded_problem_radius,
     generalised_linear_constants,
 )
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
+from skdp.problems.piecewise_linear import (
+    AbsoluteLoss,
+    EnvelopeLoss,
+    HingeLoss,
+    PiecewiseLinearLoss,
+)
 from skdp.problems.rows import BoundedRows
 
 __all__ = [
     "MAX_SIZE_RATIO",
     "ROUNDING_SLACK",
+    "AbsoluteLoss",
     "Ball",
+    "Batch",
     "BoundedRows",
+    "Box",
+    "CountedLoss",
     "Domain",
+    "EnvelopeLoss",
     "FiniteSumProblem",
     "HalfSquaredLoss",
+    "HingeLoss",
     "LogisticLoss",
     "Loss",
+    "PiecewiseLinearLoss",
     "ProblemConstants",
+    "Simplex",
     "SoftmaxLoss",
     "WholeSpace",
     "ball_problem",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,8 @@ class ProblemConstants:
     gradient_diameter : float
         Bound on ``||grad f_i(w) - grad f_j(w)||``, at most ``2 lipschitz``.
     smoothness : float
-        Lipschitz constant of the gradient of one ``f_i`` (without the regulariser).
+        Lipschitz constant of the gradient of one ``f_i`` (without the regulariser); inf for a
+        non-smooth loss.
     radius : float
         Radius R of a ball around 0 that holds the solution.
     row_width : int
@@ -71,6 +73,15 @@ class ProblemConstants:
         return self.total_smoothness / self.strong_convexity
 
     @property
+    def localisation(self) -> float:
+        """Bound on the distance of the regulariser's centre (projected) to the solution.
+
+        The centre minimises the regulariser alone; the losses add gradients of at most
+        ``lipschitz`` each (Zhang et al. specification, section 4.2).
+        """
+        return min(2.0 * self.radius, self.size_ratio * self.lipschitz / self.strong_convexity)
+
+    @property
     def gradient_rounding(self) -> float:
         """Bound on the Euclidean error of a computed gradient at any point of the ball."""
         return self.gradient_rounding_at(self.radius, self.lipschitz)
@@ -89,11 +100,18 @@ class ProblemConstants:
             Bound on the norm of the point.
         lipschitz : float
             Bound on the gradient of one record at such a point.
+
+        Notes
+        -----
+        For a non-smooth loss, whose slopes are not a continuous function of the margins, it is
+        the error of a combination of the rows with given slopes.
         """
         unit = float(np.finfo(np.float64).eps)
         most = self.n_records * self.size_ratio
         chain = min(self.block_size, most) + most / self.block_size
-        losses = (chain + 16.0) * lipschitz + (self.row_width + 16.0) * self.smoothness * norm
+        losses = (chain + 16.0) * lipschitz
+        if math.isfinite(self.smoothness):
+            losses += (self.row_width + 16.0) * self.smoothness * norm
         return unit * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
 
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:

@@ -1,4 +1,8 @@
-"""Closed convex domains that a solution is searched in."""
+"""Closed convex domains that a solution is searched in.
+
+Each one has an exact Euclidean projection, together with a bound on the rounding error of
+computing it, which the certificates of :mod:`skdp.solvers.certificates` rely on.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Ball", "Domain", "WholeSpace"]
+__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace"]
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 class Domain(ABC):
@@ -20,6 +26,22 @@ class Domain(ABC):
     @abstractmethod
     def project(self, point: np.ndarray) -> np.ndarray:
         """Return the point of the set that is nearest to `point`."""
+
+    def projection_rounding(self, dimension: int) -> float:
+        """Bound on the Euclidean distance of ``project(point)`` to the exact projection."""
+        return 0.0
+
+    def center(self, dimension: int) -> np.ndarray:
+        """The point of the set whose largest distance to the others is :meth:`reach`."""
+        return np.zeros(dimension)
+
+    @property
+    def reach(self) -> float:
+        """Largest distance from :meth:`center` to a point of the set."""
+        return self.radius
+
+    def check_dimension(self, dimension: int) -> None:
+        """Raise a ValueError if the set does not lie in a space of that many dimensions."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +65,98 @@ class Ball(Domain):
             raise ValueError(f"radius == {self.radius}, must be > 0 and finite.")
 
     def project(self, point: np.ndarray) -> np.ndarray:
-        # The certificates need a point that is feasible in exact arithmetic, so the
-        # shrunken radius absorbs the rounding of the norm and of the division.
-        limit = self.radius * (1.0 - (point.size + 8) * np.finfo(np.float64).eps)
+        # The shrunken radius absorbs the rounding of the norm and of the division, so the
+        # result is feasible in exact arithmetic.
+        limit = self.radius * (1.0 - (point.size + 8) * _EPS)
         norm = float(np.linalg.norm(point))
         return point if norm <= limit else point * (limit / norm)
+
+    def projection_rounding(self, dimension: int) -> float:
+        return 2.0 * (dimension + 8) * _EPS * self.radius
+
+
+@dataclass(frozen=True, eq=False)
+class Box(Domain):
+    """``{w: lower <= w <= upper}``, coordinate by coordinate.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of shape (dimension,)
+        Infinite bounds are allowed.
+    """
+
+    lower: np.ndarray
+    upper: np.ndarray
+
+    def __post_init__(self) -> None:
+        lower, upper = np.broadcast_arrays(
+            np.asarray(self.lower, dtype=np.float64), np.asarray(self.upper, dtype=np.float64)
+        )
+        if lower.ndim != 1:
+            raise ValueError(f"bounds of shape {lower.shape}, must be (dimension,).")
+        if not (lower <= upper).all() or np.isposinf(lower).any() or np.isneginf(upper).any():
+            raise ValueError("lower must not exceed upper, and the box must not be empty.")
+        object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "upper", upper)
+
+    @property
+    def radius(self) -> float:  # type: ignore[override]
+        return float(np.linalg.norm(np.maximum(np.abs(self.lower), np.abs(self.upper))))
+
+    def project(self, point: np.ndarray) -> np.ndarray:
+        return np.minimum(np.maximum(point, self.lower), self.upper)
+
+    def center(self, dimension: int) -> np.ndarray:
+        if not math.isfinite(self.radius):
+            return self.project(np.zeros(dimension))
+        return self.project(0.5 * self.lower + 0.5 * self.upper)
+
+    @property
+    def reach(self) -> float:
+        return 0.5 * float(np.linalg.norm(self.upper - self.lower)) * (1.0 + 1e-9)
+
+    def check_dimension(self, dimension: int) -> None:
+        if self.lower.shape != (dimension,):
+            raise ValueError(
+                f"the box has {len(self.lower)} dimensions, the problem has {dimension}."
+            )
+
+
+@dataclass(frozen=True)
+class Simplex(Domain):
+    """``{w >= 0: sum(w) = 1}``, the probability vectors of the given length."""
+
+    dimension: int
+
+    def __post_init__(self) -> None:
+        if self.dimension < 1:
+            raise ValueError(f"dimension == {self.dimension}, must be >= 1.")
+
+    @property
+    def radius(self) -> float:  # type: ignore[override]
+        return 1.0
+
+    def project(self, point: np.ndarray) -> np.ndarray:
+        """Subtract the one number, found by sorting, that makes the positive part sum to 1."""
+        shifted = point - point.max()  # the entries that stay positive are now within [-1, 0]
+        ordered = np.sort(shifted)[::-1]
+        thresholds = (np.cumsum(ordered) - 1.0) / np.arange(1, point.size + 1)
+        support = int(np.count_nonzero(ordered > thresholds))
+        return np.maximum(shifted - thresholds[max(0, support - 1)], 0.0)
+
+    def projection_rounding(self, dimension: int) -> float:
+        # the threshold is a mean of at most d numbers of [-1, 0], less 1 / support
+        return math.sqrt(dimension) * (dimension + 8) * _EPS
+
+    def center(self, dimension: int) -> np.ndarray:
+        return np.full(dimension, 1.0 / dimension)
+
+    @property
+    def reach(self) -> float:
+        return math.sqrt(1.0 - 1.0 / self.dimension) if self.dimension > 1 else 0.0
+
+    def check_dimension(self, dimension: int) -> None:
+        if self.dimension != dimension:
+            raise ValueError(
+                f"the simplex has {self.dimension} dimensions, the problem has {dimension}."
+            )

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain
 from skdp.problems.losses import Loss
-from skdp.problems.rows import BoundedRows, read_only_view
+from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
 
-__all__ = ["MAX_SIZE_RATIO", "FiniteSumProblem"]
+__all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
 
 #: By how much the number of rows may exceed the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
@@ -36,8 +37,8 @@ class FiniteSumProblem:
     alpha : float
         Strength of the regulariser, > 0.
     domain : Domain
-        A ball or the whole space. ``Ball(loss.solution_radius(...))`` leaves the solution
-        where the whole space has it.
+        The feasible set, for example the ball of :func:`bounded_problem_radius`, which leaves
+        the solution where the whole space has it.
     n_public : int, optional
         N, the public nominal size under add/remove; the rows may exceed it by the factor
         ``MAX_SIZE_RATIO``. Default: the number of rows.
@@ -76,6 +77,7 @@ class FiniteSumProblem:
         if rows.n_records > MAX_SIZE_RATIO * self.n_public:
             raise ValueError(f"n_public == {self.n_public} is too small for {rows.n_records} rows.")
         self.dimension = loss.n_outputs * rows.width
+        domain.check_dimension(self.dimension)
         center_norm = 0.0 if center is None else float(np.linalg.norm(center))
         self.constants = generalised_linear_constants(
             loss,
@@ -94,6 +96,11 @@ class FiniteSumProblem:
     def n_records(self) -> int:
         """The actual number of rows."""
         return self.rows.n_records
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the objective has a Lipschitz gradient."""
+        return math.isfinite(self.constants.smoothness)
 
     @property
     def strong_convexity(self) -> float:
@@ -142,12 +149,68 @@ class FiniteSumProblem:
             product += block.pull_back(moved)
         return product.ravel() / self.n_public + self.alpha * v
 
-    def batch_gradient(self, w: np.ndarray, rows: slice) -> np.ndarray:
-        """Gradient of the regularised mean over some consecutive rows."""
-        block = self.rows.block(rows)
-        residuals = self.loss.derivative(block.margins(self._unpack(w)), self.targets[rows])
-        gradient = block.pull_back(residuals).ravel() / max(1, rows.stop - rows.start)
-        return gradient + self.alpha * self._offset(w)
+    def batch(self, rows: slice | np.ndarray) -> Batch:
+        """Some of the records: consecutive ones, each m-th one, or any (by index)."""
+        return Batch(self, self.rows.block(rows))
+
+    def residuals_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The residuals of all records at `w`, and the gradient without the regulariser.
+
+        Returns
+        -------
+        residuals : ndarray of shape (n_records,) or (n_records, k)
+            Derivatives of the losses in their margins.
+        gradient : ndarray of shape (dimension,)
+        """
+        k = self.loss.n_outputs
+        residuals = np.empty(self.n_records if k == 1 else (self.n_records, k))
+        slope = np.zeros(self.dimension)
+        for block in self.rows.blocks():
+            batch = Batch(self, block)
+            residuals[block.rows] = batch.residuals(w)
+            slope += batch.pull_back(residuals[block.rows])
+        return residuals, slope / self.n_public
+
+    def margins(self, w: np.ndarray) -> np.ndarray:
+        """Margins of all records at `w`, shape (n_records,) or (n_records, k)."""
+        weights = self._unpack(w)
+        k = self.loss.n_outputs
+        margins = np.empty(self.n_records if k == 1 else (self.n_records, k))
+        for block in self.rows.blocks():
+            margins[block.rows] = block.margins(weights)
+        return margins
+
+    def pull_back(self, residuals: np.ndarray) -> np.ndarray:
+        """``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""
+        total = np.zeros((self.loss.n_outputs, self.rows.width))
+        for block in self.rows.blocks():
+            total += block.pull_back(residuals[block.rows])
+        return total.ravel() / self.n_public
+
+    def penalty_gradient(self, w: np.ndarray) -> np.ndarray:
+        """Gradient of the regulariser."""
+        return self.alpha * self._offset(w)
+
+    def prox(self, point: np.ndarray, step: float) -> np.ndarray:
+        """``argmin over w in domain of (alpha/2) ||w - center||^2 + ||w - point||^2 / (2 step)``.
+
+        The quadratic shrinks towards its centre, and the projection comes after: both
+        together are exact, because the sum is isotropic.
+        """
+        shrunk = point if self.center is None else point + (step * self.alpha) * self.center
+        return self.domain.project(shrunk / (1.0 + step * self.alpha))
+
+    def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
+        """The same records, regulariser and domain under another loss (and other targets)."""
+        return FiniteSumProblem(
+            self.rows,
+            self.targets if targets is None else targets,
+            loss,
+            self.alpha,
+            self.domain,
+            n_public=self.n_public if self.has_nominal_size else None,
+            center=self.center,
+        )
 
     def thinned(self, step: int) -> FiniteSumProblem:
         """The problem of each `step`-th record: a cheap approximation, without guarantee."""
@@ -212,6 +275,34 @@ class FiniteSumProblem:
             slope.ravel() / n + self.alpha * offset,
             bend,
         )
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some records of a problem, for solvers that do not always want all of them.
+
+    A gradient is a combination of the rows, and the coefficients of the combination, one per
+    record and margin, are the *residuals*. A solver that remembers residuals (``n`` numbers)
+    instead of gradients (``n * dimension``) needs one evaluation per record and step where the
+    textbook has two.
+    """
+
+    problem: FiniteSumProblem
+    block: RowBlock
+
+    @property
+    def rows(self) -> slice | np.ndarray:
+        """Where the records are in the whole data set."""
+        return self.block.rows
+
+    def residuals(self, w: np.ndarray) -> np.ndarray:
+        """Derivatives of the losses in their margins, shape (m,) or (m, k)."""
+        margins = self.block.margins(self.problem._unpack(w))
+        return self.problem.loss.derivative(margins, self.problem.targets[self.rows])
+
+    def pull_back(self, residuals: np.ndarray) -> np.ndarray:
+        """``sum_i residual_i x_i`` over the batch, shape (dimension,)."""
+        return self.block.pull_back(residuals).ravel()
 
 
 def generalised_linear_constants(

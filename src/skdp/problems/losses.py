@@ -28,7 +28,7 @@ from scipy.special import lambertw
 __all__ = ["HalfSquaredLoss", "LogisticLoss", "Loss", "SoftmaxLoss", "sum_zero_basis"]
 
 #: Inflation of constants that come out of floating-point root finding.
-_ROOT_SLACK = 1.0 + 1e-9
+ROOT_SLACK = 1.0 + 1e-9
 
 
 class Loss(ABC):
@@ -139,12 +139,12 @@ class LogisticLoss(Loss):
             return 2.0 * feature_norm
         c = brentq(lambda c: k * _sigmoid(-k * c) * (1.0 - c * c) - c, 0.0, 1.0, xtol=1e-15)
         diameter = 2.0 * _sigmoid(k * c) * math.sqrt(1.0 - c * c)
-        return feature_norm * min(diameter * _ROOT_SLACK, 2.0)
+        return feature_norm * min(diameter * ROOT_SLACK, 2.0)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
         lambert = float(lambertw(math.exp(-1.0)).real)
-        return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * _ROOT_SLACK
+        return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * ROOT_SLACK
 
 
 def sum_zero_basis(n_classes: int) -> np.ndarray:
@@ -244,14 +244,14 @@ class SoftmaxLoss(Loss):
         k, others = radius * feature_norm, self.n_classes - 1
         q = others / (others + math.exp(-math.sqrt(2.0) * k))
         m = 1.0 / (1.0 + others * math.exp(-k * math.sqrt(self.n_classes / others)))
-        return feature_norm * min(math.sqrt(q * (q + m)) * _ROOT_SLACK, math.sqrt(2.0))
+        return feature_norm * min(math.sqrt(q * (q + m)) * ROOT_SLACK, math.sqrt(2.0))
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(sqrt((K-1)/K) X / alpha, sqrt(W((K-1)/e) / alpha))``."""
         others = self.n_classes - 1
         by_gradient = math.sqrt(others / self.n_classes) * feature_norm / alpha
         by_value = math.sqrt(float(lambertw(others / math.e).real) / alpha)
-        return min(by_gradient, by_value) * _ROOT_SLACK
+        return min(by_gradient, by_value) * ROOT_SLACK
 
 
 @dataclass(frozen=True)
@@ -292,10 +292,10 @@ class HalfSquaredLoss(Loss):
         k, bound = radius * feature_norm, self.target_bound
         # the same root without the cancellation at small k
         c = 2.0 * k / (bound + math.sqrt(bound**2 + 8.0 * k**2))
-        return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * _ROOT_SLACK
+        return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * ROOT_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``Y / (2 sqrt(alpha))`` if ``X^2 >= alpha`` else ``X Y / (X^2 + alpha)``."""
         if feature_norm**2 >= alpha:
-            return self.target_bound / (2.0 * math.sqrt(alpha)) * _ROOT_SLACK
-        return feature_norm * self.target_bound / (feature_norm**2 + alpha) * _ROOT_SLACK
+            return self.target_bound / (2.0 * math.sqrt(alpha)) * ROOT_SLACK
+        return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROOT_SLACK

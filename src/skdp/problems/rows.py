@@ -206,6 +206,22 @@ class BoundedRows:
             part = part[rows].astype(np.float64, copy=False)
         return RowBlock(rows, part, scale, self.intercept)
 
+    @property
+    def n_stored(self) -> int:
+        """Number of stored entries of X."""
+        return int(self.matrix.nnz if sp.issparse(self.matrix) else self.matrix.size)
+
+    def materialise(self) -> Matrix:
+        """A copy of the rows as computations see them: scaled, with the intercept feature."""
+        part = self.block(slice(0, self.n_records))
+        X = part.matrix
+        if part.scale is not None:
+            X = sp.diags(part.scale).tocsr() @ X if sp.issparse(X) else X * part.scale[:, None]
+        if not self.intercept:
+            return X.copy() if part.scale is None else X
+        column = np.full((self.n_records, 1), self.intercept)
+        return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
+
     def every(self, step: int) -> BoundedRows:
         """Each `step`-th row, as a data set of its own (a copy of those rows)."""
         part = object.__new__(BoundedRows)

@@ -2,6 +2,16 @@
 
 Pass a name, a :class:`Solver`, or any callable ``(problem, accuracy) -> array``; whatever
 comes back is checked in one place, :func:`solve_certified`.
+
+=========================  ======================================================
+full gradients             :class:`GradientDescent`, :class:`AcceleratedGradient`,
+                           :class:`LBFGS`, :class:`Newton`
+mini-batches               :class:`SVRG`, :class:`SARAH`, :class:`SAGA`,
+                           :class:`Katyusha`
+non-smooth losses          :class:`AugmentedLagrangian`, :class:`Subgradient`,
+                           :class:`StochasticSubgradient`
+other packages             :class:`ScipySolver`, :class:`SklearnSolver`
+=========================  ======================================================
 """
 
 from __future__ import annotations
@@ -12,24 +22,52 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
-from skdp.solvers.base import CallableSolver, Solution, Solver, solve_certified
-from skdp.solvers.certificates import Certificate, certify
+from skdp.solvers.adapters import ScipySolver, SklearnSolver
+from skdp.solvers.augmented_lagrangian import AugmentedLagrangian
+from skdp.solvers.base import CallableSolver, Solver, solve_certified
+from skdp.solvers.certificates import (
+    Certificate,
+    ForwardBackwardStep,
+    Solution,
+    certify,
+    certify_dual,
+    forward_backward_distance,
+)
+from skdp.solvers.gradient_descent import GradientDescent
+from skdp.solvers.katyusha import Katyusha
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
+from skdp.solvers.saga import SAGA
+from skdp.solvers.sarah import SARAH
+from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
+from skdp.solvers.svrg import SVRG
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
 
 __all__ = [
     "LBFGS",
+    "SAGA",
+    "SARAH",
     "SOLVERS",
+    "SVRG",
     "AcceleratedGradient",
+    "AugmentedLagrangian",
     "CallableSolver",
     "Certificate",
+    "ForwardBackwardStep",
+    "GradientDescent",
+    "Katyusha",
     "Newton",
+    "ScipySolver",
+    "SklearnSolver",
     "Solution",
     "Solver",
+    "StochasticSubgradient",
+    "Subgradient",
     "certify",
+    "certify_dual",
+    "forward_backward_distance",
     "resolve_solver",
     "solve_certified",
 ]
@@ -38,7 +76,15 @@ __all__ = [
 SOLVERS: dict[str, type[Solver]] = {
     "newton": Newton,
     "lbfgs": LBFGS,
+    "gradient_descent": GradientDescent,
     "accelerated_gradient": AcceleratedGradient,
+    "svrg": SVRG,
+    "sarah": SARAH,
+    "saga": SAGA,
+    "katyusha": Katyusha,
+    "subgradient": Subgradient,
+    "stochastic_subgradient": StochasticSubgradient,
+    "augmented_lagrangian": AugmentedLagrangian,
 }
 
 
@@ -55,10 +101,14 @@ class _Auto(Solver):
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
-    ) -> np.ndarray:
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        return self._choice(problem).minimise(problem, accuracy, start, rng)
+
+    def _choice(self, problem: FiniteSumProblem) -> Solver:
+        if not problem.is_smooth:
+            return AugmentedLagrangian()
         limit = 600 if problem.loss.n_outputs == 1 else 100
-        chosen: Solver = Newton() if problem.dimension <= limit else LBFGS()
-        return chosen.minimise(problem, accuracy, start, rng)
+        return Newton() if problem.dimension <= limit else LBFGS()
 
 
 def resolve_solver(

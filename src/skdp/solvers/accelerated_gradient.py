@@ -66,8 +66,13 @@ class AcceleratedGradient(Solver):
             ahead = point + momentum * (point - previous)
             gradient = problem.gradient(ahead)
             previous, point = point, problem.domain.project(ahead - gradient / beta)
-            # (ahead - point) beta - grad(ahead) + grad(point) lies in grad(point) plus the
-            # normal cone (C3), and its norm is at most 2 beta ||ahead - point||
-            if 2.0 * beta * float(np.linalg.norm(ahead - point)) <= 0.5 * mu * accuracy:
+            # the step contracts by 1 - mu / beta: see skdp.solvers.certificates
+            if beta * float(np.linalg.norm(ahead - point)) <= 0.5 * mu * accuracy:
                 break
         return point
+
+    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+        reach = problem.constants.localisation
+        return 2.0 + accelerated_gradient_iterations(
+            problem.smoothness, problem.strong_convexity, reach, 0.5 * accuracy
+        )

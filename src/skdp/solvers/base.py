@@ -13,32 +13,19 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdp.solvers.certificates import Certificate, certify
+from skdp.solvers.certificates import Certificate, Solution, certify, certify_dual
+from skdp.solvers.progress import Progress
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
 
-__all__ = ["CallableSolver", "Solution", "Solver", "solve_certified"]
-
-
-@dataclass(frozen=True)
-class Solution:
-    """A feasible point and the proof of its accuracy.
-
-    Attributes
-    ----------
-    point : ndarray of shape (dimension,)
-    certificate : Certificate
-    """
-
-    point: np.ndarray
-    certificate: Certificate
+__all__ = ["CallableSolver", "Solver", "certified_answer", "solve_certified"]
 
 
 class Solver(ABC):
@@ -54,7 +41,7 @@ class Solver(ABC):
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
-    ) -> np.ndarray:
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """Return a point that should be within `accuracy` of the solution.
 
         Parameters
@@ -69,8 +56,18 @@ class Solver(ABC):
 
         Returns
         -------
-        ndarray of shape (dimension,)
+        point : ndarray of shape (dimension,)
+            For a non-smooth loss better a pair of `point` and `dual`, the latter of shape
+            (n_records,) as in :func:`skdp.solvers.certify_dual`: a point alone is proven
+            accurate only up to the slopes at the kinks, which it does not tell.
         """
+
+    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+        """Public bound on the passes over the records; ``inf`` where none is known.
+
+        For progress messages only. A pass is as many gradients as there are records.
+        """
+        return np.inf
 
     def solve(
         self,
@@ -78,9 +75,13 @@ class Solver(ABC):
         accuracy: float,
         start: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
+        verbose: int = 0,
     ) -> Solution:
-        """Return a point whose certificate proves distance <= `accuracy`."""
-        return solve_certified(problem, accuracy, self, start, rng)
+        """Return a point whose certificate proves distance <= `accuracy`.
+
+        Parameters are those of :func:`solve_certified`.
+        """
+        return solve_certified(problem, accuracy, self, start, rng, verbose)
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class CallableSolver(Solver):
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
-    ) -> np.ndarray:
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         return self.function(problem, accuracy)
 
 
@@ -105,6 +106,7 @@ def solve_certified(
     solver: Solver,
     start: np.ndarray | None = None,
     rng: np.random.Generator | None = None,
+    verbose: int = 0,
 ) -> Solution:
     """Run `solver`, check its answer, and finish the job with trusted methods if needed.
 
@@ -118,6 +120,9 @@ def solve_certified(
         Default: the centre of the regulariser.
     rng : numpy.random.Generator, optional
         Randomness for the solver; default: a fresh generator.
+    verbose : int, default=0
+        1 prints the progress of long solves. How much is printed depends on the records: it
+        is for whoever holds them, and must not be published.
 
     Returns
     -------
@@ -133,52 +138,86 @@ def solve_certified(
         start = np.zeros(problem.dimension) if problem.center is None else problem.center
     start = problem.domain.project(np.array(start, dtype=np.float64))
     rng = np.random.default_rng() if rng is None else rng
-    if problem.domain.radius <= accuracy:  # a public decision: the centre will do
-        return Solution(np.zeros(problem.dimension), Certificate(problem.domain.radius, "diameter"))
-    solution = _attempt(problem, accuracy, solver, start, rng)
-    for trusted in _trusted_solvers(problem):
-        if solution is not None and solution.certificate.distance <= accuracy:
-            return solution
-        better = _attempt(
-            problem, accuracy, trusted, start if solution is None else solution.point, rng
-        )
-        if better is not None and (
-            solution is None or better.certificate.distance <= solution.certificate.distance
+    if problem.domain.reach <= accuracy:  # a public decision: the centre will do
+        center = problem.domain.center(problem.dimension)
+        return Solution(center, Certificate(problem.domain.reach, "diameter"))
+    best: Solution | None = None
+    for attempt in (solver, *_trusted_solvers(problem)):
+        given = problem.for_solver()
+        if verbose:
+            limit = attempt.pass_limit(problem, accuracy)
+            given.loss = Progress(type(attempt).__name__, problem.n_records, limit).watch(
+                given.loss
+            )
+        begin = start if best is None else best.point
+        solution = _attempt(problem, given, accuracy, attempt, begin, rng)
+        if best is None or (
+            solution is not None and solution.certificate.distance <= best.certificate.distance
         ):
-            solution = better
-    if solution is None or solution.certificate.distance > accuracy:
-        raise RuntimeError(
-            f"The accuracy {accuracy:g} cannot be certified in double precision for this problem."
-        )
-    return solution
+            best = solution
+        if best is not None and best.certificate.distance <= accuracy:
+            return best
+    raise RuntimeError(
+        f"The accuracy {accuracy:g} cannot be certified in double precision for this problem."
+    )
 
 
 def _attempt(
     problem: FiniteSumProblem,
+    given: FiniteSumProblem,
     accuracy: float,
     solver: Solver,
     start: np.ndarray,
     rng: np.random.Generator,
 ) -> Solution | None:
-    """The solver's point, projected and certified; None when it gave no usable point."""
+    """The solver's answer to `given`, certified for `problem`; None if it is not usable."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a convergence warning depends on the records
         try:
-            point = solver.minimise(problem.for_solver(), accuracy, start.copy(), rng)
-            point = np.array(point, dtype=np.float64).ravel()
+            answer = solver.minimise(given, accuracy, start.copy(), rng)
+            return certified_answer(problem, answer)
         except Exception:  # whatever a foreign solver raises depends on the records too
             return None
-        if point.shape != (problem.dimension,) or not np.isfinite(point).all():
-            return None
+
+
+def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
+    """The best certified point that can be made of what a solver returned."""
+    point, dual = answer if isinstance(answer, tuple) else (answer, None)
+    point = np.array(point, dtype=np.float64).ravel()
+    if point.shape != (problem.dimension,) or not np.isfinite(point).all():
+        return None
+    if problem.is_smooth:
         point = problem.domain.project(point)
-        certificate = certify(problem, point)
-    return Solution(point, certificate) if np.isfinite(certificate.distance) else None
+        solution = Solution(point, certify(problem, point))
+    else:
+        duals = _slopes_near(problem, point) if dual is None else [_as_dual(problem, dual)]
+        solutions = (certify_dual(problem, dual) for dual in duals)
+        solution = min(solutions, key=lambda solution: solution.certificate.distance)
+    return solution if np.isfinite(solution.certificate.distance) else None
+
+
+def _as_dual(problem: FiniteSumProblem, dual: Any) -> np.ndarray:
+    dual = np.array(dual, dtype=np.float64).ravel()
+    if dual.shape != (problem.n_records,):
+        raise ValueError(f"dual has shape {dual.shape}, must be ({problem.n_records},).")
+    return np.nan_to_num(dual, copy=False)
+
+
+def _slopes_near(problem: FiniteSumProblem, point: np.ndarray) -> Iterator[np.ndarray]:
+    """Dual vectors that a point suggests: slopes of envelopes of several widths there."""
+    kinks, low, high = problem.loss.pieces(problem.targets)  # type: ignore[attr-defined]
+    offset = problem.margins(problem.domain.project(point)) - kinks
+    for width in np.abs(offset).mean() * 10.0 ** -np.arange(0.0, 11.0, 2.0) + 1e-300:
+        yield np.clip(0.5 * (low + high) + offset / width, low, high)
 
 
 def _trusted_solvers(problem: FiniteSumProblem) -> list[Solver]:
     # imported here: these modules build on the contract above
     from skdp.solvers.accelerated_gradient import AcceleratedGradient
+    from skdp.solvers.augmented_lagrangian import AugmentedLagrangian
     from skdp.solvers.newton import Newton
 
+    if not problem.is_smooth:
+        return [AugmentedLagrangian()]
     trusted: list[Solver] = [AcceleratedGradient()]
     return [Newton(), *trusted] if Newton.affordable(problem) else trusted

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import brentq, minimize
+from scipy.optimize import Bounds, brentq, minimize
 
+from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import Solver
 
 if TYPE_CHECKING:
@@ -23,11 +24,14 @@ class _AccurateEnough(Exception):
 
 
 class LBFGS(Solver):
-    """scipy's L-BFGS-B on the whole space; on the ball, on its Lagrangian.
+    """scipy's L-BFGS-B on the whole space and in a box; elsewhere on a Lagrangian.
 
-    When the free minimiser lies outside of the ball, the solution minimises the objective
-    plus ``(t/2) ||w||^2`` for the multiplier t > 0 at which its norm is the radius; t is
-    found by bracketing, each minimisation starting from the last.
+    * Ball: when the free minimiser lies outside, the solution minimises the objective plus
+      ``(t/2) ||w||^2`` for the multiplier t > 0 at which its norm is the radius.
+    * Simplex: the solution minimises the objective less ``t sum(w)`` over ``w >= 0`` for the
+      multiplier t at which its sum is 1.
+
+    Either way t is found by bracketing, each minimisation starting from the last.
 
     Parameters
     ----------
@@ -48,46 +52,85 @@ class LBFGS(Solver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        radius = problem.domain.radius
-        # ||grad|| <= mu accuracy / 2 certifies the point; half is left for rounding
-        tolerance = 0.5 * problem.strong_convexity * accuracy
+        domain = problem.domain
+        if isinstance(domain, Ball):
+            return self._in_ball(problem, accuracy, start, domain.radius)
+        if isinstance(domain, Simplex):
+            return self._in_simplex(problem, accuracy, start)
+        box = domain if isinstance(domain, Box) else None
+        return self._minimise(problem, accuracy, start, box)
+
+    def _in_ball(
+        self, problem: FiniteSumProblem, accuracy: float, start: np.ndarray, radius: float
+    ) -> np.ndarray:
         point = start
 
-        def minimiser(t: float) -> np.ndarray:
+        def excess(t: float) -> float:
             nonlocal point
+            point = self._minimise(problem, accuracy, point, shrink=t)
+            return 1.0 / radius - 1.0 / max(float(np.linalg.norm(point)), 1e-300)
 
-            def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
-                value, gradient = problem.value_and_gradient(w)
-                gradient += t * w
-                if float(np.linalg.norm(gradient)) <= tolerance:
-                    raise _AccurateEnough(w.copy())
-                return value + 0.5 * t * float(w @ w), gradient
-
-            # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
-            options = {
-                "maxcor": self.memory,
-                "maxiter": self.max_iterations,
-                "maxfun": 2 * self.max_iterations,
-                "gtol": 0.0,
-                "ftol": 0.0,
-            }
-            try:
-                point = minimize(objective, point, jac=True, method="L-BFGS-B", options=options).x
-            except _AccurateEnough as done:
-                point = done.point
+        if excess(0.0) <= 0:
             return point
+        # at the solution t R <= ||grad of the data part|| <= Lipschitz constant
+        size = max(1.0, problem.n_records / problem.n_public)
+        upper = 2.0 * problem.constants.lipschitz * size / radius
+        t = brentq(excess, 0.0, upper, rtol=1e-14, maxiter=60, disp=False)
+        return self._minimise(problem, accuracy, point, shrink=float(t))
 
-        if float(np.linalg.norm(minimiser(0.0))) <= radius:
-            return point
+    def _in_simplex(
+        self, problem: FiniteSumProblem, accuracy: float, start: np.ndarray
+    ) -> np.ndarray:
+        orthant = Box(np.zeros(problem.dimension), np.full(problem.dimension, np.inf))
+        point = start
 
         def excess(t: float) -> float:
-            return 1.0 / radius - 1.0 / max(float(np.linalg.norm(minimiser(t))), 1e-300)
+            nonlocal point
+            # a quarter of the accuracy: the projection onto the simplex comes after
+            point = self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=t)
+            return float(point.sum()) - 1.0
 
-        # at the solution t R <= ||grad of the data part|| <= Lipschitz constant
-        upper = (
-            2.0
-            * problem.constants.lipschitz
-            * (max(1.0, problem.n_records / problem.n_public) / radius)
-        )
-        t = brentq(excess, 0.0, upper, rtol=1e-14, maxiter=60, disp=False)
-        return minimiser(float(t))
+        # some positive coordinate has gradient t; gradients are at most this long
+        size = max(1.0, problem.n_records / problem.n_public)
+        center = 0.0 if problem.center is None else float(np.linalg.norm(problem.center))
+        bound = 2.0 * (problem.constants.lipschitz * size + problem.alpha * (1.0 + center))
+        t = brentq(excess, -bound, bound, xtol=1e-16 * bound, rtol=1e-14, maxiter=60, disp=False)
+        return self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=float(t))
+
+    def _minimise(
+        self,
+        problem: FiniteSumProblem,
+        accuracy: float,
+        start: np.ndarray,
+        box: Box | None = None,
+        shrink: float = 0.0,
+        tilt: float = 0.0,
+    ) -> np.ndarray:
+        """Minimise the objective plus ``(shrink/2) ||w||^2 - tilt sum(w)``, in a box if given."""
+        beta = problem.smoothness + shrink
+        # certifies the point; half is left for rounding
+        tolerance = 0.5 * problem.strong_convexity * accuracy
+
+        def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = problem.value_and_gradient(w)
+            gradient += shrink * w - tilt
+            mapping = gradient if box is None else beta * (w - box.project(w - gradient / beta))
+            if float(np.linalg.norm(mapping)) <= tolerance:
+                raise _AccurateEnough(w.copy())
+            return value + 0.5 * shrink * float(w @ w) - tilt * float(w.sum()), gradient
+
+        # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
+        options = {
+            "maxcor": self.memory,
+            "maxiter": self.max_iterations,
+            "maxfun": 2 * self.max_iterations,
+            "gtol": 0.0,
+            "ftol": 0.0,
+        }
+        bounds = None if box is None else Bounds(box.lower, box.upper)
+        try:
+            return minimize(
+                objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
+            ).x
+        except _AccurateEnough as done:
+            return done.point

@@ -1,7 +1,7 @@
 """Newton's method with a Cholesky (or, on the sphere, eigenvalue) factorisation.
 
-Each step minimises a quadratic model exactly over the domain. Least squares is its own
-model, so one step is the closed form of ridge regression, constrained or not. When there
+Each step minimises a quadratic model over the domain. Least squares is its own model, so one
+step is the closed form of ridge regression, in a ball or not. When there
 are many more rows than coefficients, the model's Hessian comes from an evenly spaced part
 of the rows and is improved by BFGS corrections: a step then costs one pass over the data
 instead of a Gram matrix. If a step fails to shrink the certificate enough, full Hessians
@@ -11,12 +11,15 @@ and a line search take over.
 from __future__ import annotations
 
 import contextlib
+import math
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
 from scipy.optimize import brentq
 
+from skdp.problems.domains import Ball, Domain
 from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
 
@@ -30,16 +33,23 @@ _ROWS_PER_COEFFICIENT = 400
 _MIN_SAMPLE = 1 << 15
 #: A step with an old or sub-sampled Hessian must shrink the certificate by this factor.
 _CONTRACTION = 0.5
+#: Steps of the inner method for domains without a closed form.
+_MAX_MODEL_STEPS = 20_000
 
 
 class QuadraticModel:
-    """``<g, v - w> + (1/2) (v - w)' H (v - w)`` with H factorised once."""
+    """``<g, v - w> + (1/2) (v - w)' H (v - w)`` over a domain, with H factorised once."""
 
-    def __init__(self, hessian: np.ndarray, radius: float) -> None:
+    def __init__(self, hessian: np.ndarray, domain: Domain) -> None:
         self.hessian = hessian
-        self.radius = radius
+        self.domain = domain
         self.factor = cho_factor(hessian)
-        self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues in ascending order, and eigenvectors."""
+        values, vectors = eigh(self.hessian)
+        return np.maximum(values, 0.0), vectors
 
     def corrected(self, step: np.ndarray, change: np.ndarray) -> QuadraticModel:
         """The BFGS correction: the model with ``H step = change``; self if not convex."""
@@ -49,34 +59,57 @@ class QuadraticModel:
         hessian = self.hessian + np.outer(change, change) / slope
         hessian -= np.outer(bent, bent) / float(step @ bent)
         try:
-            return QuadraticModel(hessian, self.radius)
+            return QuadraticModel(hessian, self.domain)
         except LinAlgError:
             return self
 
     def minimiser(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """The exact minimiser over the ball of the model's radius."""
-        step = cho_solve(self.factor, gradient)
-        free = w - step
-        if float(np.linalg.norm(free)) <= self.radius:
+        """The minimiser over the domain: exact in the whole space and in a ball."""
+        free = w - cho_solve(self.factor, gradient)
+        if isinstance(self.domain, Ball):
+            inside = float(np.linalg.norm(free)) <= self.domain.radius
+            return free if inside else self._on_sphere(w, gradient, self.domain.radius)
+        if np.array_equal(self.domain.project(free), free):
             return free
-        if self._spectrum is None:
-            self._spectrum = eigh(self.hessian)
-        values, vectors = self._spectrum
+        return self._projected(w, gradient)
+
+    def _on_sphere(self, w: np.ndarray, gradient: np.ndarray, radius: float) -> np.ndarray:
         # (H + t I) v = H w - g with t > 0 such that ||v|| = R: the secular equation
+        values, vectors = self.spectrum
         right = vectors.T @ (self.hessian @ w - gradient)
-        values = np.maximum(values, 0.0)
 
         def excess(t: float) -> float:
-            return 1.0 / self.radius - 1.0 / float(np.linalg.norm(right / (values + t)))
+            return 1.0 / radius - 1.0 / float(np.linalg.norm(right / (values + t)))
 
-        upper = float(np.linalg.norm(right)) / self.radius
+        upper = float(np.linalg.norm(right)) / radius
         t = brentq(excess, 0.0, upper, xtol=1e-16 * upper, rtol=1e-15) if excess(0.0) > 0 else 0.0
         v = vectors @ (right / (values + t))
-        return v * (self.radius / float(np.linalg.norm(v)))
+        return v * (radius / float(np.linalg.norm(v)))
+
+    def _projected(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """Accelerated projected gradient, to a small part of the length of the step."""
+        values, _ = self.spectrum
+        beta, mu = float(values[-1]) * (1.0 + 1e-10), max(float(values[0]), 1e-300)
+        ratio = math.sqrt(min(1.0, mu / beta))
+        momentum = (1.0 - ratio) / (1.0 + ratio)
+        previous = point = w
+        for _ in range(min(_MAX_MODEL_STEPS, math.ceil(60.0 / ratio))):
+            ahead = point + momentum * (point - previous)
+            slope = gradient + self.hessian @ (ahead - w)
+            previous, point = point, self.domain.project(ahead - slope / beta)
+            moved = float(np.linalg.norm(point - w))
+            if beta * float(np.linalg.norm(ahead - point)) <= 1e-4 * mu * moved:
+                break
+        return point
 
 
 class Newton(Solver):
-    """Newton's method over a ball or the whole space; needs a twice differentiable loss."""
+    """Newton's method; needs a twice differentiable loss.
+
+    Reference
+    ---------
+    Zhang et al. (2022) specification, section 4.3: "anything" with the certificate as its gate.
+    """
 
     #: Largest number of coefficients for which :meth:`affordable` says yes.
     max_dimension = 2000
@@ -100,7 +133,7 @@ class Newton(Solver):
             part = problem.thinned(step)
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
             with contextlib.suppress(LinAlgError):
-                model = QuadraticModel(part.hessian(w), problem.domain.radius)
+                model = QuadraticModel(part.hessian(w), problem.domain)
         return _newton(problem, accuracy, w, model)
 
 
@@ -125,7 +158,7 @@ def _newton(
             break
         if model is None:
             try:
-                model = QuadraticModel(problem.hessian(w), problem.domain.radius)
+                model = QuadraticModel(problem.hessian(w), problem.domain)
             except LinAlgError:
                 break
             fresh = True

@@ -1,0 +1,106 @@
+"""What the stochastic solvers share: batches, their smoothness, and when to stop."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdp.solvers.base import Solver
+
+if TYPE_CHECKING:
+    from skdp.problems import Batch, FiniteSumProblem
+
+__all__ = ["MiniBatches", "StochasticSolver"]
+
+#: Numbers in a batch of dense rows: its products then cost more than calling them.
+_BATCH_NUMBERS = 1 << 15
+#: At least so many batches, so that a stochastic method is not gradient descent in disguise.
+_MIN_BATCHES = 16
+
+
+class MiniBatches:
+    """The records dealt out like cards: record i belongs to batch ``i mod m``.
+
+    Batches of a dense X are strided views, so an epoch over them costs about what a full
+    gradient costs, and each is an evenly spread sample of the records even if these are
+    sorted. The objective is the mean of m functions, one per batch; the stochastic methods
+    are run on this finite sum, with exactly the theory of single records.
+
+    Parameters
+    ----------
+    problem : FiniteSumProblem
+    batch_size : int, optional
+        About so many records per batch; default: 32 768 stored numbers or n / 16 records,
+        whichever is less.
+    """
+
+    def __init__(self, problem: FiniteSumProblem, batch_size: int | None = None) -> None:
+        n = problem.n_records
+        if batch_size is None:
+            width = max(1, min(problem.rows.width, problem.rows.n_stored // max(1, n)))
+            batch_size = max(1, min(_BATCH_NUMBERS // width, 2048, n // _MIN_BATCHES))
+        count = max(1, round(n / batch_size))
+        # a period in the order of the records does no harm if it is coprime to the count
+        while 30 < count < n and math.gcd(count, 30) > 1:
+            count += 1
+        self.problem = problem
+        self.count = min(count, max(1, n))
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, j: int) -> Batch:
+        return self.problem.batch(slice(j, self.problem.n_records, self.count))
+
+    def gradient(self, batch: Batch, residuals: np.ndarray) -> np.ndarray:
+        """Gradient (without regulariser) of the batch's function, from its residuals."""
+        return batch.pull_back(residuals) * (self.count / self.problem.n_public)
+
+    def smoothness(self, rng: np.random.Generator, n_batches: int = 3, power: int = 12) -> float:
+        """Smoothness of a batch's function: measured on a few, with a margin of a quarter.
+
+        Power iteration on ``curvature * X_b' X_b``; a step size that is wrong costs time only.
+        """
+        problem, largest = self.problem, 0.0
+        size = self.count / problem.n_public
+        public = problem.loss.smoothness(problem.rows.norm_bound)
+        weights = rng.standard_normal((1, problem.rows.width))
+        for j in rng.integers(self.count, size=n_batches):
+            block, v = self[j].block, weights / np.linalg.norm(weights)
+            for _ in range(power):
+                v = block.pull_back(block.margins(v))
+                eigenvalue = float(np.linalg.norm(v))
+                if eigenvalue == 0.0:
+                    break
+                v /= eigenvalue
+            largest = max(largest, eigenvalue)
+        measured = 1.25 * problem.loss.curvature * size * largest
+        most = public * (math.ceil(problem.n_records / self.count) * size)
+        return min(max(measured, 1e-6 * public), most)
+
+
+class StochasticSolver(Solver):
+    """Base of the solvers that work on mini-batches.
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        Records per batch; see :class:`MiniBatches` for the default. 1 is the textbook method.
+    max_passes : float, default=300
+        Passes over the records (gradients divided by records) after which the solver gives
+        up; the gate finishes the job then.
+    """
+
+    def __init__(self, batch_size: int | None = None, max_passes: float = 300.0) -> None:
+        self.batch_size = batch_size
+        self.max_passes = max_passes
+
+    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+        return self.max_passes
+
+
+def draws(rng: np.random.Generator, count: int, length: int) -> list[int]:
+    """`length` independent uniform batch numbers, as Python integers."""
+    return rng.integers(count, size=length).tolist()
