@@ -22,6 +22,8 @@ class Domain(ABC):
 
     #: Largest Euclidean norm in the set (``inf`` for an unbounded one).
     radius: float
+    #: Length of the vectors; None where the set is defined for every length.
+    dimension: int | None = None
 
     @abstractmethod
     def project(self, point: np.ndarray) -> np.ndarray:
@@ -39,9 +41,6 @@ class Domain(ABC):
     def reach(self) -> float:
         """Largest distance from :meth:`center` to a point of the set."""
         return self.radius
-
-    def check_dimension(self, dimension: int) -> None:
-        """Raise a ValueError if the set does not lie in a space of that many dimensions."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +99,10 @@ class Box(Domain):
         object.__setattr__(self, "upper", upper)
 
     @property
+    def dimension(self) -> int:  # type: ignore[override]
+        return len(self.lower)
+
+    @property
     def radius(self) -> float:  # type: ignore[override]
         return float(np.linalg.norm(np.maximum(np.abs(self.lower), np.abs(self.upper))))
 
@@ -114,12 +117,6 @@ class Box(Domain):
     @property
     def reach(self) -> float:
         return 0.5 * float(np.linalg.norm(self.upper - self.lower)) * (1.0 + 1e-9)
-
-    def check_dimension(self, dimension: int) -> None:
-        if self.lower.shape != (dimension,):
-            raise ValueError(
-                f"the box has {len(self.lower)} dimensions, the problem has {dimension}."
-            )
 
 
 @dataclass(frozen=True)
@@ -154,9 +151,3 @@ class Simplex(Domain):
     @property
     def reach(self) -> float:
         return math.sqrt(1.0 - 1.0 / self.dimension) if self.dimension > 1 else 0.0
-
-    def check_dimension(self, dimension: int) -> None:
-        if self.dimension != dimension:
-            raise ValueError(
-                f"the simplex has {self.dimension} dimensions, the problem has {dimension}."
-            )

@@ -77,7 +77,10 @@ class FiniteSumProblem:
         if rows.n_records > MAX_SIZE_RATIO * self.n_public:
             raise ValueError(f"n_public == {self.n_public} is too small for {rows.n_records} rows.")
         self.dimension = loss.n_outputs * rows.width
-        domain.check_dimension(self.dimension)
+        if domain.dimension not in (None, self.dimension):
+            raise ValueError(
+                f"the domain has {domain.dimension} dimensions, the problem has {self.dimension}."
+            )
         center_norm = 0.0 if center is None else float(np.linalg.norm(center))
         self.constants = generalised_linear_constants(
             loss,

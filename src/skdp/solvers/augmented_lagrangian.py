@@ -52,11 +52,11 @@ class AugmentedLagrangian(Solver):
         inner: Solver = Newton() if Newton.affordable(problem) else AcceleratedGradient()
         point, best = start, (start, dual)
         width = max(float(np.abs(problem.margins(start) - kinks).mean()), 1e-6)
-        narrowest, best_distance = 1e-7 * width, np.inf
+        best_distance = np.inf
         for _ in range(self.max_steps):
             smooth = problem.with_loss(*loss.envelope(targets, width, dual))  # type: ignore[attr-defined]
             point = problem.domain.project(
-                np.asarray(inner.minimise(smooth, 0.1 * accuracy, point, rng))
+                np.asarray(inner.minimise(smooth, 0.01 * accuracy, point, rng))
             )
             dual = np.clip(dual + (problem.margins(point) - kinks) / width, low, high)
             solution = certify_dual(problem, dual)
@@ -64,5 +64,8 @@ class AugmentedLagrangian(Solver):
                 best, best_distance = (solution.point, dual), solution.certificate.distance
             if best_distance <= accuracy:
                 break
-            width = max(self.shrink * width, narrowest)
+            # a narrow envelope amplifies the rounding of margins
+            rounding = smooth.gradient_rounding(point) / problem.strong_convexity
+            if rounding < self.shrink * accuracy:
+                width *= self.shrink
         return best

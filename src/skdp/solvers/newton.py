@@ -33,6 +33,8 @@ _ROWS_PER_COEFFICIENT = 400
 _MIN_SAMPLE = 1 << 15
 #: A step with an old or sub-sampled Hessian must shrink the certificate by this factor.
 _CONTRACTION = 0.5
+#: A Newton step shorter than this part of the accuracy is the last one.
+_STALLED = 1e-3
 #: Steps of the inner method for domains without a closed form.
 _MAX_MODEL_STEPS = 20_000
 
@@ -167,6 +169,9 @@ def _newton(
             break
         candidate_gradient = problem.gradient(candidate)
         distance = certify(problem, candidate, candidate_gradient).distance
+        if fresh and float(np.linalg.norm(candidate - w)) <= _STALLED * accuracy:
+            # nothing but rounding is left
+            return candidate if distance < best_distance else best
         if distance > _CONTRACTION * best_distance:
             if not fresh:
                 model = None  # the old Hessian is not good enough here

@@ -23,11 +23,11 @@ class Subgradient(Solver):
     """Full subgradients with steps ``2 / (mu (t + 1))`` (Lowy and Razaviyayn 2021, Alg. 2).
 
     Corrected as in erratum E4: a subgradient of the whole objective. In the whole space the
-    iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))`` and g_t the
-    subgradients of the mean loss, that is the point ``w_a`` of the dual vector of the averaged
-    slopes (:func:`skdp.solvers.certify_dual`). This identity is kept on other domains, where it
-    means that the sum is projected and not each step (dual averaging); the method is then
-    conditional gradient on the dual with steps ``2 / (t + 1)``.
+    iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))``
+    and g_t the subgradients of the mean loss, that is the point ``w_a`` of the dual vector of
+    the averaged slopes (:func:`skdp.solvers.certify_dual`). This identity is kept on other
+    domains, where it means that the sum is projected and not each step (dual averaging); the
+    method is then conditional gradient on the dual with steps ``2 / (t + 1)``.
 
     *Certificate.* For a non-smooth loss the gap of ``certify_dual``, valid for every dual vector.
     It falls as ``O(L^2 / (mu T))`` along the iterates, because it is the gap of the conditional

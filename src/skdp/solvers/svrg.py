@@ -1,4 +1,4 @@
-"""Stochastic variance-reduced gradient with a prox (Johnson and Zhang 2013, Xiao and Zhang 2014)."""
+"""Proximal stochastic variance-reduced gradient (Johnson and Zhang 2013; Xiao and Zhang 2014)."""
 
 from __future__ import annotations
 
