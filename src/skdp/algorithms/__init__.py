@@ -1,5 +1,6 @@
 """Private algorithms, one module each; pure functions of problems, budgets and randomness."""
 
+from skdp.algorithms.dp_sgd import DPSGDPlan, DPSGDResult, dp_sgd, plan_dp_sgd
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
     OutputPerturbationResult,
@@ -8,8 +9,12 @@ from skdp.algorithms.output_perturbation import (
 )
 
 __all__ = [
+    "DPSGDPlan",
+    "DPSGDResult",
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
+    "dp_sgd",
     "output_perturbation",
+    "plan_dp_sgd",
     "plan_output_perturbation",
 ]

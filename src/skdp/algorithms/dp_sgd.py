@@ -1,0 +1,608 @@
+"""DP-SGD: noisy gradient descent on random batches, the baseline of private learning.
+
+Algorithm 1 of Abadi et al. (2016) for generalised linear losses. Each step draws a batch that
+every record joins by its own coin, clips every record's gradient, adds Gaussian noise to their
+sum and divides by the *expected* size of the batch. The privacy comes from the steps and not
+from the solution: no convexity is needed, and every step costs.
+
+The gradient of a record is the outer product of its residual and its row, so the norm to clip
+is the product of two norms and no matrix of gradients is ever formed. The plan is a function of
+public numbers alone; it is made before a record is read.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import numbers
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+from sklearn.utils.extmath import row_norms
+
+from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import (
+    GaussianEvent,
+    Neighbouring,
+    PoissonSampledEvent,
+    PrivacyEvent,
+    RepeatedEvent,
+)
+from skdp.privacy.report import Release
+from skdp.problems import (
+    ROUNDING_SLACK,
+    BoundedRows,
+    Domain,
+    LogisticLoss,
+    Loss,
+    SoftmaxLoss,
+    WholeSpace,
+)
+
+__all__ = [
+    "DPSGDPlan",
+    "DPSGDResult",
+    "bounded_row_norms",
+    "clipped_gradient_sum",
+    "dp_sgd",
+    "plan_dp_sgd",
+    "poisson_sample",
+]
+
+#: Relative precision of the calibration.
+_PRECISION = 1e-3
+#: More than what the square root of a sum of squares can lose to underflow.
+_UNDERFLOW = 1e-140
+
+
+@dataclass(frozen=True)
+class DPSGDPlan:
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    n_public : int
+        Public nominal number of records.
+    dimension : int
+        Number of coordinates of the noise.
+    sampling_rate : float
+        Probability with which a record is in a batch.
+    n_steps : int
+    learning_rate : float
+        In units of ``1 / clip_norm``.
+    alpha : float
+        Strength of the L2 penalty.
+    domain : Domain
+    average : bool
+        Whether the iterates of the second half are averaged.
+    mechanism : GaussianMechanism
+        Noise of one step, for a sum that moves by at most ``clip_norm``.
+    """
+
+    n_public: int
+    dimension: int
+    sampling_rate: float
+    n_steps: int
+    learning_rate: float
+    alpha: float
+    domain: Domain
+    average: bool
+    mechanism: GaussianMechanism
+
+    @property
+    def clip_norm(self) -> float:
+        """Bound on the norm of one record's gradient: the sensitivity of a step."""
+        return self.mechanism.sensitivity
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of a step's noise, in units of ``clip_norm``."""
+        return self.mechanism.noise_multiplier
+
+    @property
+    def expected_batch(self) -> float:
+        """Public number that a step's sum is divided by."""
+        return self.sampling_rate * self.n_public
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the whole run costs, under add/remove neighbours."""
+        return _run_event(self.noise_multiplier, self.sampling_rate, self.n_steps)
+
+    def release(self, name: str = "gradient sums") -> Release:
+        """The statement about what leaves the algorithm: one noisy sum per step."""
+        return Release(
+            name=name,
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=self.dimension,
+            n_records=self.n_public,
+            reference="Abadi et al. 2016, Alg. 1, with privacy loss distributions",
+            event=self.event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers of the plan as plain Python types."""
+        return {
+            "n_public": self.n_public,
+            "sampling_rate": self.sampling_rate,
+            "expected_batch": self.expected_batch,
+            "n_steps": self.n_steps,
+            "learning_rate": self.learning_rate,
+            "clip_norm": self.clip_norm,
+            "noise_multiplier": self.noise_multiplier,
+            "alpha": self.alpha,
+            "radius": self.domain.radius if math.isfinite(self.domain.radius) else None,
+            "average": self.average,
+        }
+
+
+@dataclass(frozen=True)
+class DPSGDResult:
+    """A private point and the plan that it was made by.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+        ``loss.n_outputs`` weight vectors of length ``rows.width``, one after the other.
+    plan : DPSGDPlan
+    """
+
+    point: np.ndarray
+    plan: DPSGDPlan
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Of the plan."""
+        return self.plan.noise_multiplier
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """Of the plan: what an accountant composes, under add/remove neighbours."""
+        return self.plan.event
+
+
+def dp_sgd(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    budget: PrivacyBudget | None = None,
+    *,
+    n_public: int,
+    sampling_rate: float,
+    n_steps: int,
+    learning_rate: float = 1.0,
+    clip_norm: float = 1.0,
+    alpha: float = 0.0,
+    domain: Domain | None = None,
+    average: bool = True,
+    noise_multiplier: float | None = None,
+    neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+) -> DPSGDResult:
+    """Minimise a mean loss by private stochastic gradient descent.
+
+    Starts at 0. With C the clipping norm, g_i the gradient of record i and B a random batch,
+    each step is ``w <- project(w - (learning_rate / C) (s / (sampling_rate n_public) +
+    alpha w))``, where s is the sum over B of ``g_i min(1, C / ||g_i||)`` plus normal noise of
+    standard deviation ``noise_multiplier C`` in each coordinate.
+
+    Parameters
+    ----------
+    rows : BoundedRows of n records
+        The norm bound of the rows plays no part in the privacy.
+    targets : ndarray of shape (n,)
+        In the encoding of `loss`.
+    loss : Loss
+        For :class:`skdp.problems.SoftmaxLoss` the weights, and the noise, live in the K - 1
+        coordinates that sum to zero over the classes; ``loss.basis`` leads back to K.
+    budget : PrivacyBudget, optional
+        What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
+    n_public : int
+        Public nominal number of records; n itself is private.
+    sampling_rate, n_steps, learning_rate, clip_norm, alpha, domain, average
+        See :func:`plan_dp_sgd`. They must be chosen without looking at the records.
+    noise_multiplier : float, optional
+        Standard deviation of the noise in units of the clipping norm, > 0.
+    neighbouring : Neighbouring or str, default="add_remove"
+        Nothing else is supported.
+    random_bytes : callable ``(n) -> bytes``, default=os.urandom
+        The secret bits of coins and noise. Sampling protects a record only while nobody knows
+        which batches it was in, so the coins are as secret as the noise. Default: the
+        operating system's secure generator; seeded bytes are for tests.
+
+    Returns
+    -------
+    DPSGDResult
+
+    Raises
+    ------
+    ImportError
+        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
+        not installed.
+    TypeError, ValueError
+        For invalid parameters or input, before anything is computed on the records.
+
+    Notes
+    -----
+    Neighbours differ in one record added or removed. That moves the clipped sum of a batch by
+    at most the clipping norm, whatever the batch, the loss and the targets are, and it moves
+    nothing else: the divisor, the penalty, the projection and the average are public functions
+    of the noisy sums. So a step is a Poisson-sampled Gaussian release, and the run is their
+    adaptive composition; see :func:`plan_dp_sgd` for its price. Rounding in norms and clipping
+    is covered by clipping to a relative 1e-9 less.
+
+    References
+    ----------
+    M. Abadi, A. Chu, I. Goodfellow, H. B. McMahan, I. Mironov, K. Talwar, L. Zhang, "Deep
+    learning with differential privacy", CCS 2016: Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.algorithms import dp_sgd
+    >>> from skdp.privacy import PrivacyBudget
+    >>> from skdp.problems import BoundedRows, LogisticLoss
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.7, 0.7, size=(5000, 2))
+    >>> result = dp_sgd(
+    ...     BoundedRows(X, 1.0), (X[:, 0] > 0).astype(float), LogisticLoss(),
+    ...     PrivacyBudget(1.0, 1e-6), n_public=5000, sampling_rate=0.1, n_steps=20,
+    ...     random_bytes=rng.bytes,
+    ... )
+    >>> bool((((X @ result.point) > 0) == (X[:, 0] > 0)).mean() > 0.9)
+    True
+    """
+    _check_arguments(rows, loss, random_bytes)
+    plan = plan_dp_sgd(
+        budget,
+        n_public=n_public,
+        dimension=loss.n_outputs * rows.width,
+        sampling_rate=sampling_rate,
+        n_steps=n_steps,
+        learning_rate=learning_rate,
+        clip_norm=clip_norm,
+        alpha=alpha,
+        domain=domain,
+        average=average,
+        noise_multiplier=noise_multiplier,
+        neighbouring=neighbouring,
+    )
+    targets = _checked_targets(targets, rows.n_records, loss)
+    norms = bounded_row_norms(rows)
+    if not np.isfinite(norms).all():
+        raise ValueError("Input X contains NaN or infinity.")
+    return DPSGDResult(_descend(rows, targets, loss, norms, plan, random_bytes), plan)
+
+
+def plan_dp_sgd(
+    budget: PrivacyBudget | None = None,
+    *,
+    n_public: int,
+    dimension: int,
+    sampling_rate: float,
+    n_steps: int,
+    learning_rate: float = 1.0,
+    clip_norm: float = 1.0,
+    alpha: float = 0.0,
+    domain: Domain | None = None,
+    average: bool = True,
+    noise_multiplier: float | None = None,
+    neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
+) -> DPSGDPlan:
+    """Fix the noise from public numbers.
+
+    Parameters
+    ----------
+    budget : PrivacyBudget, optional
+        :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and hardly less.
+        Either this or `noise_multiplier`.
+    n_public : int
+        Public nominal number of records, >= 1.
+    dimension : int
+        Number of weights.
+    sampling_rate : float
+        In (0, 1]. With 1 each step sees all records, and no coins are tossed.
+    n_steps : int
+        >= 1.
+    learning_rate : float, default=1.0
+        In units of ``1 / clip_norm``: the clipped gradient of `n_public` records moves the
+        weights by at most this length.
+    clip_norm : float, default=1.0
+        Bound on the Euclidean norm of one record's gradient.
+    alpha : float, default=0.0
+        Strength of an L2 penalty. Its gradient is free of data and of noise.
+    domain : Domain, optional
+        Set that each step is projected onto; default: the whole space.
+    average : bool, default=True
+        Return the mean of the iterates of the second half instead of the last one.
+    noise_multiplier : float, optional
+        Instead of a calibration.
+    neighbouring : Neighbouring or str, default="add_remove"
+
+    Returns
+    -------
+    DPSGDPlan
+
+    Raises
+    ------
+    ImportError
+        If a calibration needs the optional extra ``accounting``.
+    TypeError, ValueError
+        For invalid parameters.
+
+    Notes
+    -----
+    With sampling, the price is the numerical convolution of privacy loss distributions by
+    Google's dp-accounting, as ``docs/theory/accounting.md`` describes in sections 6 and 7.
+    Without, it is exact: T Gaussian releases cost as much as one with ``1 / sqrt(T)`` of the
+    noise (Gaussian differential privacy). Where delta is below about 1e-9, or 1e-12 per step, the
+    convolution is not precise enough; bounds that need far more noise take its place.
+    """
+    if Neighbouring(neighbouring) is not Neighbouring.ADD_REMOVE:
+        raise ValueError(
+            f"neighbouring == {Neighbouring(neighbouring).value!r}: DP-SGD is proven for "
+            "'add_remove' only."
+        )
+    for name, count in (("n_public", n_public), ("dimension", dimension), ("n_steps", n_steps)):
+        _check_count(name, count)
+    _check_real("sampling_rate", sampling_rate, 0.0, 1.0)
+    if sampling_rate == 0:
+        raise ValueError("sampling_rate == 0, must be > 0.")
+    # wide, but products of them are far from the ends of double precision
+    _check_real("learning_rate", learning_rate, 1e-50, 1e50)
+    _check_real("clip_norm", clip_norm, 1e-50, 1e50)
+    _check_real("alpha", alpha, 0.0, 1e150)
+    if learning_rate * alpha > clip_norm:
+        raise ValueError(
+            f"learning_rate * alpha / clip_norm == {learning_rate * alpha / clip_norm:g}, must be "
+            "<= 1: a step of the penalty alone would overshoot."
+        )
+    if not (domain is None or isinstance(domain, Domain)):
+        raise TypeError(f"domain must be a Domain, got {domain!r}.")
+    if not isinstance(average, (bool, np.bool_)):
+        raise TypeError(f"average must be True or False, got {average!r}.")
+    if (budget is None) == (noise_multiplier is None):
+        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
+    if noise_multiplier is not None:
+        _check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
+    elif not isinstance(budget, PrivacyBudget):
+        raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
+    elif budget.is_pure:
+        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
+    else:
+        noise_multiplier = _calibrated_multiplier(budget, float(sampling_rate), int(n_steps))
+    return DPSGDPlan(
+        n_public=int(n_public),
+        dimension=int(dimension),
+        sampling_rate=float(sampling_rate),
+        n_steps=int(n_steps),
+        learning_rate=float(learning_rate),
+        alpha=float(alpha),
+        domain=WholeSpace() if domain is None else domain,
+        average=bool(average),
+        mechanism=GaussianMechanism(float(clip_norm), float(noise_multiplier)),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# price and calibration
+
+
+def _run_event(multiplier: float, sampling_rate: float, n_steps: int) -> PrivacyEvent:
+    step: PrivacyEvent = GaussianEvent(multiplier)
+    if sampling_rate < 1.0:
+        step = PoissonSampledEvent(sampling_rate, step)
+    return RepeatedEvent(step, n_steps)
+
+
+@lru_cache(maxsize=256)
+def _calibrated_multiplier(budget: PrivacyBudget, sampling_rate: float, n_steps: int) -> float:
+    """Smallest noise, in units of the clipping norm, that keeps the run within the budget."""
+    unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
+    if sampling_rate == 1.0:
+        return unsampled
+    try:
+        importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+    except ImportError as error:
+        raise ImportError(
+            "The noise of DP-SGD on sampled batches is calibrated with dp-accounting, which is not "
+            "installed: install the extra `accounting` (pip install 'skdp[accounting]'), or give "
+            "noise_multiplier."
+        ) from error
+
+    @cache
+    def excess(log_multiplier: float) -> float:
+        """Logarithm of the share of epsilon that is spent, decreasing; 0 just below 1, too."""
+        event = _run_event(math.exp(log_multiplier), sampling_rate, n_steps)
+        spent = tightest_epsilon(event, budget.delta, Neighbouring.ADD_REMOVE)
+        share = spent / budget.epsilon
+        return 0.0 if 1.0 - _PRECISION <= share <= 1.0 else math.log(max(share, 1e-3))
+
+    # sampling can be ignored, so this end is always private enough
+    high = math.log(unsampled)
+    low = high + math.log(0.5 * sampling_rate)
+    while excess(low) <= 0.0:
+        low -= 1.0
+        if low < high - 50.0:
+            raise ValueError(
+                f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
+                "which would allow a run without noise."
+            )
+    found = float(brentq(excess, low, high, xtol=_PRECISION))
+    while excess(found) > 0.0:
+        found = min(high, found + _PRECISION)
+    return math.exp(found)
+
+
+# ---------------------------------------------------------------------------------------------
+# the run
+
+
+def _descend(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    norms: np.ndarray,
+    plan: DPSGDPlan,
+    random_bytes: Callable[[int], bytes],
+) -> np.ndarray:
+    noise = NoiseSource(random_bytes)
+    w, total = np.zeros(plan.dimension), np.zeros(plan.dimension)
+    rate = plan.learning_rate / plan.clip_norm
+    for step in range(plan.n_steps):
+        batch = None  # all records
+        if plan.sampling_rate < 1.0:
+            batch = poisson_sample(rows.n_records, plan.sampling_rate, random_bytes)
+        weights = w.reshape(loss.n_outputs, rows.width)
+        clipped = clipped_gradient_sum(
+            rows, targets, loss, weights, plan.clip_norm, norms=norms, batch=batch
+        )
+        noisy = plan.mechanism.release(clipped.ravel(), noise)
+        w = plan.domain.project(w - rate * (noisy / plan.expected_batch + plan.alpha * w))
+        if 2 * (step + 1) > plan.n_steps:
+            total += w
+    return plan.domain.project(total / (plan.n_steps - plan.n_steps // 2)) if plan.average else w
+
+
+def poisson_sample(
+    n_records: int, sampling_rate: float, random_bytes: Callable[[int], bytes] = os.urandom
+) -> np.ndarray:
+    """Positions that each of `n_records` takes with probability `sampling_rate`, independently.
+
+    Compares a uniform binary fraction per record with the rate, 16 bits at a time and only as
+    many as it takes, so the probability is exact.
+
+    Parameters
+    ----------
+    n_records : int
+    sampling_rate : float
+        In [0, 1).
+    random_bytes : callable ``(n) -> bytes``, default=os.urandom
+
+    Returns
+    -------
+    ndarray of int, increasing
+    """
+    words = np.frombuffer(random_bytes(2 * n_records), dtype="<u2")
+    rest, first = math.modf(sampling_rate * 2.0**16)  # exact: a shift of the binary point
+    chosen = words < int(first)
+    if rest:
+        ties = np.flatnonzero(words == int(first))
+        if ties.size:
+            chosen[ties[poisson_sample(ties.size, rest, random_bytes)]] = True
+    return np.flatnonzero(chosen)
+
+
+def bounded_row_norms(rows: BoundedRows) -> np.ndarray:
+    """Euclidean norm of each bounded row, intercept feature included, shape (n_records,)."""
+    norms = np.empty(rows.n_records)
+    for block in rows.blocks():
+        own = row_norms(block.matrix)
+        norms[block.rows] = own if block.scale is None else own * block.scale
+    return np.hypot(norms, rows.intercept)
+
+
+def clipped_gradient_sum(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    weights: np.ndarray,
+    clip_norm: float,
+    *,
+    norms: np.ndarray | None = None,
+    batch: np.ndarray | None = None,
+) -> np.ndarray:
+    """Sum over a batch of the records' gradients, each clipped to `clip_norm`; no noise.
+
+    Not private by itself. One record more or less moves it by at most `clip_norm`.
+
+    Parameters
+    ----------
+    rows : BoundedRows of n records
+    targets : ndarray of shape (n,)
+    loss : Loss
+    weights : ndarray of shape (loss.n_outputs, rows.width)
+    clip_norm : float
+    norms : ndarray of shape (n,), optional
+        Of :func:`bounded_row_norms`, if known.
+    batch : ndarray of int, optional
+        Positions of the records; default: all.
+
+    Returns
+    -------
+    ndarray of shape (loss.n_outputs, rows.width)
+    """
+    if norms is None:
+        norms = bounded_row_norms(rows)
+    if batch is None:
+        blocks = rows.blocks()
+    else:
+        starts = range(0, len(batch), rows.block_size)
+        blocks = (rows.block(batch[start : start + rows.block_size]) for start in starts)
+    limit = clip_norm / ROUNDING_SLACK
+    total = np.zeros_like(weights)
+    # an overflow must neither show nor count: such a record has no direction to follow
+    with np.errstate(all="ignore"):
+        for block in blocks:
+            residuals = loss.derivative(block.margins(weights), targets[block.rows])
+            residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
+            many = residuals.ndim == 2
+            size = np.linalg.norm(residuals, axis=1) if many else np.abs(residuals)
+            factors = limit / np.maximum(size * (norms[block.rows] + _UNDERFLOW), limit)
+            total += block.pull_back(residuals * (factors[:, None] if many else factors))
+    return total
+
+
+# ---------------------------------------------------------------------------------------------
+# validation
+
+
+def _check_arguments(rows: Any, loss: Any, random_bytes: Any) -> None:
+    if not isinstance(rows, BoundedRows):
+        raise TypeError(f"rows must be BoundedRows, got {type(rows).__name__}.")
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a Loss, got {loss!r}.")
+    _check_real("rows.norm_bound", rows.norm_bound, 1e-50, 1e50)
+    if not callable(random_bytes):
+        raise TypeError(f"random_bytes must be a callable (n) -> bytes, got {random_bytes!r}.")
+
+
+def _checked_targets(targets: Any, n_records: int, loss: Loss) -> np.ndarray:
+    """The targets as an array that `loss` can work with."""
+    targets = np.asarray(targets)
+    if targets.shape != (n_records,):
+        raise ValueError(f"targets has shape {targets.shape}, must be ({n_records},).")
+    if targets.dtype.kind not in "biuf" or not np.isfinite(targets).all():
+        raise ValueError("targets must be finite real numbers.")
+    if isinstance(loss, SoftmaxLoss):
+        codes = targets.astype(np.intp)
+        if not ((codes == targets) & (codes >= 0) & (codes < loss.n_classes)).all():
+            raise ValueError(f"targets must be class indices in 0, ..., {loss.n_classes - 1}.")
+        return codes
+    targets = targets.astype(np.float64, copy=False)
+    if isinstance(loss, LogisticLoss) and not ((targets == 0) | (targets == 1)).all():
+        raise ValueError("targets must be 0 or 1.")
+    return targets
+
+
+def _check_count(name: str, value: Any) -> None:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} == {value}, must be >= 1.")
+
+
+def _check_real(name: str, value: Any, low: float, high: float) -> None:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}.")
+    if not low <= float(value) <= high:
+        raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")

@@ -1,0 +1,581 @@
+"""DP-SGD: price, clipping, coins, noise, and that nothing but public numbers makes the plan.
+
+Seeded tests of a law either always pass or always fail; the rate of false alarms is stated for
+those who change a seed.
+"""
+
+import importlib
+import inspect
+import itertools
+import json
+import math
+import os
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import brentq
+
+from skdp.algorithms import DPSGDPlan, dp_sgd, plan_dp_sgd
+from skdp.algorithms.dp_sgd import bounded_row_norms, clipped_gradient_sum, poisson_sample
+from skdp.privacy import (
+    ComposedEvent,
+    GaussianEvent,
+    PoissonSampledEvent,
+    PrivacyBudget,
+    RepeatedEvent,
+    tightest_epsilon,
+)
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    WholeSpace,
+)
+from skdp.solvers import Newton
+
+LOSSES = [LogisticLoss(), SoftmaxLoss(2), SoftmaxLoss(4), HalfSquaredLoss(1.0)]
+every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
+#: Valid public arguments without noise to speak of.
+RUN = {"n_public": 10, "sampling_rate": 1.0, "n_steps": 1, "noise_multiplier": 1e-12}
+PLAN = {"n_public": 100, "dimension": 3, "sampling_rate": 0.1, "n_steps": 20}
+
+
+def targets_for(loss, rng, n):
+    if isinstance(loss, LogisticLoss):
+        return rng.integers(0, 2, n).astype(float)
+    if isinstance(loss, SoftmaxLoss):
+        return rng.integers(0, loss.n_classes, n)
+    return rng.uniform(-1, 1, n)
+
+
+def seeded(seed):
+    return np.random.default_rng(seed).bytes
+
+
+# --- price --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sampling_rate", "n_steps"),
+    [(0.3, 1e-5, 0.05, 200), (1.5, 1e-5, 0.05, 200), (0.5, 1e-6, 0.004, 2000), (0.1, 1e-8, 0.5, 1)],
+)
+def test_noise_honours_the_budget(epsilon, delta, sampling_rate, n_steps):
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    plan = plan_dp_sgd(
+        PrivacyBudget(epsilon, delta),
+        n_public=1000,
+        dimension=3,
+        sampling_rate=sampling_rate,
+        n_steps=n_steps,
+    )
+    assert plan.event == RepeatedEvent(
+        PoissonSampledEvent(sampling_rate, GaussianEvent(plan.noise_multiplier)), n_steps
+    )
+    assert tightest_epsilon(plan.event, delta, "add_remove") <= epsilon
+    # the library itself, with steps finer than those of the calibration: a tighter bound
+    step = accounting.PoissonSampledDpEvent(
+        sampling_rate, accounting.GaussianDpEvent(plan.noise_multiplier)
+    )
+    accountant = PLDAccountant(value_discretization_interval=5e-5 * epsilon)
+    spent = accountant.compose(step, n_steps).get_epsilon(delta)
+    assert spent <= epsilon
+    assert spent > 0.99 * epsilon  # no more noise than needed
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-300])
+def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    budget = PrivacyBudget(0.7, delta)
+    plan = plan_dp_sgd(budget, **PLAN | {"sampling_rate": 1.0, "n_steps": 30})
+    assert plan.event == RepeatedEvent(GaussianEvent(plan.noise_multiplier), 30)
+    spent = tightest_epsilon(plan.event, delta, "add_remove")
+    assert 0.7 * (1 - 1e-6) < spent <= 0.7
+
+
+def test_sampling_saves_noise_and_steps_cost():
+    def noise(**changes):
+        return plan_dp_sgd(PrivacyBudget(0.3, 1e-5), **PLAN | changes).noise_multiplier
+
+    assert noise(sampling_rate=0.05) < noise() < noise(n_steps=40) < noise(sampling_rate=1.0)
+
+
+def test_a_missing_accountant_is_named(monkeypatch):
+    for name in (
+        "dp_accounting",
+        "dp_accounting.pld",
+        "dp_accounting.pld.privacy_loss_distribution",
+    ):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match=r"skdp\[accounting\].*noise_multiplier"):
+        plan_dp_sgd(PrivacyBudget(0.123, 1e-5), **PLAN)
+    assert plan_dp_sgd(**PLAN, noise_multiplier=2.0).noise_multiplier == 2.0
+
+
+def test_the_search_may_end_on_the_wrong_side(monkeypatch):
+    pytest.importorskip("dp_accounting")
+    module = importlib.import_module("skdp.algorithms.dp_sgd")
+    monkeypatch.setattr(module, "brentq", lambda *args, **kwargs: brentq(*args, **kwargs) - 0.01)
+    plan = plan_dp_sgd(PrivacyBudget(0.111, 1e-5), **PLAN)
+    assert tightest_epsilon(plan.event, 1e-5, "add_remove") <= 0.111
+
+
+def test_a_budget_that_allows_no_noise_is_refused():
+    pytest.importorskip("dp_accounting")
+    with pytest.raises(ValueError, match="without noise"):
+        plan_dp_sgd(PrivacyBudget(1.0, 1e-5), **PLAN | {"sampling_rate": 1e-6, "n_steps": 1})
+
+
+def test_a_delta_beyond_the_convolution_gets_more_noise_not_less_privacy():
+    pytest.importorskip("dp_accounting")
+    usual, tiny = (plan_dp_sgd(PrivacyBudget(0.5, d), **PLAN) for d in (1e-5, 1e-30))
+    assert tiny.noise_multiplier > usual.noise_multiplier
+    assert tightest_epsilon(tiny.event, 1e-30, "add_remove") <= 0.5
+
+
+# --- the plan is public -------------------------------------------------------------------
+
+
+def test_the_plan_depends_on_public_numbers_only():
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(0)
+    results = [
+        dp_sgd(
+            BoundedRows(scale * rng.standard_normal((n, 3)), 1.0, 0.1),
+            np.full(n, target),
+            LogisticLoss(),
+            PrivacyBudget(0.5, 1e-5),
+            n_public=50,
+            sampling_rate=0.1,
+            n_steps=20,
+        )
+        for n, scale, target in [(50, 1.0, 0.0), (73, 1e200, 1.0), (1, 0.0, 0.0), (0, 1.0, 0.0)]
+    ]
+    plans = [result.plan for result in results]
+    assert plans == plans[:1] * 4
+    assert isinstance(plans[0], DPSGDPlan)
+    assert plans[0].expected_batch == pytest.approx(5.0)
+    assert plans[0].dimension == 4
+    assert all(np.isfinite(result.point).all() for result in results)
+    assert results[0].event is not None
+    assert results[0].event == plans[0].event
+    assert results[0].noise_multiplier == plans[0].noise_multiplier
+
+
+def test_the_plan_as_plain_types_and_as_a_release():
+    plan = plan_dp_sgd(**PLAN, clip_norm=0.5, domain=Ball(2.0), noise_multiplier=3.0)
+    assert json.loads(json.dumps(plan.to_dict()))["radius"] == 2.0
+    assert json.loads(json.dumps(plan_dp_sgd(**PLAN, noise_multiplier=3.0).to_dict()))
+    release = plan.release()
+    assert (release.sensitivity, release.noise_scale) == (0.5, 1.5)
+    assert (release.dimension, release.n_records) == (3, 100)
+    assert ComposedEvent((release.event,)).to_dict()["events"][0]["type"] == "repeated"
+
+
+# --- clipping -----------------------------------------------------------------------------
+
+
+def test_clipping_by_hand():
+    # gradients: -50 (1, 0), clipped to length 1/2; 1 (0, 0.1), which is short enough
+    rows = BoundedRows(np.array([[100.0, 0.0], [0.0, 0.1]]), 1.0)
+    point = dp_sgd(
+        rows, np.array([50.0, -1.0]), HalfSquaredLoss(50.0), **RUN | {"n_public": 2}, clip_norm=0.5
+    ).point
+    np.testing.assert_allclose(point, [0.5 / 0.5 / 2, -0.1 / 0.5 / 2], rtol=1e-8)
+
+
+@every_loss
+@pytest.mark.parametrize("intercept", [0.0, 0.7])
+@pytest.mark.parametrize("kind", ["dense", "csr", "float32", "csr float32"])
+def test_clipped_sum_is_that_of_explicit_gradients(loss, intercept, kind):
+    rng = np.random.default_rng(3)
+    n, d, clip = 600, 300, 0.3  # three blocks of dense rows
+    X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.1) * rng.uniform(0, 0.6, (n, 1))
+    if "float32" in kind:
+        X = X.astype(np.float32)
+    rows = BoundedRows(sp.csr_array(X) if "csr" in kind else X, 1.0, intercept)
+    targets = targets_for(loss, rng, n)
+    weights = rng.standard_normal((loss.n_outputs, rows.width))
+    for batch in (None, np.flatnonzero(rng.random(n) < 0.9), np.array([], dtype=int)):
+        drawn = range(n) if batch is None else batch
+        expected, clipped = np.zeros_like(weights), 0
+        for i in drawn:
+            x = X[i].astype(float)
+            x /= max(1.0, np.linalg.norm(x))
+            x = np.append(x, intercept) if intercept else x
+            margins = weights @ x
+            residual = loss.derivative(
+                margins[None] if len(weights) > 1 else margins, targets[[i]]
+            ).ravel()
+            gradient = np.outer(residual, x)
+            norm = np.linalg.norm(gradient)
+            clipped += norm > clip
+            expected += gradient * min(1.0, clip / max(norm, 1e-300))
+        assert batch is None or len(batch) == 0 or 0 < clipped < len(drawn)
+        total = clipped_gradient_sum(rows, targets, loss, weights, clip, batch=batch)
+        np.testing.assert_allclose(total, expected, rtol=1e-7, atol=1e-8)
+
+
+def test_row_norms_include_scaling_and_intercept():
+    rows = BoundedRows(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 2.0, 1.5)
+    np.testing.assert_allclose(bounded_row_norms(rows), [2.5, math.hypot(0.5, 1.5), 1.5])
+
+
+def test_sparse_rows_stay_sparse():
+    rng = np.random.default_rng(0)
+    places = (np.arange(20_000) % 2000, rng.integers(0, 100_000, 20_000))
+    rows = BoundedRows(sp.csr_array((np.ones(20_000), places), shape=(2000, 100_000)), 1.0)
+    tracemalloc.start()
+    dp_sgd(rows, np.ones(2000), LogisticLoss(), **RUN | {"sampling_rate": 0.9, "n_steps": 3})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * 8 * 100_000  # some weight vectors; dense rows would be 1.6e9
+
+
+# --- sensitivity --------------------------------------------------------------------------
+
+EXTREMES = (0.0, 1e-300, 1e-170, 1e-155, 1e-20, 1.0, 1e20, 1e155, 1.7e308)
+
+
+def movement(X, targets, loss, clip, data_norm, intercept, weights):
+    """How far the last record moves the clipped sum, in units of the clipping norm."""
+    with_it, without = (
+        clipped_gradient_sum(
+            BoundedRows(X[:m], data_norm, intercept), targets[:m], loss, weights, clip
+        )
+        for m in (len(targets), len(targets) - 1)
+    )
+    assert np.isfinite(with_it).all()
+    return np.linalg.norm((with_it - without) / clip)
+
+
+@settings(max_examples=300, deadline=None)
+@given(data=st.data(), loss=st.sampled_from(LOSSES))
+def test_a_record_moves_the_clipped_sum_by_the_clipping_norm_at_most(data, loss):
+    """A search; the noise is calibrated to `clip_norm` exactly, so there is no tolerance."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    n, d = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 4))
+    clip = data.draw(st.sampled_from([1e-50, 1e-3, 1.0, 1e3, 1e50]))
+    data_norm = data.draw(st.sampled_from([1e-50, 1.0, 1e50]))
+    intercept = data.draw(st.sampled_from([0.0, 0.1, 1.0]))
+    X = rng.standard_normal((n, d)) * 10.0 ** data.draw(st.integers(-3, 3))
+    targets = targets_for(loss, rng, n)
+    if data.draw(st.booleans()):
+        X = sp.csr_array(X)
+    spread = data.draw(st.sampled_from([0.0, 1.0, 1e30]))
+    weights = spread * rng.standard_normal((loss.n_outputs, d + bool(intercept)))
+    assert movement(X, targets, loss, clip, data_norm, intercept, weights) <= 1.0
+
+
+@every_loss
+@pytest.mark.parametrize("data_norm", [1.0, 1e50])
+def test_no_extreme_record_breaks_the_clipping(loss, data_norm):
+    """Nothing over- or underflows, and nothing warns: rows, weights, targets out of range."""
+    rng = np.random.default_rng(2)
+    squared = isinstance(loss, HalfSquaredLoss)
+    for size, target, spread, clip, intercept in itertools.product(
+        EXTREMES, EXTREMES if squared else [1], [0.0, 1.0, 1e150, 1e300], [1e-50, 1.0], [0.0, 0.5]
+    ):
+        X = np.array([[1.0, 1.0], [size, -0.3 * size]])
+        targets = np.array([0, target] if squared else [0, 1])
+        weights = spread * rng.uniform(-1, 1, (loss.n_outputs, 2 + bool(intercept)))
+        assert movement(X, targets, loss, clip, data_norm, intercept, weights) <= 1.0
+
+
+def test_the_clipping_norm_is_reached():
+    rows = BoundedRows(np.eye(3), 1.0)
+    total = clipped_gradient_sum(
+        rows, np.array([9.0, 0.0, 0.0]), HalfSquaredLoss(9.0), np.zeros((1, 3)), 0.5
+    )
+    np.testing.assert_allclose(total, [[-0.5, 0.0, 0.0]], rtol=1e-8)
+
+
+@every_loss
+@pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
+def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, sampling_rate):
+    """Neighbours under the same coins and noise: ``learning_rate / expected_batch`` at most."""
+    rng = np.random.default_rng(4)
+    n, learning_rate, n_public = 40, 2.0, 30
+    moved = []
+    for trial in range(100):
+        X = rng.standard_normal((n + 1, 3)) * np.exp(3 * rng.standard_normal((n + 1, 1)))
+        targets = targets_for(loss, rng, n + 1)
+        points = []
+        for m in (n, n + 1):
+            streams = iter(range(10))
+
+            def random_bytes(size, trial=trial, streams=streams):
+                # the k-th call gives the same bytes, whatever the number of records is
+                return np.random.default_rng([trial, next(streams)]).bytes(size + 8)[:size]
+
+            result = dp_sgd(
+                BoundedRows(X[:m], 1e3, 0.1),
+                targets[:m],
+                loss,
+                n_public=n_public,
+                sampling_rate=sampling_rate,  # one bit decides, so there are no ties
+                n_steps=1,
+                learning_rate=learning_rate,
+                clip_norm=0.2,
+                noise_multiplier=0.5,
+                random_bytes=random_bytes,
+            )
+            points.append(result.point)
+        moved.append(np.linalg.norm(points[1] - points[0]))
+    bound = learning_rate / (sampling_rate * n_public)
+    assert max(moved) <= bound * (1 + 1e-12)
+    assert max(moved) > 0.99 * bound
+    drawn = np.mean(np.array(moved) > 0)  # the coin of the last record; false alarms below 1e-6
+    assert abs(drawn - sampling_rate) < 0.25
+
+
+# --- coins --------------------------------------------------------------------------------
+
+
+def test_the_chance_of_a_record_is_exact():
+    """All words of 16 bits once, then, for the one that ties, all words again."""
+    rate = (1234.0 + 77.0 / 2**16) / 2**16
+    every_word = np.arange(2**16, dtype="<u2").tobytes()
+    assert list(poisson_sample(2**16, 1234.0 / 2**16, lambda n: every_word)) == list(range(1234))
+    for tie, chosen in [(0, True), (76, True), (77, False), (78, False), (2**16 - 1, False)]:
+        streams = iter([every_word, np.array([tie], dtype="<u2").tobytes()])
+        sample = poisson_sample(2**16, rate, lambda n, streams=streams: next(streams))
+        assert list(sample) == list(range(1234 + chosen))
+
+
+@pytest.mark.parametrize("rate", [0.003, 1 / 3, 0.97])
+def test_batches_are_poisson_samples(rate):
+    """Sizes are binomial, records and pairs of neighbours equally likely.
+
+    Each of the three tests has a false-alarm rate of 1e-6.
+    """
+    n, draws, random_bytes = 500, 2000, seeded(5)
+    member = np.zeros((draws, n))
+    for row in member:
+        row[poisson_sample(n, rate, random_bytes)] = 1.0
+    each = (member.sum(axis=0) - draws * rate) ** 2 / (draws * rate * (1 - rate))
+    assert 1e-6 / 2 < stats.chi2.sf(each.sum(), n) < 1 - 1e-6 / 2
+    size = member.sum(axis=1)
+    dispersion = ((size - n * rate) ** 2).sum() / (n * rate * (1 - rate))
+    assert 1e-6 / 2 < stats.chi2.sf(dispersion, draws) < 1 - 1e-6 / 2
+    pairs = int((member[:, :-1:2] * member[:, 1::2]).sum())
+    assert stats.binomtest(pairs, draws * n // 2, rate**2).pvalue > 1e-6
+
+
+def test_a_step_sees_each_record_as_often_as_it_should():
+    """Through the public function; the false-alarm rate is 1e-6."""
+    n, steps = 200, 300
+    X = np.full((n, 1), 1.0)
+    point = dp_sgd(
+        BoundedRows(X, 1.0), np.full(n, -1e6), HalfSquaredLoss(1e6), n_public=n,
+        sampling_rate=0.1, n_steps=steps, learning_rate=1.0, noise_multiplier=1e-12,
+        average=False, random_bytes=seeded(6),
+    ).point  # fmt: skip
+    drawn = round(-point[0] * 0.1 * n)  # each draw adds one clipped gradient
+    assert -point[0] * 0.1 * n == pytest.approx(drawn, abs=1e-3)
+    assert stats.binomtest(drawn, n * steps, 0.1).pvalue > 1e-6
+
+
+def test_coins_and_noise_are_secret_by_default(monkeypatch):
+    for function in (dp_sgd, poisson_sample):
+        assert inspect.signature(function).parameters["random_bytes"].default is os.urandom
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    arguments = (BoundedRows(X, 1.0), np.ones(50), LogisticLoss())
+    for changes in ({"sampling_rate": 0.5}, {"noise_multiplier": 1.0}):
+        points = []
+        for _ in range(2):
+            np.random.seed(0)  # noqa: NPY002
+            points.append(dp_sgd(*arguments, **RUN | changes).point)
+        assert np.abs(points[0] - points[1]).max() > 1e-9  # equal batches: one in 2^50
+
+
+def test_seeded_bytes_make_a_run_reproducible():
+    X = np.random.default_rng(0).standard_normal((50, 2))
+    arguments = (BoundedRows(X, 1.0), np.ones(50), LogisticLoss())
+    public = RUN | {"sampling_rate": 0.3, "noise_multiplier": 1.0}
+    one, two = (dp_sgd(*arguments, **public, random_bytes=seeded(1)).point for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+
+
+# --- noise --------------------------------------------------------------------------------
+
+
+@every_loss
+@pytest.mark.parametrize("sampling_rate", [0.25, 1.0])
+def test_the_law_of_the_noise(loss, sampling_rate):
+    """Rows of zeros have no gradient: what is released is the noise of each step, summed up.
+
+    Variance and normality have a false-alarm rate of 1e-6 each.
+    """
+    d, steps, clip, multiplier, n_public = 3000, 3, 0.2, 1.7, 40
+    point = dp_sgd(
+        BoundedRows(np.zeros((7, d)), 1.0), np.zeros(7, dtype=int), loss, n_public=n_public,
+        sampling_rate=sampling_rate, n_steps=steps, learning_rate=3.0, clip_norm=clip,
+        noise_multiplier=multiplier, average=False, random_bytes=seeded(7),
+    ).point  # fmt: skip
+    assert point.shape == (loss.n_outputs * d,)
+    # one step: learning_rate / clip * (multiplier * clip) / expected batch
+    scale = 3.0 * multiplier / (sampling_rate * n_public) * math.sqrt(steps)
+    standard = point / scale
+    assert 1e-6 / 2 < stats.chi2.sf(standard @ standard, point.size) < 1 - 1e-6 / 2
+    assert stats.kstest(standard, "norm").pvalue > 1e-6
+
+
+def test_no_noise_outside_of_the_sum_zero_subspace():
+    loss = SoftmaxLoss(5)
+    point = dp_sgd(
+        BoundedRows(np.zeros((4, 6)), 1.0), np.zeros(4, dtype=int), loss,
+        **RUN | {"noise_multiplier": 1.0},
+    ).point  # fmt: skip
+    weights = loss.basis @ point.reshape(loss.n_outputs, -1)
+    assert weights.shape == (5, 6)
+    np.testing.assert_allclose(weights.sum(axis=0), 0.0, atol=1e-12)
+
+
+# --- optimisation -------------------------------------------------------------------------
+
+
+@every_loss
+@pytest.mark.parametrize("sparse", [False, True])
+def test_without_noise_it_finds_the_direction(loss, sparse):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((500, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    positive = X[:, 0] > 0
+    targets = X[:, 0] if isinstance(loss, HalfSquaredLoss) else positive.astype(int)
+    result = dp_sgd(
+        BoundedRows(sp.csr_array(X) if sparse else X, 1.0), targets, loss, n_public=500,
+        sampling_rate=0.5, n_steps=100, learning_rate=2.0, noise_multiplier=1e-12,
+        random_bytes=seeded(0),
+    )  # fmt: skip
+    weights = result.point.reshape(loss.n_outputs, 3)
+    if isinstance(loss, SoftmaxLoss):
+        predicted = (X @ (loss.basis @ weights).T).argmax(axis=1) == 1
+    else:
+        predicted = X @ weights[0] > 0
+    assert (predicted == positive).mean() > 0.95
+
+
+@every_loss
+def test_without_noise_clipping_or_sampling_it_converges_to_the_minimiser(loss):
+    rng = np.random.default_rng(1)
+    X, n, alpha, clip = rng.standard_normal((60, 3)), 60, 0.1, 100.0
+    rows, targets = BoundedRows(X, 2.0, 0.5), targets_for(loss, rng, 60)
+    result = dp_sgd(
+        rows, targets, loss, n_public=n, sampling_rate=1.0, n_steps=600, clip_norm=clip,
+        learning_rate=0.3 * clip, alpha=alpha, noise_multiplier=1e-13,
+    )  # fmt: skip
+    problem = FiniteSumProblem(rows, targets, loss, alpha, WholeSpace())
+    exact = Newton().solve(problem, 1e-8).point
+    np.testing.assert_allclose(result.point, exact, atol=1e-6)
+
+
+def test_the_second_half_is_averaged_and_every_step_projected():
+    rows, targets, loss = BoundedRows(np.ones((1, 1)), 1.0), np.array([1e9]), HalfSquaredLoss(1e9)
+
+    def run(n_steps, **changes):
+        settings = RUN | {"n_public": 1, "n_steps": n_steps} | changes
+        return float(dp_sgd(rows, targets, loss, **settings).point[0])
+
+    # each step moves by 1
+    for n_steps, mean in [(1, 1.0), (2, 2.0), (3, 2.5), (4, 3.5), (5, 4.0)]:
+        assert run(n_steps) == pytest.approx(mean, rel=1e-8)
+        assert run(n_steps, average=False) == pytest.approx(n_steps, rel=1e-8)
+    ball = Ball(2.5)
+    assert run(4, domain=ball) == pytest.approx(2.5, rel=1e-8)
+    assert run(4, domain=ball, noise_multiplier=1e3) <= 2.5
+    noisy = [run(4, domain=ball, noise_multiplier=1e6, average=False) for _ in range(9)]
+    assert max(map(abs, noisy)) <= 2.5
+
+
+def test_the_penalty_shrinks():
+    rows, targets, loss = BoundedRows(np.ones((1, 1)), 1.0), np.array([1e9]), HalfSquaredLoss(1e9)
+    settings = RUN | {"n_public": 1, "n_steps": 2, "average": False}
+    # 0 -> 1 -> 1 + 1 - 0.25
+    point = dp_sgd(rows, targets, loss, **settings, alpha=0.25).point
+    np.testing.assert_allclose(point, [1.75], rtol=1e-8)
+
+
+# --- refusals -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"n_public": 0}, ValueError, "n_public == 0, must be >= 1"),
+        ({"n_public": 2.5}, TypeError, "n_public must be an integer"),
+        ({"n_public": True}, TypeError, "n_public must be an integer"),
+        ({"n_steps": 0}, ValueError, "n_steps == 0"),
+        ({"n_steps": "many"}, TypeError, "n_steps"),
+        ({"dimension": 0}, ValueError, "dimension == 0"),
+        ({"sampling_rate": 0.0}, ValueError, "sampling_rate == 0"),
+        ({"sampling_rate": 1.1}, ValueError, "sampling_rate == 1.1"),
+        ({"sampling_rate": math.nan}, ValueError, "sampling_rate == nan"),
+        ({"sampling_rate": "half"}, TypeError, "sampling_rate"),
+        ({"learning_rate": 0.0}, ValueError, "learning_rate"),
+        ({"learning_rate": math.inf}, ValueError, "learning_rate"),
+        ({"clip_norm": 0.0}, ValueError, "clip_norm"),
+        ({"clip_norm": None}, TypeError, "clip_norm"),
+        ({"alpha": -1.0}, ValueError, "alpha"),
+        ({"alpha": 2.0, "learning_rate": 1.0}, ValueError, "overshoot"),
+        ({"domain": 3.0}, TypeError, "domain"),
+        ({"average": 1}, TypeError, "average"),
+        ({"noise_multiplier": 0.0}, ValueError, "noise_multiplier"),
+        ({"noise_multiplier": -1.0}, ValueError, "noise_multiplier"),
+        ({"noise_multiplier": None}, ValueError, "Exactly one of budget and noise_multiplier"),
+        ({"budget": PrivacyBudget(1.0, 1e-6)}, ValueError, "Exactly one of"),
+        ({"budget": 1.0, "noise_multiplier": None}, TypeError, "PrivacyBudget"),
+        ({"budget": PrivacyBudget(1.0), "noise_multiplier": None}, ValueError, "delta == 0"),
+        ({"neighbouring": "replace_one"}, ValueError, "'add_remove' only"),
+        ({"neighbouring": "swap"}, ValueError, "swap"),
+    ],
+)
+def test_invalid_plans_are_refused(changes, error, match):
+    with pytest.raises(error, match=match):
+        plan_dp_sgd(**PLAN | {"noise_multiplier": 1.0} | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"rows": np.eye(2)}, TypeError, "rows must be BoundedRows, got ndarray"),
+        ({"rows": BoundedRows(np.eye(2), 1e60)}, ValueError, "norm_bound"),
+        ({"rows": BoundedRows(np.array([[0.0, 1.0], [math.nan, 1.0]]), 1.0)}, ValueError, "NaN"),
+        ({"loss": "logistic"}, TypeError, "loss must be a Loss"),
+        ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), must be \(2,\)"),
+        ({"targets": np.ones((2, 1))}, ValueError, "shape"),
+        ({"targets": np.array(["a", "b"])}, ValueError, "finite real numbers"),
+        ({"targets": np.array([1.0, math.nan])}, ValueError, "finite real numbers"),
+        ({"targets": np.array([0.0, 0.5])}, ValueError, "0 or 1"),
+        ({"loss": SoftmaxLoss(3), "targets": np.array([0, 3])}, ValueError, "0, ..., 2"),
+        ({"loss": SoftmaxLoss(3), "targets": np.array([0, -1])}, ValueError, "class indices"),
+        ({"loss": SoftmaxLoss(3), "targets": np.array([0.0, 0.5])}, ValueError, "class indices"),
+        ({"random_bytes": 0}, TypeError, "random_bytes"),
+    ],
+)
+def test_invalid_records_are_refused(changes, error, match):
+    arguments = {"rows": BoundedRows(np.eye(2), 1.0), "targets": np.ones(2), "loss": LogisticLoss()}
+    with pytest.raises(error, match=match):
+        dp_sgd(**RUN | arguments | changes)
+
+
+def test_targets_of_any_real_dtype_and_lists_are_accepted():
+    rows = BoundedRows(np.eye(2), 1.0)
+    points = [
+        dp_sgd(rows, targets, loss, **RUN).point
+        for loss in (LogisticLoss(), SoftmaxLoss(2), HalfSquaredLoss(1.0))
+        for targets in ([0, 1], np.array([0.0, 1.0], dtype=np.float32), np.array([False, True]))
+    ]
+    for one, two, three in zip(*[iter(points)] * 3, strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+        np.testing.assert_allclose(one, three, atol=1e-9)
