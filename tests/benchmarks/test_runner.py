@@ -88,3 +88,53 @@ def test_accuracy_runs_dp_sgd_on_every_task(accuracy, name):
     scores = [accuracy.score(dataset, f(dataset.X), dataset.y)[0] for f in (predict, constant)]
     assert scores[0] > scores[1] + 0.2
     assert str(setting) == "sampling_rate=1 steps=60 learning_rate=2 clip_norm=1"
+
+
+@pytest.fixture
+def solvers(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.solvers")
+
+
+@pytest.mark.parametrize(
+    ("solver", "at_sqrt_n", "at_n"),
+    [
+        ("gradient_descent", 1.5, 2.0),
+        ("accelerated_gradient", 1.25, 1.5),
+        ("svrg", 1.0, 1.0),
+        ("katyusha", 1.0, 1.0),
+    ],
+)
+def test_solvers_theory_is_that_of_the_paper(solvers, solver, at_sqrt_n, at_n):
+    # Zhang et al. (2022), Remark 1
+    theory = solvers.THEORY[solver]
+    assert theory.exponent(0.5) == pytest.approx(at_sqrt_n, abs=0.01)
+    assert theory.exponent(1.0) == pytest.approx(at_n, abs=0.01)
+
+
+def test_solvers_fit_leaves_out_what_was_skipped_or_not_certified(solvers):
+    row = {"part": "gradients", "solver": "svrg", "batch": "16", "kappa": "n", "certified": True}
+    rows = [
+        row | {"n": n, "gradients": 7.0 * n**1.5, "records_per_batch": 16} for n in (10, 100, 1000)
+    ]
+    rows.append(rows[0] | {"n": 10_000, "gradients": np.nan, "certified": np.nan})
+    rows.append(rows[0] | {"n": 10_000, "gradients": 1.0, "certified": False})
+    (fit,) = solvers.exponents(pd.DataFrame(rows), 10).to_dict("records")
+    assert fit["points"] == 3
+    assert fit["exponent"] == pytest.approx(1.5)
+    assert fit["theory here"] == pytest.approx(1.0)  # 17 n
+
+
+def test_solvers_auto_is_compared_with_certified_answers_only(solvers):
+    point = solvers.QUICK.points[0]
+    row = {"certified": True, "gradients": 5, "hessians": 0, "note": ""}
+    timed = [
+        row | {"solver": "newton", "seconds": 0.1, "certified": False, "gradients": 1},
+        row | {"solver": "lbfgs", "seconds": 1.0},
+        row | {"solver": "svrg", "seconds": 4.0, "gradients": 6},
+        row | {"solver": "auto", "seconds": 2.0},
+        row | {"solver": "scikit-learn saga", "seconds": 0.5},
+    ]
+    auto = solvers.auto_row(point, timed)
+    assert (auto["auto_is"], auto["best_solver"]) == ("lbfgs", "lbfgs")
+    assert auto["ratio_to_best"] == 2.0
