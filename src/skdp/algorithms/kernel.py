@@ -25,6 +25,7 @@ def solve_and_release(
     solver: Solver,
     solver_rng: np.random.Generator,
     noise: NoiseSource,
+    verbose: int = 0,
 ) -> np.ndarray:
     """Solve `problem` to `accuracy`, add the noise of `mechanism`, project.
 
@@ -37,5 +38,5 @@ def solve_and_release(
     -------
     ndarray of shape (problem.dimension,)
     """
-    solution = solve_certified(problem, accuracy, solver, rng=solver_rng)
+    solution = solve_certified(problem, accuracy, solver, rng=solver_rng, verbose=verbose)
     return problem.domain.project(mechanism.release(solution.point, noise))

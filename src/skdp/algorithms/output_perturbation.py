@@ -130,6 +130,7 @@ def output_perturbation(
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
+    verbose: int = 0,
 ) -> OutputPerturbationResult:
     """Minimise a regularised empirical risk privately.
 
@@ -146,6 +147,8 @@ def output_perturbation(
         The solver's own randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
+    verbose : int, default=0
+        See :func:`skdp.solvers.solve_certified`.
 
     Returns
     -------
@@ -169,6 +172,7 @@ def output_perturbation(
         resolve_solver(solver) if not isinstance(solver, Solver) else solver,
         np.random.default_rng() if solver_rng is None else solver_rng,
         NoiseSource() if noise is None else noise,
+        verbose,
     )
     return OutputPerturbationResult(point, plan)
 
@@ -256,9 +260,9 @@ def plan_output_perturbation(
 def _certifiable_accuracy(constants: ProblemConstants) -> float:
     """Public accuracy that a certificate in double precision reaches with a wide margin.
 
-    Four times the rounding terms of :func:`skdp.solvers.certify`, with the multiplier of
-    the sphere at its bound ``lipschitz / radius``. For condition numbers beyond 1e14 it
-    exceeds the radius: any point of the ball will do then, and the noise hides all of it.
+    Four times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
+    numbers beyond 1e14 it exceeds the radius: any point of the ball will do then, and the
+    noise hides all of it.
     """
     radius, mu = constants.radius, constants.strong_convexity
     gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius

@@ -45,6 +45,7 @@ class DPLinearModel(BaseEstimator):
     solver: Any
     calibration: str
     random_state: Any
+    verbose: int
 
     _methods = ("auto", "output")
 
@@ -121,6 +122,7 @@ class DPLinearModel(BaseEstimator):
             solver=self.solver,
             solver_rng=solver_rng,
             noise=noise,
+            verbose=self.verbose,
         )
         if neighbouring is Neighbouring.ADD_REMOVE and self.n_public is None:
             caveats += (
@@ -228,6 +230,8 @@ class DPLinearModel(BaseEstimator):
                 raise TypeError(f"n_public must be an integer, got {self.n_public!r}.")
             if self.n_public < 1:
                 raise ValueError(f"n_public == {self.n_public}, must be >= 1.")
+        if not isinstance(self.verbose, numbers.Integral):
+            raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
         resolve_solver(self.solver)
         _randomness(self.random_state, probe=True)
 

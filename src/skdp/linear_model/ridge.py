@@ -59,13 +59,16 @@ class DPRidge(RegressorMixin, DPLinearModel):
     method : {"auto", "output"}, default="auto"
         Private algorithm.
     solver : str, Solver or callable, default="auto"
-        "auto", "newton", "lbfgs", "accelerated_gradient", a `skdp.solvers.Solver`, or a
-        callable ``(problem, accuracy) -> array``.
+        "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
+        `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published constants, errata corrected, for comparison.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: who knows the seed can remove the noise.
+    verbose : int, default=0
+        1 prints the progress of long solves. What is printed depends on the records and is
+        not private.
 
     Attributes
     ----------
@@ -113,6 +116,7 @@ class DPRidge(RegressorMixin, DPLinearModel):
         solver: Any = "auto",
         calibration: str = "analytic",
         random_state: Any = None,
+        verbose: int = 0,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -128,6 +132,7 @@ class DPRidge(RegressorMixin, DPLinearModel):
         self.solver = solver
         self.calibration = calibration
         self.random_state = random_state
+        self.verbose = verbose
 
     def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()

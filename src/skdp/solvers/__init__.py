@@ -104,6 +104,9 @@ class _Auto(Solver):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         return self._choice(problem).minimise(problem, accuracy, start, rng)
 
+    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+        return self._choice(problem).pass_limit(problem, accuracy)
+
     def _choice(self, problem: FiniteSumProblem) -> Solver:
         if not problem.is_smooth:
             return AugmentedLagrangian()

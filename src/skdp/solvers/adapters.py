@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import Solver
 
@@ -93,6 +95,12 @@ class SklearnSolver(Solver):
         - Fitted: its coefficients are what is returned. Fit it on rows that lie within
           ``data_norm``; otherwise it solves a different problem and is only a start.
 
+    Warns
+    -----
+    PrivacyLeakWarning
+        If the estimator is fitted: it stays in this object, and this object in the parameters
+        of the private estimator that uses it, so pickling that one would publish it.
+
     Notes
     -----
     scikit-learn stops on its own tolerances: give the estimator a small ``tol`` and enough
@@ -101,6 +109,20 @@ class SklearnSolver(Solver):
 
     def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
+        if self._is_fitted():
+            warnings.warn(
+                "The fitted estimator stays in this solver and in every model that has it as a "
+                "parameter; it is not private: do not publish or pickle them.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+
+    def _is_fitted(self) -> bool:
+        try:
+            check_is_fitted(self.estimator)
+        except NotFittedError:
+            return False
+        return True
 
     def minimise(
         self,
@@ -109,11 +131,8 @@ class SklearnSolver(Solver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        try:
-            check_is_fitted(self.estimator)
+        if self._is_fitted():
             return self._coefficients(problem, self.estimator)
-        except NotFittedError:
-            pass
         estimator = clone(self.estimator)
         sizes = estimator.get_params(deep=False)
         if "fit_intercept" in sizes:

@@ -49,7 +49,7 @@ class AugmentedLagrangian(Solver):
         loss, targets = problem.loss, problem.targets
         kinks, low, high = loss.pieces(targets)  # type: ignore[attr-defined]
         dual = 0.5 * (low + high)
-        inner: Solver = Newton() if Newton.affordable(problem) else AcceleratedGradient()
+        inner: Solver = Newton(1e-3) if Newton.affordable(problem) else AcceleratedGradient()
         point, best = start, (start, dual)
         width = max(float(np.abs(problem.margins(start) - kinks).mean()), 1e-6)
         best_distance = np.inf

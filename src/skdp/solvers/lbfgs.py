@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 __all__ = ["LBFGS"]
 
 
+#: Multipliers that are tried before the gate has to finish the job.
+_MAX_MULTIPLIERS = 60
+
+
 class _AccurateEnough(Exception):
     """Carries the point at which an objective was found to be accurate enough."""
 
@@ -60,6 +64,10 @@ class LBFGS(Solver):
         box = domain if isinstance(domain, Box) else None
         return self._minimise(problem, accuracy, start, box)
 
+    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+        searched = isinstance(problem.domain, (Ball, Simplex))
+        return 2.0 * self.max_iterations * (_MAX_MULTIPLIERS + 2 if searched else 1)
+
     def _in_ball(
         self, problem: FiniteSumProblem, accuracy: float, start: np.ndarray, radius: float
     ) -> np.ndarray:
@@ -75,7 +83,7 @@ class LBFGS(Solver):
         # at the solution t R <= ||grad of the data part|| <= Lipschitz constant
         size = max(1.0, problem.n_records / problem.n_public)
         upper = 2.0 * problem.constants.lipschitz * size / radius
-        t = brentq(excess, 0.0, upper, rtol=1e-14, maxiter=60, disp=False)
+        t = brentq(excess, 0.0, upper, rtol=1e-14, maxiter=_MAX_MULTIPLIERS, disp=False)
         return self._minimise(problem, accuracy, point, shrink=float(t))
 
     def _in_simplex(
@@ -94,7 +102,15 @@ class LBFGS(Solver):
         size = max(1.0, problem.n_records / problem.n_public)
         center = 0.0 if problem.center is None else float(np.linalg.norm(problem.center))
         bound = 2.0 * (problem.constants.lipschitz * size + problem.alpha * (1.0 + center))
-        t = brentq(excess, -bound, bound, xtol=1e-16 * bound, rtol=1e-14, maxiter=60, disp=False)
+        t = brentq(
+            excess,
+            -bound,
+            bound,
+            xtol=1e-16 * bound,
+            rtol=1e-14,
+            maxiter=_MAX_MULTIPLIERS,
+            disp=False,
+        )
         return self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=float(t))
 
     def _minimise(

@@ -31,10 +31,9 @@ __all__ = ["Newton"]
 #: Rows per coefficient in a sub-sampled Hessian; its relative error is about 1/sqrt of this.
 _ROWS_PER_COEFFICIENT = 400
 _MIN_SAMPLE = 1 << 15
+_MAX_STEPS = 200
 #: A step with an old or sub-sampled Hessian must shrink the certificate by this factor.
 _CONTRACTION = 0.5
-#: A Newton step shorter than this part of the accuracy is the last one.
-_STALLED = 1e-3
 #: Steps of the inner method for domains without a closed form.
 _MAX_MODEL_STEPS = 20_000
 
@@ -111,6 +110,13 @@ class Newton(Solver):
     Reference
     ---------
     Zhang et al. (2022) specification, section 4.3: "anything" with the certificate as its gate.
+
+    Parameters
+    ----------
+    min_step : float, default=0.0
+        Give up when a step is not longer than this part of the accuracy. For piecewise
+        quadratic objectives, where nothing but rounding is left then; a smooth loss may
+        ask for many short steps far from its minimiser.
     """
 
     #: Largest number of coefficients for which :meth:`affordable` says yes.
@@ -120,6 +126,9 @@ class Newton(Solver):
     def affordable(cls, problem: FiniteSumProblem) -> bool:
         """Whether forming and factorising Hessians is reasonable, from the shape alone."""
         return problem.dimension <= cls.max_dimension
+
+    def __init__(self, min_step: float = 0.0) -> None:
+        self.min_step = min_step
 
     def minimise(
         self,
@@ -136,7 +145,10 @@ class Newton(Solver):
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
             with contextlib.suppress(LinAlgError):
                 model = QuadraticModel(part.hessian(w), problem.domain)
-        return _newton(problem, accuracy, w, model)
+        return _newton(problem, accuracy, w, model, min_step=self.min_step * accuracy)
+
+    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+        return 2.0 * _MAX_STEPS + 2.0
 
 
 def _newton(
@@ -144,8 +156,9 @@ def _newton(
     accuracy: float,
     w: np.ndarray,
     model: QuadraticModel | None,
-    max_steps: int = 200,
+    max_steps: int = _MAX_STEPS,
     rough: bool = False,
+    min_step: float = 0.0,
 ) -> np.ndarray:
     """Minimise until certified; `rough` stops at the accuracy that a sample deserves."""
     w = problem.domain.project(w)
@@ -169,8 +182,7 @@ def _newton(
             break
         candidate_gradient = problem.gradient(candidate)
         distance = certify(problem, candidate, candidate_gradient).distance
-        if fresh and float(np.linalg.norm(candidate - w)) <= _STALLED * accuracy:
-            # nothing but rounding is left
+        if fresh and float(np.linalg.norm(candidate - w)) <= min_step:
             return candidate if distance < best_distance else best
         if distance > _CONTRACTION * best_distance:
             if not fresh:
