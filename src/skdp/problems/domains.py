@@ -135,6 +135,8 @@ class Simplex(Domain):
 
     def project(self, point: np.ndarray) -> np.ndarray:
         """Subtract the one number, found by sorting, that makes the positive part sum to 1."""
+        if point.min() >= 0.0 and abs(float(point.sum()) - 1.0) <= point.size * _EPS:
+            return point  # zeros stay zeros
         shifted = point - point.max()  # the entries that stay positive are now within [-1, 0]
         ordered = np.sort(shifted)[::-1]
         thresholds = (np.cumsum(ordered) - 1.0) / np.arange(1, point.size + 1)

@@ -47,6 +47,8 @@ class AcceleratedGradient(Solver):
     :func:`accelerated_gradient_iterations`. This is the fallback whose success is a theorem.
     """
 
+    losses = "smooth"
+
     def minimise(
         self,
         problem: FiniteSumProblem,

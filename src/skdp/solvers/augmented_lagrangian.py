@@ -35,6 +35,8 @@ class AugmentedLagrangian(Solver):
         Factor of the width from one step to the next.
     """
 
+    losses = "piecewise linear"
+
     def __init__(self, max_steps: int = 100, shrink: float = 0.2) -> None:
         self.max_steps = max_steps
         self.shrink = shrink

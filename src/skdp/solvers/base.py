@@ -34,6 +34,9 @@ class Solver(ABC):
     A subclass implements :meth:`minimise`; it need not be right, see the module.
     """
 
+    #: What it can minimise: "any" loss, only "smooth" or only "piecewise linear" ones.
+    losses = "any"
+
     @abstractmethod
     def minimise(
         self,
@@ -61,6 +64,15 @@ class Solver(ABC):
             (n_records,) as in :func:`skdp.solvers.certify_dual`: a point alone is proven
             accurate only up to the slopes at the kinks, which it does not tell.
         """
+
+    def check_supports(self, problem: FiniteSumProblem) -> None:
+        """Raise a ValueError if the solver is not made for the problem's kind of loss."""
+        kind = "smooth" if problem.is_smooth else "piecewise linear"
+        if self.losses not in ("any", kind):
+            raise ValueError(
+                f"{type(self).__name__} is for {self.losses} losses, "
+                f"{type(problem.loss).__name__} is {kind}."
+            )
 
     def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
         """Public bound on the passes over the records; ``inf`` where none is known.
@@ -130,10 +142,13 @@ def solve_certified(
 
     Raises
     ------
+    ValueError
+        If the solver is not made for the problem's kind of loss.
     RuntimeError
         If `accuracy` is below what double precision can certify. Plans rule this out
         beforehand from public numbers (``ProblemConstants.gradient_rounding``).
     """
+    solver.check_supports(problem)
     if start is None:
         start = np.zeros(problem.dimension) if problem.center is None else problem.center
     start = problem.domain.project(np.array(start, dtype=np.float64))

@@ -29,6 +29,8 @@ class GradientDescent(Solver):
         The gate finishes the job if they do not suffice.
     """
 
+    losses = "smooth"
+
     def __init__(self, max_iterations: int = 10_000) -> None:
         self.max_iterations = max_iterations
 

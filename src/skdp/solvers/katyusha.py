@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver, draws
+from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
@@ -32,6 +32,8 @@ class Katyusha(StochasticSolver):
     and the mean of the y, with weights ``(1 + gamma mu)^j``, as next snapshot.
     """
 
+    losses = "smooth"
+
     def minimise(
         self,
         problem: FiniteSumProblem,
@@ -42,18 +44,15 @@ class Katyusha(StochasticSolver):
         batches = MiniBatches(problem, self.batch_size)
         mu, length = problem.strong_convexity, 2 * len(batches)
         smoothness = batches.smoothness(rng)
-        best, best_distance, passes = start, np.inf, 0.0
+        best, passes = BestSoFar(start, patience=5), 0.0  # momentum is not monotone
         snapshot = y = z = start
         while passes < self.max_passes:
             residuals, full = problem.residuals_and_gradient(snapshot)
             gradient = full + problem.penalty_gradient(snapshot)
-            distance = certify(problem, snapshot, gradient).distance
-            if distance <= accuracy:
+            if certify(problem, snapshot, gradient).distance <= accuracy:
                 return snapshot
-            if distance < best_distance:
-                best, best_distance = snapshot, distance
-            elif not distance < 100.0 * best_distance:  # momentum is not monotone
-                snapshot = y = z = best
+            if best.is_lost(problem, snapshot, gradient):
+                snapshot = y = z = best.point
                 smoothness *= 2.0
                 residuals, full = problem.residuals_and_gradient(snapshot)
             momentum = min(math.sqrt(length * mu / (3.0 * smoothness)), 0.5)
@@ -72,4 +71,4 @@ class Katyusha(StochasticSolver):
                 mean = mean + (y - mean) / weight
             snapshot = mean
             passes += 1.0 + length / len(batches)
-        return best
+        return best.point

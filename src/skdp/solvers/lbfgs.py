@@ -45,6 +45,8 @@ class LBFGS(Solver):
         Iterations of one minimisation; the gate finishes the job if they do not suffice.
     """
 
+    losses = "smooth"
+
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
         self.memory = memory
         self.max_iterations = max_iterations

@@ -12,7 +12,7 @@ from skdp.solvers.base import Solver
 if TYPE_CHECKING:
     from skdp.problems import Batch, FiniteSumProblem
 
-__all__ = ["MiniBatches", "StochasticSolver"]
+__all__ = ["BestSoFar", "MiniBatches", "StochasticSolver", "draws"]
 
 #: Numbers in a batch of dense rows: its products then cost more than calling them.
 _BATCH_NUMBERS = 1 << 15
@@ -79,6 +79,40 @@ class MiniBatches:
         measured = 1.25 * problem.loss.curvature * size * largest
         most = public * (math.ceil(problem.n_records / self.count) * size)
         return min(max(measured, 1e-6 * public), most)
+
+
+class BestSoFar:
+    """The most stationary snapshot of a run, and whether the run has lost its way.
+
+    Certificates cannot tell: far from the solution they all equal the diameter. The norm of
+    the gradient mapping ``beta ||w - Proj(w - grad / beta)||`` can.
+
+    Parameters
+    ----------
+    point : ndarray
+        The start.
+    patience : int, default=3
+        Snapshots without improvement after which the run is lost.
+    """
+
+    def __init__(self, point: np.ndarray, patience: int = 3) -> None:
+        self.point = point
+        self.patience = patience
+        self.norm = math.inf
+        self._stale = 0
+
+    def is_lost(self, problem: FiniteSumProblem, w: np.ndarray, gradient: np.ndarray) -> bool:
+        """Take note of a snapshot."""
+        beta = problem.smoothness
+        norm = beta * float(np.linalg.norm(w - problem.domain.project(w - gradient / beta)))
+        if norm < self.norm:
+            self.point, self.norm, self._stale = w, norm, 0
+            return False
+        self._stale += 1
+        if self._stale < self.patience and norm < 1e6 * self.norm:
+            return False
+        self._stale = 0
+        return True
 
 
 class StochasticSolver(Solver):

@@ -119,6 +119,8 @@ class Newton(Solver):
         ask for many short steps far from its minimiser.
     """
 
+    losses = "smooth"
+
     #: Largest number of coefficients for which :meth:`affordable` says yes.
     max_dimension = 2000
 

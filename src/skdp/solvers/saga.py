@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver, draws
+from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
 
 __all__ = ["SAGA"]
 
+#: Epochs between two full gradients.
+_CHECK_EVERY = 10
+
 
 class SAGA(StochasticSolver):
     """SAGA with a table of residuals: ``n + kappa`` gradients up to logarithms.
 
     Step ``1 / (3 l)`` with l the smoothness of a batch. After every epoch the mean of the table
-    estimates the certificate; only when that looks small enough is a full gradient taken.
+    estimates the certificate; a full gradient is taken when that looks small enough, and
+    every ten epochs, to refresh the table and to see whether the step has to be halved.
     """
+
+    losses = "smooth"
 
     def minimise(
         self,
@@ -32,23 +38,21 @@ class SAGA(StochasticSolver):
         batches = MiniBatches(problem, self.batch_size)
         m = len(batches)
         step = 1.0 / (3.0 * batches.smoothness(rng))
-        w, passes, best, best_distance = start, 1.0, start, np.inf
-        table, mean = problem.residuals_and_gradient(w)
-        hopeful = True
+        w, passes, best = start, 0.0, BestSoFar(start)
+        epoch, check = 0, 1
         while True:
-            if hopeful:
+            if epoch == check - 1:
                 table, mean = problem.residuals_and_gradient(w)
                 passes += 1.0
-                distance = certify(problem, w, mean + problem.penalty_gradient(w)).distance
-                if distance <= accuracy:
+                gradient = mean + problem.penalty_gradient(w)
+                if certify(problem, w, gradient).distance <= accuracy:
                     return w
-                if distance < best_distance:
-                    best, best_distance = w, distance
-                elif not distance < 4.0 * best_distance:
-                    w, step = best, 0.5 * step
+                if best.is_lost(problem, w, gradient):
+                    w, step = best.point, 0.5 * step
                     table, mean = problem.residuals_and_gradient(w)
-            if passes >= self.max_passes:
-                return best
+                if passes >= self.max_passes:
+                    return best.point
+                check = epoch + _CHECK_EVERY + 1
             for j in draws(rng, m, m):
                 batch = batches[j]
                 residuals = batch.residuals(w)
@@ -57,6 +61,7 @@ class SAGA(StochasticSolver):
                 w = problem.prox(w - step * (mean + change), step)
                 mean = mean + change / m
             passes += 1.0
+            epoch += 1
             estimate = certify(problem, w, mean + problem.penalty_gradient(w)).distance
-            hopeful = estimate <= accuracy or not estimate < 1e3 * best_distance
-            hopeful = hopeful or passes >= self.max_passes
+            if estimate <= accuracy or passes >= self.max_passes:
+                check = epoch + 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver, draws
+from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
@@ -27,6 +27,8 @@ class SARAH(StochasticSolver):
     space; on other domains each step ends with the prox.
     """
 
+    losses = "smooth"
+
     def minimise(
         self,
         problem: FiniteSumProblem,
@@ -39,22 +41,20 @@ class SARAH(StochasticSolver):
         step = 1.0 / (2.0 * smoothness)
         most = 2 * len(batches)
         longest = most + math.ceil(4.5 * smoothness / problem.strong_convexity)
-        best, best_distance, w, passes = start, np.inf, start, 0.0
+        best, last_distance, w, passes = BestSoFar(start), np.inf, start, 0.0
         while passes < self.max_passes:
-            penalty = problem.penalty_gradient(w)
-            full = problem.gradient(w) - penalty
-            distance = certify(problem, w, full + penalty).distance
+            gradient = problem.gradient(w)
+            distance = certify(problem, w, gradient).distance
             if distance <= accuracy:
                 return w
-            if distance > 0.5 * best_distance:
+            if distance > 0.5 * last_distance:
                 most = min(2 * most, longest)
-            if distance < best_distance:
-                best, best_distance = w, distance
-            elif not distance < 4.0 * best_distance:
-                w, step = best, 0.5 * step
-                full = problem.gradient(w) - problem.penalty_gradient(w)
+            last_distance = distance
+            if best.is_lost(problem, w, gradient):
+                w, step = best.point, 0.5 * step
+                gradient = problem.gradient(w)
             length = int(rng.integers(1, most + 1))
-            estimate, before = full, w
+            estimate, before = gradient - problem.penalty_gradient(w), w
             w = problem.prox(w - step * estimate, step)
             for j in draws(rng, len(batches), length):
                 batch = batches[j]
@@ -63,4 +63,4 @@ class SARAH(StochasticSolver):
                 estimate = estimate + batches.gradient(batch, change)
                 before, w = w, problem.prox(w - step * estimate, step)
             passes += 1.0 + 2.0 * length / len(batches)
-        return best
+        return best.point

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver, draws
+from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
@@ -25,9 +25,11 @@ class SVRG(StochasticSolver):
     and m batches, ``eta = 1 / (4 l)``. An epoch has 2 m steps at first; one that does not halve
     the certificate is followed by one twice as long, up to ``2 m + 2 l / mu`` steps: the proven
     length is of that order (Zhang et al. 2022 specification, section 4.3: ``100 l / mu`` steps
-    with ``eta = 0.1 / l``) but seldom needed. An epoch that leads away is taken back and the
-    step halved.
+    with ``eta = 0.1 / l``) but seldom needed. A run that is lost (see
+    ``BestSoFar``) goes back to its best snapshot with half the step.
     """
+
+    losses = "smooth"
 
     def minimise(
         self,
@@ -41,18 +43,18 @@ class SVRG(StochasticSolver):
         step = 1.0 / (4.0 * smoothness)
         length = 2 * len(batches)
         longest = length + math.ceil(2.0 * smoothness / problem.strong_convexity)
-        best, best_distance, w, passes = start, np.inf, start, 0.0
+        best, last_distance, w, passes = BestSoFar(start), np.inf, start, 0.0
         while passes < self.max_passes:
             snapshot, full = problem.residuals_and_gradient(w)
-            distance = certify(problem, w, full + problem.penalty_gradient(w)).distance
+            gradient = full + problem.penalty_gradient(w)
+            distance = certify(problem, w, gradient).distance
             if distance <= accuracy:
                 return w
-            if distance > 0.5 * best_distance:
+            if distance > 0.5 * last_distance:
                 length = min(2 * length, longest)
-            if distance < best_distance:
-                best, best_distance = w, distance
-            elif not distance < 4.0 * best_distance:
-                w, step = best, 0.5 * step
+            last_distance = distance
+            if best.is_lost(problem, w, gradient):
+                w, step = best.point, 0.5 * step
                 snapshot, full = problem.residuals_and_gradient(w)
             for j in draws(rng, len(batches), length):
                 batch = batches[j]
@@ -60,4 +62,4 @@ class SVRG(StochasticSolver):
                 change -= snapshot[batch.rows]
                 w = problem.prox(w - step * (full + batches.gradient(batch, change)), step)
             passes += 1.0 + length / len(batches)
-        return best
+        return best.point

@@ -1,0 +1,329 @@
+"""Every solver on every kind of problem, against solutions in extended precision."""
+
+import extended_precision as reference
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    Box,
+    CountedLoss,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    Simplex,
+    SoftmaxLoss,
+    WholeSpace,
+)
+from skdp.solvers import SARAH, SOLVERS, SVRG, AugmentedLagrangian, Newton, certify
+from skdp.solvers.mini_batches import MiniBatches
+
+LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
+SMOOTH = [name for name, solver in SOLVERS.items() if solver.losses != "piecewise linear"]
+STOCHASTIC = ["svrg", "sarah", "saga", "katyusha"]
+N_RECORDS, N_FEATURES = 40, 3
+
+
+def records(loss, case="random", seed=0, n=N_RECORDS):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, N_FEATURES)) * [1.0, 0.3, 0.1]
+    targets = rng.integers(0, 3 if loss == "softmax" else 2, n)
+    if loss == "squared":
+        targets = targets - 0.5
+    elif loss == "logistic":
+        targets = targets.astype(float)
+    if case == "one class":
+        targets[:] = targets[0]
+    elif case == "duplicates":
+        X[:], targets[:] = X[0], targets[0]
+    elif case == "zero rows":
+        X[:] = 0.0
+    elif case == "float32":
+        X = X.astype(np.float32)
+    return X, targets
+
+
+def problem_of(loss, kappa, domain, sparse=False, case="random", n=N_RECORDS):
+    """A problem of the given condition number, with the constraint active or not."""
+    X, targets = records(loss, case, n=n)
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    phi = LOSSES[loss]
+    alpha = phi.smoothness(rows.norm_bound) / max(kappa - 1.0, 1e-2)
+    free = FiniteSumProblem(rows, targets, phi, alpha, WholeSpace())
+    w = reference.solve(free, Newton().solve(free, 1e-6 / alpha).point).astype(float)
+    norm, size = float(np.linalg.norm(w)), np.abs(w)
+    domains = {
+        "free": lambda: WholeSpace(),
+        "ball inactive": lambda: Ball(2.0 * norm),
+        "ball active": lambda: Ball(0.3 * norm),
+        "box": lambda: Box(-0.5 * size, 0.5 * size + 0.1 * size.max()),
+        "simplex": lambda: Simplex(w.size),
+    }
+    chosen = domains[domain]()
+    problem = FiniteSumProblem(rows, targets, phi, alpha, chosen)
+    assert problem.smoothness / problem.strong_convexity == pytest.approx(kappa, rel=0.1)
+    reach = norm if not np.isfinite(chosen.reach) else min(norm, chosen.reach)
+    return problem, reach
+
+
+def hasty(name):
+    """A solver that gives up early: the gate is part of what is tested."""
+    solver = SOLVERS[name]()
+    for limit, small in (("max_passes", 15.0), ("max_iterations", 200)):
+        if hasattr(solver, limit):
+            setattr(solver, limit, small)
+    return solver
+
+
+def true_distance(problem, point):
+    guess = Newton().solve(problem, 1e-7 * max(1.0, float(np.linalg.norm(point)))).point
+    gap = point.astype(np.longdouble) - reference.solve(problem, guess)
+    return float(np.sqrt(gap @ gap))
+
+
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("kappa", [1.0, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("domain", ["free", "ball inactive", "ball active", "box", "simplex"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_every_solver_is_certified_and_the_certificate_is_true(loss, domain, kappa, sparse):
+    """Accuracy a millionth of the scale of the solution; the gate may finish the job."""
+    problem, scale = problem_of(loss, kappa, domain, sparse)
+    accuracy = 1e-6 * scale
+    for name in SMOOTH:
+        solution = hasty(name).solve(problem, accuracy, rng=np.random.default_rng(0))
+        assert solution.certificate.distance <= accuracy, name
+        assert true_distance(problem, solution.point) <= solution.certificate.distance, name
+
+
+#: Condition numbers that each method manages alone on these problems, within its default limits.
+ALONE = {
+    "newton": 1e6,
+    "lbfgs": 1e3,
+    "accelerated_gradient": 1e5,
+    "gradient_descent": 1e2,
+    "svrg": 3e1,
+    "sarah": 3e1,
+    "saga": 3e1,
+    "katyusha": 3e1,
+    "subgradient": 1.01,
+}
+
+
+@pytest.mark.parametrize("domain", ["free", "ball inactive", "ball active", "box", "simplex"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("name", list(ALONE))
+def test_every_solver_manages_alone(name, loss, domain):
+    """Without the gate: what returns has the accuracy because the method is right."""
+    problem, scale = problem_of(loss, ALONE[name], domain)
+    accuracy = (1e-3 if "subgradient" in name else 1e-6) * scale
+    start = problem.domain.project(np.zeros(problem.dimension))
+    with np.errstate(all="ignore"):
+        answer = SOLVERS[name]().minimise(problem, accuracy, start, np.random.default_rng(0))
+    point = problem.domain.project(answer)
+    assert certify(problem, point).distance <= accuracy
+    assert true_distance(problem, point) <= accuracy
+
+
+@pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_degenerate_records(loss, sparse, case):
+    n = 1 if case == "one record" else N_RECORDS
+    X, targets = records(loss, case, n=n)
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    for alpha in (1.0, 1e-3):
+        free = FiniteSumProblem(rows, targets, LOSSES[loss], alpha, WholeSpace())
+        exact = reference.solve(free, Newton().solve(free, 1e-9).point)
+        norm = float(np.linalg.norm(exact.astype(float)))
+        for domain in (WholeSpace(), Ball(0.3 * norm), Ball(2.0 * norm)):
+            problem = FiniteSumProblem(rows, targets, LOSSES[loss], alpha, domain)
+            accuracy = 1e-6 * norm
+            for name in SMOOTH:
+                solution = hasty(name).solve(problem, accuracy, rng=np.random.default_rng(0))
+                assert solution.certificate.distance <= accuracy, name
+                assert true_distance(problem, solution.point) <= solution.certificate.distance
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_add_remove_and_a_center(name):
+    """More rows than the nominal size, and a regulariser that pulls elsewhere."""
+    X, targets = records("logistic")
+    rows = BoundedRows(X, 1.0, 0.1)
+    center = np.array([1.0, -1.0, 0.5, 0.0])
+    for domain in (Ball(0.5), WholeSpace(), Simplex(4)):
+        problem = FiniteSumProblem(
+            rows, targets, LogisticLoss(), 0.05, domain, n_public=25, center=center
+        )
+        solution = SOLVERS[name]().solve(problem, 1e-7, rng=np.random.default_rng(0))
+        assert solution.certificate.distance <= 1e-7
+        assert true_distance(problem, solution.point) <= solution.certificate.distance
+
+
+# --- stochastic methods ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, None, 10**6])
+@pytest.mark.parametrize("name", STOCHASTIC)
+def test_batch_sizes(name, batch_size):
+    problem, scale = problem_of("logistic", 100.0, "ball active", n=90)
+    solver = SOLVERS[name](batch_size=batch_size, max_passes=1000.0)
+    start = np.zeros(problem.dimension)
+    point = solver.minimise(problem, 1e-6 * scale, start, np.random.default_rng(0))
+    assert certify(problem, point).distance <= 1e-6 * scale
+
+
+@pytest.mark.parametrize("n", [1, 2, 31, 1000])
+@pytest.mark.parametrize("batch_size", [None, 1, 50])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_batches_hold_every_record_once(n, batch_size, sparse):
+    problem, _ = problem_of("logistic", 10.0, "free", sparse=sparse, n=n)
+    batches = MiniBatches(problem, batch_size)
+    seen = np.concatenate([np.arange(n)[batches[j].rows] for j in range(len(batches))])
+    np.testing.assert_array_equal(np.sort(seen), np.arange(n))
+    w = np.linspace(-1, 1, problem.dimension)
+    gradients = [
+        batches.gradient(b, b.residuals(w)) for b in map(batches.__getitem__, range(len(batches)))
+    ]
+    mean = np.mean(gradients, axis=0) + problem.penalty_gradient(w)
+    np.testing.assert_allclose(mean, problem.gradient(w), atol=1e-14)
+
+
+def test_a_batch_of_dense_rows_is_a_view():
+    problem, _ = problem_of("logistic", 10.0, "free", n=1000)
+    batch = MiniBatches(problem, 50)[3]
+    assert np.shares_memory(batch.block.matrix, problem.rows.matrix)
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_measured_smoothness_of_batches(loss):
+    """Near the true smoothness of the batches, and never above the public bound."""
+    problem, _ = problem_of(loss, 10.0, "free", n=400)
+    batches = MiniBatches(problem, 50)
+    X = reference.bounded_rows(problem).astype(float)
+    exact = [
+        LOSSES[loss].curvature
+        * np.linalg.norm(X[batches[j].rows], 2) ** 2
+        * len(batches)
+        / problem.n_public
+        for j in range(len(batches))
+    ]
+    measured = batches.smoothness(np.random.default_rng(0))
+    assert 0.9 * min(exact) <= measured <= 1.3 * max(exact)
+
+
+@pytest.mark.parametrize("name", ["svrg", "saga", "katyusha"])
+def test_an_epoch_costs_one_gradient_per_record_and_visit(name):
+    """Residuals are remembered, so a visit of a record evaluates one gradient, not two."""
+    problem, scale = problem_of("logistic", 100.0, "free", n=500)
+    problem.loss = counted = CountedLoss(problem.loss)
+    visits = 0
+    original = FiniteSumProblem.batch
+
+    def counting(self, rows):
+        nonlocal visits
+        batch = original(self, rows)
+        visits += len(self.targets[rows])
+        return batch
+
+    solver = SOLVERS[name]()
+    start, rng = np.zeros(problem.dimension), np.random.default_rng(0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(FiniteSumProblem, "batch", counting)
+        solver.minimise(problem, 1e-4 * scale, start, rng)
+    # the smoothness is measured on three batches, without evaluating a gradient
+    in_batches = visits - 3 * (500 // len(MiniBatches(problem)))
+    full = counted.gradients - in_batches
+    assert full > 0
+    assert abs(full % 500) <= 3 or abs(full % 500) >= 497
+
+
+@pytest.mark.parametrize("solver", [SVRG, SARAH])
+def test_a_step_that_is_too_long_is_halved(solver, monkeypatch):
+    monkeypatch.setattr(MiniBatches, "smoothness", lambda self, rng: 1e-4)
+    problem, scale = problem_of("logistic", 30.0, "ball inactive", n=200)
+    start = np.zeros(problem.dimension)
+    point = solver(max_passes=2000.0).minimise(
+        problem, 1e-4 * scale, start, np.random.default_rng(0)
+    )
+    assert certify(problem, point).distance <= 1e-4 * scale
+
+
+# --- one contract -----------------------------------------------------------------------------
+
+
+def test_a_solver_for_other_losses_is_refused_in_words():
+    problem, _ = problem_of("logistic", 10.0, "free")
+    with pytest.raises(ValueError, match="AugmentedLagrangian is for piecewise linear losses"):
+        AugmentedLagrangian().solve(problem, 1e-3)
+    hinge = problem.with_loss(HingeLoss())
+    for name in ("newton", "lbfgs", *STOCHASTIC):
+        with pytest.raises(ValueError, match="is for smooth losses, HingeLoss is piecewise"):
+            SOLVERS[name]().solve(hinge, 1e-3)
+
+
+def test_a_domain_of_another_dimension_is_refused():
+    X, targets = records("logistic")
+    for domain in (Simplex(7), Box(np.zeros(7), np.ones(7))):
+        with pytest.raises(ValueError, match="7 dimensions, the problem has 4"):
+            FiniteSumProblem(BoundedRows(X, 1.0, 0.1), targets, LogisticLoss(), 1.0, domain)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_swapping_the_solver_moves_the_release_by_no_more_than_the_accuracy(name):
+    """Two answers within tau of the solution differ by 2 tau, whatever the noise."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    y = (X[:, 0] + 0.3 * rng.standard_normal(300) > 0).astype(int)
+    for model, target in (
+        (DPLogisticRegression(classes=[0, 1], random_state=0, alpha=0.05), y),
+        (DPRidge(random_state=0, alpha=0.05), X[:, 0]),
+        (DPLogisticRegression(classes=[0, 1, 2], random_state=0, alpha=0.05), y),
+    ):
+        weights = []
+        for solver in ("auto", name):
+            fitted = model.set_params(solver=solver).fit(X, target)
+            weights.append(np.column_stack([np.atleast_2d(fitted.coef_), fitted.intercept_ / 1.0]))
+        accuracy = fitted.privacy_.to_dict()["plan"]["accuracy"]
+        coefficients = np.linalg.norm(weights[0][:, :-1] - weights[1][:, :-1])
+        assert coefficients <= 2 * accuracy
+        assert (
+            fitted.privacy_.to_dict()
+            == model.set_params(solver="auto").fit(X, target).privacy_.to_dict()
+        )
+
+
+def test_progress_is_printed_on_request_only(capsys, monkeypatch):
+    from skdp.solvers import progress
+
+    now = iter(np.arange(0.0, 1e6))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    problem, scale = problem_of("logistic", 100.0, "free")
+    quiet = SVRG().solve(problem, 1e-6 * scale, rng=np.random.default_rng(0))
+    assert capsys.readouterr().out == ""
+    told = SVRG().solve(problem, 1e-6 * scale, rng=np.random.default_rng(0), verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 3
+    assert all(line.startswith("[skdp] SVRG: ") and "at most" in line for line in lines)
+    np.testing.assert_array_equal(quiet.point, told.point)
+
+
+def test_progress_stays_out_of_what_is_released(capsys, monkeypatch):
+    from skdp.solvers import progress
+
+    now = iter(np.arange(0.0, 1e6))
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
+    models = [
+        DPLogisticRegression(classes=[0, 1], random_state=0, verbose=v).fit(X, y) for v in (0, 1)
+    ]
+    assert "passes over the records" in capsys.readouterr().out
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    assert models[0].privacy_.to_dict() == models[1].privacy_.to_dict()
+    states = [{k: v for k, v in vars(m).items() if k != "verbose"} for m in models]
+    assert states[0].keys() == states[1].keys()
+    with pytest.raises(TypeError, match="verbose must be an integer"):
+        DPLogisticRegression(verbose="yes").fit(X, y)
