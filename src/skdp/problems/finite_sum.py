@@ -141,7 +141,7 @@ class FiniteSumProblem:
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Product of the Hessian at `w` with `v`, without forming the Hessian."""
         weights, directions = self._unpack(w), self._unpack(v)
-        product = np.zeros_like(directions)
+        product = np.zeros(directions.shape)
         for block in self.rows.blocks():
             targets = self.targets[block.rows]
             curvature = self.loss.second_derivative(block.margins(weights), targets)

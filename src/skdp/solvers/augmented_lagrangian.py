@@ -61,7 +61,7 @@ class AugmentedLagrangian(Solver):
                 np.asarray(inner.minimise(smooth, 0.01 * accuracy, point, rng))
             )
             dual = np.clip(dual + (problem.margins(point) - kinks) / width, low, high)
-            solution = certify_dual(problem, dual)
+            solution = certify_dual(problem, dual, point)
             if solution.certificate.distance < best_distance:
                 best, best_distance = (solution.point, dual), solution.certificate.distance
             if best_distance <= accuracy:

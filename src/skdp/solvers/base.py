@@ -206,7 +206,7 @@ def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
         solution = Solution(point, certify(problem, point))
     else:
         duals = _slopes_near(problem, point) if dual is None else [_as_dual(problem, dual)]
-        solutions = (certify_dual(problem, dual) for dual in duals)
+        solutions = (certify_dual(problem, dual, point) for dual in duals)
         solution = min(solutions, key=lambda solution: solution.certificate.distance)
     return solution if np.isfinite(solution.certificate.distance) else None
 

@@ -171,33 +171,35 @@ def forward_backward_distance(
     return math.sqrt(total)
 
 
-def certify_dual(problem: FiniteSumProblem, dual: np.ndarray) -> Solution:
-    """The point that a dual vector stands for, and its distance to the solution.
+def certify_dual(
+    problem: FiniteSumProblem, dual: np.ndarray, point: np.ndarray | None = None
+) -> Solution:
+    """Bound the distance to the solution of a non-smooth problem by a duality gap.
 
     For a :class:`skdp.problems.PiecewiseLinearLoss`
-    ``phi_i(z) = max over a in [lo_i, hi_i] of a (z - k_i)``. Any `dual` vector a of the box
-    gives the point ``w_a = argmin over X of (1/N) sum_i a_i (x_i'w - k_i) + (mu/2) ||w - c||^2 =
-    Proj_X(c - (1/(mu N)) sum_i a_i x_i)``, and with ``z_i = x_i' w_a``
+    ``phi_i(z) = max over a in [lo_i, hi_i] of a (z - k_i)``. Any `dual` vector a of that box
+    makes ``D_a(w) = (1/N) sum_i a_i (x_i'w - k_i) + (mu/2) ||w - c||^2`` a lower bound of the
+    objective F, minimised over the domain X by ``w_a = Proj_X(u)`` with
+    ``u = c - (1/(mu N)) sum_i a_i x_i``. For every v of X, with ``z_i = x_i'v``, ``e = ||v - w_a||``,
 
-        ``||w_a - w*||^2 <= (1/mu) (1/N) sum_i [phi_i(z_i) - a_i (z_i - k_i)]``.
+        ``G = (1/mu) (1/N) sum_i [phi_i(z_i) - a_i (z_i - k_i)] + <w_a - u, v - w_a> + e^2 / 2``
 
-    *Proof.* Call the sum (with its 1/N) the gap G, the objective F and the minimised
-    function D_a; ``F(w) >= D_a(w)`` for every w. D_a is mu-strongly convex with minimiser
-    w_a, so ``F(w*) >= D_a(w*) >= D_a(w_a) + (mu/2) ||w_a - w*||^2``; F is mu-strongly convex
-    with minimiser w*, so ``F(w_a) >= F(w*) + (mu/2) ||w_a - w*||^2``. Add the two and note that
-    ``F(w_a) - D_a(w_a) = G``.
+    bounds the distance by ``||v - w*|| <= e/2 + sqrt(G)``; for ``v = w_a`` that is
+    ``||w_a - w*||^2 <= (1/mu) (1/N) sum_i [phi_i(z_i) - a_i (z_i - k_i)]``.
 
-    *Rounding.* Each term of G is non-negative, convex in z_i, and exactly 0 where a_i is the
-    slope on the side of the kink that z_i is on, so rounding does not accumulate over the
-    records: a term is evaluated at both ends of an interval that holds the exact margin. The
-    computed point v is within e of ``w_a``, which can be allowed for in two ways; the smaller
-    result counts.
+    *Proof.* ``mu G = F(v) - D_a(w_a)``: the sum is ``F(v) - D_a(v)``, the rest
+    ``D_a(v) - D_a(w_a)``. D_a is mu-strongly convex with minimiser w_a and below F, so
+    ``F(w*) >= D_a(w*) >= D_a(w_a) + (mu/2) ||w_a - w*||^2``; F is mu-strongly convex with
+    minimiser w*, so ``F(v) >= F(w*) + (mu/2) ||v - w*||^2``. Added up, with ``x = ||v - w*||`` and
+    ``||w_a - w*|| >= x - e``: ``x^2 + (x - e)^2 <= 2 G``.
 
-    1. The intervals hold the margins of ``w_a`` (they grow by ``X e``), and e is added to the
-       distance.
-    2. The intervals hold the margins of v. Then ``F(v) - D_a(v)`` is the sum above, and
-       ``D_a(v) - D_a(w_a) <= mu (||w_a - u|| + e / 2) e`` with u the point that is projected, so
-       ``x = ||v - w*||`` obeys ``x^2 + (x - e)^2 <= 2 G / mu + 2 (||w_a - u|| + e / 2) e``.
+    The bound needs neither a gradient nor smoothness. Tried are w_a and, if given, `point`.
+
+    *Rounding.* Each term of the sum is non-negative, convex in z_i, and exactly 0 where a_i is
+    the slope on the side of the kink that z_i is on, so rounding does not accumulate over the
+    records: a term is evaluated at both ends of an interval that holds the exact margin. That
+    the computed w_a is only near the exact one is allowed for in e and in the inner product
+    or, alternatively, in the intervals (they then hold the margins of the exact w_a).
 
     Parameters
     ----------
@@ -205,35 +207,50 @@ def certify_dual(problem: FiniteSumProblem, dual: np.ndarray) -> Solution:
         With a piecewise linear loss.
     dual : ndarray of shape (n_records,)
         Clipped to the box.
+    point : ndarray of shape (dimension,), optional
+        Projected onto the domain.
 
     Returns
     -------
     Solution
+        The better certified of w_a and `point`.
     """
     mu, domain = problem.strong_convexity, problem.domain
     kinks, low, high = problem.loss.pieces(problem.targets)  # type: ignore[attr-defined]
     dual = np.clip(dual, low, high)
-    pull = problem.pull_back(dual)
     center = np.zeros(problem.dimension) if problem.center is None else problem.center
-    free = center - pull / mu
-    point = domain.project(free)
-    norm = float(np.linalg.norm(point))
-    error = problem.gradient_rounding(point) / mu + domain.projection_rounding(point.size)
-    error += 4.0 * _EPS * (norm + float(np.linalg.norm(center)) + float(np.linalg.norm(free)))
-    away = float(np.linalg.norm(point - free)) + 2.0 * error
-    offset = problem.margins(point) - kinks
+    free = center - problem.pull_back(dual) / mu
+    natural = domain.project(free)
+    norms = [float(np.linalg.norm(vector)) for vector in (natural, center, free)]
+    error = problem.gradient_rounding(natural) / mu + domain.projection_rounding(natural.size)
+    error += 4.0 * _EPS * sum(norms)  # of `free` and of `natural`
+    outward = natural - free
+    away = float(np.linalg.norm(outward))
     feature_norm = problem.rows.norm_bound
-    margin_error = (problem.rows.width + 8) * _EPS * feature_norm * norm
-    margin_error = margin_error + 4.0 * _EPS * np.abs(kinks)
 
-    def gap(reach: np.ndarray) -> float:
+    def sum_of_terms(v: np.ndarray, blur: float) -> float:
+        """The sum in G, at every point within `blur` of v."""
+        offset = problem.margins(v) - kinks
+        margin = (problem.rows.width + 8) * _EPS * float(np.linalg.norm(v)) + blur
+        reach = feature_norm * margin + 4.0 * _EPS * np.abs(kinks)
         ends = (_slack(end, dual, low, high) for end in (offset - reach, offset + reach))
         total = float(np.maximum(*ends).sum()) / problem.n_public
         return total * (1.0 + (problem.n_records + 8) * _EPS) / mu
 
-    moved = math.sqrt(gap(margin_error + feature_norm * error)) + error
-    stayed = math.sqrt(gap(margin_error) + (away + 0.5 * error) * error) + 0.5 * error
-    return Solution(point, Certificate(min(moved, stayed), "gap"))
+    def distance(v: np.ndarray) -> float:
+        step = v - natural
+        e = float(np.linalg.norm(step)) + error
+        inner = max(0.0, float(outward @ step)) + (away + 2.0 * e + 2.0 * error) * error
+        inner += v.size * _EPS * away * e
+        return 0.5 * e + math.sqrt(sum_of_terms(v, 0.0) + inner + 0.5 * e * e)
+
+    shortest = min(math.sqrt(sum_of_terms(natural, error)) + error, distance(natural))
+    best = Solution(natural, Certificate(shortest, "gap"))
+    if point is not None:
+        point = domain.project(point)
+        other = Solution(point, Certificate(distance(point), "gap"))
+        best = min(best, other, key=lambda solution: solution.certificate.distance)
+    return best
 
 
 def _slack(offset: np.ndarray, dual: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -209,16 +209,25 @@ def _newton(
 def _line_search(
     problem: FiniteSumProblem, w: np.ndarray, gradient: np.ndarray, candidate: np.ndarray
 ) -> np.ndarray | None:
-    """Armijo back-tracking from w towards a minimiser of the model; None if it fails."""
+    """Back-tracking from w towards a minimiser of the model; None if it fails.
+
+    A step is taken if it decreases the value enough (Armijo) or, where values differ by
+    rounding only, if the slope along it says so (Hager and Zhang 2005): of a convex function,
+    a slope that is not much steeper upwards than it was downwards.
+    """
     direction = candidate - w
     slope = float(gradient @ direction)
     if not slope < 0:
         return None
     value = problem.value(w)
+    noise = 1e-13 * abs(value)
     length = 1.0
     while length > 1e-10:
         point = w + length * direction
-        if problem.value(point) <= value + 1e-4 * length * slope:
+        reached = problem.value(point)
+        if reached <= value + 1e-4 * length * slope:
+            return point
+        if reached <= value + noise and problem.gradient(point) @ direction <= -0.8 * slope:
             return point
         length *= 0.5
     return None

@@ -1,0 +1,163 @@
+"""Solvers of scipy and scikit-learn behind the contract."""
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    Ridge,
+    SGDClassifier,
+    SGDRegressor,
+)
+from sklearn.svm import LinearSVC
+
+from skdp.linear_model import DPLogisticRegression
+from skdp.privacy import PrivacyLeakWarning
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    Box,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    Simplex,
+    SoftmaxLoss,
+    WholeSpace,
+)
+from skdp.solvers import Newton, ScipySolver, SklearnSolver, certify
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((80, 3))
+BINARY = (X[:, 0] + 0.5 * RNG.standard_normal(80) > 0).astype(float)
+SCIPY_METHODS = [
+    "CG",
+    "BFGS",
+    "L-BFGS-B",
+    "TNC",
+    "SLSQP",
+    "Newton-CG",
+    "trust-ncg",
+    "trust-krylov",
+    "trust-exact",
+    "dogleg",
+    "trust-constr",
+    "Nelder-Mead",
+    "Powell",
+    "COBYLA",
+]
+
+
+def problem_of(loss, targets, domain=None, sparse=False, **kwargs):
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    return FiniteSumProblem(rows, targets, loss, 0.05, domain or WholeSpace(), **kwargs)
+
+
+@pytest.mark.parametrize("method", SCIPY_METHODS)
+def test_every_scipy_method_comes_near(method):
+    problem = problem_of(LogisticLoss(), BINARY)
+    exact = Newton().solve(problem, 1e-9).point
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        point = ScipySolver(method).minimise(problem, 1e-3, np.zeros(4), np.random.default_rng(0))
+    assert np.linalg.norm(point - exact) <= 0.02 * np.linalg.norm(exact)
+    solution = ScipySolver(method).solve(problem, 1e-6)
+    assert np.linalg.norm(solution.point - exact) <= 1.1e-6
+
+
+@pytest.mark.parametrize("method", ["SLSQP", "trust-constr"])
+@pytest.mark.parametrize(
+    "domain", [Ball(0.3), Simplex(4), Box(np.full(4, -0.1), np.full(4, 0.2))], ids=str
+)
+def test_scipy_methods_with_constraints(method, domain):
+    problem = problem_of(LogisticLoss(), BINARY, domain)
+    exact = Newton().solve(problem, 1e-9).point
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        start = domain.project(np.zeros(4))
+        point = ScipySolver(method).minimise(problem, 1e-4, start, np.random.default_rng(0))
+    point = domain.project(point)
+    assert problem.value(point) - problem.value(exact) <= 2e-3
+
+
+def test_scipy_options_are_passed_on_and_kept():
+    options = {"maxiter": 1}
+    solver = ScipySolver("L-BFGS-B", options)
+    problem = problem_of(LogisticLoss(), BINARY)
+    few = solver.minimise(problem, 1e-9, np.zeros(4), np.random.default_rng(0))
+    assert certify(problem, few).distance > 1e-3
+    assert options == {"maxiter": 1}
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_sklearn_estimators_solve_the_same_problem(sparse):
+    """Without the gate: bounded rows, penalty and intercept are handed over correctly."""
+    counts = np.digitize(X[:, 0], [-0.5, 0.5])
+    cases = [
+        (LogisticRegression(tol=1e-10, max_iter=10_000), LogisticLoss(), BINARY),
+        (LogisticRegression(tol=1e-10, max_iter=10_000), SoftmaxLoss(3), counts),
+        (LogisticRegression(tol=1e-10, max_iter=10_000), SoftmaxLoss(2), counts > 0),
+        (Ridge(tol=1e-12), HalfSquaredLoss(3.0), X[:, 1] + 0.1),
+    ]
+    for estimator, loss, targets in cases:
+        problem = problem_of(
+            loss, targets.astype(int if isinstance(loss, SoftmaxLoss) else float), None, sparse
+        )
+        solver = SklearnSolver(estimator)
+        point = solver.minimise(problem, 0.0, np.zeros(problem.dimension), None)
+        exact = Newton().solve(problem, 1e-9).point
+        if isinstance(loss, SoftmaxLoss) and loss.n_classes == 2:
+            # scikit-learn penalises one vector, softmax half of its square: only a start
+            assert point.shape == exact.shape
+        else:
+            np.testing.assert_allclose(point, exact, atol=1e-6)
+
+
+def test_sklearn_stochastic_and_hinge_estimators():
+    regressor = SGDRegressor(tol=1e-9, max_iter=5000, random_state=0)
+    problem = problem_of(HalfSquaredLoss(3.0), X[:, 1])
+    point = SklearnSolver(regressor).minimise(problem, 0.0, np.zeros(4), None)
+    np.testing.assert_allclose(point, Newton().solve(problem, 1e-9).point, atol=0.05)
+    hinge = problem_of(HingeLoss(), BINARY)
+    exact = hinge.domain.project(SklearnSolver(SGDClassifier()).solve(hinge, 1e-6).point)
+    svc = LinearSVC(loss="hinge", tol=1e-8, max_iter=1_000_000, random_state=0)
+    np.testing.assert_allclose(
+        SklearnSolver(svc).minimise(hinge, 0.0, np.zeros(4), None), exact, atol=1e-3
+    )
+
+
+def test_a_fitted_estimator_is_taken_as_it_is():
+    bounded = X / np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    n = len(X)
+    fitted = LogisticRegression(
+        C=1.0 / (0.05 * n), fit_intercept=False, tol=1e-12, max_iter=10_000
+    ).fit(np.column_stack([bounded, np.full(n, 0.1)]), BINARY)
+    problem = problem_of(LogisticLoss(), BINARY)
+    with pytest.warns(PrivacyLeakWarning, match="stays in this solver"):
+        solver = SklearnSolver(fitted)
+    point = solver.minimise(problem, 0.0, np.zeros(4), None)
+    assert certify(problem, point).distance <= 1e-4
+    with_intercept = LogisticRegression().fit(bounded, BINARY)
+    with pytest.warns(PrivacyLeakWarning):
+        solver = SklearnSolver(with_intercept)
+    point = solver.minimise(problem, 0.0, np.zeros(4), None)
+    np.testing.assert_allclose(point[:3], with_intercept.coef_[0])
+    assert 0.1 * point[3] == pytest.approx(with_intercept.intercept_[0])
+    assert solver.solve(problem, 1e-8).certificate.distance <= 1e-8
+
+
+def test_adapters_in_an_estimator():
+    y = BINARY.astype(int)
+    reference = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    for solver in (
+        ScipySolver("BFGS"),
+        SklearnSolver(LogisticRegression(tol=1e-10)),
+        SklearnSolver(LinearRegression()),  # solves something else: the gate mends it
+    ):
+        model = DPLogisticRegression(classes=[0, 1], random_state=0, solver=solver).fit(X, y)
+        accuracy = model.privacy_.to_dict()["plan"]["accuracy"]
+        assert np.linalg.norm(model.coef_ - reference.coef_) <= 2 * accuracy
+        assert not hasattr(getattr(solver, "estimator", None), "coef_")
