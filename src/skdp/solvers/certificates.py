@@ -180,7 +180,7 @@ def certify_dual(
     ``phi_i(z) = max over a in [lo_i, hi_i] of a (z - k_i)``. Any `dual` vector a of that box
     makes ``D_a(w) = (1/N) sum_i a_i (x_i'w - k_i) + (mu/2) ||w - c||^2`` a lower bound of the
     objective F, minimised over the domain X by ``w_a = Proj_X(u)`` with
-    ``u = c - (1/(mu N)) sum_i a_i x_i``. For every v of X, with ``z_i = x_i'v``, ``e = ||v - w_a||``,
+    ``u = c - (1/(mu N)) sum_i a_i x_i``. For every v of X, ``z_i = x_i'v``, ``e = ||v - w_a||``,
 
         ``G = (1/mu) (1/N) sum_i [phi_i(z_i) - a_i (z_i - k_i)] + <w_a - u, v - w_a> + e^2 / 2``
 
