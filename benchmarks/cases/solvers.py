@@ -54,6 +54,7 @@ NAMES = (
     "saga",
     "katyusha",
 )
+COLORS = dict(zip(NAMES, ("C0", "C1", "C2", "C9", "C4", "C3", "C6", "0.3"), strict=True))
 STOCHASTIC = tuple(name for name in NAMES if issubclass(SOLVERS[name], StochasticSolver))
 #: A combination whose predicted gradients exceed this is not run: the smaller the batch,
 #: the longer a gradient takes.
@@ -116,7 +117,9 @@ FULL = Grid(
                 (100_000, 5_000, "logistic", 0.005),
                 (20_000, 20_000, "logistic", 0.001),
                 (2_000, 1_000, "logistic", 1.0),
+                (2_000, 400, "logistic", 1.0),
                 (10_000, 300, "logistic", 1.0),
+                (10_000, 600, "logistic", 1.0),
                 (10_000, 50, "softmax", 1.0),
                 (100_000, 50, "squares", 1.0),
             )
@@ -642,20 +645,20 @@ def draw_gradients(axis: Any, table: pd.DataFrame, kappa: str) -> None:
             group["gradients"] / group["n"],
             marker="o",
             markersize=4,
-            color=f"C{NAMES.index(name)}",
+            color=COLORS[name],
             linestyle="--" if batch == "default" else "-",
             label=label,
         )
+        if name in THEORY and batch != "default":
+            fitted = group[group["n"] >= fit_from(table)]
+            n = fitted["n"].to_numpy(dtype=float)
+            sizes = zip(n, fitted["records_per_batch"], strict=True)
+            work = [THEORY[name].leading(x, x ** KAPPAS[kappa], b) for x, b in sizes] * np.log(n)
+            scale = fitted["gradients"].to_numpy()[:1] / work[:1] if len(n) else 1.0
+            axis.plot(n, scale * work / n, color=COLORS[name], linestyle=":", linewidth=1.2)
+    axis.plot([], [], color="0.5", linestyle=":", label="formula times log(n)")
     axis.set(xscale="log", yscale="log", xlabel="n", title=f"kappa = {kappa}")
     axis.set_ylabel("gradient evaluations / n")
-    low, high = axis.get_ylim()
-    ns = np.array([done["n"].min(), done["n"].max()], dtype=float)
-    for power in (0.25, 0.5, 1.0):
-        axis.plot(ns, low * 1.2 * (ns / ns[0]) ** power, color="0.8", linewidth=1, zorder=0)
-        end = min(ns[1], ns[0] * (0.6 * high / low) ** (1.0 / power))
-        height = low * 1.2 * (end / ns[0]) ** power
-        axis.text(end, height, f"$n^{{{1 + power:g}}}$", color="0.5", fontsize=9)
-    axis.set_ylim(low, high)
     axis.legend(
         loc="upper center",
         bbox_to_anchor=(0.5, -0.08),
