@@ -47,14 +47,24 @@ class CountedLoss(Loss):
         return self._loss.value(margins, targets)
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self.gradients += len(margins)
-        if self._on_gradient is not None:
-            self._on_gradient(self.gradients)
+        self._count_gradients(len(margins))
         return self._loss.derivative(margins, targets)
+
+    def value_and_derivative(
+        self, margins: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        self.values += len(margins)
+        self._count_gradients(len(margins))
+        return self._loss.value_and_derivative(margins, targets)
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         self.hessians += len(margins)
         return self._loss.second_derivative(margins, targets)
+
+    def _count_gradients(self, number: int) -> None:
+        self.gradients += number
+        if self._on_gradient is not None:
+            self._on_gradient(self.gradients)
 
     @property
     def n_outputs(self) -> int:

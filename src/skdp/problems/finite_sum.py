@@ -256,9 +256,13 @@ class FiniteSumProblem:
         for block in self.rows.blocks(max_rows):
             targets = self.targets[block.rows]
             margins = block.margins(weights)
-            if value:
+            if value and gradient:
+                values, residuals = loss.value_and_derivative(margins, targets)
+                total += float(values.sum())
+                slope += block.pull_back(residuals)
+            elif value:
                 total += float(loss.value(margins, targets).sum())
-            if gradient:
+            elif gradient:
                 slope += block.pull_back(loss.derivative(margins, targets))
             if hessian:
                 curvature = loss.second_derivative(margins, targets)

@@ -47,6 +47,12 @@ class Loss(ABC):
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Derivative in the margins, of their shape."""
 
+    def value_and_derivative(
+        self, margins: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Both at once, for losses where that is cheaper."""
+        return self.value(margins, targets), self.derivative(margins, targets)
+
     @abstractmethod
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Second derivative in the margins, shape (m,) or (m, k, k)."""
@@ -99,12 +105,25 @@ class LogisticLoss(Loss):
         return out
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        out = np.exp(-np.abs(margins))
-        out += 1.0
-        np.reciprocal(out, out=out)  # sigmoid(|z|)
-        np.copyto(out, 1.0 - out, where=margins < 0)
-        out -= targets
-        return out
+        return self._slope(np.exp(-np.abs(margins)), margins, targets)
+
+    def value_and_derivative(
+        self, margins: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        tail = np.exp(-np.abs(margins))
+        value = np.log1p(tail)
+        value += np.maximum(margins, 0.0)
+        value -= targets * margins
+        return value, self._slope(tail, margins, targets)
+
+    @staticmethod
+    def _slope(tail: np.ndarray, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """``sigmoid(z) - t`` from ``exp(-|z|)``, which is overwritten."""
+        tail += 1.0
+        np.reciprocal(tail, out=tail)  # sigmoid(|z|)
+        np.copyto(tail, 1.0 - tail, where=margins < 0)
+        tail -= targets
+        return tail
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         tail = np.exp(-np.abs(margins))

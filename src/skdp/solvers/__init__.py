@@ -16,6 +16,7 @@ other packages             :class:`ScipySolver`, :class:`SklearnSolver`
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -88,11 +89,16 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 
-class _Auto(Solver):
-    """Newton when its Hessians pay, else L-BFGS; decided by the shape alone.
+#: Cost of a Hessian per coefficient, in units of the passes of L-BFGS as estimated below.
+_HESSIAN_WEIGHT = 0.4
 
-    A Hessian costs about ``dimension`` gradients for several outputs, and about ``width``
-    gradients of a faster kind (matrix products) for one.
+
+class _Auto(Solver):
+    """Newton when its Hessians pay, else L-BFGS; decided by public numbers alone.
+
+    L-BFGS takes about ``kappa^0.4 log(1 / accuracy)`` passes, measured over three decades of
+    kappa; a Hessian costs about ``dimension`` passes, of a faster kind (matrix products) if there
+    is one output. The constants come from the same measurements (benchmarks/cases/solvers.py).
     """
 
     def minimise(
@@ -102,16 +108,21 @@ class _Auto(Solver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        return self._choice(problem).minimise(problem, accuracy, start, rng)
+        return self._choice(problem, accuracy).minimise(problem, accuracy, start, rng)
 
     def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
-        return self._choice(problem).pass_limit(problem, accuracy)
+        return self._choice(problem, accuracy).pass_limit(problem, accuracy)
 
-    def _choice(self, problem: FiniteSumProblem) -> Solver:
+    @staticmethod
+    def _choice(problem: FiniteSumProblem, accuracy: float) -> Solver:
         if not problem.is_smooth:
             return AugmentedLagrangian()
-        limit = 600 if problem.loss.n_outputs == 1 else 100
-        return Newton() if problem.dimension <= limit else LBFGS()
+        constants = problem.constants
+        digits = math.log(max(math.e, constants.localisation / accuracy))
+        passes = constants.condition_number**0.4 * digits
+        weight = _HESSIAN_WEIGHT * (6.0 if problem.loss.n_outputs > 1 else 1.0)
+        newton = weight * problem.dimension <= passes and Newton.affordable(problem)
+        return Newton() if newton else LBFGS()
 
 
 def resolve_solver(

@@ -16,6 +16,8 @@ __all__ = ["BestSoFar", "MiniBatches", "StochasticSolver", "draws"]
 
 #: Numbers in a batch of dense rows: its products then cost more than calling them.
 _BATCH_NUMBERS = 1 << 15
+#: Below this size, calling the products costs more than the products.
+_SMALL_BATCH = 64
 #: At least so many batches, so that a stochastic method is not gradient descent in disguise.
 _MIN_BATCHES = 16
 
@@ -34,13 +36,21 @@ class MiniBatches:
     batch_size : int, optional
         About so many records per batch; default: 32 768 stored numbers or n / 16 records,
         whichever is less.
+    most_useful : float, default=inf
+        Bound on the default batch size, from the method: see :class:`StochasticSolver`.
     """
 
-    def __init__(self, problem: FiniteSumProblem, batch_size: int | None = None) -> None:
+    def __init__(
+        self,
+        problem: FiniteSumProblem,
+        batch_size: int | None = None,
+        most_useful: float = math.inf,
+    ) -> None:
         n = problem.n_records
         if batch_size is None:
             width = max(1, min(problem.rows.width, problem.rows.n_stored // max(1, n)))
-            batch_size = max(1, min(_BATCH_NUMBERS // width, 2048, n // _MIN_BATCHES))
+            useful = max(_SMALL_BATCH, most_useful)
+            batch_size = int(max(1, min(_BATCH_NUMBERS // width, 2048, n // _MIN_BATCHES, useful)))
         count = max(1, round(n / batch_size))
         # a period in the order of the records does no harm if it is coprime to the count
         while 30 < count < n and math.gcd(count, 30) > 1:
@@ -121,7 +131,9 @@ class StochasticSolver(Solver):
     Parameters
     ----------
     batch_size : int, optional
-        Records per batch; see :class:`MiniBatches` for the default. 1 is the textbook method.
+        Records per batch. 1 is the textbook method. Default: that of :class:`MiniBatches`, but
+        no more than ``max(64, 4 n / kappa)`` for the methods without momentum: they take about
+        kappa steps whatever the size of a batch, so larger ones would be wasted.
     max_passes : float, default=300
         Passes over the records (gradients divided by records) after which the solver gives
         up; the gate finishes the job then.
@@ -130,6 +142,10 @@ class StochasticSolver(Solver):
     def __init__(self, batch_size: int | None = None, max_passes: float = 300.0) -> None:
         self.batch_size = batch_size
         self.max_passes = max_passes
+
+    def _batches(self, problem: FiniteSumProblem) -> MiniBatches:
+        kappa = problem.smoothness / problem.strong_convexity
+        return MiniBatches(problem, self.batch_size, 4.0 * problem.n_records / kappa)
 
     def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
         return self.max_passes

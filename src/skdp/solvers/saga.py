@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
+from skdp.solvers.mini_batches import BestSoFar, StochasticSolver, draws
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
@@ -35,7 +35,7 @@ class SAGA(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        batches = MiniBatches(problem, self.batch_size)
+        batches = self._batches(problem)
         m = len(batches)
         step = 1.0 / (3.0 * batches.smoothness(rng))
         w, passes, best = start, 0.0, BestSoFar(start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
+from skdp.solvers.mini_batches import BestSoFar, StochasticSolver, draws
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
@@ -36,7 +36,7 @@ class SARAH(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        batches = MiniBatches(problem, self.batch_size)
+        batches = self._batches(problem)
         smoothness = batches.smoothness(rng)
         step = 1.0 / (2.0 * smoothness)
         most = 2 * len(batches)
