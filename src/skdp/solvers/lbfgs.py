@@ -20,6 +20,10 @@ __all__ = ["LBFGS"]
 _MAX_MULTIPLIERS = 60
 
 
+#: Runs on differences of the objective, after values have stopped to tell points apart.
+_RESTARTS = 3
+
+
 class _AccurateEnough(Exception):
     """Carries the point at which an objective was found to be accurate enough."""
 
@@ -129,13 +133,22 @@ class LBFGS(Solver):
         # certifies the point; half is left for rounding
         tolerance = 0.5 * problem.strong_convexity * accuracy
 
-        def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
-            value, gradient = problem.value_and_gradient(w)
+        def gradient_unless_done(w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
             gradient += shrink * w - tilt
             mapping = gradient if box is None else beta * (w - box.project(w - gradient / beta))
             if float(np.linalg.norm(mapping)) <= tolerance:
                 raise _AccurateEnough(w.copy())
+            return gradient
+
+        def objective(w: np.ndarray) -> tuple[float, np.ndarray]:
+            value, gradient = problem.value_and_gradient(w)
+            gradient = gradient_unless_done(w, gradient)
             return value + 0.5 * shrink * float(w @ w) - tilt * float(w.sum()), gradient
+
+        def change(w: np.ndarray) -> tuple[float, np.ndarray]:
+            """F(w) - F(start) by the trapezoidal rule: for small steps, where F only rounds."""
+            gradient = gradient_unless_done(w, problem.gradient(w))
+            return 0.5 * float((gradient + at_start) @ (w - start)), gradient
 
         # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
         options = {
@@ -146,9 +159,12 @@ class LBFGS(Solver):
             "ftol": 0.0,
         }
         bounds = None if box is None else Bounds(box.lower, box.upper)
+        arguments = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
         try:
-            return minimize(
-                objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options
-            ).x
+            start = minimize(objective, start, **arguments).x
+            for _ in range(_RESTARTS):
+                at_start = gradient_unless_done(start, problem.gradient(start))
+                start = minimize(change, start, **arguments).x
         except _AccurateEnough as done:
             return done.point
+        return start
