@@ -102,7 +102,7 @@ def test_every_solver_is_certified_and_the_certificate_is_true(loss, domain, kap
 #: Condition numbers that each method manages alone on these problems, within its default limits.
 ALONE = {
     "newton": 1e6,
-    "lbfgs": 1e4,
+    "lbfgs": 1e3,
     "accelerated_gradient": 1e5,
     "gradient_descent": 1e2,
     "svrg": 3e1,
@@ -272,28 +272,45 @@ def test_a_domain_of_another_dimension_is_refused():
             FiniteSumProblem(BoundedRows(X, 1.0, 0.1), targets, LogisticLoss(), 1.0, domain)
 
 
-@pytest.mark.parametrize("name", SMOOTH)
-def test_swapping_the_solver_moves_the_release_by_no_more_than_the_accuracy(name):
-    """Two answers within tau of the solution differ by 2 tau, whatever the noise."""
+def sloppy(direction):
+    """A solver that returns a point as far from the solution as the certificate lets it."""
+
+    def solve(problem, accuracy):
+        exact = Newton().solve(problem, 1e-3 * accuracy).point
+        step = direction * np.ones(problem.dimension) / np.sqrt(problem.dimension)
+        length = 4.0 * accuracy
+        while certify(problem, problem.domain.project(exact + length * step)).distance > accuracy:
+            length *= 0.98
+        return exact + length * step
+
+    return solve
+
+
+MODELS = [
+    (DPLogisticRegression(classes=[0, 1], random_state=0, alpha=0.05), "labels"),
+    (DPLogisticRegression(classes=[0, 1, 2], random_state=0, alpha=0.05), "labels"),
+    (DPRidge(random_state=0, alpha=0.05), "numbers"),
+]
+
+
+@pytest.mark.parametrize("model, target", MODELS, ids=["binary", "softmax", "ridge"])
+def test_swapping_the_solver_moves_the_release_by_no_more_than_the_accuracy(model, target):
+    """Every answer is within tau / 2 of the solution; under one seed the noise is the same."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 4))
     y = (X[:, 0] + 0.3 * rng.standard_normal(300) > 0).astype(int)
-    for model, target in (
-        (DPLogisticRegression(classes=[0, 1], random_state=0, alpha=0.05), y),
-        (DPRidge(random_state=0, alpha=0.05), X[:, 0]),
-        (DPLogisticRegression(classes=[0, 1, 2], random_state=0, alpha=0.05), y),
-    ):
-        weights = []
-        for solver in ("auto", name):
-            fitted = model.set_params(solver=solver).fit(X, target)
-            weights.append(np.column_stack([np.atleast_2d(fitted.coef_), fitted.intercept_ / 1.0]))
-        accuracy = fitted.privacy_.to_dict()["plan"]["accuracy"]
-        coefficients = np.linalg.norm(weights[0][:, :-1] - weights[1][:, :-1])
-        assert coefficients <= 2 * accuracy
-        assert (
-            fitted.privacy_.to_dict()
-            == model.set_params(solver="auto").fit(X, target).privacy_.to_dict()
-        )
+    y = y if target == "labels" else X[:, 0]
+    weights, statements = [], []
+    for solver in ("auto", *SMOOTH, sloppy(+1.0), sloppy(-1.0)):
+        fitted = model.set_params(solver=solver).fit(X, y)
+        coef, intercept = np.atleast_2d(fitted.coef_), np.reshape(fitted.intercept_, (-1, 1))
+        weights.append(np.hstack([coef, intercept / 0.1]))
+        statements.append(fitted.privacy_.to_dict())
+    accuracy = statements[0]["plan"]["accuracy"]
+    moved = max(np.linalg.norm(a - b) for a in weights for b in weights)
+    assert moved <= accuracy * (1 + 1e-9)
+    assert moved >= 0.2 * accuracy  # of the sloppy ones: the bound is not idle
+    assert all(statement == statements[0] for statement in statements)
 
 
 def test_progress_is_printed_on_request_only(capsys, monkeypatch):

@@ -31,12 +31,13 @@ def solve_and_release(
 
     The mechanism's sensitivity must be at least the argmin sensitivity of the problem plus
     ``2 * accuracy`` (Lowy and Razaviyayn 2021, Prop. 3.1, with the accuracy holding surely;
-    Zhang et al. 2022, Lemma 3.5). The point before noise is projected onto the domain by
-    the gate of the solvers; projecting the noisy one is post-processing.
+    Zhang et al. 2022, Lemma 3.5). The point is certified to half of the accuracy, so that
+    another solver changes it by no more than `accuracy`. Before noise it is projected onto the
+    domain by the gate of the solvers; projecting the noisy one is post-processing.
 
     Returns
     -------
     ndarray of shape (problem.dimension,)
     """
-    solution = solve_certified(problem, accuracy, solver, rng=solver_rng, verbose=verbose)
+    solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng, verbose=verbose)
     return problem.domain.project(mechanism.release(solution.point, noise))

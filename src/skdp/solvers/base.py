@@ -230,9 +230,10 @@ def _trusted_solvers(problem: FiniteSumProblem) -> list[Solver]:
     # imported here: these modules build on the contract above
     from skdp.solvers.accelerated_gradient import AcceleratedGradient
     from skdp.solvers.augmented_lagrangian import AugmentedLagrangian
+    from skdp.solvers.lbfgs import LBFGS
     from skdp.solvers.newton import Newton
 
     if not problem.is_smooth:
         return [AugmentedLagrangian()]
-    trusted: list[Solver] = [AcceleratedGradient()]
-    return [Newton(), *trusted] if Newton.affordable(problem) else trusted
+    fast: Solver = Newton() if Newton.affordable(problem) else LBFGS()
+    return [fast, AcceleratedGradient()]  # the success of the last is a theorem
