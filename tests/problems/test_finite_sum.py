@@ -8,11 +8,13 @@ import scipy.sparse as sp
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
+    AbsoluteLoss,
     Ball,
     BoundedRows,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
+    HingeLoss,
     LogisticLoss,
     Simplex,
     SoftmaxLoss,
@@ -156,3 +158,27 @@ def test_nominal_size():
     with pytest.raises(ValueError, match="n_public"):
         make(LogisticLoss(), n=301, n_public=30)
     assert large.thinned(7).n_records <= 10 * large.thinned(7).n_public
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "message"),
+    [
+        (LogisticLoss(), [-1.0, 1.0, 1.0], "LogisticLoss: targets must be 0 or 1"),
+        (HingeLoss(), [-1.0, 1.0, 1.0], "HingeLoss: targets must be 0 or 1"),
+        (LogisticLoss(), [0.0, np.nan, 1.0], "must be 0 or 1"),
+        (LogisticLoss(), ["no", "yes", "no"], "must be numbers"),
+        (LogisticLoss(), [[0.0], [1.0], [1.0]], "have shape"),
+        (LogisticLoss(), [0.0, 1.0], "2 targets for 3 rows"),
+        (SoftmaxLoss(3), [0, 1, 3], "must be 0 to 2"),
+        (SoftmaxLoss(3), [-1, 1, 2], "must be 0 to 2"),
+        (SoftmaxLoss(3), [0.0, 1.0, 2.0], "must be class indices"),
+        (SoftmaxLoss(2), [False, True, True], "must be class indices"),
+        (HalfSquaredLoss(1.0), [0.0, 1.1, 0.0], "within"),
+        (AbsoluteLoss(1.0), [0.0, np.nan, 0.0], "within"),
+    ],
+)
+def test_targets_in_another_encoding_are_refused(loss, targets, message):
+    """The constants would not hold, and a certificate would be about another problem."""
+    rows = BoundedRows(np.eye(3), 1.0)
+    with pytest.raises(ValueError, match=message):
+        FiniteSumProblem(rows, np.array(targets), loss, 1.0, Ball(1.0))

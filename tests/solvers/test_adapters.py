@@ -100,7 +100,7 @@ def test_sklearn_estimators_solve_the_same_problem(sparse):
         (LogisticRegression(tol=1e-10, max_iter=10_000), LogisticLoss(), BINARY),
         (LogisticRegression(tol=1e-10, max_iter=10_000), SoftmaxLoss(3), counts),
         (LogisticRegression(tol=1e-10, max_iter=10_000), SoftmaxLoss(2), counts > 0),
-        (Ridge(tol=1e-12), HalfSquaredLoss(3.0), X[:, 1] + 0.1),
+        (Ridge(tol=1e-12), HalfSquaredLoss(4.0), X[:, 1] + 0.1),
     ]
     for estimator, loss, targets in cases:
         problem = problem_of(
@@ -118,7 +118,7 @@ def test_sklearn_estimators_solve_the_same_problem(sparse):
 
 def test_sklearn_stochastic_and_hinge_estimators():
     regressor = SGDRegressor(tol=1e-9, max_iter=5000, random_state=0)
-    problem = problem_of(HalfSquaredLoss(3.0), X[:, 1])
+    problem = problem_of(HalfSquaredLoss(4.0), X[:, 1])
     point = SklearnSolver(regressor).minimise(problem, 0.0, np.zeros(4), None)
     np.testing.assert_allclose(point, Newton().solve(problem, 1e-9).point, atol=0.05)
     hinge = problem_of(HingeLoss(), BINARY)
@@ -136,13 +136,12 @@ def test_a_fitted_estimator_is_taken_as_it_is():
         C=1.0 / (0.05 * n), fit_intercept=False, tol=1e-12, max_iter=10_000
     ).fit(np.column_stack([bounded, np.full(n, 0.1)]), BINARY)
     problem = problem_of(LogisticLoss(), BINARY)
-    with pytest.warns(PrivacyLeakWarning, match="stays in this solver"):
-        solver = SklearnSolver(fitted)
+    solver = SklearnSolver(fitted)
+    assert solver.holds_records
     point = solver.minimise(problem, 0.0, np.zeros(4), None)
     assert certify(problem, point).distance <= 1e-4
     with_intercept = LogisticRegression().fit(bounded, BINARY)
-    with pytest.warns(PrivacyLeakWarning):
-        solver = SklearnSolver(with_intercept)
+    solver = SklearnSolver(with_intercept)
     point = solver.minimise(problem, 0.0, np.zeros(4), None)
     np.testing.assert_allclose(point[:3], with_intercept.coef_[0])
     assert 0.1 * point[3] == pytest.approx(with_intercept.intercept_[0])
@@ -155,9 +154,53 @@ def test_adapters_in_an_estimator():
     for solver in (
         ScipySolver("BFGS"),
         SklearnSolver(LogisticRegression(tol=1e-10)),
-        SklearnSolver(LinearRegression()),  # solves something else: the gate mends it
+        SklearnSolver(LinearSVC()),  # solves something else: the gate mends it
     ):
         model = DPLogisticRegression(classes=[0, 1], random_state=0, solver=solver).fit(X, y)
         accuracy = model.privacy_.to_dict()["plan"]["accuracy"]
         assert np.linalg.norm(model.coef_ - reference.coef_) <= accuracy
         assert not hasattr(getattr(solver, "estimator", None), "coef_")
+
+
+def test_a_fitted_estimator_in_a_private_model_is_announced():
+    """Also one that was fitted after the solver was made."""
+    y = BINARY.astype(int)
+    estimator = LogisticRegression()
+    model = DPLogisticRegression(classes=[0, 1], random_state=0, solver=SklearnSolver(estimator))
+    assert not any("fitted estimator" in caveat for caveat in model.fit(X, y).privacy_.caveats)
+    estimator.fit(X, y)
+    with pytest.warns(PrivacyLeakWarning, match="fitted estimator") as caught:
+        model.fit(X, y)
+    assert caught[0].filename == __file__
+    assert any("fitted estimator" in caveat for caveat in model.privacy_.caveats)
+
+
+def test_public_mistakes_are_refused_in_words():
+    logistic = problem_of(LogisticLoss(), BINARY)
+    squares = problem_of(HalfSquaredLoss(4.0), X[:, 1])
+    for solver, problem, message in (
+        (ScipySolver("Nonsense"), logistic, "method == 'Nonsense', must be one of"),
+        (SklearnSolver(LinearRegression()), squares, "no parameter C or alpha"),
+        (SklearnSolver(LogisticRegression()), squares, "not made for HalfSquaredLoss"),
+        (SklearnSolver(Ridge()), logistic, "not made for LogisticLoss"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            solver.solve(problem, 1e-3)
+
+
+def test_names_of_methods_in_any_case():
+    problem = problem_of(LogisticLoss(), BINARY)
+    results = [
+        ScipySolver(name).minimise(problem, 1e-4, np.zeros(4), None) for name in ("bfgs", "BFGS")
+    ]
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("method", ["BFGS", "CG", "L-BFGS-B", "TNC", "trust-exact", "trust-ncg"])
+def test_scipy_methods_reach_the_accuracy_alone(method):
+    problem = problem_of(LogisticLoss(), BINARY)
+    solution = ScipySolver(method).solve(problem, 1e-4)
+    assert len(solution.attempts) == 1
+    assert solution.attempts[0].solver == (
+        "ScipySolver()" if method == "BFGS" else f"ScipySolver(method='{method}')"
+    )

@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
 from skdp.problems import (
     Ball,
@@ -22,6 +23,7 @@ from skdp.problems import (
 )
 from skdp.solvers import (
     LBFGS,
+    SOLVERS,
     AcceleratedGradient,
     CallableSolver,
     ForwardBackwardStep,
@@ -388,10 +390,69 @@ def test_sub_sampled_newton_agrees_with_plain(monkeypatch):
     assert certify(problem, solution).distance <= 1e-8
 
 
+def test_attempts_tell_who_found_the_point():
+    problem = random_problem()
+    answers = {
+        "none": lambda p, a: None,
+        "short": lambda p, a: np.zeros(2),
+        "infinite": lambda p, a: np.full(p.dimension, np.inf),
+        "raises": lambda p, a: 1 / 0,
+        "lazy": lambda p, a: np.zeros(p.dimension),
+    }
+    said = {
+        "none": "TypeError: the solver returned None.",
+        "short": "ValueError: 2 numbers were returned, not 5.",
+        "infinite": "ValueError: the point is not finite.",
+        "raises": "ZeroDivisionError: division by zero",
+        "lazy": None,
+    }
+    for name, answer in answers.items():
+        first, second = solve_certified(problem, 1e-8, resolve_solver(answer)).attempts
+        assert first.error == said[name]
+        assert first.distance > 1e-8
+        assert second.solver == "Newton()"
+        assert second.distance <= 1e-8
+    assert len(solve_certified(problem, 1e-8, Newton()).attempts) == 1
+
+
+def test_arguments_of_solve_are_checked():
+    problem = random_problem()
+    for accuracy in (0.0, -1.0, np.nan):
+        with pytest.raises(ValueError, match="accuracy =="):
+            Newton().solve(problem, accuracy)
+    for start in (np.zeros(2), np.full(5, np.nan)):
+        with pytest.raises(ValueError, match="start must be a finite vector"):
+            Newton().solve(problem, 1e-3, start)
+    assert certify(problem, np.full(5, np.nan)).distance == np.inf
+    for size in (0, 2.5, "a"):
+        with pytest.raises(ValueError, match="batch_size =="):
+            SOLVERS["svrg"](batch_size=size).solve(problem, 1e-3)
+
+    class Vague(Newton):
+        losses = "smoth"
+
+    with pytest.raises(ValueError, match="losses == 'smoth'"):
+        Vague().solve(problem, 1e-3)
+
+
+def test_repr_of_solvers():
+    assert repr(LBFGS()) == "LBFGS()"
+    assert repr(LBFGS(memory=5)) == "LBFGS(memory=5)"
+    assert repr(SOLVERS["svrg"](batch_size=7)) == "SVRG(batch_size=7)"
+
+
 def test_resolve_solver():
     assert isinstance(resolve_solver("lbfgs"), LBFGS)
     own = Newton()
     assert resolve_solver(own) is own
     for bad in ("gradient", 3, None, Newton):
         with pytest.raises(ValueError, match="solver =="):
+            resolve_solver(bad)
+    for bad, hint in (
+        ("newtn", "Did you mean 'newton'"),
+        ("Katyusha", "Did you mean 'katyusha'"),
+        (Newton, "Newton\\(\\), not the class"),
+        (LogisticRegression(), "Wrap an estimator"),
+    ):
+        with pytest.raises(ValueError, match=hint):
             resolve_solver(bad)

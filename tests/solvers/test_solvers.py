@@ -19,7 +19,17 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
 )
-from skdp.solvers import SARAH, SOLVERS, SVRG, AugmentedLagrangian, Newton, certify
+from skdp.solvers import (
+    SARAH,
+    SOLVERS,
+    SVRG,
+    AugmentedLagrangian,
+    Newton,
+    Solver,
+    certify,
+    resolve_solver,
+    solve_certified,
+)
 from skdp.solvers.mini_batches import MiniBatches
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
@@ -324,7 +334,12 @@ def test_progress_is_printed_on_request_only(capsys, monkeypatch):
     told = SVRG().solve(problem, 1e-6 * scale, rng=np.random.default_rng(0), verbose=1)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3
-    assert all(line.startswith("[skdp] SVRG: ") and "at most" in line for line in lines)
+    assert all(line.startswith("[skdp] SVRG(): ") for line in lines)
+    assert all("at most" in line for line in lines[:-1])
+    assert lines[-1].endswith("accuracy reached")
+    lazy = resolve_solver(lambda problem, accuracy: np.zeros(problem.dimension))
+    solve_certified(problem, 1e-6 * scale, lazy, verbose=1)
+    assert "not reached, a trusted solver goes on" in capsys.readouterr().out
     np.testing.assert_array_equal(quiet.point, told.point)
 
 
@@ -344,3 +359,22 @@ def test_progress_stays_out_of_what_is_released(capsys, monkeypatch):
     assert states[0].keys() == states[1].keys()
     with pytest.raises(TypeError, match="verbose must be an integer"):
         DPLogisticRegression(verbose="yes").fit(X, y)
+
+
+class Remembers(Solver):
+    def minimise(self, problem, accuracy, start, rng):
+        self.seen = np.array(problem.targets)
+        return start
+
+
+class CannotBeCopied(Remembers):
+    def __deepcopy__(self, memo):
+        raise RuntimeError("no")
+
+
+def test_what_a_solver_stores_in_itself_during_a_fit_is_not_kept():
+    X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
+    model = DPLogisticRegression(classes=[0, 1], solver=Remembers()).fit(X, y)
+    assert vars(model.solver) == {}
+    # what cannot be copied is used all the same
+    DPLogisticRegression(classes=[0, 1], solver=CannotBeCopied()).fit(X, y)

@@ -9,6 +9,9 @@ disjoint blocks. Only this package sees both the records and the noise.
 
 from __future__ import annotations
 
+import contextlib
+import copy
+
 import numpy as np
 
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
@@ -39,5 +42,7 @@ def solve_and_release(
     -------
     ndarray of shape (problem.dimension,)
     """
+    with contextlib.suppress(Exception):  # what a solver stores in itself is not kept
+        solver = copy.deepcopy(solver)
     solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng, verbose=verbose)
     return problem.domain.project(mechanism.release(solution.point, noise))

@@ -129,6 +129,17 @@ class DPLinearModel(BaseEstimator):
                 "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
                 "that number had been fixed beforehand",
             )
+        if resolve_solver(self.solver).holds_records:
+            warnings.warn(
+                "The solver holds a fitted estimator, which stays in this model without noise: do "
+                "not publish or pickle the model with its parameter `solver`.",
+                PrivacyLeakWarning,
+                stacklevel=4,
+            )
+            caveats += (
+                "the solver holds a fitted estimator, which is not private: clear the parameter "
+                "`solver` before the model is published",
+            )
         if seeded:
             caveats += (
                 "random_state was given: the guarantee holds only if the seed is secret and used "

@@ -42,6 +42,9 @@ class CountedLoss(Loss):
         self._on_gradient = on_gradient
         self.gradients = self.hessians = self.values = 0
 
+    def check_targets(self, targets: np.ndarray) -> None:
+        self._loss.check_targets(targets)
+
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         self.values += len(margins)
         return self._loss.value(margins, targets)

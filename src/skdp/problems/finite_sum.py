@@ -31,7 +31,8 @@ class FiniteSumProblem:
     rows : BoundedRows
         The records' features, each of norm at most ``rows.norm_bound``.
     targets : ndarray of shape (n,)
-        The records' targets in the encoding of `loss`.
+        The records' targets in the encoding of `loss`: 0 and 1 (not signs) for two classes,
+        class indices for several, numbers within the loss's bound for regression.
     loss : Loss
         Generalised linear loss with ``k = loss.n_outputs`` margins.
     alpha : float
@@ -68,6 +69,9 @@ class FiniteSumProblem:
             raise ValueError(f"alpha == {alpha}, must be > 0.")
         self.rows = rows
         self.targets = read_only_view(np.asarray(targets))
+        if len(self.targets) != rows.n_records:
+            raise ValueError(f"{len(self.targets)} targets for {rows.n_records} rows.")
+        loss.check_targets(self.targets)
         self.loss = loss
         self.alpha = float(alpha)
         self.domain = domain

@@ -39,6 +39,16 @@ class Loss(ABC):
         """Number k of margins per record."""
         return 1
 
+    def check_targets(self, targets: np.ndarray) -> None:
+        """Raise a ValueError unless the targets are encoded as this loss takes them.
+
+        Its constants would not hold otherwise.
+        """
+        if targets.ndim != 1:
+            raise ValueError(f"targets have shape {targets.shape}, must be (n_records,).")
+        if targets.dtype.kind not in "fiub":
+            raise ValueError(f"targets are of type {targets.dtype}, must be numbers.")
+
     @abstractmethod
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Loss of each record, shape (m,)."""
@@ -89,6 +99,18 @@ class Loss(ABC):
         """Radius that holds the minimiser of mean loss + (alpha/2)||W||^2 on any data."""
 
 
+def check_zero_one(loss: Loss, targets: np.ndarray) -> None:
+    """Refuse anything but 0 and 1, such as signs."""
+    if not ((targets == 0) | (targets == 1)).all():
+        raise ValueError(f"{type(loss).__name__}: targets must be 0 or 1.")
+
+
+def check_within(loss: Loss, targets: np.ndarray, bound: float) -> None:
+    """Refuse numbers beyond the declared bound, and NaN."""
+    if not (np.abs(targets) <= bound * (1.0 + 1e-12)).all():
+        raise ValueError(f"{type(loss).__name__}: targets must be numbers within +-{bound:g}.")
+
+
 def _sigmoid(x: float) -> float:
     return 1.0 / (1.0 + math.exp(-x)) if x >= 0 else math.exp(x) / (1.0 + math.exp(x))
 
@@ -96,6 +118,10 @@ def _sigmoid(x: float) -> float:
 @dataclass(frozen=True)
 class LogisticLoss(Loss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        check_zero_one(self, targets)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         out = np.exp(-np.abs(margins))
@@ -195,6 +221,13 @@ class SoftmaxLoss(Loss):
 
     n_classes: int
 
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        if targets.dtype.kind not in "iu":
+            raise ValueError(f"SoftmaxLoss: targets are {targets.dtype}, must be class indices.")
+        if targets.size and not 0 <= targets.min() <= targets.max() < self.n_classes:
+            raise ValueError(f"SoftmaxLoss: targets must be 0 to {self.n_classes - 1}.")
+
     @property
     def n_outputs(self) -> int:
         return self.n_classes - 1
@@ -278,6 +311,10 @@ class HalfSquaredLoss(Loss):
     """``(z - t)^2 / 2`` for targets with ``|t| <= target_bound``."""
 
     target_bound: float
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        check_within(self, targets, self.target_bound)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return 0.5 * (margins - targets) ** 2

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.problems.losses import ROOT_SLACK, Loss
+from skdp.problems.losses import ROOT_SLACK, Loss, check_within, check_zero_one
 
 __all__ = ["AbsoluteLoss", "EnvelopeLoss", "HingeLoss", "PiecewiseLinearLoss"]
 
@@ -78,6 +78,10 @@ class PiecewiseLinearLoss(Loss):
 class HingeLoss(PiecewiseLinearLoss):
     """``max(0, 1 - s z)`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        check_zero_one(self, targets)
+
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         kink = 2.0 * targets - 1.0
         return kink, np.minimum(-kink, 0.0), np.maximum(-kink, 0.0)
@@ -92,6 +96,10 @@ class AbsoluteLoss(PiecewiseLinearLoss):
     """``|z - t|`` for targets with ``|t| <= target_bound``."""
 
     target_bound: float
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        check_within(self, targets, self.target_bound)
 
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return targets, np.full_like(targets, -1.0), np.ones_like(targets)
@@ -129,6 +137,10 @@ class EnvelopeLoss(Loss):
 
     width: float
     slope_bound: float = 1.0
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        if targets.ndim != 2 or targets.shape[1] != 4:
+            raise ValueError(f"targets have shape {targets.shape}, must be (n_records, 4).")
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         kink, low, high, center = targets.T

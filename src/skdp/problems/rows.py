@@ -207,6 +207,11 @@ class BoundedRows:
         return RowBlock(rows, part, scale, self.intercept)
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether X is a CSR matrix."""
+        return bool(sp.issparse(self.matrix))
+
+    @property
     def n_stored(self) -> int:
         """Number of stored entries of X."""
         return int(self.matrix.nnz if sp.issparse(self.matrix) else self.matrix.size)

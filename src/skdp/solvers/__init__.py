@@ -16,17 +16,20 @@ other packages             :class:`ScipySolver`, :class:`SklearnSolver`
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.adapters import ScipySolver, SklearnSolver
 from skdp.solvers.augmented_lagrangian import AugmentedLagrangian
 from skdp.solvers.base import CallableSolver, Solver, solve_certified
 from skdp.solvers.certificates import (
+    Attempt,
     Certificate,
     ForwardBackwardStep,
     Solution,
@@ -53,6 +56,7 @@ __all__ = [
     "SOLVERS",
     "SVRG",
     "AcceleratedGradient",
+    "Attempt",
     "AugmentedLagrangian",
     "CallableSolver",
     "Certificate",
@@ -143,7 +147,17 @@ def resolve_solver(
         return SOLVERS[solver]()
     if callable(solver) and not isinstance(solver, type):
         return CallableSolver(solver)
+    hint = ""
+    if isinstance(solver, type):
+        hint = f" Pass an object, {solver.__name__}(), not the class."
+    elif isinstance(solver, str):
+        close = difflib.get_close_matches(solver.lower(), [*SOLVERS, "auto"], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+    elif isinstance(solver, BaseEstimator):
+        hint = " Wrap an estimator in skdp.solvers.SklearnSolver."
+    elif hasattr(solver, "minimise"):
+        hint = " Derive its class from skdp.solvers.Solver."
     raise ValueError(
         f"solver == {solver!r}, must be 'auto', one of {sorted(SOLVERS)}, a "
-        "skdp.solvers.Solver or a callable (problem, accuracy) -> array."
+        f"skdp.solvers.Solver or a callable (problem, accuracy) -> array.{hint}"
     )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import Solver
 
@@ -20,15 +19,34 @@ if TYPE_CHECKING:
 
 __all__ = ["ScipySolver", "SklearnSolver"]
 
-#: Methods of scipy.optimize.minimize that use what this adapter can give.
-_WITH_GRADIENT = {"CG", "BFGS", "L-BFGS-B", "TNC", "SLSQP"}
-_WITH_HESSIAN = {"Newton-CG", "dogleg", "trust-ncg", "trust-krylov", "trust-exact", "trust-constr"}
+#: Methods of scipy.optimize.minimize, and the options that ask for a gradient of norm g or,
+#: where there is no such option, for an accuracy a, at strong convexity mu.
+_OPTIONS: dict[str, Callable[[float, float, float], dict[str, float]]] = {
+    "Nelder-Mead": lambda g, a, mu: {"xatol": a, "fatol": 0.5 * mu * a**2},
+    "Powell": lambda g, a, mu: {"xtol": a, "ftol": 1e-15},
+    "CG": lambda g, a, mu: {"gtol": g, "norm": 2},
+    "BFGS": lambda g, a, mu: {"gtol": g, "norm": 2},
+    "Newton-CG": lambda g, a, mu: {"xtol": 1e-3 * a},
+    "L-BFGS-B": lambda g, a, mu: {"gtol": g, "ftol": 0.0, "maxiter": 10_000, "maxfun": 10_000},
+    "TNC": lambda g, a, mu: {"gtol": g, "ftol": 0.0, "xtol": 0.0, "maxfun": 10_000},
+    "COBYLA": lambda g, a, mu: {"tol": a},
+    "SLSQP": lambda g, a, mu: {"ftol": 0.05 * mu * a**2, "maxiter": 1000},
+    "trust-constr": lambda g, a, mu: {"gtol": g, "xtol": 1e-3 * a, "barrier_tol": g},
+    "dogleg": lambda g, a, mu: {"gtol": g},
+    "trust-ncg": lambda g, a, mu: {"gtol": g},
+    "trust-exact": lambda g, a, mu: {"gtol": g},
+    "trust-krylov": lambda g, a, mu: {"gtol": g},
+}
+_NAMES = {name.lower(): name for name in _OPTIONS}
+_WITHOUT_GRADIENT = {"Nelder-Mead", "Powell", "COBYLA"}
+_WITH_HESSIAN = {"dogleg", "trust-exact"}
+_WITH_HESSIAN_PRODUCT = {"Newton-CG", "trust-ncg", "trust-krylov", "trust-constr"}
 _WITH_BOUNDS = {"Nelder-Mead", "L-BFGS-B", "TNC", "SLSQP", "Powell", "trust-constr", "COBYLA"}
 _WITH_CONSTRAINTS = {"SLSQP", "trust-constr"}
 
 
 class ScipySolver(Solver):
-    """Any method of :func:`scipy.optimize.minimize`.
+    """A method of :func:`scipy.optimize.minimize`.
 
     Gradients and Hessians are passed to the methods that use them, bounds and constraints to
     those that accept them; the others minimise over the whole space, and the gate
@@ -36,14 +54,21 @@ class ScipySolver(Solver):
 
     Parameters
     ----------
-    method : str, default="L-BFGS-B"
+    method : str, default="BFGS"
+        Its name, in any case.
     options : dict, optional
-        For scipy, such as ``{"maxiter": 500}``. The accuracy is asked for through ``tol``.
+        For scipy, such as ``{"maxiter": 500}``; they go before the tolerances that this class
+        sets to reach the accuracy.
     """
 
-    def __init__(self, method: str = "L-BFGS-B", options: dict[str, Any] | None = None) -> None:
+    def __init__(self, method: str = "BFGS", options: dict[str, Any] | None = None) -> None:
         self.method = method
         self.options = options
+
+    def check_supports(self, problem: FiniteSumProblem) -> None:
+        super().check_supports(problem)
+        if str(self.method).lower() not in _NAMES:
+            raise ValueError(f"method == {self.method!r}, must be one of {list(_OPTIONS)}.")
 
     def minimise(
         self,
@@ -52,32 +77,27 @@ class ScipySolver(Solver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
+        method, domain = _NAMES[self.method.lower()], problem.domain
         arguments: dict[str, Any] = {}
-        if self.method in _WITH_GRADIENT | _WITH_HESSIAN:
+        if method not in _WITHOUT_GRADIENT:
             arguments["jac"] = problem.gradient
-        if self.method in _WITH_HESSIAN:
-            if self.method in {"dogleg", "trust-exact"}:
-                arguments["hess"] = problem.hessian
-            else:
-                arguments["hessp"] = problem.hessian_vector
-        domain = problem.domain
-        if self.method in _WITH_BOUNDS and isinstance(domain, Box):
+        if method in _WITH_HESSIAN:
+            arguments["hess"] = problem.hessian
+        if method in _WITH_HESSIAN_PRODUCT:
+            arguments["hessp"] = problem.hessian_vector
+        if method in _WITH_BOUNDS and isinstance(domain, Box):
             arguments["bounds"] = Bounds(domain.lower, domain.upper)
-        if self.method in _WITH_BOUNDS and isinstance(domain, Simplex):
+        if method in _WITH_BOUNDS and isinstance(domain, Simplex):
             arguments["bounds"] = Bounds(0.0, 1.0)
-        if self.method in _WITH_CONSTRAINTS and isinstance(domain, Simplex):
+        if method in _WITH_CONSTRAINTS and isinstance(domain, Simplex):
             arguments["constraints"] = LinearConstraint(np.ones((1, start.size)), 1.0, 1.0)
-        if self.method in _WITH_CONSTRAINTS and isinstance(domain, Ball):
+        if method in _WITH_CONSTRAINTS and isinstance(domain, Ball):
             arguments["constraints"] = NonlinearConstraint(
                 lambda w: w @ w, -np.inf, domain.radius**2, jac=lambda w: 2.0 * w[None]
             )
-        tolerance = 0.1 * problem.strong_convexity * accuracy
-        # trust-constr copies its options into the result; give each run its own
-        options = dict(self.options or {})
-        found = minimize(
-            problem.value, start, method=self.method, tol=tolerance, options=options, **arguments
-        )
-        return found.x
+        mu = problem.strong_convexity
+        options = _OPTIONS[method](0.5 * mu * accuracy, accuracy, mu) | dict(self.options or {})
+        return minimize(problem.value, start, method=method, options=options, **arguments).x
 
 
 class SklearnSolver(Solver):
@@ -92,14 +112,11 @@ class SklearnSolver(Solver):
         - Not fitted: a clone is fitted on a copy of the rows as the problem sees them (scaled
           to the norm bound, intercept feature appended) without an intercept of its own
           and with the problem's strength of regularisation (its parameter ``C`` or ``alpha``).
-        - Fitted: its coefficients are what is returned. Fit it on rows that lie within
-          ``data_norm``; otherwise it solves a different problem and is only a start.
-
-    Warns
-    -----
-    PrivacyLeakWarning
-        If the estimator is fitted: it stays in this object, and this object in the parameters
-        of the private estimator that uses it, so pickling that one would publish it.
+        - Fitted: its coefficients are what is returned. To solve the same problem, it has to be
+          fitted on the bounded rows with the intercept feature appended, without an intercept
+          of its own, and with the same penalty; otherwise it is only a start. It stays,
+          without noise, among the parameters of the private model: do not publish or pickle
+          that model (fitting it warns, and its report has a caveat).
 
     Notes
     -----
@@ -109,13 +126,22 @@ class SklearnSolver(Solver):
 
     def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
+
+    @property
+    def holds_records(self) -> bool:
+        """A fitted estimator is not private, and stays in this object."""
+        return self._is_fitted()
+
+    def check_supports(self, problem: FiniteSumProblem) -> None:
+        super().check_supports(problem)
         if self._is_fitted():
-            warnings.warn(
-                "The fitted estimator stays in this solver and in every model that has it as a "
-                "parameter; it is not private: do not publish or pickle them.",
-                PrivacyLeakWarning,
-                stacklevel=2,
-            )
+            return
+        name = type(self.estimator).__name__
+        if not {"C", "alpha"} & set(self.estimator.get_params(deep=False)):
+            raise ValueError(f"{name} has no parameter C or alpha: its penalty cannot be set.")
+        labels = problem.targets.dtype.kind in "iub" or not hasattr(problem.loss, "target_bound")
+        if is_classifier(self.estimator) != labels:
+            raise ValueError(f"{name} is not made for {type(problem.loss).__name__}.")
 
     def _is_fitted(self) -> bool:
         try:

@@ -11,6 +11,7 @@ process.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
@@ -19,13 +20,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdp.solvers.certificates import Certificate, Solution, certify, certify_dual
+from skdp.solvers.certificates import Attempt, Certificate, Solution, certify, certify_dual
 from skdp.solvers.progress import Progress
 
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
 
 __all__ = ["CallableSolver", "Solver", "certified_answer", "solve_certified"]
+
+
+#: What a solver may say of the losses that it is for.
+_KINDS = ("any", "smooth", "piecewise linear")
 
 
 class Solver(ABC):
@@ -65,8 +70,27 @@ class Solver(ABC):
             accurate only up to the slopes at the kinks, which it does not tell.
         """
 
+    @property
+    def holds_records(self) -> bool:
+        """Whether the object contains something that was computed from records."""
+        return False
+
+    def __repr__(self) -> str:
+        known = inspect.signature(type(self)).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if name in known and repr(value) != repr(known[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
     def check_supports(self, problem: FiniteSumProblem) -> None:
-        """Raise a ValueError if the solver is not made for the problem's kind of loss."""
+        """Raise a ValueError if the solver is not made for the problem, by what is public.
+
+        Called before any work. Override it to refuse invalid parameters as well.
+        """
+        if self.losses not in _KINDS:
+            raise ValueError(f"losses == {self.losses!r}, must be one of {list(_KINDS)}.")
         kind = "smooth" if problem.is_smooth else "piecewise linear"
         if self.losses not in ("any", kind):
             raise ValueError(
@@ -139,6 +163,7 @@ def solve_certified(
     Returns
     -------
     Solution
+        Its `attempts` tell who found the point: look there when debugging a solver.
 
     Raises
     ------
@@ -149,29 +174,35 @@ def solve_certified(
         beforehand from public numbers (``ProblemConstants.gradient_rounding``).
     """
     solver.check_supports(problem)
+    if not accuracy > 0:
+        raise ValueError(f"accuracy == {accuracy}, must be > 0.")
     if start is None:
         start = np.zeros(problem.dimension) if problem.center is None else problem.center
-    start = problem.domain.project(np.array(start, dtype=np.float64))
+    start = np.array(start, dtype=np.float64)
+    if start.shape != (problem.dimension,) or not np.isfinite(start).all():
+        raise ValueError(f"start must be a finite vector of shape ({problem.dimension},).")
+    start = problem.domain.project(start)
     rng = np.random.default_rng() if rng is None else rng
     if problem.domain.reach <= accuracy:  # a public decision: the centre will do
         center = problem.domain.center(problem.dimension)
         return Solution(center, Certificate(problem.domain.reach, "diameter"))
     best: Solution | None = None
-    for attempt in (solver, *_trusted_solvers(problem)):
+    attempts: tuple[Attempt, ...] = ()
+    for method in (solver, *_trusted_solvers(problem)):
         given = problem.for_solver()
-        if verbose:
-            limit = attempt.pass_limit(problem, accuracy)
-            given.loss = Progress(type(attempt).__name__, problem.n_records, limit).watch(
-                given.loss
-            )
+        progress = Progress(method, problem, accuracy) if verbose else None
+        if progress is not None:
+            given.loss = progress.watch(given.loss)
         begin = start if best is None else best.point
-        solution = _attempt(problem, given, accuracy, attempt, begin, rng)
-        if best is None or (
-            solution is not None and solution.certificate.distance <= best.certificate.distance
-        ):
+        solution, error = _attempt(problem, given, accuracy, method, begin, rng)
+        reached = np.inf if solution is None else solution.certificate.distance
+        attempts += (Attempt(repr(method), reached, error),)
+        if progress is not None:
+            progress.close(reached)
+        if best is None or reached <= best.certificate.distance:
             best = solution
         if best is not None and best.certificate.distance <= accuracy:
-            return best
+            return Solution(best.point, best.certificate, attempts)
     raise RuntimeError(
         f"The accuracy {accuracy:g} cannot be certified in double precision for this problem."
     )
@@ -184,23 +215,33 @@ def _attempt(
     solver: Solver,
     start: np.ndarray,
     rng: np.random.Generator,
-) -> Solution | None:
-    """The solver's answer to `given`, certified for `problem`; None if it is not usable."""
+) -> tuple[Solution | None, str | None]:
+    """The solver's answer to `given`, certified for `problem`, or why there is none."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a convergence warning depends on the records
         try:
             answer = solver.minimise(given, accuracy, start.copy(), rng)
-            return certified_answer(problem, answer)
-        except Exception:  # whatever a foreign solver raises depends on the records too
-            return None
+            return certified_answer(problem, answer), None
+        except Exception as error:  # whatever a foreign solver raises depends on the records too
+            return None, f"{type(error).__name__}: {error}"
 
 
 def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
-    """The best certified point that can be made of what a solver returned."""
+    """The best certified point that can be made of what a solver returned.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it is not a finite vector of the right length (or a pair with such a vector).
+    """
     point, dual = answer if isinstance(answer, tuple) else (answer, None)
+    if point is None:
+        raise TypeError("the solver returned None.")
     point = np.array(point, dtype=np.float64).ravel()
-    if point.shape != (problem.dimension,) or not np.isfinite(point).all():
-        return None
+    if point.shape != (problem.dimension,):
+        raise ValueError(f"{point.size} numbers were returned, not {problem.dimension}.")
+    if not np.isfinite(point).all():
+        raise ValueError("the point is not finite.")
     if problem.is_smooth:
         point = problem.domain.project(point)
         solution = Solution(point, certify(problem, point))

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
 
 __all__ = [
+    "Attempt",
     "Certificate",
     "ForwardBackwardStep",
     "Solution",
@@ -63,6 +64,24 @@ class Certificate:
 
 
 @dataclass(frozen=True)
+class Attempt:
+    """What one solver made of a problem.
+
+    Attributes
+    ----------
+    solver : str
+    distance : float
+        Certified distance of its answer; ``inf`` without a usable one.
+    error : str or None
+        What it raised, or what was wrong with its answer.
+    """
+
+    solver: str
+    distance: float
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class Solution:
     """A feasible point and the proof of its accuracy.
 
@@ -70,10 +89,14 @@ class Solution:
     ----------
     point : ndarray of shape (dimension,)
     certificate : Certificate
+    attempts : tuple of Attempt
+        The solver that was asked for and, as far as needed, the trusted ones after it. They
+        depend on the records, like the point.
     """
 
     point: np.ndarray
     certificate: Certificate
+    attempts: tuple[Attempt, ...] = ()
 
 
 def certify(
@@ -109,6 +132,9 @@ def certify(
     step_rounding += domain.projection_rounding(point.size)
     length = float(np.linalg.norm(step)) * (1.0 + point.size * _EPS) + step_rounding
     candidates["step"] = (beta * length + rounding) / mu
+    candidates = {rule: bound for rule, bound in candidates.items() if not math.isnan(bound)}
+    if not candidates:  # not a finite point
+        return Certificate(math.inf, "gradient")
     rule = min(candidates, key=candidates.__getitem__)
     return Certificate(candidates[rule], rule)
 

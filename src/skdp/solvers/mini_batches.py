@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,12 +24,12 @@ _MIN_BATCHES = 16
 
 
 class MiniBatches:
-    """The records dealt out like cards: record i belongs to batch ``i mod m``.
+    """The records in m batches that are views, so that an epoch costs about a full gradient.
 
-    Batches of a dense X are strided views, so an epoch over them costs about what a full
-    gradient costs, and each is an evenly spread sample of the records even if these are
-    sorted. The objective is the mean of m functions, one per batch; the stochastic methods
-    are run on this finite sum, with exactly the theory of single records.
+    Of a dense X, record i belongs to batch ``i mod m``: an evenly spread sample even if the
+    records are sorted. A batch of a CSR matrix is a run of consecutive rows, because others
+    would have to be copied. The objective is the mean of m functions, one per batch; the
+    stochastic methods are run on this finite sum, with exactly the theory of single records.
 
     Parameters
     ----------
@@ -62,7 +63,10 @@ class MiniBatches:
         return self.count
 
     def __getitem__(self, j: int) -> Batch:
-        return self.problem.batch(slice(j, self.problem.n_records, self.count))
+        n = self.problem.n_records
+        if self.problem.rows.is_sparse:
+            return self.problem.batch(slice(j * n // self.count, (j + 1) * n // self.count))
+        return self.problem.batch(slice(j, n, self.count))
 
     def gradient(self, batch: Batch, residuals: np.ndarray) -> np.ndarray:
         """Gradient (without regulariser) of the batch's function, from its residuals."""
@@ -142,6 +146,12 @@ class StochasticSolver(Solver):
     def __init__(self, batch_size: int | None = None, max_passes: float = 300.0) -> None:
         self.batch_size = batch_size
         self.max_passes = max_passes
+
+    def check_supports(self, problem: FiniteSumProblem) -> None:
+        super().check_supports(problem)
+        size = self.batch_size
+        if size is not None and not (isinstance(size, numbers.Integral) and size >= 1):
+            raise ValueError(f"batch_size == {size!r}, must be None or an integer >= 1.")
 
     def _batches(self, problem: FiniteSumProblem) -> MiniBatches:
         kappa = problem.smoothness / problem.strong_convexity

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from typing import TYPE_CHECKING
 
 from skdp.problems.counting import CountedLoss
 from skdp.problems.losses import Loss
+
+if TYPE_CHECKING:
+    from skdp.problems import FiniteSumProblem
+    from skdp.solvers.base import Solver
 
 __all__ = ["Progress"]
 
@@ -16,21 +21,22 @@ class Progress:
 
     Parameters
     ----------
-    name : str
-        Of the solver.
-    n_records : int
-    limit : float
-        Public bound on the number of passes; ``inf`` if none is known.
+    solver : Solver
+    problem : FiniteSumProblem
+    accuracy : float
     interval : float, default=2.0
-        Seconds between two lines. The first comes after that time, so a short solve is
-        silent.
+        Seconds between two lines, and before the first.
     """
 
-    def __init__(self, name: str, n_records: int, limit: float, interval: float = 2.0) -> None:
-        self.name = name
-        self.n_records = max(1, n_records)
-        self.limit = limit
+    def __init__(
+        self, solver: Solver, problem: FiniteSumProblem, accuracy: float, interval: float = 2.0
+    ) -> None:
+        self.name = repr(solver)
+        self.n_records = max(1, problem.n_records)
+        self.accuracy = accuracy
+        self.limit = solver.pass_limit(problem, accuracy)
         self.interval = interval
+        self._passes = 0.0
         self._next = time.monotonic() + interval
 
     def watch(self, loss: Loss) -> CountedLoss:
@@ -38,12 +44,20 @@ class Progress:
         return CountedLoss(loss, self._report)
 
     def _report(self, gradients: int) -> None:
+        self._passes = gradients / self.n_records
         now = time.monotonic()
         if now < self._next:
             return
         self._next = now + self.interval
-        passes = gradients / self.n_records
         rest = "no bound known"
         if math.isfinite(self.limit):
-            rest = f"at most {max(0.0, self.limit - passes):.0f} more"
-        print(f"[skdp] {self.name}: {passes:.0f} passes over the records, {rest}", flush=True)
+            rest = f"at most {max(0.0, self.limit - self._passes):.0f} more"
+        self._print(f"{self._passes:.0f} passes over the records, {rest}")
+
+    def close(self, distance: float) -> None:
+        """Say how it ended."""
+        ended = "reached" if distance <= self.accuracy else "not reached, a trusted solver goes on"
+        self._print(f"{self._passes:.0f} passes over the records, accuracy {ended}")
+
+    def _print(self, message: str) -> None:
+        print(f"[skdp] {self.name}: {message}", flush=True)
