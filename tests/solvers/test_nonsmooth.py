@@ -253,3 +253,34 @@ def test_envelopes(loss):
         np.testing.assert_allclose(smooth.derivative(margins, rows), numeric, atol=1e-3)
         change = np.abs(smooth.derivative(margins + step, rows) - smooth.derivative(margins, rows))
         assert (change <= smooth.curvature * step * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_degenerate_records(loss, sparse, case):
+    rng = np.random.default_rng(0)
+    n = 1 if case == "one record" else 30
+    X, targets = rng.standard_normal((n, 3)), rng.integers(0, 2, n).astype(float)
+    if case == "one class":
+        targets[:] = 1.0
+    elif case == "duplicates":
+        X[:], targets[:] = X[0], targets[0]
+    elif case == "zero rows":
+        X[:] = 0.0
+    elif case == "float32":
+        X = X.astype(np.float32)
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
+        problem = FiniteSumProblem(rows, targets, LOSSES[loss], 0.1, domain)
+        accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.reach)
+        points = []
+        for name in ("augmented_lagrangian", "subgradient", "stochastic_subgradient"):
+            solver = resolve_solver(name)
+            for limit, small in (("max_passes", 20.0), ("max_iterations", 20)):
+                if hasattr(solver, limit):
+                    setattr(solver, limit, small)
+            solution = solver.solve(problem, accuracy, rng=np.random.default_rng(0))
+            assert solution.certificate.distance <= accuracy
+            points.append(solution.point)
+        assert max(np.linalg.norm(p - points[0]) for p in points) <= 2 * accuracy
