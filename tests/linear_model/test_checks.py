@@ -21,6 +21,8 @@ ESTIMATORS = [
     DPRidge(delta=0),
     DPRidge(neighbouring="add_remove", solver="accelerated_gradient", fit_intercept=False),
     DPRidge(10.0, calibration="paper", coef_norm=3.0),
+    DPLogisticRegression(method="phased"),
+    DPRidge(method="phased", delta=0),
 ]
 
 

@@ -252,7 +252,7 @@ SHARED_ERRORS = [
     ({"alpha": "best"}, "alpha"), ({"alpha": None}, "alpha"),
     ({"alpha": 1e199}, "alpha"), ({"epsilon": 1e-99}, "epsilon"),
     ({"intercept_scaling": 0}, "intercept_scaling"), ({"fit_intercept": 1}, "fit_intercept"),
-    ({"neighbouring": "add"}, "neighbouring"), ({"method": "phased"}, "method"),
+    ({"neighbouring": "add"}, "neighbouring"), ({"method": "phase"}, "method"), ({"method": "phased", "neighbouring": "add_remove"}, "replace_one"),
     ({"calibration": "tight"}, "calibration"), ({"solver": "sgd"}, "solver"),
     ({"calibration": "paper", "neighbouring": "add_remove"}, "replace_one"),
     ({"n_public": 10}, "add_remove"), ({"random_state": -1}, "random_state"),

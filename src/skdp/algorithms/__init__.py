@@ -7,14 +7,24 @@ from skdp.algorithms.output_perturbation import (
     output_perturbation,
     plan_output_perturbation,
 )
+from skdp.algorithms.phased_output_perturbation import (
+    PhasedPlan,
+    PhasedResult,
+    phased_output_perturbation,
+    plan_phased_output_perturbation,
+)
 
 __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
+    "PhasedPlan",
+    "PhasedResult",
     "dp_sgd",
     "output_perturbation",
+    "phased_output_perturbation",
     "plan_dp_sgd",
     "plan_output_perturbation",
+    "plan_phased_output_perturbation",
 ]

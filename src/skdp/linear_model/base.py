@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from skdp.algorithms.output_perturbation import choose_alpha, output_perturbation, reference_norm
+from skdp.algorithms.phased_output_perturbation import phased_output_perturbation
 from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -47,7 +48,7 @@ class DPLinearModel(BaseEstimator):
     random_state: Any
     verbose: int
 
-    _methods = ("auto", "output")
+    _methods = ("auto", "output", "phased")
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Any:
         """Fit the model privately.
@@ -102,28 +103,43 @@ class DPLinearModel(BaseEstimator):
         neighbouring = Neighbouring(self.neighbouring)
         n_public = self._public_size(X.shape[0])
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
-        alpha, coef_norm, calibration = self._regularisation(
-            rows, n_public, loss, budget, neighbouring
-        )
-        problem = ball_problem(
-            rows,
-            targets,
-            loss,
-            alpha,
-            coef_norm=coef_norm,
-            n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
-        )
         solver_rng, noise, seeded = _randomness(self.random_state)
-        result = output_perturbation(
-            problem,
-            budget,
-            neighbouring=neighbouring,
-            calibration=calibration,
-            solver=self.solver,
-            solver_rng=solver_rng,
-            noise=noise,
-            verbose=self.verbose,
-        )
+        shared: dict[str, Any] = {
+            "neighbouring": neighbouring,
+            "solver": self.solver,
+            "solver_rng": solver_rng,
+            "noise": noise,
+            "verbose": self.verbose,
+        }
+        if self.method == "phased":
+            # no penalty is needed, but a ball is
+            alpha = 0.0 if self.alpha == "auto" else float(self.alpha)
+            radius = self.coef_norm or reference_norm(loss, rows.norm_bound, rows.width)
+            phased = phased_output_perturbation(
+                rows,
+                targets,
+                loss,
+                budget,
+                radius=float(radius),
+                alpha=alpha,
+                calibration=self.calibration,
+                **shared,
+            )
+            point, release, plan = phased.point, phased.plan.release(), phased.plan.to_dict()
+        else:
+            alpha, coef_norm, calibration = self._regularisation(
+                rows, n_public, loss, budget, neighbouring
+            )
+            problem = ball_problem(
+                rows,
+                targets,
+                loss,
+                alpha,
+                coef_norm=coef_norm,
+                n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
+            )
+            result = output_perturbation(problem, budget, calibration=calibration, **shared)
+            point, release, plan = result.point, result.plan.release(), result.plan.to_dict()
         if neighbouring is Neighbouring.ADD_REMOVE and self.n_public is None:
             caveats += (
                 "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
@@ -150,12 +166,12 @@ class DPLinearModel(BaseEstimator):
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=neighbouring,
-            method="output",
-            releases=(result.plan.release(),),
-            plan=result.plan.to_dict(),
+            method="phased" if self.method == "phased" else "output",
+            releases=(release,),
+            plan=plan,
             caveats=caveats,
         )
-        return result.point.reshape(loss.n_outputs, rows.width)
+        return point.reshape(loss.n_outputs, rows.width)
 
     @property
     def _intercept_value(self) -> float:
@@ -224,13 +240,15 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             _check_real("alpha", self.alpha, 0.0, 1e150)
-            if self.alpha == 0 and self.coef_norm is None:
+            if self.alpha == 0 and self.coef_norm is None and self.method != "phased":
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius."
                 )
         _check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         _check_option("method", self.method, self._methods)
+        if self.method == "phased" and self.neighbouring != "replace_one":
+            raise ValueError("method='phased' is proven for neighbouring='replace_one' only.")
         _check_option("calibration", self.calibration, ("analytic", "paper"))
         if self.calibration == "paper" and self.neighbouring != "replace_one":
             raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")

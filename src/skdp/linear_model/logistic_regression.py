@@ -57,8 +57,11 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.
-    method : {"auto", "output"}, default="auto"
-        Private algorithm.
+    method : {"auto", "output", "phased"}, default="auto"
+        Private algorithm. "output" (which "auto" is) adds noise once to the solution of the
+        penalised problem. "phased" solves on disjoint blocks of records, each around the
+        noisy solution of the one before; `alpha` "auto" is then 0, and `coef_norm` None
+        stands for the norm of a good predictor on a reference design.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.

@@ -229,13 +229,16 @@ class BoundedRows:
 
     def every(self, step: int) -> BoundedRows:
         """Each `step`-th row, as a data set of its own (a copy of those rows)."""
+        return self.take(slice(None, None, step))
+
+    def take(self, rows: slice | np.ndarray) -> BoundedRows:
+        """Some of the rows, as a data set of its own (a copy of those rows)."""
         part = object.__new__(BoundedRows)
-        part.matrix = (
-            self.matrix[::step]
-            if sp.issparse(self.matrix)
-            else np.ascontiguousarray(self.matrix[::step])
-        )
-        part.scale = None if self.scale is None else self.scale[::step]
+        part.matrix = self.matrix[rows]
+        if not sp.issparse(part.matrix):
+            part.matrix = np.ascontiguousarray(part.matrix)
+        part.matrix = _read_only(part.matrix)
+        part.scale = None if self.scale is None else self.scale[rows]
         part.data_norm, part.intercept = self.data_norm, self.intercept
         part.block_size = self.block_size
         return part

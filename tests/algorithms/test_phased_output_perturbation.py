@@ -1,0 +1,332 @@
+"""Phased output perturbation: blocks, sensitivities, noise, the planner."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import chi2
+
+from skdp.algorithms.phased_output_perturbation import (
+    phased_output_perturbation,
+    phased_utility_bound,
+    plan_phased_output_perturbation,
+)
+from skdp.algorithms.published import zhang_minimisation_noise, zhang_schedule
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    WholeSpace,
+    generalised_linear_constants,
+)
+from skdp.solvers import Newton
+
+LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def plan_of(loss="logistic", *, n=1000, width=4, epsilon=1.0, delta=1e-6, radius=2.0, **kwargs):
+    return plan_phased_output_perturbation(
+        LOSSES[loss],
+        feature_norm=1.0,
+        row_width=width,
+        n_records=n,
+        block_size=256,
+        budget=PrivacyBudget(epsilon, delta),
+        radius=radius,
+        **kwargs,
+    )
+
+
+def records(loss, n, d=4, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) / np.sqrt(d)
+    if loss == "squared":
+        return X, np.clip(X[:, 0] + 0.1 * rng.standard_normal(n), -1, 1)
+    classes = 3 if loss == "softmax" else 2
+    targets = np.digitize(X[:, 0] + 0.3 * rng.standard_normal(n), [-0.2, 0.2][: classes - 1])
+    return X, targets.astype(int if loss == "softmax" else float)
+
+
+@pytest.mark.parametrize("calibration", ["analytic", "paper"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_plans(loss, calibration):
+    """Sizes add up; every phase has the kernel's sensitivity and the whole budget."""
+    for n in (1, 2, 100, 10_000):
+        plan = plan_of(loss, n=n, epsilon=0.5, calibration=calibration, alpha=0.01)
+        assert n - len(plan.phases) <= sum(plan.block_sizes) <= n
+        assert min(plan.block_sizes) >= 1
+        for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
+            constants = phase.constants
+            assert constants.strong_convexity == pytest.approx(0.01 + strength)
+            assert constants.radius <= 2.0
+            moved = constants.gradient_diameter / (constants.strong_convexity * constants.n_records)
+            assert phase.exact_sensitivity >= min(moved, 2 * constants.radius)
+            floor = min(phase.exact_sensitivity + 2 * phase.accuracy, 2 * constants.radius)
+            assert phase.mechanism.sensitivity >= floor
+            assert phase.mechanism.noise_multiplier == pytest.approx(
+                plan.release().event.noise_multiplier, rel=1e-12
+            )
+        json.dumps(plan.to_dict())
+
+
+def test_printed_schedule_and_noise():
+    """Alg. 2: K = log2(n) equal blocks, mu_k = mu 2^k for k = 1..K, printed sigma_k."""
+    budget = PrivacyBudget(0.5, 1e-5)
+    plan = plan_of(n=1000, width=10, epsilon=0.5, delta=1e-5, radius=1.0, calibration="paper")
+    lipschitz = LogisticLoss().lipschitz(1.0, 1.0)
+    printed = zhang_schedule(budget, "alg2", lipschitz, 1.0, 1000, 10)
+    assert plan.block_sizes == (100,) * 10
+    for k, phase in enumerate(plan.phases, start=1):
+        strength = printed.regularisation * 2**k
+        assert plan.regularisation[k - 1] == pytest.approx(strength)
+        sigma = zhang_minimisation_noise(budget, lipschitz, strength, 100)
+        assert phase.mechanism.noise_scale == pytest.approx(sigma, rel=1e-6)
+    # the specification's example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
+    assert printed.regularisation / lipschitz == pytest.approx(3.121619, rel=1e-6)
+    assert plan.phases[0].mechanism.noise_scale == pytest.approx(0.0638877, rel=1e-5)
+
+
+def test_the_planner_beats_its_alternatives():
+    """Specification 3.5: bounds for L = D = 1 in its table, scaled to our smaller L and G."""
+    for n, width, epsilon, printed in ((10**4, 20, 1.0, 0.040), (10**5, 50, 1.0, 0.0113)):
+        plan = plan_of(n=n, width=width, epsilon=epsilon, delta=n**-1.1, radius=1.0)
+        bound = phased_utility_bound(plan, 1.0)
+        assert bound <= printed
+        other = plan_of(
+            n=n, width=width, epsilon=0.99 * epsilon, delta=n**-1.1, radius=1.0, calibration="paper"
+        )
+        assert bound < 0.5 * phased_utility_bound(other, 1.0)
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_the_bound_holds_on_average(loss):
+    X, targets = records(loss, 4000)
+    rows = BoundedRows(X, 1.0)
+    radius = 3.0
+    free = FiniteSumProblem(rows, targets, LOSSES[loss], 1e-6, Ball(radius))
+    best = free.value(Newton().solve(free, 1e-3).point)
+    excess = [
+        free.value(result.point) - best
+        for result in (
+            phased_output_perturbation(
+                rows,
+                targets,
+                LOSSES[loss],
+                PrivacyBudget(1.0, 1e-6),
+                radius=radius,
+                noise=seeded(s),
+            )
+            for s in range(10)
+        )
+    ]
+    bound = phased_utility_bound(result_plan(rows, targets, loss, radius), radius)
+    assert -1e-6 <= np.mean(excess) <= bound
+
+
+def result_plan(rows, targets, loss, radius):
+    return phased_output_perturbation(
+        rows, targets, LOSSES[loss], PrivacyBudget(1.0, 1e-6), radius=radius
+    ).plan
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_changing_one_record_changes_the_input_of_one_phase(sparse):
+    """Blocks are disjoint, and only the released point goes from one phase to the next."""
+    X, targets = records("logistic", 2000)
+    other, other_targets = X.copy(), targets.copy()
+    other[17], other_targets[17] = -X[17], 1 - targets[17]
+    seen = []
+
+    def spy(problem, accuracy):
+        matrix = problem.rows.matrix
+        matrix = matrix.toarray() if sparse else np.array(matrix)
+        seen[-1].append(np.column_stack([matrix, problem.targets]))
+        return Newton().solve(problem, accuracy).point
+
+    for data, labels in ((X, targets), (other, other_targets)):
+        seen.append([])
+        rows = BoundedRows(sp.csr_matrix(data) if sparse else data, 1.0)
+        phased_output_perturbation(
+            rows,
+            labels,
+            LogisticLoss(),
+            PrivacyBudget(1.0, 1e-6),
+            radius=1.0,
+            solver=spy,
+            solver_rng=np.random.default_rng(0),
+        )
+    changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
+    assert len(changed) > 1
+    assert sum(changed) == 1
+    everything = np.vstack(seen[0])
+    assert len(np.unique(everything, axis=0)) == len(everything) <= 2000
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_sensitivity_search_around_any_center(loss):
+    """Neighbours of a phase's problem, with a center on or in the ball and it active or not."""
+    worst = 0.0
+    rng = np.random.default_rng(0)
+    phi = LOSSES[loss]
+    for _ in range(400):
+        n, width = int(rng.integers(1, 5)), 2
+        radius, strength = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-2, 2)
+        dimension = phi.n_outputs * width
+        center = rng.standard_normal(dimension)
+        center *= radius * min(1.0, rng.uniform(0, 1.5)) / np.linalg.norm(center)
+        X = rng.standard_normal((n, width))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        targets = rng.integers(0, 3 if loss == "softmax" else 2, n)
+        targets = 2.0 * targets - 1.0 if loss == "squared" else targets
+        targets = targets.astype(int if loss == "softmax" else float)
+        points = []
+        direction = center / np.linalg.norm(center)
+        for row, target in ((direction[:width], targets[0]), (-X[0], targets[-1])):
+            X[0] = row / max(np.linalg.norm(row), 1e-12)
+            targets[0] = target
+            problem = FiniteSumProblem(
+                BoundedRows(X.copy(), 1.0),
+                targets.copy(),
+                phi,
+                strength,
+                Ball(radius),
+                center=center,
+            )
+            points.append(Newton().solve(problem, 1e-7 * radius).point)
+        constants = generalised_linear_constants(
+            phi,
+            alpha=strength,
+            radius=radius,
+            feature_norm=1.0,
+            row_width=width,
+            n_records=n,
+            block_size=256,
+            center_norm=radius,
+        )
+        bound = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
+        worst = max(worst, np.linalg.norm(points[0] - points[1]) / (bound + 2e-7 * radius))
+    assert 0.3 < worst <= 1.0
+
+
+def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
+    """Review F-5: with a far center the solution leaves the ball of `solution_radius`."""
+    center, strength, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
+    points = []
+    for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
+        rows = BoundedRows(np.array([row]), 1.0)
+        problem = FiniteSumProblem(
+            rows, np.array([target]), loss, strength, WholeSpace(), center=center
+        )
+        points.append(Newton().solve(problem, 1e-9).point)
+    # two records that both pull the point down, against one that does not
+    rows = BoundedRows(np.array([[0.0, 1.0]]), 1.0)
+    flat = FiniteSumProblem(rows, np.array([1.0]), loss, strength, WholeSpace(), center=center)
+    points.append(Newton().solve(flat, 1e-9).point)
+    rows = BoundedRows(np.array([[1.0, 0.0]]), 1.0)
+    side = FiniteSumProblem(rows, np.array([0.0]), loss, strength, WholeSpace(), center=center)
+    points.append(Newton().solve(side, 1e-9).point)
+    moved = max(np.linalg.norm(a - b) for a in points for b in points)
+    own = loss.solution_radius(1.0, strength)
+    assert moved > 1.05 * loss.gradient_diameter(1.0, own) / strength
+    assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / strength
+
+
+def test_noise_of_every_phase():
+    """Rows of zeros: every phase's solution is its center, so steps are pure noise.
+
+    Pooled chi-square statistic, two-sided, false-alarm rate 1e-6.
+    """
+    width, n = 400, 300
+    rows = BoundedRows(np.zeros((n, width)), 1.0)
+    total, count = 0.0, 0
+    for seed in range(5):
+        result = phased_output_perturbation(
+            rows,
+            np.zeros(n),
+            LogisticLoss(),
+            PrivacyBudget(1.0, 1e-6),
+            radius=1e6,
+            noise=seeded(seed),
+        )
+        previous = np.zeros(width)
+        for point, phase in zip(result.path, result.plan.phases, strict=True):
+            total += float(np.sum(((point - previous) / phase.mechanism.noise_scale) ** 2))
+            count += width
+            previous = point
+    low, high = chi2.ppf([5e-7, 1 - 5e-7], count)
+    assert low <= total <= high
+
+
+def test_pure_privacy_and_errors():
+    X, targets = records("logistic", 500)
+    rows = BoundedRows(X, 1.0)
+    pure = phased_output_perturbation(
+        rows, targets, LogisticLoss(), PrivacyBudget(1.0, 0.0), radius=2.0
+    )
+    assert pure.plan.release().mechanism == "spherical_laplace"
+    assert np.linalg.norm(pure.point) <= 2.0
+    arguments = (rows, targets, LogisticLoss(), PrivacyBudget(1.0, 1e-6))
+    with pytest.raises(ValueError, match="replace_one"):
+        phased_output_perturbation(*arguments, radius=2.0, neighbouring="add_remove")
+    with pytest.raises(ValueError, match="calibration"):
+        phased_output_perturbation(*arguments, radius=2.0, calibration="printed")
+    with pytest.raises(ValueError, match="epsilon"):
+        phased_output_perturbation(
+            rows, targets, LogisticLoss(), PrivacyBudget(2.0, 1e-6), radius=2.0, calibration="paper"
+        )
+
+
+@pytest.mark.parametrize("model", [DPLogisticRegression(classes=[0, 1]), DPRidge()])
+def test_estimators(model):
+    X, targets = records("squared", 20_000)
+    y = (targets > 0).astype(int) if isinstance(model, DPLogisticRegression) else targets
+    fitted = model.set_params(method="phased", random_state=0).fit(X, y)
+    report = fitted.privacy_
+    assert report.method == "phased"
+    assert fitted.alpha_ == 0.0
+    assert len(report.releases) == 1
+    assert sum(report.to_dict()["plan"]["block_sizes"]) == 20_000
+    score = fitted.score(X, y)
+    plain = model.set_params(method="output").fit(X, y).score(X, y)
+    assert score >= plain - 0.02
+    # another data set of the same shape gets the same statement
+    again = model.set_params(method="phased").fit(-X, y[::-1].copy())
+    fitted = model.fit(X, y)
+    assert again.privacy_.to_dict() == report.to_dict()
+    norm = np.linalg.norm(fitted.coef_)
+    penalised = model.set_params(alpha=0.5).fit(X, y)
+    assert penalised.alpha_ == 0.5
+    assert np.linalg.norm(penalised.coef_) < norm
+    with pytest.raises(ValueError, match="replace_one"):
+        model.set_params(neighbouring="add_remove").fit(X, y)
+
+
+def test_a_large_budget_gives_the_solution_without_privacy():
+    X, targets = records("logistic", 5000)
+    rows = BoundedRows(X, 1.0)
+    result = phased_output_perturbation(
+        rows,
+        targets,
+        LogisticLoss(),
+        PrivacyBudget(1e6, 1e-6),
+        radius=5.0,
+        alpha=0.05,
+        noise=seeded(0),
+    )
+    problem = FiniteSumProblem(rows, targets, LogisticLoss(), 0.05, Ball(5.0))
+    exact = Newton().solve(problem, 1e-6).point
+    assert problem.value(result.point) - problem.value(exact) <= 0.01
+    assert math.isfinite(phased_utility_bound(result.plan, 5.0))
