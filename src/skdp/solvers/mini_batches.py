@@ -24,7 +24,7 @@ _MIN_BATCHES = 16
 
 
 class MiniBatches:
-    """The records in m batches that are views, so that an epoch costs about a full gradient.
+    """The records in m batches that are views, so that an epoch costs one to three gradients.
 
     Of a dense X, record i belongs to batch ``i mod m``: an evenly spread sample even if the
     records are sorted. A batch of a CSR matrix is a run of consecutive rows, because others
