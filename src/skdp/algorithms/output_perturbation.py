@@ -260,14 +260,14 @@ def plan_output_perturbation(
 def _certifiable_accuracy(constants: ProblemConstants) -> float:
     """Public accuracy that a certificate in double precision reaches with a wide margin.
 
-    Four times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
+    Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
     numbers beyond 1e14 it exceeds the radius: any point of the ball will do then, and the
     noise hides all of it.
     """
     radius, mu = constants.radius, constants.strong_convexity
     gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius
     curvature = constants.total_smoothness + constants.size_ratio * constants.lipschitz / radius
-    return 4.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)
+    return 8.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)
 
 
 def utility_bound(

@@ -22,6 +22,9 @@ __all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
 #: By how much the number of rows may exceed the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
 
+#: Numbers in a block of rows for Hessians: 16 MB.
+_HESSIAN_NUMBERS = 1 << 21
+
 
 class FiniteSumProblem:
     """``min over w in domain of (1/N) sum_i phi(W x_i, t_i) + (alpha/2) ||w - center||^2``.
@@ -255,9 +258,10 @@ class FiniteSumProblem:
         slope = np.zeros_like(weights)
         k, width = weights.shape
         bend = np.zeros((k, width, k, width) if hessian else 0)
-        # second derivatives have k^2 numbers per row
-        max_rows = max(16, self.rows.block_size // k**2) if hessian else None
-        for block in self.rows.blocks(max_rows):
+        size = None
+        if hessian:  # products of matrices want larger blocks; there are k^2 numbers per row
+            size = max(16, max(self.rows.block_size, _HESSIAN_NUMBERS // width) // k**2)
+        for block in self.rows.blocks(size):
             targets = self.targets[block.rows]
             margins = block.margins(weights)
             if value and gradient:

@@ -175,9 +175,9 @@ class BoundedRows:
         """Euclidean norm that no row exceeds, intercept feature included."""
         return math.hypot(self.data_norm, self.intercept)
 
-    def blocks(self, max_rows: int | None = None) -> Iterator[RowBlock]:
-        """Consecutive blocks of `max_rows` (default: block_size) that cover every row once."""
-        size = self.block_size if max_rows is None else min(max_rows, self.block_size)
+    def blocks(self, size: int | None = None) -> Iterator[RowBlock]:
+        """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
+        size = self.block_size if size is None else size
         for start in range(0, self.n_records, size):
             yield self.block(slice(start, min(start + size, self.n_records)))
 

@@ -10,7 +10,6 @@ and a line search take over.
 
 from __future__ import annotations
 
-import contextlib
 import math
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -29,28 +28,48 @@ if TYPE_CHECKING:
 __all__ = ["Newton"]
 
 #: Rows per coefficient in a sub-sampled Hessian; its relative error is about 1/sqrt of this.
-_ROWS_PER_COEFFICIENT = 400
-_MIN_SAMPLE = 1 << 15
+_ROWS_PER_COEFFICIENT = 40
+_MIN_SAMPLE = 1 << 13
 _MAX_STEPS = 200
 #: A step with an old or sub-sampled Hessian must shrink the certificate by this factor.
 _CONTRACTION = 0.5
+#: Gradient steps after the last Newton step, if that was not enough.
+_POLISHING_STEPS = 100
 #: Steps of the inner method for domains without a closed form.
 _MAX_MODEL_STEPS = 20_000
 
 
 class QuadraticModel:
-    """``<g, v - w> + (1/2) (v - w)' H (v - w)`` over a domain, with H factorised once."""
+    """``<g, v - w> + (1/2) (v - w)' H (v - w)`` over a domain, with H factorised once.
 
-    def __init__(self, hessian: np.ndarray, domain: Domain) -> None:
+    Parameters
+    ----------
+    hessian : ndarray of shape (dimension, dimension)
+    domain : Domain
+    smallest : float
+        Lower bound on the eigenvalues; those that rounding has pushed below it are raised.
+    """
+
+    def __init__(self, hessian: np.ndarray, domain: Domain, smallest: float) -> None:
         self.hessian = hessian
         self.domain = domain
-        self.factor = cho_factor(hessian)
+        self.smallest = smallest
+        try:
+            self.factor = cho_factor(hessian)
+        except LinAlgError:  # beyond the precision of Cholesky's method
+            self.factor = None
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
         """Eigenvalues in ascending order, and eigenvectors."""
         values, vectors = eigh(self.hessian)
-        return np.maximum(values, 0.0), vectors
+        return np.maximum(values, self.smallest), vectors
+
+    def _solve(self, right: np.ndarray) -> np.ndarray:
+        if self.factor is not None:
+            return cho_solve(self.factor, right)
+        values, vectors = self.spectrum
+        return vectors @ ((vectors.T @ right) / values)
 
     def corrected(self, step: np.ndarray, change: np.ndarray) -> QuadraticModel:
         """The BFGS correction: the model with ``H step = change``; self if not convex."""
@@ -59,14 +78,11 @@ class QuadraticModel:
             return self
         hessian = self.hessian + np.outer(change, change) / slope
         hessian -= np.outer(bent, bent) / float(step @ bent)
-        try:
-            return QuadraticModel(hessian, self.domain)
-        except LinAlgError:
-            return self
+        return QuadraticModel(hessian, self.domain, self.smallest)
 
     def minimiser(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
         """The minimiser over the domain: exact in the whole space and in a ball."""
-        free = w - cho_solve(self.factor, gradient)
+        free = w - self._solve(gradient)
         if isinstance(self.domain, Ball):
             inside = float(np.linalg.norm(free)) <= self.domain.radius
             return free if inside else self._on_sphere(w, gradient, self.domain.radius)
@@ -145,8 +161,7 @@ class Newton(Solver):
         if step >= 4:
             part = problem.thinned(step)
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
-            with contextlib.suppress(LinAlgError):
-                model = QuadraticModel(part.hessian(w), problem.domain)
+            model = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
         return _newton(problem, accuracy, w, model, min_step=self.min_step * accuracy)
 
     def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
@@ -174,10 +189,7 @@ def _newton(
         if best_distance <= accuracy:
             break
         if model is None:
-            try:
-                model = QuadraticModel(problem.hessian(w), problem.domain)
-            except LinAlgError:
-                break
+            model = QuadraticModel(problem.hessian(w), problem.domain, problem.strong_convexity)
             fresh = True
         candidate = problem.domain.project(model.minimiser(w, gradient))
         if not np.isfinite(candidate).all():
@@ -203,6 +215,17 @@ def _newton(
         w, gradient, fresh = candidate, candidate_gradient, False
         if distance < best_distance:
             best, best_distance = w, distance
+    if rough or best_distance <= accuracy:
+        return best
+    # a few projected gradient steps remove what the model's own rounding has left
+    for _ in range(_POLISHING_STEPS):
+        gradient = problem.gradient(w)
+        distance = certify(problem, w, gradient).distance
+        if distance < best_distance:
+            best, best_distance = w, distance
+        if distance <= accuracy:
+            break
+        w = problem.domain.project(w - gradient / problem.smoothness)
     return best
 
 
