@@ -311,14 +311,18 @@ def test_generators_decide_the_noise_and_move_on(make):
 
 
 class _Drawing(Solver):
-    """Draws from its own generator before it solves, the way noise is drawn; keeps the draws."""
+    """Draws from its own generator before it solves, the way noise is drawn; keeps the draws.
+
+    In a class attribute: a fit works on a copy of the solver.
+    """
+
+    drawn = None
 
     def __init__(self, n_draws):
         self.n_draws = n_draws
-        self.drawn = None
 
     def minimise(self, problem, accuracy, start, rng):
-        self.drawn = NoiseSource(rng.bytes).standard_normal(self.n_draws)
+        type(self).drawn = NoiseSource(rng.bytes).standard_normal(self.n_draws)
         return Newton().minimise(problem, accuracy, start, rng)
 
 
