@@ -39,7 +39,7 @@ from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.rows import BoundedRows
 from skdp.solvers import SOLVERS, GradientDescent, Newton, Solver, certify, resolve_solver
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
+from skdp.solvers.mini_batches import StochasticSolver
 
 KAPPAS = {"sqrt(n)": 0.5, "n": 1.0}
 #: Records per batch in the part "gradients", beside the solvers' default.
@@ -273,7 +273,11 @@ def count_gradients(
     """One row: medians over the seeds of the solver."""
     n, accuracy = problem.n_records, wanted_distance(problem)
     size = None if batch in ("all", "default") else int(batch)
-    records = n / len(MiniBatches(problem, size)) if name in STOCHASTIC else float(n)
+    records = float(n)
+    if name in STOCHASTIC:
+        solver = make_solver(name, size)
+        assert isinstance(solver, StochasticSolver)
+        records = n / len(solver.batches(problem))
     predicted = math.nan
     if name in THEORY:
         predicted = THEORY[name].leading(n, kappa, records) * math.log(n)

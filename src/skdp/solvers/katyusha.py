@@ -34,6 +34,10 @@ class Katyusha(StochasticSolver):
 
     losses = "smooth"
 
+    def batches(self, problem: FiniteSumProblem) -> MiniBatches:
+        """Large ones: with momentum b records cost sqrt(b) times as many gradients only."""
+        return MiniBatches(problem, self.batch_size)
+
     def minimise(
         self,
         problem: FiniteSumProblem,
@@ -41,7 +45,7 @@ class Katyusha(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        batches = MiniBatches(problem, self.batch_size)
+        batches = self.batches(problem)
         mu, length = problem.strong_convexity, 2 * len(batches)
         smoothness = batches.smoothness(rng)
         best, passes = BestSoFar(start, patience=5), 0.0  # momentum is not monotone

@@ -153,7 +153,8 @@ class StochasticSolver(Solver):
         if size is not None and not (isinstance(size, numbers.Integral) and size >= 1):
             raise ValueError(f"batch_size == {size!r}, must be None or an integer >= 1.")
 
-    def _batches(self, problem: FiniteSumProblem) -> MiniBatches:
+    def batches(self, problem: FiniteSumProblem) -> MiniBatches:
+        """The batches that a run on this problem works with."""
         kappa = problem.smoothness / problem.strong_convexity
         return MiniBatches(problem, self.batch_size, 4.0 * problem.n_records / kappa)
 

@@ -35,7 +35,7 @@ class SAGA(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        batches = self._batches(problem)
+        batches = self.batches(problem)
         m = len(batches)
         step = 1.0 / (3.0 * batches.smoothness(rng))
         w, passes, best = start, 0.0, BestSoFar(start)

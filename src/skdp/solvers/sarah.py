@@ -36,7 +36,7 @@ class SARAH(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        batches = self._batches(problem)
+        batches = self.batches(problem)
         smoothness = batches.smoothness(rng)
         step = 1.0 / (2.0 * smoothness)
         most = 2 * len(batches)

@@ -86,6 +86,10 @@ class StochasticSubgradient(StochasticSolver):
     that its visits have seen, weighted like the points. Smooth losses: that of gradients.
     """
 
+    def batches(self, problem: FiniteSumProblem) -> MiniBatches:
+        """Large ones: their number of steps is what counts."""
+        return MiniBatches(problem, self.batch_size)
+
     def minimise(
         self,
         problem: FiniteSumProblem,
@@ -93,7 +97,7 @@ class StochasticSubgradient(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        batches = MiniBatches(problem, self.batch_size)
+        batches = self.batches(problem)
         mu, smooth = problem.strong_convexity, problem.is_smooth
         center = np.zeros(problem.dimension) if problem.center is None else problem.center
         w = average = start

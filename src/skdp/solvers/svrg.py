@@ -38,7 +38,7 @@ class SVRG(StochasticSolver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        batches = self._batches(problem)
+        batches = self.batches(problem)
         smoothness = batches.smoothness(rng)
         step = 1.0 / (4.0 * smoothness)
         length = 2 * len(batches)
