@@ -12,6 +12,7 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
 )
+from skdp.solvers import AugmentedLagrangian
 
 
 def make(loss, sparse=False, n=101):
@@ -65,3 +66,9 @@ def test_a_counted_loss_changes_nothing():
         assert getattr(counted, name)(1.0, 2.0) == getattr(HingeLoss(), name)(1.0, 2.0)
     for name in ("curvature", "curvature_trace", "margin_scale", "n_outputs"):
         assert getattr(counted, name) == getattr(HingeLoss(), name)
+
+
+def test_the_augmented_lagrangian_is_counted_too():
+    problem, counted = make(HingeLoss())
+    AugmentedLagrangian().solve(problem, 1e-4)
+    assert counted.gradients > problem.n_records

@@ -20,6 +20,7 @@ from skdp.problems import (
     Simplex,
     SoftmaxLoss,
     WholeSpace,
+    ball_problem,
 )
 from skdp.solvers import (
     LBFGS,
@@ -456,3 +457,88 @@ def test_resolve_solver():
     ):
         with pytest.raises(ValueError, match=hint):
             resolve_solver(bad)
+
+
+# --- what an adversarial review found -----------------------------------------------------------
+
+
+def test_norms_do_not_vanish_by_underflow():
+    """Squares of entries below 1e-162 are 0: a far point must not be certified, nor be feasible."""
+    assert np.linalg.norm(Ball(1e-200).project(np.full(3, 1e-190))) == 0  # what numpy would say
+    point = Ball(1e-200).project(np.full(3, 1e-190))
+    assert np.abs(point).max() <= 1e-200
+    rng = np.random.default_rng(0)
+    rows = BoundedRows(1e-50 * rng.standard_normal((20, 3)), 1e-50)
+    problem = ball_problem(rows, np.arange(20) % 2.0, LogisticLoss(), 1e120)
+    radius = problem.domain.radius
+    for direction in (1.0, -1.0):
+        far = np.array([direction * 0.99 * radius, 0.0, 0.0])
+        assert certify(problem, far).distance >= 0.5 * radius
+
+
+def test_in_place_changes_of_parts_do_not_reach_the_problem():
+    def signs(problem, accuracy):
+        problem.rows.matrix.data = np.sign(problem.rows.matrix.data)
+        return np.zeros(problem.dimension)
+
+    def resize(problem, accuracy):
+        problem.rows.matrix.resize((60, 2))
+        return np.zeros(problem.dimension)
+
+    problem = random_problem(sparse=True)
+    exact = exact_solution(problem)
+    for solver in (signs, resize):
+        solution = solve_certified(problem, 1e-8, CallableSolver(solver))
+        assert np.linalg.norm(solution.point - exact) <= 1e-8
+
+    upper = np.full(5, 0.01)
+    boxed = FiniteSumProblem(
+        problem.rows, problem.targets, problem.loss, problem.alpha, Box(-upper, upper)
+    )
+
+    def widen(problem, accuracy):
+        problem.domain.upper[:] = 10.0
+        return np.full(problem.dimension, 5.0)
+
+    assert np.abs(solve_certified(boxed, 1e-8, CallableSolver(widen)).point).max() <= 0.01
+    assert (upper == 0.01).all()
+
+
+def test_neither_exits_nor_names_of_solvers_escape():
+    class Named:
+        seen = None
+
+        def __call__(self, problem, accuracy):
+            type(self).seen = problem.targets[0]
+            return np.zeros(problem.dimension)
+
+        def __repr__(self):
+            raise KeyError(self.seen)
+
+    def exits(problem, accuracy):
+        raise SystemExit(int(problem.targets[0]))
+
+    for solver in (Named(), exits):
+        solution = solve_certified(random_problem(), 1e-8, CallableSolver(solver))
+        assert solution.certificate.distance <= 1e-8
+
+
+def test_radius_of_solutions_away_from_the_center():
+    """The centre of the regulariser may lie outside of the domain."""
+    rng = np.random.default_rng(0)
+    rows = BoundedRows(rng.standard_normal((20, 4)), 1.0)
+    targets = np.arange(20) % 2.0
+    for domain in (Box(np.full(4, 10.0), np.full(4, 11.0)), Simplex(4), Ball(1000.0)):
+        problem = FiniteSumProblem(rows, targets, LogisticLoss(), 100.0, domain)
+        solution = Newton().solve(problem, 1e-9).point
+        assert (
+            np.linalg.norm(solution) <= problem.constants.radius <= problem.constants.domain_radius
+        )
+
+
+def test_progress_where_no_bound_is_known(capsys):
+    rows = BoundedRows(np.eye(3), 1.0)
+    problem = FiniteSumProblem(rows, np.zeros(3), HalfSquaredLoss(1.0), 0.1, WholeSpace())
+    for solver in ("accelerated_gradient", "gradient_descent"):
+        resolve_solver(solver).solve(problem, 1e-6, verbose=1)
+    assert "accuracy reached" in capsys.readouterr().out

@@ -213,13 +213,18 @@ def plan_output_perturbation(
         raise ValueError(
             "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
         )
+    if not math.isfinite(constants.smoothness):
+        raise ValueError(
+            "Non-smooth losses are not supported: no accuracy is known to be certifiable."
+        )
     floor = _certifiable_accuracy(constants)
     if calibration == "analytic":
         exact = constants.argmin_sensitivity(neighbouring)
         accuracy = max(0.5 * accuracy_fraction * exact, floor)
         sensitivity = exact + 2.0 * accuracy
         if constants.in_ball:
-            sensitivity = min(sensitivity, 2.0 * constants.radius)
+            # points lie in the domain, which may be larger than the ball that holds solutions
+            sensitivity = min(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
         mechanism = calibrated_mechanism(budget, sensitivity)
         reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
         if budget.is_pure:

@@ -156,7 +156,7 @@ def phased_output_perturbation(
     rows : BoundedRows
     targets : ndarray of shape (n,)
     loss : Loss
-        Any convex loss; it need not be smooth.
+        Convex and smooth.
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.

@@ -48,7 +48,9 @@ class ProblemConstants:
         The actual number of records may exceed N by this factor (add/remove); it enters
         what the solver must cope with, not the sensitivity.
     in_ball : bool, default=True
-        Whether the domain is the ball, so that every point is projected onto it.
+        Whether the domain is bounded, so that every point is projected onto it.
+    domain_radius : float, optional
+        Largest norm of a point of the domain, at least `radius`. Default: `radius`.
     """
 
     n_records: int
@@ -62,6 +64,7 @@ class ProblemConstants:
     block_size: int
     size_ratio: float = 1.0
     in_ball: bool = True
+    domain_radius: float | None = None
 
     @property
     def total_smoothness(self) -> float:

@@ -40,6 +40,7 @@ class CountedLoss(Loss):
     def __init__(self, loss: Loss, on_gradient: Callable[[int], None] | None = None) -> None:
         self._loss = loss
         self._on_gradient = on_gradient
+        self._parent: CountedLoss | None = None
         self.gradients = self.hessians = self.values = 0
 
     def check_targets(self, targets: np.ndarray) -> None:
@@ -66,6 +67,8 @@ class CountedLoss(Loss):
 
     def _count_gradients(self, number: int) -> None:
         self.gradients += number
+        if self._parent is not None:
+            self._parent._count_gradients(number)
         if self._on_gradient is not None:
             self._on_gradient(self.gradients)
 
@@ -96,6 +99,15 @@ class CountedLoss(Loss):
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         return self._loss.solution_radius(feature_norm, alpha)
+
+    def envelope(
+        self, targets: np.ndarray, width: float, dual: np.ndarray
+    ) -> tuple[Loss, np.ndarray]:
+        """That of a piecewise linear loss, counted here."""
+        smooth, rows = self._loss.envelope(targets, width, dual)  # type: ignore[attr-defined]
+        counted = CountedLoss(smooth)
+        counted._parent = self
+        return counted, rows
 
     def __getattr__(self, name: str) -> Any:  # what a loss has beyond the interface
         if name.startswith("__"):

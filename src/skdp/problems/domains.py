@@ -12,9 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace"]
+__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
 
 _EPS = float(np.finfo(np.float64).eps)
+
+
+def euclidean_norm(vector: np.ndarray) -> float:
+    """Euclidean norm whose squares neither vanish nor overflow."""
+    largest = float(np.abs(vector).max(initial=0.0))
+    if largest == 0.0 or not math.isfinite(largest):
+        return largest
+    return largest * float(np.linalg.norm(vector / largest))
 
 
 class Domain(ABC):
@@ -67,7 +75,7 @@ class Ball(Domain):
         # The shrunken radius absorbs the rounding of the norm and of the division, so the
         # result is feasible in exact arithmetic.
         limit = self.radius * (1.0 - (point.size + 8) * _EPS)
-        norm = float(np.linalg.norm(point))
+        norm = euclidean_norm(point)
         return point if norm <= limit else point * (limit / norm)
 
     def projection_rounding(self, dimension: int) -> float:
@@ -95,8 +103,10 @@ class Box(Domain):
             raise ValueError(f"bounds of shape {lower.shape}, must be (dimension,).")
         if not (lower <= upper).all() or np.isposinf(lower).any() or np.isneginf(upper).any():
             raise ValueError("lower must not exceed upper, and the box must not be empty.")
-        object.__setattr__(self, "lower", lower)
-        object.__setattr__(self, "upper", upper)
+        for name, bound in (("lower", lower), ("upper", upper)):
+            own = bound.copy()
+            own.flags.writeable = False
+            object.__setattr__(self, name, own)
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -152,4 +162,4 @@ class Simplex(Domain):
 
     @property
     def reach(self) -> float:
-        return math.sqrt(1.0 - 1.0 / self.dimension) if self.dimension > 1 else 0.0
+        return math.sqrt(1.0 - 1.0 / self.dimension) * (1.0 + 1e-12)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.problems.constants import ProblemConstants
-from skdp.problems.domains import Ball, Domain
+from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
 
@@ -88,7 +88,8 @@ class FiniteSumProblem:
             raise ValueError(
                 f"the domain has {domain.dimension} dimensions, the problem has {self.dimension}."
             )
-        center_norm = 0.0 if center is None else float(np.linalg.norm(center))
+        start = np.zeros(self.dimension) if self.center is None else self.center
+        center_norm = euclidean_norm(domain.project(start))
         self.constants = generalised_linear_constants(
             loss,
             alpha=self.alpha,
@@ -123,9 +124,9 @@ class FiniteSumProblem:
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         """Bound on the Euclidean error of ``gradient(w)`` in double precision."""
-        norm = float(np.linalg.norm(w))
+        norm = euclidean_norm(w)
         if self.center is not None:
-            norm += float(np.linalg.norm(self.center))
+            norm += euclidean_norm(self.center)
         lipschitz = self.loss.lipschitz(self.rows.norm_bound, norm)
         return self.constants.gradient_rounding_at(norm, lipschitz)
 
@@ -240,7 +241,8 @@ class FiniteSumProblem:
         What a foreign solver does to its attributes does not reach this one.
         """
         other = copy.copy(self)
-        other.rows = copy.copy(self.rows)
+        other.rows = self.rows.read_only_copy()
+        other.domain = copy.deepcopy(self.domain)
         return other
 
     def _unpack(self, w: np.ndarray) -> np.ndarray:
@@ -354,7 +356,7 @@ def generalised_linear_constants(
     block_size : int
         Rows summed without a break.
     center_norm : float, default=0.0
-        Norm of the regulariser's centre.
+        Norm of the regulariser's centre, projected onto the domain.
     size_ratio : float, default=1.0
     in_ball : bool, default=True
         See :class:`ProblemConstants`.
@@ -372,6 +374,7 @@ def generalised_linear_constants(
         block_size=block_size,
         size_ratio=size_ratio,
         in_ball=in_ball,
+        domain_radius=radius,
     )
 
 

@@ -9,6 +9,7 @@ grow with ``block + n / block`` instead of n.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -205,6 +206,12 @@ class BoundedRows:
         else:
             part = part[rows].astype(np.float64, copy=False)
         return RowBlock(rows, part, scale, self.intercept)
+
+    def read_only_copy(self) -> BoundedRows:
+        """The same rows as another object: what is done to its parts does not reach this one."""
+        other = copy.copy(self)
+        other.matrix = _read_only(self.matrix)
+        return other
 
     @property
     def is_sparse(self) -> bool:

@@ -189,14 +189,15 @@ def solve_certified(
     best: Solution | None = None
     attempts: tuple[Attempt, ...] = ()
     for method in (solver, *_trusted_solvers(problem)):
+        name = _name(method)  # before it has seen anything
         given = problem.for_solver()
-        progress = Progress(method, problem, accuracy) if verbose else None
+        progress = Progress(name, method, problem, accuracy) if verbose else None
         if progress is not None:
             given.loss = progress.watch(given.loss)
-        begin = start if best is None else best.point
+        begin = start if best is None or _is_better(problem, start, best) else best.point
         solution, error = _attempt(problem, given, accuracy, method, begin, rng)
         reached = np.inf if solution is None else solution.certificate.distance
-        attempts += (Attempt(repr(method), reached, error),)
+        attempts += (Attempt(name, reached, error),)
         if progress is not None:
             progress.close(reached)
         if best is None or reached <= best.certificate.distance:
@@ -222,8 +223,25 @@ def _attempt(
         try:
             answer = solver.minimise(given, accuracy, start.copy(), rng)
             return certified_answer(problem, answer), None
-        except Exception as error:  # whatever a foreign solver raises depends on the records too
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # whatever a foreign solver raises depends on the records
             return None, f"{type(error).__name__}: {error}"
+
+
+def _is_better(problem: FiniteSumProblem, start: np.ndarray, solution: Solution) -> bool:
+    """Whether a trusted solver had better begin at the start than at a foreign answer."""
+    return problem.is_smooth and certify(problem, start).distance < solution.certificate.distance
+
+
+def _name(solver: Solver) -> str:
+    if isinstance(solver, CallableSolver):
+        function = solver.function
+        return str(getattr(function, "__qualname__", type(function).__name__))
+    try:
+        return repr(solver)[:200]
+    except Exception:
+        return type(solver).__name__
 
 
 def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
@@ -234,10 +252,10 @@ def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
     ValueError, TypeError
         If it is not a finite vector of the right length (or a pair with such a vector).
     """
-    point, dual = answer if isinstance(answer, tuple) else (answer, None)
+    point, dual = answer if isinstance(answer, tuple) and len(answer) == 2 else (answer, None)
     if point is None:
         raise TypeError("the solver returned None.")
-    point = np.array(point, dtype=np.float64).ravel()
+    point = np.array(point, dtype=np.float64).ravel().copy()
     if point.shape != (problem.dimension,):
         raise ValueError(f"{point.size} numbers were returned, not {problem.dimension}.")
     if not np.isfinite(point).all():

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems.domains import euclidean_norm
+
 if TYPE_CHECKING:
     from skdp.problems import FiniteSumProblem
 
@@ -121,16 +123,16 @@ def certify(
     if gradient is None:
         gradient = problem.gradient(point)
     mu, beta, domain = problem.strong_convexity, problem.smoothness, problem.domain
-    slope, norm = float(np.linalg.norm(gradient)), float(np.linalg.norm(point))
+    slope, norm = euclidean_norm(gradient), euclidean_norm(point)
     rounding = problem.gradient_rounding(point)
     candidates = {"gradient": (slope + rounding) / mu}
     if np.isfinite(domain.reach):
-        away = float(np.linalg.norm(point - domain.center(point.size)))
+        away = euclidean_norm(point - domain.center(point.size))
         candidates["diameter"] = domain.reach + away
     step = point - domain.project(point - gradient / beta)
     step_rounding = _EPS * (2.0 * norm + 3.0 * slope / beta)
     step_rounding += domain.projection_rounding(point.size)
-    length = float(np.linalg.norm(step)) * (1.0 + point.size * _EPS) + step_rounding
+    length = euclidean_norm(step) * (1.0 + point.size * _EPS) + step_rounding
     candidates["step"] = (beta * length + rounding) / mu
     candidates = {rule: bound for rule, bound in candidates.items() if not math.isnan(bound)}
     if not candidates:  # not a finite point
@@ -193,7 +195,7 @@ def forward_backward_distance(
     for block, error in zip(blocks, slack, strict=True):
         residual = (block.before - block.after) / block.step
         residual += block.operator_after - block.operator_before
-        total += (float(np.linalg.norm(residual)) + error) ** 2 / block.strong_monotonicity
+        total += (euclidean_norm(residual) + error) ** 2 / block.strong_monotonicity
     return math.sqrt(total)
 
 
@@ -247,17 +249,17 @@ def certify_dual(
     center = np.zeros(problem.dimension) if problem.center is None else problem.center
     free = center - problem.pull_back(dual) / mu
     natural = domain.project(free)
-    norms = [float(np.linalg.norm(vector)) for vector in (natural, center, free)]
+    norms = [euclidean_norm(vector) for vector in (natural, center, free)]
     error = problem.gradient_rounding(natural) / mu + domain.projection_rounding(natural.size)
     error += 4.0 * _EPS * sum(norms)  # of `free` and of `natural`
     outward = natural - free
-    away = float(np.linalg.norm(outward))
+    away = euclidean_norm(outward)
     feature_norm = problem.rows.norm_bound
 
     def sum_of_terms(v: np.ndarray, blur: float) -> float:
         """The sum in G, at every point within `blur` of v."""
         offset = problem.margins(v) - kinks
-        margin = (problem.rows.width + 8) * _EPS * float(np.linalg.norm(v)) + blur
+        margin = (problem.rows.width + 8) * _EPS * euclidean_norm(v) + blur
         reach = feature_norm * margin + 4.0 * _EPS * np.abs(kinks)
         ends = (_slack(end, dual, low, high) for end in (offset - reach, offset + reach))
         total = float(np.maximum(*ends).sum()) / problem.n_public
@@ -265,7 +267,7 @@ def certify_dual(
 
     def distance(v: np.ndarray) -> float:
         step = v - natural
-        e = float(np.linalg.norm(step)) + error
+        e = euclidean_norm(step) + error
         inner = max(0.0, float(outward @ step)) + (away + 2.0 * e + 2.0 * error) * error
         inner += v.size * _EPS * away * e
         return 0.5 * e + math.sqrt(sum_of_terms(v, 0.0) + inner + 0.5 * e * e)

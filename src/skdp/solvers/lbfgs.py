@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["LBFGS"]
 
 
+_TINY = float(np.finfo(np.float64).tiny)
 #: Multipliers that are tried before the gate has to finish the job.
 _MAX_MULTIPLIERS = 60
 
@@ -89,7 +90,7 @@ class LBFGS(Solver):
         # at the solution t R <= ||grad of the data part|| <= Lipschitz constant
         size = max(1.0, problem.n_records / problem.n_public)
         upper = 2.0 * problem.constants.lipschitz * size / radius
-        t = brentq(excess, 0.0, upper, rtol=1e-14, maxiter=_MAX_MULTIPLIERS, disp=False)
+        t = brentq(excess, 0.0, upper, xtol=_TINY, rtol=1e-14, maxiter=_MAX_MULTIPLIERS, disp=False)
         return self._minimise(problem, accuracy, point, shrink=float(t))
 
     def _in_simplex(

@@ -35,6 +35,7 @@ _MAX_STEPS = 200
 _CONTRACTION = 0.5
 #: Gradient steps after the last Newton step, if that was not enough.
 _POLISHING_STEPS = 100
+_TINY = float(np.finfo(np.float64).tiny)
 #: Steps of the inner method for domains without a closed form.
 _MAX_MODEL_STEPS = 20_000
 
@@ -99,7 +100,7 @@ class QuadraticModel:
             return 1.0 / radius - 1.0 / float(np.linalg.norm(right / (values + t)))
 
         upper = float(np.linalg.norm(right)) / radius
-        t = brentq(excess, 0.0, upper, xtol=1e-16 * upper, rtol=1e-15) if excess(0.0) > 0 else 0.0
+        t = brentq(excess, 0.0, upper, xtol=_TINY, rtol=1e-15) if excess(0.0) > 0 else 0.0
         v = vectors @ (right / (values + t))
         return v * (radius / float(np.linalg.norm(v)))
 

@@ -21,6 +21,7 @@ class Progress:
 
     Parameters
     ----------
+    name : str
     solver : Solver
     problem : FiniteSumProblem
     accuracy : float
@@ -29,12 +30,20 @@ class Progress:
     """
 
     def __init__(
-        self, solver: Solver, problem: FiniteSumProblem, accuracy: float, interval: float = 2.0
+        self,
+        name: str,
+        solver: Solver,
+        problem: FiniteSumProblem,
+        accuracy: float,
+        interval: float = 2.0,
     ) -> None:
-        self.name = repr(solver)
+        self.name = name
         self.n_records = max(1, problem.n_records)
         self.accuracy = accuracy
-        self.limit = solver.pass_limit(problem, accuracy)
+        try:
+            self.limit = solver.pass_limit(problem, accuracy)
+        except ArithmeticError:  # constants without a bound
+            self.limit = math.inf
         self.interval = interval
         self._passes = 0.0
         self._next = time.monotonic() + interval
