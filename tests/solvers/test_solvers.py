@@ -335,7 +335,7 @@ def test_progress_is_printed_on_request_only(capsys, monkeypatch):
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 3
     assert all(line.startswith("[skdp] SVRG(): ") for line in lines)
-    assert all("at most" in line for line in lines[:-1])
+    assert all("about" in line and "before it gives up" in line for line in lines[:-1])
     assert lines[-1].endswith("accuracy reached")
     lazy = resolve_solver(lambda problem, accuracy: np.zeros(problem.dimension))
     solve_certified(problem, 1e-6 * scale, lazy, verbose=1)

@@ -167,7 +167,9 @@ def phased_output_perturbation(
         See :func:`plan_phased_output_perturbation`.
     solver, solver_rng, noise, verbose
         As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the order in
-        which the records are dealt to the blocks.
+        which the records are dealt to the blocks. The guarantee assumes that the solver keeps
+        nothing from one phase to the next: an object is copied for each, a function with
+        memory of its own is not covered.
 
     Returns
     -------

@@ -99,7 +99,7 @@ class Solver(ABC):
             )
 
     def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
-        """Public bound on the passes over the records; ``inf`` where none is known.
+        """Public limit of the passes over the records, roughly; ``inf`` where none is known.
 
         For progress messages only. A pass is as many gradients as there are records.
         """

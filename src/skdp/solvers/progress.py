@@ -60,7 +60,7 @@ class Progress:
         self._next = now + self.interval
         rest = "no bound known"
         if math.isfinite(self.limit):
-            rest = f"at most {max(0.0, self.limit - self._passes):.0f} more"
+            rest = f"about {max(0.0, self.limit - self._passes):.0f} more before it gives up"
         self._print(f"{self._passes:.0f} passes over the records, {rest}")
 
     def close(self, distance: float) -> None:
