@@ -271,7 +271,7 @@ def test_a_solver_for_other_losses_is_refused_in_words():
         AugmentedLagrangian().solve(problem, 1e-3)
     hinge = problem.with_loss(HingeLoss())
     for name in ("newton", "lbfgs", *STOCHASTIC):
-        with pytest.raises(ValueError, match="is for smooth losses, HingeLoss is piecewise"):
+        with pytest.raises(ValueError, match="is for smooth losses, this one is piecewise"):
             SOLVERS[name]().solve(hinge, 1e-3)
 
 

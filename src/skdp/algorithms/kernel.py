@@ -15,14 +15,14 @@ import copy
 import numpy as np
 
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
-from skdp.problems import FiniteSumProblem
+from skdp.problems import Problem
 from skdp.solvers import Solver, solve_certified
 
 __all__ = ["solve_and_release"]
 
 
 def solve_and_release(
-    problem: FiniteSumProblem,
+    problem: Problem,
     accuracy: float,
     mechanism: AdditiveMechanism,
     solver: Solver,

@@ -15,13 +15,23 @@ from skdp.problems.finite_sum import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
-from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
+from skdp.problems.losses import (
+    HalfSquaredLoss,
+    LogisticLoss,
+    Loss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+)
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
     EnvelopeLoss,
     HingeLoss,
     PiecewiseLinearLoss,
+    QuantileLoss,
+    SmoothedLoss,
+    huber_loss,
 )
+from skdp.problems.problem import Problem
 from skdp.problems.rows import BoundedRows
 
 __all__ = [
@@ -41,11 +51,16 @@ __all__ = [
     "LogisticLoss",
     "Loss",
     "PiecewiseLinearLoss",
+    "Problem",
     "ProblemConstants",
+    "QuantileLoss",
     "Simplex",
+    "SmoothedLoss",
     "SoftmaxLoss",
+    "SquaredHingeLoss",
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",
     "generalised_linear_constants",
+    "huber_loss",
 ]

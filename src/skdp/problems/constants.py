@@ -51,6 +51,11 @@ class ProblemConstants:
         Whether the domain is bounded, so that every point is projected onto it.
     domain_radius : float, optional
         Largest norm of a point of the domain, at least `radius`. Default: `radius`.
+    record_weight : float, optional
+        Largest weight that one record can have in the gradient. Default: ``1 / n_records``, that
+        of a mean; 1 if the objective is no combination of records.
+    additional_rounding : float, default=0.0
+        Rounding error of a computed gradient beyond that of a mean over the rows.
     """
 
     n_records: int
@@ -65,6 +70,8 @@ class ProblemConstants:
     size_ratio: float = 1.0
     in_ball: bool = True
     domain_radius: float | None = None
+    record_weight: float | None = None
+    additional_rounding: float = 0.0
 
     @property
     def total_smoothness(self) -> float:
@@ -115,17 +122,20 @@ class ProblemConstants:
         losses = (chain + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
             losses += (self.row_width + 16.0) * self.smoothness * norm
-        return unit * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
+        rounding = unit * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
+        return rounding + self.additional_rounding
 
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:
         """How far the exact solution can move between neighbours.
 
-        Replace-one: ``gradient_diameter / (mu N)`` (Lowy and Razaviyayn 2021, Prop. 2.2 with
+        Replace-one: ``gradient_diameter / (mu N)``, or times the weight of a record in place of
+        ``1 / N`` (Lowy and Razaviyayn 2021, Prop. 2.2 with
         errata E25 and E26; Zhang et al. 2022, Lemma 3.5). Add/remove, N nominal and mu from
         the regulariser alone: ``lipschitz / (mu N)`` (review W1). Never above ``2 R``.
         """
         difference = (
             self.gradient_diameter if neighbouring is Neighbouring.REPLACE_ONE else self.lipschitz
         )
-        moved = difference / (self.strong_convexity * self.n_records) * ROUNDING_SLACK
+        weight = 1.0 / self.n_records if self.record_weight is None else self.record_weight
+        moved = difference * weight / self.strong_convexity * ROUNDING_SLACK
         return min(moved, 2.0 * self.radius)

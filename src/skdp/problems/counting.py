@@ -100,6 +100,15 @@ class CountedLoss(Loss):
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         return self._loss.solution_radius(feature_norm, alpha)
 
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        return self._loss.value_range(feature_norm, radius)
+
+    def least_curvature(self, feature_norm: float, radius: float) -> float:
+        return self._loss.least_curvature(feature_norm, radius)
+
+    def noise_cost(self, variance: float) -> float:
+        return self._loss.noise_cost(variance)
+
     def envelope(
         self, targets: np.ndarray, width: float, dual: np.ndarray
     ) -> tuple[Loss, np.ndarray]:

@@ -6,7 +6,6 @@ and Hessians of a flat weight vector of length ``dimension``.
 
 from __future__ import annotations
 
-import copy
 import math
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import numpy as np
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
+from skdp.problems.problem import Problem
 from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
 
 __all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
@@ -26,7 +26,7 @@ MAX_SIZE_RATIO = 10.0
 _HESSIAN_NUMBERS = 1 << 21
 
 
-class FiniteSumProblem:
+class FiniteSumProblem(Problem):
     """``min over w in domain of (1/N) sum_i phi(W x_i, t_i) + (alpha/2) ||w - center||^2``.
 
     Parameters
@@ -56,6 +56,8 @@ class FiniteSumProblem:
     dimension : int
         Length of w: ``k * rows.width``, one weight vector after the other.
     """
+
+    offers = frozenset({"hessian", "records"})
 
     def __init__(
         self,
@@ -109,21 +111,18 @@ class FiniteSumProblem:
         return self.rows.n_records
 
     @property
-    def is_smooth(self) -> bool:
-        """Whether the objective has a Lipschitz gradient."""
-        return math.isfinite(self.constants.smoothness)
-
-    @property
-    def strong_convexity(self) -> float:
-        return self.alpha
+    def n_outputs(self) -> int:
+        return self.loss.n_outputs
 
     @property
     def smoothness(self) -> float:
-        """Lipschitz constant of :meth:`gradient`."""
         return self.constants.smoothness * self.n_records / self.n_public + self.alpha
 
+    @property
+    def lipschitz(self) -> float:
+        return self.constants.lipschitz * max(1.0, self.n_records / self.n_public)
+
     def gradient_rounding(self, w: np.ndarray) -> float:
-        """Bound on the Euclidean error of ``gradient(w)`` in double precision."""
         norm = euclidean_norm(w)
         if self.center is not None:
             norm += euclidean_norm(self.center)
@@ -131,23 +130,18 @@ class FiniteSumProblem:
         return self.constants.gradient_rounding_at(norm, lipschitz)
 
     def value(self, w: np.ndarray) -> float:
-        """Objective at `w`."""
         return self._evaluate(w, value=True)[0]
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Gradient at `w`, shape (dimension,)."""
         return self._evaluate(w, gradient=True)[1]
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Objective and gradient in one pass over the rows."""
         return self._evaluate(w, value=True, gradient=True)[:2]
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        """Hessian at `w`, shape (dimension, dimension)."""
         return self._evaluate(w, hessian=True)[2]
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Product of the Hessian at `w` with `v`, without forming the Hessian."""
         weights, directions = self._unpack(w), self._unpack(v)
         product = np.zeros(directions.shape)
         for block in self.rows.blocks():
@@ -198,19 +192,6 @@ class FiniteSumProblem:
             total += block.pull_back(residuals[block.rows])
         return total.ravel() / self.n_public
 
-    def penalty_gradient(self, w: np.ndarray) -> np.ndarray:
-        """Gradient of the regulariser."""
-        return self.alpha * self._offset(w)
-
-    def prox(self, point: np.ndarray, step: float) -> np.ndarray:
-        """``argmin over w in domain of (alpha/2) ||w - center||^2 + ||w - point||^2 / (2 step)``.
-
-        The quadratic shrinks towards its centre, and the projection comes after: both
-        together are exact, because the sum is isotropic.
-        """
-        shrunk = point if self.center is None else point + (step * self.alpha) * self.center
-        return self.domain.project(shrunk / (1.0 + step * self.alpha))
-
     def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
         """The same records, regulariser and domain under another loss (and other targets)."""
         return FiniteSumProblem(
@@ -236,20 +217,13 @@ class FiniteSumProblem:
         )
 
     def for_solver(self) -> FiniteSumProblem:
-        """The same problem as another object, sharing the (read-only) records.
-
-        What a foreign solver does to its attributes does not reach this one.
-        """
-        other = copy.copy(self)
+        """The same problem as another object, sharing the (read-only) records."""
+        other = super().for_solver()
         other.rows = self.rows.read_only_copy()
-        other.domain = copy.deepcopy(self.domain)
         return other
 
     def _unpack(self, w: np.ndarray) -> np.ndarray:
         return w.reshape(self.loss.n_outputs, self.rows.width)
-
-    def _offset(self, w: np.ndarray) -> np.ndarray:
-        return w if self.center is None else w - self.center
 
     def _evaluate(
         self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False

@@ -11,6 +11,8 @@ specification, with proofs in ``docs/theory/constants.md``.
 ``gradient_diameter``   sup of the distance between two records' gradients at one W
 ``smoothness``          Lipschitz constant of one record's gradient
 ``solution_radius``     bound on the norm of the minimiser of mean loss + alpha/2 ||W||^2
+``value_range``         sup of the difference of two records' losses at one W
+``least_curvature``     lower bound on the second derivative
 ======================  =================================================================
 """
 
@@ -25,7 +27,14 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
-__all__ = ["HalfSquaredLoss", "LogisticLoss", "Loss", "SoftmaxLoss", "sum_zero_basis"]
+__all__ = [
+    "HalfSquaredLoss",
+    "LogisticLoss",
+    "Loss",
+    "SoftmaxLoss",
+    "SquaredHingeLoss",
+    "sum_zero_basis",
+]
 
 #: Inflation of constants that come out of floating-point root finding.
 ROOT_SLACK = 1.0 + 1e-9
@@ -97,6 +106,22 @@ class Loss(ABC):
     @abstractmethod
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """Radius that holds the minimiser of mean loss + (alpha/2)||W||^2 on any data."""
+
+    @abstractmethod
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """Bound on the difference of two records' losses at one point of the ball."""
+
+    def least_curvature(self, feature_norm: float, radius: float) -> float:
+        """Lower bound on the eigenvalues of the second derivative over the ball."""
+        return 0.0
+
+    def noise_cost(self, variance: float) -> float:
+        """Bound on the expected increase of the loss under noise on its margins, for planning.
+
+        The noise has mean 0 and at most the given variance in each margin: by Taylor's theorem
+        ``curvature_trace * variance / 2``.
+        """
+        return 0.5 * self.curvature_trace * variance
 
 
 def check_zero_one(loss: Loss, targets: np.ndarray) -> None:
@@ -190,6 +215,15 @@ class LogisticLoss(Loss):
         """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
         lambert = float(lambertw(math.exp(-1.0)).real)
         return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * ROOT_SLACK
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """``R X``: at ``|z| = R X`` between ``log(1 + exp(z))`` and ``log(1 + exp(-z))``."""
+        return radius * feature_norm
+
+    def least_curvature(self, feature_norm: float, radius: float) -> float:
+        """``sigmoid(k) sigmoid(-k)`` with ``k = R X``."""
+        k = radius * feature_norm
+        return _sigmoid(k) * _sigmoid(-k)
 
 
 def sum_zero_basis(n_classes: int) -> np.ndarray:
@@ -305,6 +339,18 @@ class SoftmaxLoss(Loss):
         by_value = math.sqrt(float(lambertw(others / math.e).real) / alpha)
         return min(by_gradient, by_value) * ROOT_SLACK
 
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """``log(1 + (K-1) e^{sqrt(2) k}) - log(1 + (K-1) e^{-k sqrt(K/(K-1))})``, ``k = R X``.
+
+        The bounds on the logits are those of :meth:`lipschitz`; the first term bounds the
+        loss from above, the second from below.
+        """
+        k, others = radius * feature_norm, self.n_classes - 1
+        upper = float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k))
+        steepest = math.sqrt(self.n_classes / others)
+        lower = float(np.logaddexp(0.0, math.log(others) - steepest * k))
+        return (upper - lower) * ROOT_SLACK
+
 
 @dataclass(frozen=True)
 class HalfSquaredLoss(Loss):
@@ -355,3 +401,68 @@ class HalfSquaredLoss(Loss):
         if feature_norm**2 >= alpha:
             return self.target_bound / (2.0 * math.sqrt(alpha)) * ROOT_SLACK
         return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROOT_SLACK
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """``(R X + Y)^2 / 2``."""
+        return 0.5 * (radius * feature_norm + self.target_bound) ** 2
+
+    def least_curvature(self, feature_norm: float, radius: float) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class SquaredHingeLoss(Loss):
+    """``max(0, 1 - s z)^2`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        check_zero_one(self, targets)
+
+    @staticmethod
+    def _shortfall(margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return np.maximum(0.0, 1.0 - (2.0 * targets - 1.0) * margins)
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self._shortfall(margins, targets) ** 2
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return -2.0 * (2.0 * targets - 1.0) * self._shortfall(margins, targets)
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return 2.0 * (self._shortfall(margins, targets) > 0)
+
+    @property
+    def curvature(self) -> float:
+        return 2.0
+
+    @property
+    def curvature_trace(self) -> float:
+        return 2.0
+
+    @property
+    def margin_scale(self) -> float:
+        return 0.5
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """``2 X (R X + 1)``."""
+        return 2.0 * HalfSquaredLoss(1.0).lipschitz(feature_norm, radius)
+
+    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
+        """Twice that of least squares with Y = 1.
+
+        A gradient ``-2 s (1 - s z) x`` is twice the one of ``(z - s)^2 / 2``, or 0; 0 is the
+        gradient of an all-zero row's half square with target 0 there.
+        """
+        return 2.0 * HalfSquaredLoss(1.0).gradient_diameter(feature_norm, radius)
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """``min(2 X / alpha, 1 / sqrt(2 alpha))``.
+
+        At the solution ``alpha ||w||^2 = mean of 2 max(0, 1 - u) u <= 1/2`` with ``u = s z``, and
+        ``alpha ||w|| <= ||mean gradient at 0||`` by convexity.
+        """
+        return min(2.0 * feature_norm / alpha, math.sqrt(0.5 / alpha)) * ROOT_SLACK
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """``(1 + R X)^2``."""
+        return (1.0 + radius * feature_norm) ** 2

@@ -16,18 +16,37 @@ import numpy as np
 
 from skdp.problems.losses import ROOT_SLACK, Loss, check_within, check_zero_one
 
-__all__ = ["AbsoluteLoss", "EnvelopeLoss", "HingeLoss", "PiecewiseLinearLoss"]
+__all__ = [
+    "AbsoluteLoss",
+    "EnvelopeLoss",
+    "HingeLoss",
+    "PiecewiseLinearLoss",
+    "QuantileLoss",
+    "SmoothedLoss",
+    "huber_loss",
+]
 
 
 class PiecewiseLinearLoss(Loss):
-    """A loss of one margin with one kink per record."""
+    """A loss of one margin with one kink per record, and its minimum there."""
 
     @abstractmethod
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """``(kink, low, high)`` of each record: where the slope changes, and the two slopes."""
 
-    #: Bound on the absolute value of the slopes.
-    slope_bound: float = 1.0
+    @property
+    @abstractmethod
+    def kink_bound(self) -> float:
+        """Bound on the absolute value of the kinks."""
+
+    @property
+    def slope_bound(self) -> float:
+        """Bound on the absolute value of the slopes."""
+        return 1.0
+
+    def smoothed(self, width: float) -> SmoothedLoss:
+        """The Moreau envelope of the given width, a smooth loss of the same targets."""
+        return SmoothedLoss(self, width)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         kink, low, high = self.pieces(targets)
@@ -55,8 +74,26 @@ class PiecewiseLinearLoss(Loss):
         return 1.0
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """Slope bound times X."""
+        """``S X`` with S the bound on the slopes."""
         return self.slope_bound * feature_norm
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """``S (R X + K)`` with K the bound on the kinks: 0 is the least value."""
+        return self.slope_bound * (radius * feature_norm + self.kink_bound)
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """``min(S X / alpha, sqrt(S K / alpha))``.
+
+        At the solution ``alpha ||w||^2 = -mean(a_i z_i)`` with slopes a_i, and ``-a_i z_i =
+        -a_i k_i - a_i (z_i - k_i) <= S K``, because ``a (z - k) >= 0`` where low <= 0 <= high.
+        """
+        slope = self.slope_bound
+        by_value = math.sqrt(slope * self.kink_bound / alpha)
+        return min(slope * feature_norm / alpha, by_value) * ROOT_SLACK
+
+    def noise_cost(self, variance: float) -> float:
+        """``S sqrt(variance)``."""
+        return self.slope_bound * math.sqrt(variance)
 
     def envelope(
         self, targets: np.ndarray, width: float, dual: np.ndarray
@@ -86,14 +123,14 @@ class HingeLoss(PiecewiseLinearLoss):
         kink = 2.0 * targets - 1.0
         return kink, np.minimum(-kink, 0.0), np.maximum(-kink, 0.0)
 
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(X / alpha, 1 / sqrt(alpha))``."""
-        return min(feature_norm / alpha, 1.0 / math.sqrt(alpha)) * ROOT_SLACK
+    @property
+    def kink_bound(self) -> float:
+        return 1.0
 
 
 @dataclass(frozen=True)
-class AbsoluteLoss(PiecewiseLinearLoss):
-    """``|z - t|`` for targets with ``|t| <= target_bound``."""
+class _ErrorLoss(PiecewiseLinearLoss):
+    """A loss of ``z - t`` for targets with ``|t| <= target_bound``."""
 
     target_bound: float
 
@@ -101,22 +138,138 @@ class AbsoluteLoss(PiecewiseLinearLoss):
         super().check_targets(targets)
         check_within(self, targets, self.target_bound)
 
-    def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return targets, np.full_like(targets, -1.0), np.ones_like(targets)
+    @property
+    def kink_bound(self) -> float:
+        return self.target_bound
 
     @property
     def margin_scale(self) -> float:
         return 0.5 * self.target_bound
 
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(X / alpha, sqrt(Y / alpha))``.
 
-        At the solution ``alpha ||w||^2 = -mean(a_i z_i)`` with slopes a_i; where ``a_i`` is
-        not 0, ``-a_i z_i <= -a_i t_i <= Y``, because a_i has the sign of ``z_i - t_i`` (and at the
-        kink ``z_i = t_i``).
+@dataclass(frozen=True)
+class AbsoluteLoss(_ErrorLoss):
+    """``slope * |z - t|``."""
+
+    slope: float = 1.0
+
+    @property
+    def slope_bound(self) -> float:
+        return self.slope
+
+    def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return targets, np.full_like(targets, -self.slope), np.full_like(targets, self.slope)
+
+
+@dataclass(frozen=True)
+class QuantileLoss(_ErrorLoss):
+    """``q (t - z)`` where ``z < t``, else ``(1 - q) (z - t)``; q = 1/2 is half the absolute error.
+
+    Parameters
+    ----------
+    target_bound : float
+    quantile : float
+        q in (0, 1).
+    """
+
+    quantile: float = 0.5
+
+    @property
+    def slope_bound(self) -> float:
+        return max(self.quantile, 1.0 - self.quantile)
+
+    def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        low, high = -self.quantile, 1.0 - self.quantile
+        return targets, np.full_like(targets, low), np.full_like(targets, high)
+
+
+@dataclass(frozen=True)
+class SmoothedLoss(Loss):
+    """``max over a in [low, high] of a (z - kink) - (h/2) a^2``: a Moreau envelope.
+
+    Never above the piecewise linear loss, and below it by at most ``h S^2 / 2``, S being the
+    bound on the slopes. Of the hinge with h = 1 it is the smoothed hinge (Rennie 2005), of
+    ``c |z - t|`` with h = 1 Huber's loss with threshold c.
+
+    Parameters
+    ----------
+    base : PiecewiseLinearLoss
+    width : float
+        h > 0. Must be public.
+    """
+
+    base: PiecewiseLinearLoss
+    width: float
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        self.base.check_targets(targets)
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self.value_and_derivative(margins, targets)[0]
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        kink, low, high = self.base.pieces(targets)
+        return np.clip((margins - kink) / self.width, low, high)
+
+    def value_and_derivative(
+        self, margins: np.ndarray, targets: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        kink, low, high = self.base.pieces(targets)
+        offset = margins - kink
+        slope = np.clip(offset / self.width, low, high)
+        return slope * (offset - 0.5 * self.width * slope), slope
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        kink, low, high = self.base.pieces(targets)
+        slope = (margins - kink) / self.width
+        return np.where((low < slope) & (slope < high), 1.0 / self.width, 0.0)
+
+    @property
+    def curvature(self) -> float:
+        return 1.0 / self.width
+
+    @property
+    def curvature_trace(self) -> float:
+        return 1.0 / self.width
+
+    @property
+    def margin_scale(self) -> float:
+        return self.base.margin_scale
+
+    @property
+    def target_bound(self) -> float:
+        """Bound on the targets of a regression loss."""
+        return self.base.target_bound  # type: ignore[attr-defined]
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """``X min(S, (R X + K) / h)`` with K the bound on the kinks."""
+        widest = (radius * feature_norm + self.base.kink_bound) / self.width
+        return feature_norm * min(self.base.slope_bound, widest) * ROOT_SLACK
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """That of the piecewise linear loss, which is not smaller."""
+        return self.base.value_range(feature_norm, radius)
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """``min(X min(S, K / h) / alpha, sqrt(p / alpha))``, ``p = max of A (K - h A)``, A <= S.
+
+        By convexity ``alpha ||w|| <= ||mean gradient at 0||``. And ``alpha ||w||^2 = -mean(a_i
+        z_i)``, where a slope a of size A, not beyond the ends of [low, high], has ``z - k = h a``
+        or, at an end, is further from k on the same side: ``-a z <= A (K - h A)``.
         """
-        by_value = math.sqrt(self.target_bound / alpha)
-        return min(feature_norm / alpha, by_value) * ROOT_SLACK
+        slope, kink, width = self.base.slope_bound, self.base.kink_bound, self.width
+        steepest = min(slope, kink / (2.0 * width))
+        by_value = math.sqrt(steepest * (kink - width * steepest) / alpha)
+        return min(feature_norm * min(slope, kink / width) / alpha, by_value) * ROOT_SLACK
+
+    def noise_cost(self, variance: float) -> float:
+        """The smaller of the bounds for smooth and for Lipschitz losses."""
+        return min(super().noise_cost(variance), self.base.noise_cost(variance))
+
+
+def huber_loss(target_bound: float, threshold: float) -> SmoothedLoss:
+    """``r^2 / 2`` of ``r = z - t`` where ``|r| <= threshold``, and linear beyond."""
+    return AbsoluteLoss(target_bound, threshold).smoothed(1.0)
 
 
 @dataclass(frozen=True)
@@ -173,3 +326,6 @@ class EnvelopeLoss(Loss):
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         return self.slope_bound * feature_norm / alpha * ROOT_SLACK
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        return math.inf  # neither the kinks nor the centres are bounded

@@ -47,7 +47,7 @@ from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
 from skdp.solvers.svrg import SVRG
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
 __all__ = [
     "LBFGS",
@@ -107,30 +107,30 @@ class _Auto(Solver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         return self._choice(problem, accuracy).minimise(problem, accuracy, start, rng)
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Problem, accuracy: float) -> float:
         return self._choice(problem, accuracy).pass_limit(problem, accuracy)
 
     @staticmethod
-    def _choice(problem: FiniteSumProblem, accuracy: float) -> Solver:
+    def _choice(problem: Problem, accuracy: float) -> Solver:
         if not problem.is_smooth:
             return AugmentedLagrangian()
         constants = problem.constants
         digits = math.log(max(math.e, constants.localisation / accuracy))
         passes = constants.condition_number**0.4 * digits
-        weight = _HESSIAN_WEIGHT * (6.0 if problem.loss.n_outputs > 1 else 1.0)
+        weight = _HESSIAN_WEIGHT * (6.0 if problem.n_outputs > 1 else 1.0)
         newton = weight * problem.dimension <= passes and Newton.affordable(problem)
         return Newton() if newton else LBFGS()
 
 
 def resolve_solver(
-    solver: str | Solver | Callable[[FiniteSumProblem, float], np.ndarray],
+    solver: str | Solver | Callable[[Problem, float], np.ndarray],
 ) -> Solver:
     """Turn a name, a solver or a callable into a :class:`Solver`.
 

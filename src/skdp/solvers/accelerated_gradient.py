@@ -11,7 +11,7 @@ from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
 __all__ = ["AcceleratedGradient", "accelerated_gradient_iterations"]
 
@@ -51,7 +51,7 @@ class AcceleratedGradient(Solver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -73,7 +73,7 @@ class AcceleratedGradient(Solver):
                 break
         return point
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Problem, accuracy: float) -> float:
         reach = problem.constants.localisation
         return 2.0 + accelerated_gradient_iterations(
             problem.smoothness, problem.strong_convexity, reach, 0.5 * accuracy

@@ -12,10 +12,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.problems.domains import Ball, Box, Simplex
-from skdp.solvers.base import Solver
+from skdp.solvers.base import Records, Solver
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
 __all__ = ["ScipySolver", "SklearnSolver"]
 
@@ -65,14 +65,14 @@ class ScipySolver(Solver):
         self.method = method
         self.options = options
 
-    def check_supports(self, problem: FiniteSumProblem) -> None:
+    def check_supports(self, problem: Problem) -> None:
         super().check_supports(problem)
         if str(self.method).lower() not in _NAMES:
             raise ValueError(f"method == {self.method!r}, must be one of {list(_OPTIONS)}.")
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -124,6 +124,8 @@ class SklearnSolver(Solver):
     ``max_iter``, or the gate has to finish the job.
     """
 
+    needs = frozenset({"records"})
+
     def __init__(self, estimator: BaseEstimator) -> None:
         self.estimator = estimator
 
@@ -132,7 +134,7 @@ class SklearnSolver(Solver):
         """A fitted estimator is not private, and stays in this object."""
         return self._is_fitted()
 
-    def check_supports(self, problem: FiniteSumProblem) -> None:
+    def check_supports(self, problem: Records) -> None:
         super().check_supports(problem)
         if self._is_fitted():
             return
@@ -152,7 +154,7 @@ class SklearnSolver(Solver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -172,7 +174,7 @@ class SklearnSolver(Solver):
         estimator.fit(problem.rows.materialise(), problem.targets)
         return self._coefficients(problem, estimator)
 
-    def _coefficients(self, problem: FiniteSumProblem, estimator: Any) -> np.ndarray:
+    def _coefficients(self, problem: Records, estimator: Any) -> np.ndarray:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coef.shape[1] < problem.rows.width:  # an intercept of its own
             intercept = np.broadcast_to(np.ravel(estimator.intercept_), (len(coef),))

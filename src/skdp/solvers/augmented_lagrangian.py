@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
-from skdp.solvers.base import Solver
+from skdp.solvers.base import Records, Solver
 from skdp.solvers.certificates import certify_dual
 from skdp.solvers.newton import Newton
-
-if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
 
 __all__ = ["AugmentedLagrangian"]
 
@@ -36,6 +31,7 @@ class AugmentedLagrangian(Solver):
     """
 
     losses = "piecewise linear"
+    needs = frozenset({"records"})
 
     def __init__(self, max_steps: int = 100, shrink: float = 0.2) -> None:
         self.max_steps = max_steps
@@ -43,20 +39,20 @@ class AugmentedLagrangian(Solver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
         loss, targets = problem.loss, problem.targets
-        kinks, low, high = loss.pieces(targets)  # type: ignore[attr-defined]
+        kinks, low, high = loss.pieces(targets)
         dual = 0.5 * (low + high)
         inner: Solver = Newton(1e-3) if Newton.affordable(problem) else AcceleratedGradient()
         point, best = start, (start, dual)
         width = max(float(np.abs(problem.margins(start) - kinks).mean()), 1e-6)
         best_distance = np.inf
         for _ in range(self.max_steps):
-            smooth = problem.with_loss(*loss.envelope(targets, width, dual))  # type: ignore[attr-defined]
+            smooth = problem.with_loss(*loss.envelope(targets, width, dual))
             point = problem.domain.project(
                 np.asarray(inner.minimise(smooth, 0.01 * accuracy, point, rng))
             )

@@ -24,10 +24,14 @@ from skdp.solvers.certificates import Attempt, Certificate, Solution, certify, c
 from skdp.solvers.progress import Progress
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
-__all__ = ["CallableSolver", "Solver", "certified_answer", "solve_certified"]
+__all__ = ["CallableSolver", "Records", "Solver", "certified_answer", "solve_certified"]
 
+
+#: A :class:`skdp.problems.FiniteSumProblem`, for solvers that need "records". Any for the type
+#: checker, because a method must accept what the method that it overrides accepts.
+Records = Any
 
 #: What a solver may say of the losses that it is for.
 _KINDS = ("any", "smooth", "piecewise linear")
@@ -41,11 +45,13 @@ class Solver(ABC):
 
     #: What it can minimise: "any" loss, only "smooth" or only "piecewise linear" ones.
     losses = "any"
+    #: What it asks of a problem besides values and gradients (:attr:`Problem.offers`).
+    needs: frozenset[str] = frozenset()
 
     @abstractmethod
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -54,7 +60,7 @@ class Solver(ABC):
 
         Parameters
         ----------
-        problem : FiniteSumProblem
+        problem : Problem
         accuracy : float
             Wanted Euclidean distance to the exact solution.
         start : ndarray of shape (dimension,)
@@ -84,7 +90,7 @@ class Solver(ABC):
         ]
         return f"{type(self).__name__}({', '.join(shown)})"
 
-    def check_supports(self, problem: FiniteSumProblem) -> None:
+    def check_supports(self, problem: Problem) -> None:
         """Raise a ValueError if the solver is not made for the problem, by what is public.
 
         Called before any work. Override it to refuse invalid parameters as well.
@@ -94,11 +100,16 @@ class Solver(ABC):
         kind = "smooth" if problem.is_smooth else "piecewise linear"
         if self.losses not in ("any", kind):
             raise ValueError(
-                f"{type(self).__name__} is for {self.losses} losses, "
-                f"{type(problem.loss).__name__} is {kind}."
+                f"{type(self).__name__} is for {self.losses} losses, this one is {kind}."
+            )
+        missing = self.needs - problem.offers
+        if missing:
+            raise ValueError(
+                f"{type(self).__name__} needs {' and '.join(sorted(missing))}, which a "
+                f"{type(problem).__name__} does not offer."
             )
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Problem, accuracy: float) -> float:
         """Public limit of the passes over the records, roughly; ``inf`` where none is known.
 
         For progress messages only. A pass is as many gradients as there are records.
@@ -107,7 +118,7 @@ class Solver(ABC):
 
     def solve(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray | None = None,
         rng: np.random.Generator | None = None,
@@ -124,11 +135,11 @@ class Solver(ABC):
 class CallableSolver(Solver):
     """Adapter for a function ``(problem, accuracy) -> array``."""
 
-    function: Callable[[FiniteSumProblem, float], np.ndarray]
+    function: Callable[[Problem, float], np.ndarray]
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -137,7 +148,7 @@ class CallableSolver(Solver):
 
 
 def solve_certified(
-    problem: FiniteSumProblem,
+    problem: Problem,
     accuracy: float,
     solver: Solver,
     start: np.ndarray | None = None,
@@ -148,7 +159,7 @@ def solve_certified(
 
     Parameters
     ----------
-    problem : FiniteSumProblem
+    problem : Problem
     accuracy : float
         Distance to the exact solution that the returned point is proven to have.
     solver : Solver
@@ -193,7 +204,7 @@ def solve_certified(
         given = problem.for_solver()
         progress = Progress(name, method, problem, accuracy) if verbose else None
         if progress is not None:
-            given.loss = progress.watch(given.loss)
+            progress.watch(given)
         begin = start if best is None or _is_better(problem, start, best) else best.point
         solution, error = _attempt(problem, given, accuracy, method, begin, rng)
         reached = np.inf if solution is None else solution.certificate.distance
@@ -210,8 +221,8 @@ def solve_certified(
 
 
 def _attempt(
-    problem: FiniteSumProblem,
-    given: FiniteSumProblem,
+    problem: Problem,
+    given: Problem,
     accuracy: float,
     solver: Solver,
     start: np.ndarray,
@@ -229,7 +240,7 @@ def _attempt(
             return None, f"{type(error).__name__}: {error}"
 
 
-def _is_better(problem: FiniteSumProblem, start: np.ndarray, solution: Solution) -> bool:
+def _is_better(problem: Problem, start: np.ndarray, solution: Solution) -> bool:
     """Whether a trusted solver had better begin at the start than at a foreign answer."""
     return problem.is_smooth and certify(problem, start).distance < solution.certificate.distance
 
@@ -244,7 +255,7 @@ def _name(solver: Solver) -> str:
         return type(solver).__name__
 
 
-def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
+def certified_answer(problem: Records, answer: Any) -> Solution | None:
     """The best certified point that can be made of what a solver returned.
 
     Raises
@@ -270,22 +281,22 @@ def certified_answer(problem: FiniteSumProblem, answer: Any) -> Solution | None:
     return solution if np.isfinite(solution.certificate.distance) else None
 
 
-def _as_dual(problem: FiniteSumProblem, dual: Any) -> np.ndarray:
+def _as_dual(problem: Records, dual: Any) -> np.ndarray:
     dual = np.array(dual, dtype=np.float64).ravel()
     if dual.shape != (problem.n_records,):
         raise ValueError(f"dual has shape {dual.shape}, must be ({problem.n_records},).")
     return np.nan_to_num(dual, copy=False)
 
 
-def _slopes_near(problem: FiniteSumProblem, point: np.ndarray) -> Iterator[np.ndarray]:
+def _slopes_near(problem: Records, point: np.ndarray) -> Iterator[np.ndarray]:
     """Dual vectors that a point suggests: slopes of envelopes of several widths there."""
-    kinks, low, high = problem.loss.pieces(problem.targets)  # type: ignore[attr-defined]
+    kinks, low, high = problem.loss.pieces(problem.targets)
     offset = problem.margins(problem.domain.project(point)) - kinks
     for width in np.abs(offset).mean() * 10.0 ** -np.arange(0.0, 11.0, 2.0) + 1e-300:
         yield np.clip(0.5 * (low + high) + offset / width, low, high)
 
 
-def _trusted_solvers(problem: FiniteSumProblem) -> list[Solver]:
+def _trusted_solvers(problem: Problem) -> list[Solver]:
     # imported here: these modules build on the contract above
     from skdp.solvers.accelerated_gradient import AcceleratedGradient
     from skdp.solvers.augmented_lagrangian import AugmentedLagrangian

@@ -33,7 +33,7 @@ import numpy as np
 from skdp.problems.domains import euclidean_norm
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import FiniteSumProblem, Problem
 
 __all__ = [
     "Attempt",
@@ -101,14 +101,12 @@ class Solution:
     attempts: tuple[Attempt, ...] = ()
 
 
-def certify(
-    problem: FiniteSumProblem, point: np.ndarray, gradient: np.ndarray | None = None
-) -> Certificate:
+def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = None) -> Certificate:
     """Bound the distance of a feasible `point` to the solution of a smooth `problem`.
 
     Parameters
     ----------
-    problem : FiniteSumProblem
+    problem : Problem
     point : ndarray of shape (dimension,)
         A point of the domain, as ``problem.domain.project`` returns it.
     gradient : ndarray of shape (dimension,), optional

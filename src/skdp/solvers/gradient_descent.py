@@ -11,7 +11,7 @@ from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
 __all__ = ["GradientDescent"]
 
@@ -36,7 +36,7 @@ class GradientDescent(Solver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -51,7 +51,7 @@ class GradientDescent(Solver):
             w = problem.prox(w - step * (gradient - penalty), step)
         return w
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Problem, accuracy: float) -> float:
         mu = problem.strong_convexity
         rate = math.log1p(mu / (problem.smoothness - mu))
         distance = problem.constants.localisation

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.solvers.base import Records
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
-
-if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
 
 __all__ = ["Katyusha"]
 
@@ -34,13 +31,13 @@ class Katyusha(StochasticSolver):
 
     losses = "smooth"
 
-    def batches(self, problem: FiniteSumProblem) -> MiniBatches:
+    def batches(self, problem: Records) -> MiniBatches:
         """Large ones: with momentum b records cost sqrt(b) times as many gradients only."""
         return MiniBatches(problem, self.batch_size)
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,

@@ -11,7 +11,7 @@ from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import Solver
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
 __all__ = ["LBFGS"]
 
@@ -58,7 +58,7 @@ class LBFGS(Solver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -71,12 +71,12 @@ class LBFGS(Solver):
         box = domain if isinstance(domain, Box) else None
         return self._minimise(problem, accuracy, start, box)
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Problem, accuracy: float) -> float:
         searched = isinstance(problem.domain, (Ball, Simplex))
         return 2.0 * self.max_iterations * (_MAX_MULTIPLIERS + 2 if searched else 1)
 
     def _in_ball(
-        self, problem: FiniteSumProblem, accuracy: float, start: np.ndarray, radius: float
+        self, problem: Problem, accuracy: float, start: np.ndarray, radius: float
     ) -> np.ndarray:
         point = start
 
@@ -88,14 +88,11 @@ class LBFGS(Solver):
         if excess(0.0) <= 0:
             return point
         # at the solution t R <= ||grad of the data part|| <= Lipschitz constant
-        size = max(1.0, problem.n_records / problem.n_public)
-        upper = 2.0 * problem.constants.lipschitz * size / radius
+        upper = 2.0 * problem.lipschitz / radius
         t = brentq(excess, 0.0, upper, xtol=_TINY, rtol=1e-14, maxiter=_MAX_MULTIPLIERS, disp=False)
         return self._minimise(problem, accuracy, point, shrink=float(t))
 
-    def _in_simplex(
-        self, problem: FiniteSumProblem, accuracy: float, start: np.ndarray
-    ) -> np.ndarray:
+    def _in_simplex(self, problem: Problem, accuracy: float, start: np.ndarray) -> np.ndarray:
         orthant = Box(np.zeros(problem.dimension), np.full(problem.dimension, np.inf))
         point = start
 
@@ -106,9 +103,8 @@ class LBFGS(Solver):
             return float(point.sum()) - 1.0
 
         # some positive coordinate has gradient t; gradients are at most this long
-        size = max(1.0, problem.n_records / problem.n_public)
         center = 0.0 if problem.center is None else float(np.linalg.norm(problem.center))
-        bound = 2.0 * (problem.constants.lipschitz * size + problem.alpha * (1.0 + center))
+        bound = 2.0 * (problem.lipschitz + problem.alpha * (1.0 + center))
         t = brentq(
             excess,
             -bound,
@@ -122,7 +118,7 @@ class LBFGS(Solver):
 
     def _minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         box: Box | None = None,

@@ -23,7 +23,7 @@ from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
 
 __all__ = ["Newton"]
 
@@ -124,53 +124,54 @@ class QuadraticModel:
 class Newton(Solver):
     """Newton's method; needs a twice differentiable loss.
 
-    Reference
-    ---------
-    Zhang et al. (2022) specification, section 4.3: "anything" with the certificate as its gate.
-
     Parameters
     ----------
     min_step : float, default=0.0
         Give up when a step is not longer than this part of the accuracy. For piecewise
         quadratic objectives, where nothing but rounding is left then; a smooth loss may
         ask for many short steps far from its minimiser.
+
+    References
+    ----------
+    Zhang et al. (2022) specification, section 4.3: "anything" with the certificate as its gate.
     """
 
     losses = "smooth"
+    needs = frozenset({"hessian"})
 
     #: Largest number of coefficients for which :meth:`affordable` says yes.
     max_dimension = 2000
 
     @classmethod
-    def affordable(cls, problem: FiniteSumProblem) -> bool:
-        """Whether forming and factorising Hessians is reasonable, from the shape alone."""
-        return problem.dimension <= cls.max_dimension
+    def affordable(cls, problem: Problem) -> bool:
+        """Whether Hessians can be had and are of a reasonable size, from the shape alone."""
+        return "hessian" in problem.offers and problem.dimension <= cls.max_dimension
 
     def __init__(self, min_step: float = 0.0) -> None:
         self.min_step = min_step
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> np.ndarray:
-        sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.rows.width)
+        sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
         step = problem.n_records // sample
         w, model = start, None
-        if step >= 4:
-            part = problem.thinned(step)
+        if step >= 4 and "records" in problem.offers:
+            part = problem.thinned(step)  # type: ignore[attr-defined]
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
             model = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
         return _newton(problem, accuracy, w, model, min_step=self.min_step * accuracy)
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Problem, accuracy: float) -> float:
         return 2.0 * _MAX_STEPS + 2.0
 
 
 def _newton(
-    problem: FiniteSumProblem,
+    problem: Problem,
     accuracy: float,
     w: np.ndarray,
     model: QuadraticModel | None,
@@ -231,7 +232,7 @@ def _newton(
 
 
 def _line_search(
-    problem: FiniteSumProblem, w: np.ndarray, gradient: np.ndarray, candidate: np.ndarray
+    problem: Problem, w: np.ndarray, gradient: np.ndarray, candidate: np.ndarray
 ) -> np.ndarray | None:
     """Back-tracking from w towards a minimiser of the model; None if it fails.
 

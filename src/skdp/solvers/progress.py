@@ -10,7 +10,7 @@ from skdp.problems.counting import CountedLoss
 from skdp.problems.losses import Loss
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
+    from skdp.problems import Problem
     from skdp.solvers.base import Solver
 
 __all__ = ["Progress"]
@@ -23,7 +23,7 @@ class Progress:
     ----------
     name : str
     solver : Solver
-    problem : FiniteSumProblem
+    problem : Problem
     accuracy : float
     interval : float, default=2.0
         Seconds between two lines, and before the first.
@@ -33,7 +33,7 @@ class Progress:
         self,
         name: str,
         solver: Solver,
-        problem: FiniteSumProblem,
+        problem: Problem,
         accuracy: float,
         interval: float = 2.0,
     ) -> None:
@@ -48,9 +48,11 @@ class Progress:
         self._passes = 0.0
         self._next = time.monotonic() + interval
 
-    def watch(self, loss: Loss) -> CountedLoss:
-        """The loss, reporting its evaluations here."""
-        return CountedLoss(loss, self._report)
+    def watch(self, problem: Problem) -> None:
+        """Have the evaluations of `problem`, an object of the solver's own, reported here."""
+        loss = getattr(problem, "loss", None)
+        if isinstance(loss, Loss):
+            problem.loss = CountedLoss(loss, self._report)  # type: ignore[attr-defined]
 
     def _report(self, gradients: int) -> None:
         self._passes = gradients / self.n_records

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from skdp.solvers.base import Records
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import BestSoFar, StochasticSolver, draws
-
-if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
 
 __all__ = ["SAGA"]
 
@@ -30,7 +26,7 @@ class SAGA(StochasticSolver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.solvers.base import Records
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import BestSoFar, StochasticSolver, draws
-
-if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
 
 __all__ = ["SARAH"]
 
@@ -31,7 +28,7 @@ class SARAH(StochasticSolver):
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,

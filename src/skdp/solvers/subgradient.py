@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from skdp.solvers.base import Solver
+from skdp.solvers.base import Records, Solver
 from skdp.solvers.certificates import certify, certify_dual
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
-
-if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem
 
 __all__ = ["StochasticSubgradient", "Subgradient"]
 
@@ -41,12 +36,14 @@ class Subgradient(Solver):
     max_iterations : int, default=1000
     """
 
+    needs = frozenset({"records"})
+
     def __init__(self, max_iterations: int = 1000) -> None:
         self.max_iterations = max_iterations
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,
@@ -70,7 +67,7 @@ class Subgradient(Solver):
                     break
         return w if smooth else (w, dual)
 
-    def pass_limit(self, problem: FiniteSumProblem, accuracy: float) -> float:
+    def pass_limit(self, problem: Records, accuracy: float) -> float:
         return self.max_iterations
 
 
@@ -86,13 +83,13 @@ class StochasticSubgradient(StochasticSolver):
     that its visits have seen, weighted like the points. Smooth losses: that of gradients.
     """
 
-    def batches(self, problem: FiniteSumProblem) -> MiniBatches:
+    def batches(self, problem: Records) -> MiniBatches:
         """Large ones: their number of steps is what counts."""
         return MiniBatches(problem, self.batch_size)
 
     def minimise(
         self,
-        problem: FiniteSumProblem,
+        problem: Records,
         accuracy: float,
         start: np.ndarray,
         rng: np.random.Generator,

@@ -1,0 +1,128 @@
+"""What a solver may know of a problem: the common interface of all that is minimised."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import ABC, abstractmethod
+from typing import TypeVar
+
+import numpy as np
+
+from skdp.problems.constants import ProblemConstants
+from skdp.problems.domains import Domain, euclidean_norm
+
+__all__ = ["Problem"]
+
+_Own = TypeVar("_Own", bound="Problem")
+
+
+class Problem(ABC):
+    """``min over w in domain of f(w) + (alpha/2) ||w - center||^2``, strongly convex.
+
+    A subclass evaluates f, which depends on the records, and states constants that hold for
+    every data set.
+
+    Attributes
+    ----------
+    constants : ProblemConstants
+    domain : Domain
+    dimension : int
+        Length of w.
+    alpha : float
+        Strength of the regulariser.
+    center : ndarray of shape (dimension,) or None
+        Centre of the regulariser; None is 0.
+    offers : frozenset of str
+        What a solver can have besides values and gradients: "hessian", and "records" if
+        f is a mean over records that can be taken in batches.
+    """
+
+    constants: ProblemConstants
+    domain: Domain
+    dimension: int
+    alpha: float
+    center: np.ndarray | None = None
+    offers: frozenset[str] = frozenset()
+
+    @abstractmethod
+    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """Objective and gradient at `w` in one pass over the records."""
+
+    def value(self, w: np.ndarray) -> float:
+        """Objective at `w`."""
+        return self.value_and_gradient(w)[0]
+
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        """Gradient at `w`, shape (dimension,)."""
+        return self.value_and_gradient(w)[1]
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        """Hessian at `w`, shape (dimension, dimension), if offered."""
+        raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
+
+    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        """Product of the Hessian at `w` with `v`."""
+        return self.hessian(w) @ v
+
+    @property
+    def n_records(self) -> int:
+        """The actual number of records."""
+        return self.constants.n_records
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of coefficients per column of the rows."""
+        return 1
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the objective has a Lipschitz gradient."""
+        return math.isfinite(self.constants.smoothness)
+
+    @property
+    def strong_convexity(self) -> float:
+        """Modulus mu of the whole objective."""
+        return self.constants.strong_convexity
+
+    @property
+    def smoothness(self) -> float:
+        """Lipschitz constant of :meth:`gradient`."""
+        return self.constants.total_smoothness
+
+    @property
+    def lipschitz(self) -> float:
+        """Bound on the gradient of f over the domain."""
+        return self.constants.lipschitz
+
+    def gradient_rounding(self, w: np.ndarray) -> float:
+        """Bound on the Euclidean error of ``gradient(w)`` in double precision."""
+        norm = euclidean_norm(w)
+        if self.center is not None:
+            norm += euclidean_norm(self.center)
+        return self.constants.gradient_rounding_at(norm, self.constants.lipschitz)
+
+    def penalty_gradient(self, w: np.ndarray) -> np.ndarray:
+        """Gradient of the regulariser."""
+        return self.alpha * self._offset(w)
+
+    def prox(self, point: np.ndarray, step: float) -> np.ndarray:
+        """``argmin over w in domain of (alpha/2) ||w - center||^2 + ||w - point||^2 / (2 step)``.
+
+        The quadratic shrinks towards its centre, and the projection comes after: both
+        together are exact, because the sum is isotropic.
+        """
+        shrunk = point if self.center is None else point + (step * self.alpha) * self.center
+        return self.domain.project(shrunk / (1.0 + step * self.alpha))
+
+    def for_solver(self: _Own) -> _Own:
+        """The same problem as another object.
+
+        What a foreign solver does to its attributes does not reach this one.
+        """
+        other = copy.copy(self)
+        other.domain = copy.deepcopy(self.domain)
+        return other
+
+    def _offset(self, w: np.ndarray) -> np.ndarray:
+        return w if self.center is None else w - self.center
