@@ -217,8 +217,10 @@ def make_problem(X: Any, targets: np.ndarray, model: str, kappa: float) -> Finit
 
 
 def wanted_distance(problem: FiniteSumProblem) -> float:
-    """That of Zhang et al. (2022), Alg. 1."""
-    return problem.constants.lipschitz / (problem.alpha * problem.n_records)
+    """That of Zhang et al. (2022), Alg. 1, but no more than 1 % of the way to the solution."""
+    constants = problem.constants
+    published = constants.lipschitz / (problem.alpha * problem.n_records)
+    return min(published, 0.01 * constants.localisation)
 
 
 def make_solver(name: str, batch: int | None = None) -> Solver:

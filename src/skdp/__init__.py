@@ -5,7 +5,12 @@ problem moves by a known amount when one record changes; so it is computed to a 
 accuracy with any solver, and released with noise of that size.
 """
 
-from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.linear_model import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
 
@@ -13,6 +18,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BoundedScaler",
+    "DPLinearClassifier",
+    "DPLinearRegressor",
     "DPLogisticRegression",
     "DPRidge",
     "PrivacyBudget",

@@ -14,6 +14,8 @@ from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
     BoundedRows,
+    Design,
+    EmpiricalRisk,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
@@ -222,7 +224,13 @@ def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
     best = minimize(free.value, np.zeros(free.dimension), jac=free.gradient, tol=1e-9)
     plan = plan_output_perturbation(problem.constants, PrivacyBudget(epsilon, delta))
     second_moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
-    bound = utility_bound(plan, loss, 1.0, float(np.linalg.norm(best.x)), second_moment)
+    bound = utility_bound(
+        plan,
+        EmpiricalRisk(loss),
+        Design.of(rows),
+        float(np.linalg.norm(best.x)),
+        second_moment=second_moment,
+    )
     source = NoiseSource(np.random.default_rng(2).bytes)
     exact = Newton().solve(problem, plan.accuracy).point
     excess = [free.value(plan.mechanism.release(exact, source)) - best.fun for _ in range(200)]
@@ -233,10 +241,10 @@ def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
 def test_chosen_alpha_minimises_the_bound_and_scales_with_the_data():
     def chosen(feature_norm=1.0, **kwargs):
         settings = {
-            "row_width": 20, "n_records": 10_000, "block_size": 4096,
             "budget": PrivacyBudget(1.0, 1e-6), "neighbouring": Neighbouring.REPLACE_ONE,
         }  # fmt: skip
-        return choose_alpha(LogisticLoss(), feature_norm=feature_norm, **(settings | kwargs))
+        design = Design(feature_norm, 20, kwargs.pop("n_records", 10_000))
+        return choose_alpha(EmpiricalRisk(LogisticLoss()), design, **(settings | kwargs))
 
     base = chosen()
     # in units of the squared norm of a row, alpha does not depend on that norm

@@ -77,7 +77,11 @@ def test_ridge_limit_in_the_users_units():
         100 * X, 2000 + 1000 * y
     )
     plain = DPRidge(**HUGE, alpha=0.01).fit(X, y)
-    np.testing.assert_allclose(scaled.predict(100 * X), 2000 + 1000 * plain.predict(X))
+    # the same noise, and each solution within the plan's accuracy
+    tolerance = 1000 * 1.01 * 2 * plain.privacy_.plan["accuracy"]
+    np.testing.assert_allclose(
+        scaled.predict(100 * X), 2000 + 1000 * plain.predict(X), rtol=0, atol=tolerance
+    )
     assert isinstance(scaled.intercept_, float)
 
 
@@ -116,7 +120,7 @@ def test_report(estimator, delta):
     X, y = classification()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        model = estimator(0.7, delta).fit(X, y)
+        model = estimator(0.7, delta, method="output").fit(X, y)
     report = model.privacy_
     assert (report.epsilon, report.delta, report.neighbouring) == (0.7, delta, "replace_one")
     (release,) = report.releases

@@ -29,11 +29,10 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
-    FiniteSumProblem,
-    Loss,
+    Design,
+    EmpiricalRisk,
+    Problem,
     ProblemConstants,
-    bounded_problem_radius,
-    generalised_linear_constants,
 )
 from skdp.solvers import Solver, resolve_solver
 
@@ -43,12 +42,17 @@ __all__ = [
     "choose_alpha",
     "output_perturbation",
     "plan_output_perturbation",
+    "smoothed_risk",
     "utility_bound",
 ]
 
 #: Published calibrations: Lowy and Razaviyayn's Alg. 1 (strongly convex by the user's alpha)
 #: and Alg. 6 (convex, regularised for the purpose), and Zhang et al.'s Alg. 1.
 PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
+
+#: What the automatic choices minimise a bound on: the risk on the records, or on others from
+#: the same distribution.
+Objective = Literal["empirical", "population"]
 
 #: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
 ACCURACY_FRACTION = 1e-3
@@ -121,7 +125,7 @@ class OutputPerturbationResult:
 
 
 def output_perturbation(
-    problem: FiniteSumProblem,
+    problem: Problem,
     budget: PrivacyBudget,
     *,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
@@ -136,7 +140,7 @@ def output_perturbation(
 
     Parameters
     ----------
-    problem : FiniteSumProblem
+    problem : Problem
     budget : PrivacyBudget
     neighbouring : Neighbouring or str, default="replace_one"
     calibration, accuracy_fraction
@@ -215,7 +219,8 @@ def plan_output_perturbation(
         )
     if not math.isfinite(constants.smoothness):
         raise ValueError(
-            "Non-smooth losses are not supported: no accuracy is known to be certifiable."
+            "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
+            "Moreau envelope, loss.smoothed(width), with a public width."
         )
     floor = _certifiable_accuracy(constants)
     if calibration == "analytic":
@@ -236,7 +241,7 @@ def plan_output_perturbation(
         raise ValueError(
             f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
         )
-    lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.n_records
+    lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.effective_records
     exact = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK
     if calibration == "zhang2022_alg1":
         if budget.is_pure:
@@ -277,106 +282,117 @@ def _certifiable_accuracy(constants: ProblemConstants) -> float:
 
 def utility_bound(
     plan: OutputPerturbationPlan,
-    loss: Loss,
-    feature_norm: float,
+    risk: EmpiricalRisk,
+    design: Design,
     comparator_norm: float,
-    second_moment: float,
+    *,
+    second_moment: float | None = None,
+    penalty: float | None = None,
+    objective: Objective = "empirical",
 ) -> float:
-    """Public bound on the expected excess mean loss over the best w of norm `comparator_norm`.
+    """Public bound on the expected excess risk over the best w of norm `comparator_norm`.
 
-    ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` with B the comparator's norm,
-    ``h = loss.curvature * second_moment``, T the bound on the trace of the loss's curvature,
-    X the norm bound of the rows and v the variance of one coordinate of the noise.
-
-    The first term is the cost of the penalty (compare with the minimiser shrunk by
-    ``h / (alpha + h)``). The second is that of the noise: isotropic noise moves each margin
-    by a variable of mean 0 and variance at most ``X^2 v``, whatever the dimension. The third
-    is that of the solver. Proof: docs/theory/output_perturbation.md, "Utility".
+    The cost of the penalty, plus that of the noise, plus that of the solver:
+    ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` for a smooth loss, with B the
+    comparator's norm, ``h = loss.curvature * second_moment``, T the bound on the trace of the
+    loss's curvature, X the norm bound of the rows and v the variance of one coordinate of the
+    noise; plus the difference of population and empirical risk, if asked for. Proof:
+    docs/theory/output_perturbation.md, "Utility".
 
     Parameters
     ----------
     plan : OutputPerturbationPlan
-    loss : Loss
-    feature_norm : float
-        X.
+    risk : EmpiricalRisk
+    design : Design
     comparator_norm : float
         B.
-    second_moment : float
-        Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``.
+    second_moment : float, optional
+        Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
+        default: that of rows without a preferred direction.
+    penalty : float, optional
+        The part of the plan's alpha that is not in the risk but there for privacy; default:
+        all of it.
+    objective : {"empirical", "population"}, default="empirical"
     """
     constants = plan.constants
-    alpha, h = constants.strong_convexity, loss.curvature * second_moment
+    penalty = constants.strong_convexity if penalty is None else penalty
     variance = plan.mechanism.mean_square(constants.dimension) / constants.dimension
-    return (
-        0.5 * comparator_norm**2 * alpha * h / (alpha + h)
-        + 0.5 * loss.curvature_trace * feature_norm**2 * variance
-        + constants.lipschitz * plan.accuracy
-    )
+    bound = risk.penalty_cost(design, penalty, comparator_norm, second_moment)
+    bound += risk.noise_cost(design, variance) + constants.lipschitz * plan.accuracy
+    if objective == "population":
+        bound += risk.generalisation_cost(design, constants)
+    return bound
 
 
-def reference_norm(loss: Loss, feature_norm: float, row_width: int) -> float:
-    """Norm of a good predictor on the reference design of :func:`choose_alpha`."""
-    return loss.margin_scale * math.sqrt(row_width) / feature_norm
+def smoothed_risk(
+    risk: EmpiricalRisk,
+    design: Design,
+    alpha: float,
+    *,
+    budget: PrivacyBudget,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    coef_norm: float | None = None,
+) -> EmpiricalRisk:
+    """The smooth risk that stands for a non-smooth one; public inputs only.
+
+    Its width is a small part of the standard deviation of the noise in the margins, see
+    :meth:`skdp.problems.EmpiricalRisk.smoothed`.
+    """
+    if risk.is_smooth:
+        return risk
+    constants = risk.constants(design, alpha, risk.radius(design, alpha, coef_norm))
+    mechanism = calibrated_mechanism(budget, constants.argmin_sensitivity(neighbouring))
+    variance = mechanism.mean_square(constants.dimension) / constants.dimension
+    return risk.smoothed(design.feature_norm * math.sqrt(variance))
 
 
 @lru_cache(maxsize=256)
 def choose_alpha(
-    loss: Loss,
+    risk: EmpiricalRisk,
+    design: Design,
     *,
-    feature_norm: float,
-    row_width: int,
-    n_records: int,
-    block_size: int,
     budget: PrivacyBudget,
-    neighbouring: Neighbouring,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     coef_norm: float | None = None,
+    objective: Objective = "empirical",
 ) -> float:
     """Regularisation that minimises :func:`utility_bound`; public inputs only.
 
-    The bound is evaluated for a reference design: rows without a preferred direction
-    (largest eigenvalue of the second moment ``feature_norm^2 / row_width``) and a comparator
-    whose margins have the standard deviation ``loss.margin_scale`` on them, hence the norm
-    ``margin_scale sqrt(row_width) / feature_norm``, or `coef_norm` if that is smaller. Other
-    data cost utility, never privacy.
+    The bound is evaluated for a reference design: rows without a preferred direction and a
+    comparator of the norm ``risk.reference_norm(design)``, or `coef_norm` if that is smaller.
+    Other data cost utility, never privacy.
 
     Parameters
     ----------
-    loss : Loss
-    feature_norm : float
-        Norm bound of a row, intercept feature included.
-    row_width, n_records, block_size : int
-        As in :func:`skdp.problems.generalised_linear_constants`.
+    risk : EmpiricalRisk
+    design : Design
     budget : PrivacyBudget
-    neighbouring : Neighbouring
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
     coef_norm : float, optional
         Radius of the ball.
+    objective : {"empirical", "population"}, default="empirical"
 
     Returns
     -------
     float
     """
-    second_moment = feature_norm**2 / row_width
-    comparator = reference_norm(loss, feature_norm, row_width)
+    comparator = risk.reference_norm(design)
     if coef_norm is not None:
         comparator = min(comparator, coef_norm)
+    unit = design.feature_norm**2
 
     def bound(log_alpha: float) -> float:
-        alpha = feature_norm**2 * math.exp(log_alpha)
-        constants = generalised_linear_constants(
-            loss,
-            alpha=alpha,
-            radius=bounded_problem_radius(loss, feature_norm, alpha, coef_norm),
-            feature_norm=feature_norm,
-            row_width=row_width,
-            n_records=n_records,
-            block_size=block_size,
+        alpha = unit * math.exp(log_alpha)
+        smooth = smoothed_risk(
+            risk, design, alpha, budget=budget, neighbouring=neighbouring, coef_norm=coef_norm
         )
+        constants = smooth.constants(design, alpha, smooth.radius(design, alpha, coef_norm))
         plan = plan_output_perturbation(constants, budget, neighbouring=neighbouring)
-        return math.log(utility_bound(plan, loss, feature_norm, comparator, second_moment))
+        return math.log(utility_bound(plan, smooth, design, comparator, objective=objective))
 
     # the bound has flat pieces where the sensitivity is capped, so bracket it first
     grid = np.linspace(-25.0, 15.0, 41)
     best = int(np.argmin([bound(point) for point in grid]))
     bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
     finest = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-3})
-    return feature_norm**2 * math.exp(float(finest.x))
+    return unit * math.exp(float(finest.x))

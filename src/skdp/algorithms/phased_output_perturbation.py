@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -25,6 +25,7 @@ from scipy.optimize import minimize_scalar
 
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
+    Objective,
     OutputPerturbationPlan,
     PlanCalibration,
     plan_output_perturbation,
@@ -35,11 +36,9 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
-    Ball,
     BoundedRows,
-    FiniteSumProblem,
-    Loss,
-    generalised_linear_constants,
+    Design,
+    EmpiricalRisk,
 )
 from skdp.solvers import resolve_solver
 
@@ -55,6 +54,8 @@ __all__ = [
 #: one (equal blocks), and the one that removes the logarithm of n.
 _SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
 _MAX_PHASES = 24
+#: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
+_PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -137,33 +138,34 @@ class PhasedResult:
 def phased_output_perturbation(
     rows: BoundedRows,
     targets: np.ndarray,
-    loss: Loss,
+    risk: EmpiricalRisk,
     budget: PrivacyBudget,
     *,
     radius: float,
     alpha: float = 0.0,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     calibration: str = "analytic",
+    objective: Objective = "empirical",
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
 ) -> PhasedResult:
-    """Minimise ``mean loss + (alpha/2) ||w||^2`` over a ball, in private phases.
+    """Minimise a risk plus ``(alpha/2) ||w||^2`` over a ball, in private phases.
 
     Parameters
     ----------
     rows : BoundedRows
     targets : ndarray of shape (n,)
-    loss : Loss
-        Convex and smooth.
+    risk : EmpiricalRisk
+        The mean of a convex and smooth loss.
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
     alpha : float, default=0.0
     neighbouring : Neighbouring or str, default="replace_one"
         The only relation that is covered: blocks have public sizes.
-    calibration : {"analytic", "paper"}, default="analytic"
+    calibration, objective
         See :func:`plan_phased_output_perturbation`.
     solver, solver_rng, noise, verbose
         As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the order in
@@ -183,15 +185,13 @@ def phased_output_perturbation(
     if Neighbouring(neighbouring) is not Neighbouring.REPLACE_ONE:
         raise ValueError("The phased method is proven for neighbouring='replace_one' only.")
     plan = plan_phased_output_perturbation(
-        loss,
-        feature_norm=rows.norm_bound,
-        row_width=rows.width,
-        n_records=rows.n_records,
-        block_size=rows.block_size,
+        risk,
+        Design.of(rows),
         budget=budget,
         radius=radius,
         alpha=alpha,
         calibration=calibration,
+        objective=objective,
     )
     solver = resolve_solver(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
@@ -206,9 +206,7 @@ def phased_output_perturbation(
         # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
         total = alpha + strength
         center = path[-1] * (strength / total)
-        problem = FiniteSumProblem(
-            rows.take(part), targets[part], loss, total, Ball(radius), center=center
-        )
+        problem = risk.problem(rows.take(part), targets[part], total, radius, center=center)
         path.append(
             solve_and_release(
                 problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose
@@ -226,27 +224,25 @@ def _blocks(order: np.ndarray, sizes: Sequence[int]) -> Iterator[np.ndarray]:
 
 @lru_cache(maxsize=256)
 def plan_phased_output_perturbation(
-    loss: Loss,
+    risk: EmpiricalRisk,
+    design: Design,
     *,
-    feature_norm: float,
-    row_width: int,
-    n_records: int,
-    block_size: int,
     budget: PrivacyBudget,
     radius: float,
     alpha: float = 0.0,
     calibration: str = "analytic",
+    objective: Objective = "empirical",
 ) -> PhasedPlan:
     """Choose blocks and regularisation by a public bound.
 
     Parameters
     ----------
-    loss : Loss
-    feature_norm, row_width, n_records, block_size
-        As in :func:`skdp.problems.generalised_linear_constants`.
+    risk : EmpiricalRisk
+    design : Design
     budget : PrivacyBudget
     radius : float
-        D, radius of the ball; also the distance to the solution that is planned for.
+        Radius of the ball. The plan is made for a comparator of this norm, or of the norm of a
+        good predictor on a reference design if that is smaller.
     alpha : float, default=0.0
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes and mu_1 minimise
@@ -254,23 +250,18 @@ def plan_phased_output_perturbation(
           specification, sections 2.7 and 3.5).
         - "paper": Alg. 2 as printed, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
           certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
+    objective : {"empirical", "population"}, default="empirical"
+        See :func:`phased_utility_bound`.
 
     Returns
     -------
     PhasedPlan
     """
+    # only these two differ from phase to phase: any point of the ball may be the centre
+    whole = risk.constants(design, 1.0, radius, center_norm=radius)
 
     def phase(strength: float, size: int, kind: PlanCalibration) -> OutputPerturbationPlan:
-        constants = generalised_linear_constants(
-            loss,
-            alpha=alpha + strength,
-            radius=radius,
-            feature_norm=feature_norm,
-            row_width=row_width,
-            n_records=size,
-            block_size=block_size,
-            center_norm=radius,
-        )
+        constants = replace(whole, n_records=size, strong_convexity=alpha + strength)
         return plan_output_perturbation(constants, budget, calibration=kind)
 
     def plan(
@@ -282,9 +273,10 @@ def plan_phased_output_perturbation(
         )
         return PhasedPlan(phases, strengths, alpha, radius, reference)
 
-    lipschitz = loss.lipschitz(feature_norm, radius)
+    n_records = design.n_records
+    lipschitz = risk.loss.lipschitz(design.feature_norm, radius)
     if calibration == "paper":
-        dimension = loss.n_outputs * row_width
+        dimension = risk.dimension(design)
         printed = zhang_schedule(budget, "alg2", lipschitz, radius, n_records, dimension)
         sizes = [printed.block_records] * printed.n_phases
         return plan(
@@ -294,21 +286,25 @@ def plan_phased_output_perturbation(
         raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
     reference = "Zhang et al. 2022, Alg. 2 with planned blocks and parallel composition, "
     reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
+    comparator = min(radius, risk.reference_norm(design))
     best, best_bound = None, math.inf
     # around the balance of the two terms of one shot on the whole data set
     middle = math.log(lipschitz / radius * math.sqrt(2.0 / n_records))
     bracket, options = (middle - 12.0, middle + 12.0), {"xatol": 0.02}
     for growth, decrease in _SCHEDULES:
+        stale, least = 0, math.inf
         for n_phases in range(1, _MAX_PHASES + 1):
             sizes = _sizes(n_records, n_phases, decrease)
-            if sizes[-1] < 1:
+            if sizes[-1] < 1 or stale == _PATIENCE:
                 break
 
             def bound(log_first: float, growth: float = growth, sizes: Any = sizes) -> float:
                 candidate = plan(math.exp(log_first), growth, sizes, "analytic", reference)
-                return phased_utility_bound(candidate, radius)
+                return phased_utility_bound(candidate, risk, design, comparator, objective)
 
             found = minimize_scalar(bound, bounds=bracket, method="bounded", options=options)
+            stale = 0 if found.fun < least else stale + 1
+            least = min(least, found.fun)
             if found.fun < best_bound * (1.0 - 1e-9):
                 best_bound = found.fun
                 best = plan(math.exp(float(found.x)), growth, sizes, "analytic", reference)
@@ -324,29 +320,49 @@ def _sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     return [int(size) for size in sizes]
 
 
-def phased_utility_bound(plan: PhasedPlan, comparator_distance: float) -> float:
-    """Public bound on the expected excess risk of a plan; for choosing among plans only.
+def phased_utility_bound(
+    plan: PhasedPlan,
+    risk: EmpiricalRisk,
+    design: Design,
+    comparator_norm: float,
+    objective: Objective = "empirical",
+) -> float:
+    """Public bound on the expected excess risk of a plan, for choosing among plans.
+
+    The recursion of Zhang et al. (2022), Theorem 3.7 (specification, section 3.5),
 
     ``(mu_1 / 2) D^2 + sum_k G L / (mu_k n_k) + sum_{k >= 2} (mu_k / 2) V_{k-1} + L sqrt(V_K)``
-    with D the distance of the start to the comparator, V_k the mean square of the noise plus
-    the squared accuracy of phase k, G the gradient diameter (Zhang et al. 2022 specification,
-    section 3.5: the recursion of Theorem 3.7 with ``G <= 2 L`` for the stability term).
+
+    with D the comparator's norm, V_k the mean square of the noise plus the squared accuracy
+    of phase k and G the gradient diameter, where each term is replaced by a smaller bound if
+    the risk has one (:meth:`skdp.problems.EmpiricalRisk.penalty_cost`, `generalisation_cost`,
+    `noise_cost`): for ``(mu_k / 2) V_{k-1}``, the cost of moving to the noisy point itself. Proof:
+    docs/theory/output_perturbation.md, "Utility".
 
     Parameters
     ----------
     plan : PhasedPlan
-    comparator_distance : float
+    risk : EmpiricalRisk
+    design : Design
+    comparator_norm : float
         D.
+    objective : {"empirical", "population"}, default="empirical"
+        "population": on records from the same distribution. "empirical": on all these records;
+        the second term is then what it costs to have seen only a block of them
+        (:meth:`skdp.problems.EmpiricalRisk.sampling_cost`, an estimate).
     """
-    total, previous = 0.5 * plan.regularisation[0] * comparator_distance**2, 0.0
+    total = risk.penalty_cost(design, plan.regularisation[0], comparator_norm)
+    square, moved = 0.0, 0.0  # of the phase before: V, and the cost of its noise
     for k, (phase, strength) in enumerate(zip(plan.phases, plan.regularisation, strict=True)):
         constants = phase.constants
-        total += (
-            constants.gradient_diameter
-            * constants.lipschitz
-            / (constants.strong_convexity * constants.n_records)
-        )
+        if objective == "population":
+            total += risk.generalisation_cost(design, constants)
+        else:
+            total += risk.sampling_cost(design, constants.strong_convexity, constants.n_records)
         if k:
-            total += 0.5 * strength * previous
-        previous = phase.mechanism.mean_square(constants.dimension) + phase.accuracy**2
-    return total + plan.phases[-1].constants.lipschitz * math.sqrt(previous)
+            total += min(0.5 * strength * square, moved)
+        noise = phase.mechanism.mean_square(constants.dimension)
+        square = noise + phase.accuracy**2
+        moved = risk.noise_cost(design, noise / constants.dimension)
+        moved += constants.lipschitz * phase.accuracy
+    return total + min(plan.phases[-1].constants.lipschitz * math.sqrt(square), moved)

@@ -39,7 +39,7 @@ def lowy_noise_factor(budget: PrivacyBudget, dimension: int) -> float:
 def lowy_gap(
     budget: PrivacyBudget,
     dimension: int,
-    n_records: int,
+    n_records: float,
     lipschitz: float,
     smoothness: float,
     *,
@@ -51,7 +51,9 @@ def lowy_gap(
     Parameters
     ----------
     budget : PrivacyBudget
-    dimension, n_records : int
+    dimension : int
+    n_records : float
+        N: the number of records of a mean, 1 for a general loss.
     lipschitz, smoothness : float
         Of the loss without a regulariser; smoothness ``inf`` for a non-smooth loss.
     strong_convexity : float, optional
@@ -81,23 +83,30 @@ def lowy_gap(
 def lowy_regularisation(
     budget: PrivacyBudget,
     dimension: int,
-    n_records: int,
+    n_records: float,
     lipschitz: float,
     smoothness: float,
     radius: float,
+    *,
+    population: bool = False,
 ) -> float:
     """Regularisation of Lowy and Razaviyayn (2021), Alg. 6, for merely convex losses.
 
-    Class J (smooth): ``(beta L^2 / R^2)^{1/3} r^{2/3}``; class G: ``L / (R sqrt(1 + 1/r))``.
+    Class J (smooth): ``(beta L^2 / R^2)^{1/3} r^{2/3}``; class G: ``L / (R sqrt(1 + 1/r))``. For
+    the population loss (Props. 4.3 and 4.4): J with ``r^{2/3} + 1 / sqrt(n)``, and G
+    ``(L / R) (sqrt(r) + 1 / sqrt(n))``.
     """
     r = lowy_noise_factor(budget, dimension) / n_records
+    sampling = 1.0 / math.sqrt(n_records) if population else 0.0
     if math.isfinite(smoothness):
-        return (smoothness * lipschitz**2 / radius**2) ** (1 / 3) * r ** (2 / 3)
+        return (smoothness * lipschitz**2 / radius**2) ** (1 / 3) * (r ** (2 / 3) + sampling)
+    if population:
+        return lipschitz / radius * (math.sqrt(r) + sampling)
     return lipschitz / (radius * math.sqrt(1.0 + 1.0 / r))
 
 
 def zhang_minimisation_noise(
-    budget: PrivacyBudget, lipschitz: float, strong_convexity: float, n_records: int
+    budget: PrivacyBudget, lipschitz: float, strong_convexity: float, n_records: float
 ) -> float:
     """Standard deviation of Zhang et al. (2022), Alg. 1 and each phase of Alg. 2.
 

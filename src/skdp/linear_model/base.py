@@ -12,17 +12,22 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from skdp.algorithms.output_perturbation import choose_alpha, output_perturbation, reference_norm
+from skdp.algorithms.method_choice import MethodChoice, choose_method
+from skdp.algorithms.output_perturbation import (
+    choose_alpha,
+    output_perturbation,
+    smoothed_risk,
+)
 from skdp.algorithms.phased_output_perturbation import phased_output_perturbation
 from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
-from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Loss, ball_problem
+from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
 from skdp.solvers import resolve_solver
 
-__all__ = ["DPLinearModel"]
+__all__ = ["DPLinearModel", "check_option", "check_real", "warn_inferred"]
 
 
 class DPLinearModel(BaseEstimator):
@@ -43,12 +48,15 @@ class DPLinearModel(BaseEstimator):
     neighbouring: str
     n_public: int | None
     method: str
+    objective: str
     solver: Any
     calibration: str
     random_state: Any
     verbose: int
 
-    _methods = ("auto", "output", "phased")
+    _methods: tuple[str, ...] = ("auto", "output", "phased")
+    #: Set by the estimators that have the parameter.
+    tilt: float = 0.0
 
     def fit(self, X: Any, y: Any, **fit_params: Any) -> Any:
         """Fit the model privately.
@@ -91,55 +99,121 @@ class DPLinearModel(BaseEstimator):
             )
 
     def _private_weights(
-        self, X: Any, targets: np.ndarray, loss: Loss, caveats: tuple[str, ...] = ()
+        self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         """Run the chosen method; set ``privacy_`` and ``alpha_``.
 
         Returns
         -------
-        ndarray of shape (loss.n_outputs, n_features + fit_intercept)
+        ndarray of shape (n_outputs, n_features + fit_intercept)
         """
         budget = PrivacyBudget(self.epsilon, self.delta)
         neighbouring = Neighbouring(self.neighbouring)
         n_public = self._public_size(X.shape[0])
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
+        design = Design.of(rows, n_public)
         solver_rng, noise, seeded = _randomness(self.random_state)
-        shared: dict[str, Any] = {
-            "neighbouring": neighbouring,
+        coef_norm = None if self.coef_norm is None else float(self.coef_norm)
+        # without a penalty of the user's, methods choose their own
+        penalty = None if self.alpha == "auto" or self.alpha == 0 else float(self.alpha)
+        choice = self._choice(risk, design, budget, neighbouring, penalty, coef_norm)
+        strength, radius, calibration = self._regularisation(
+            risk, design, budget, neighbouring, penalty, coef_norm
+        )
+        smooth = smoothed_risk(
+            risk,
+            design,
+            strength,
+            budget=budget,
+            neighbouring=neighbouring,
+            coef_norm=radius,
+        )
+        shared: dict[str, Any] = {"noise": noise, "neighbouring": neighbouring}
+        solving: dict[str, Any] = {
             "solver": self.solver,
             "solver_rng": solver_rng,
-            "noise": noise,
             "verbose": self.verbose,
         }
-        if self.method == "phased":
-            # no penalty is needed, but a ball is
-            alpha = 0.0 if self.alpha == "auto" else float(self.alpha)
-            radius = self.coef_norm or reference_norm(loss, rows.norm_bound, rows.width)
-            phased = phased_output_perturbation(
+        result: Any
+        if choice.method == "output":
+            ball = smooth.radius(design, strength, radius)
+            if self.tilt > 0 and smooth.constants(design, strength, ball).effective_records < 2.0:
+                warnings.warn(
+                    f"tilt == {self.tilt:g} lets one record outweigh all the others together, so "
+                    "that the noise does not shrink with their number. A smaller tilt or a "
+                    "smaller coef_norm helps.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            problem = smooth.problem(
                 rows,
                 targets,
-                loss,
-                budget,
-                radius=float(radius),
-                alpha=alpha,
-                calibration=self.calibration,
-                **shared,
-            )
-            point, release, plan = phased.point, phased.plan.release(), phased.plan.to_dict()
-        else:
-            alpha, coef_norm, calibration = self._regularisation(
-                rows, n_public, loss, budget, neighbouring
-            )
-            problem = ball_problem(
-                rows,
-                targets,
-                loss,
-                alpha,
-                coef_norm=coef_norm,
+                strength,
+                ball,
                 n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
             )
-            result = output_perturbation(problem, budget, calibration=calibration, **shared)
-            point, release, plan = result.point, result.plan.release(), result.plan.to_dict()
+            result = output_perturbation(
+                problem, budget, calibration=calibration, **shared, **solving
+            )
+            self.alpha_ = strength
+        else:  # no penalty is needed, but a ball is
+            self.alpha_ = 0.0 if penalty is None else penalty
+            ball = risk.ball_radius(design) if coef_norm is None else coef_norm
+            result = phased_output_perturbation(
+                rows,
+                targets,
+                smooth,
+                budget,
+                radius=ball,
+                alpha=self.alpha_,
+                calibration=self.calibration,
+                objective=self.objective,  # type: ignore[arg-type]
+                **shared,
+                **solving,
+            )
+        plan = result.plan.to_dict()
+        if choice.bounds:
+            plan["method_bounds"] = choice.bounds
+        if smooth is not risk:
+            plan["smoothing"] = smooth.smoothing
+        self.privacy_ = PrivacyReport(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=neighbouring,
+            method=choice.method,
+            releases=(result.plan.release(),),
+            plan=plan,
+            caveats=caveats + self._caveats(neighbouring, seeded),
+        )
+        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)
+
+    def _choice(
+        self,
+        risk: EmpiricalRisk,
+        design: Design,
+        budget: PrivacyBudget,
+        neighbouring: Neighbouring,
+        penalty: float | None,
+        coef_norm: float | None,
+    ) -> MethodChoice:
+        """The method, and the public bounds that speak for it if it was not asked for."""
+        if self.method != "auto":
+            return MethodChoice(self.method, {})
+        if self.calibration != "analytic":
+            return MethodChoice("output", {})
+        return choose_method(
+            risk,
+            design,
+            budget,
+            neighbouring=neighbouring,
+            alpha=penalty,
+            coef_norm=coef_norm,
+            objective=self.objective,  # type: ignore[arg-type]
+        )
+
+    def _caveats(self, neighbouring: Neighbouring, seeded: bool) -> tuple[str, ...]:
+        """What the guarantee depends on besides the constants."""
+        caveats: tuple[str, ...] = ()
         if neighbouring is Neighbouring.ADD_REMOVE and self.n_public is None:
             caveats += (
                 "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
@@ -150,7 +224,7 @@ class DPLinearModel(BaseEstimator):
                 "The solver holds a fitted estimator, which stays in this model without noise: do "
                 "not publish or pickle the model with its parameter `solver`.",
                 PrivacyLeakWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
             caveats += (
                 "the solver holds a fitted estimator, which is not private: clear the parameter "
@@ -161,17 +235,11 @@ class DPLinearModel(BaseEstimator):
                 "random_state was given: the guarantee holds only if the seed is secret and used "
                 "for this fit alone",
             )
-        self.alpha_ = alpha
-        self.privacy_ = PrivacyReport(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=neighbouring,
-            method="phased" if self.method == "phased" else "output",
-            releases=(release,),
-            plan=plan,
-            caveats=caveats,
-        )
-        return point.reshape(loss.n_outputs, rows.width)
+        return caveats
+
+    def _risk(self, loss: Loss) -> EmpiricalRisk:
+        """The objective that the parameters ask for."""
+        return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else EmpiricalRisk(loss)
 
     @property
     def _intercept_value(self) -> float:
@@ -189,67 +257,73 @@ class DPLinearModel(BaseEstimator):
 
     def _regularisation(
         self,
-        rows: BoundedRows,
-        n_public: int,
-        loss: Loss,
+        risk: EmpiricalRisk,
+        design: Design,
         budget: PrivacyBudget,
         neighbouring: Neighbouring,
+        penalty: float | None,
+        coef_norm: float | None,
     ) -> tuple[float, float | None, Any]:
-        """The strength of the penalty, the radius and the calibration that go together."""
-        radius = None if self.coef_norm is None else float(self.coef_norm)
+        """Penalty, radius and calibration of one-shot output perturbation that go together."""
         analytic = self.calibration == "analytic"
-        if self.alpha != "auto" and self.alpha != 0:
-            return float(self.alpha), radius, "analytic" if analytic else "lowy2021_alg1"
+        if penalty is not None:
+            return penalty, coef_norm, "analytic" if analytic else "lowy2021_alg1"
         if not analytic:
-            if radius is None:
-                radius = reference_norm(loss, rows.norm_bound, rows.width)
+            radius = risk.reference_norm(design) if coef_norm is None else coef_norm
             published = lowy_regularisation(
                 budget,
-                loss.n_outputs * rows.width,
-                n_public,
-                loss.lipschitz(rows.norm_bound, radius),
-                loss.smoothness(rows.norm_bound),
+                risk.dimension(design),
+                design.n_records,
+                risk.loss.lipschitz(design.feature_norm, radius),
+                risk.loss.smoothness(design.feature_norm),
                 radius,
+                population=self.objective == "population",
             )
             return published, radius, "lowy2021_alg6"
         automatic = choose_alpha(
-            loss,
-            feature_norm=rows.norm_bound,
-            row_width=rows.width,
-            n_records=n_public,
-            block_size=rows.block_size,
+            risk,
+            design,
             budget=budget,
             neighbouring=neighbouring,
-            coef_norm=radius,
+            coef_norm=coef_norm,
+            objective=self.objective,
         )
-        return automatic, radius, "analytic"
+        return automatic, coef_norm, "analytic"
 
     def _check_parameters(self) -> None:
         """Refuse invalid parameters before any input is looked at."""
         PrivacyBudget(self.epsilon, self.delta)
-        _check_real("epsilon", self.epsilon, 1e-20, 1e20)
+        check_real("epsilon", self.epsilon, 1e-20, 1e20)
         # squares of the bound must neither overflow nor vanish
-        _check_real("data_norm", self.data_norm, 1e-50, 1e50)
+        check_real("data_norm", self.data_norm, 1e-50, 1e50)
         if self.coef_norm is not None:
-            _check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
-        _check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
+            check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
+        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         if not isinstance(self.fit_intercept, (bool, np.bool_)):
             raise ValueError(f"fit_intercept == {self.fit_intercept!r}, must be True or False.")
         if isinstance(self.alpha, str):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
-            _check_real("alpha", self.alpha, 0.0, 1e150)
+            check_real("alpha", self.alpha, 0.0, 1e150)
             if self.alpha == 0 and self.coef_norm is None and self.method != "phased":
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius."
                 )
-        _check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
-        _check_option("method", self.method, self._methods)
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("method", self.method, self._methods)
         if self.method == "phased" and self.neighbouring != "replace_one":
             raise ValueError("method='phased' is proven for neighbouring='replace_one' only.")
-        _check_option("calibration", self.calibration, ("analytic", "paper"))
+        check_option("objective", self.objective, ("empirical", "population"))
+        check_real("tilt", self.tilt, 0.0, 1e6)
+        if self.tilt > 0 and self.neighbouring != "replace_one":
+            raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
+        if self.tilt > 0 and self.method not in ("auto", "output"):
+            raise ValueError(
+                "tilt > 0 needs method='output': the tilted loss is no mean over records."
+            )
+        check_option("calibration", self.calibration, ("analytic", "paper"))
         if self.calibration == "paper" and self.neighbouring != "replace_one":
             raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")
         if self.n_public is not None:
@@ -281,14 +355,16 @@ def _refuse(fit_params: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
 
 
-def _check_real(name: str, value: Any, low: float, high: float) -> None:
+def check_real(name: str, value: Any, low: float, high: float) -> None:
+    """Refuse a parameter that is no number of [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}.")
     if not low <= float(value) <= high:
         raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")
 
 
-def _check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
+def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
+    """Refuse a parameter that is none of the options."""
     if not (isinstance(value, str) and value in options):
         raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
 

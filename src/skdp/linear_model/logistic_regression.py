@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, log_expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.linear_model.base import DPLinearModel, warn_inferred
-from skdp.problems import LogisticLoss, SoftmaxLoss
+from skdp.linear_model.classification import (
+    DPLinearClassification,
+    log_probabilities,
+    probabilities,
+)
+from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 
 __all__ = ["DPLogisticRegression"]
 
 
-class DPLogisticRegression(ClassifierMixin, DPLinearModel):
+class DPLogisticRegression(DPLinearClassification):
     """Differentially private logistic regression, binary and multinomial.
 
     Minimises the mean log loss plus ``(alpha / 2) ||w||^2`` to a proven accuracy and releases
@@ -58,10 +58,18 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.
     method : {"auto", "output", "phased"}, default="auto"
-        Private algorithm. "output" (which "auto" is) adds noise once to the solution of the
-        penalised problem. "phased" solves on disjoint blocks of records, each around the
-        noisy solution of the one before; `alpha` "auto" is then 0, and `coef_norm` None
-        stands for the norm of a good predictor on a reference design.
+        Private algorithm. "output" adds noise once to the solution of the penalised problem.
+        "phased" solves on disjoint blocks of records, each around the noisy solution of the one
+        before; `alpha` "auto" is then 0, and `coef_norm` None stands for a public radius that
+        hardly any predictor exceeds on rows without a preferred direction. "auto" takes the one
+        with the smaller public bound on the expected loss; `privacy_` tells the bounds.
+    objective : {"empirical", "population"}, default="empirical"
+        Whether the automatic choices are made for the loss on these records or on others
+        like them, for which they penalise more.
+    tilt : float, default=0.0
+        Above 0, the mean loss is replaced by ``log(mean(exp(tilt * loss))) / tilt``, in which
+        records with a large loss weigh more. One record can then weigh more than 1 / n_samples,
+        and the noise grows by that factor: choose a small `coef_norm`, which bounds it.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
@@ -122,6 +130,8 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         neighbouring: str = "replace_one",
         n_public: int | None = None,
         method: str = "auto",
+        objective: str = "empirical",
+        tilt: float = 0.0,
         solver: Any = "auto",
         calibration: str = "analytic",
         random_state: Any = None,
@@ -138,70 +148,15 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.method = method
+        self.objective = objective
+        self.tilt = tilt
         self.solver = solver
         self.calibration = calibration
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, X: Any, y: Any) -> None:
-        self._check_parameters()
-        declared = None if self.classes is None else _declared_classes(self.classes)
-        X, y = self._validated(X, y)
-        caveats: tuple[str, ...] = ()
-        if declared is None:
-            check_classification_targets(y)
-            classes = np.unique(y)
-            if len(classes) < 2:
-                raise ValueError(
-                    "The data hold one class only; declare at least two with `classes`."
-                )
-            warn_inferred("The class labels", "classes")
-            caveats = ("classes were inferred from y",)
-        else:
-            classes = declared
-        codes = _encode(y, classes)
-        if len(classes) == 2:
-            weights = self._private_weights(X, codes.astype(np.float64), LogisticLoss(), caveats)
-        else:
-            loss = SoftmaxLoss(len(classes))
-            weights = loss.basis @ self._private_weights(X, codes, loss, caveats)
-        self.classes_ = classes
-        d = X.shape[1]
-        self.coef_ = np.ascontiguousarray(weights[:, :d])
-        self.intercept_ = (
-            weights[:, d] * self._intercept_value if self.fit_intercept else np.zeros(len(weights))
-        )
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Linear scores.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.classes_) == 2 else scores
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Most likely class of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return np.asarray(self.classes_[codes])
+    def _loss(self, n_classes: int) -> Loss:
+        return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Class probabilities.
@@ -214,10 +169,7 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         -------
         ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        return np.asarray(softmax(scores, axis=1))
+        return probabilities(self.decision_function(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of :meth:`predict_proba`, accurate for small probabilities.
@@ -230,38 +182,4 @@ class DPLogisticRegression(ClassifierMixin, DPLinearModel):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([log_expit(-scores), log_expit(scores)])
-        return np.asarray(log_softmax(scores, axis=1))
-
-
-def _declared_classes(classes: Any) -> np.ndarray:
-    """The declared labels, sorted."""
-    labels = np.asarray(classes)
-    if labels.ndim != 1 or len(labels) < 2:
-        raise ValueError(
-            f"classes must be a list or a 1-d array of at least two labels, got {classes!r}."
-        )
-    unique = np.unique(labels)
-    if len(unique) != len(labels):
-        raise ValueError(f"classes lists a label twice: {classes!r}.")
-    return unique
-
-
-def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Position of each label in the sorted `classes`."""
-    message = "y contains labels that are not in `classes`."
-    numeric = [array.dtype.kind in "biuf" for array in (y, classes)]
-    if numeric[0] != numeric[1]:
-        raise ValueError(message)
-    if not numeric[0]:
-        y, classes = y.astype(object), classes.astype(object)
-    try:
-        codes = np.searchsorted(classes, y)
-    except TypeError as error:  # labels of mixed kinds have no order
-        raise ValueError(message) from error
-    np.minimum(codes, len(classes) - 1, out=codes)
-    if not (classes[codes] == y).all():
-        raise ValueError(message)
-    return codes
+        return log_probabilities(self.decision_function(X))

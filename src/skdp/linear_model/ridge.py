@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
-
-from skdp.linear_model.base import DPLinearModel
-from skdp.problems import HalfSquaredLoss
+from skdp.linear_model.regression import DPLinearRegression
+from skdp.problems import HalfSquaredLoss, Loss
 
 __all__ = ["DPRidge"]
 
 
-class DPRidge(RegressorMixin, DPLinearModel):
+class DPRidge(DPLinearRegression):
     """Differentially private least squares with an L2 penalty.
 
     Minimises ``mean((y - Xw)^2) / 2 + (alpha / 2) ||w||^2`` to a proven accuracy, over the ball
@@ -57,10 +53,18 @@ class DPRidge(RegressorMixin, DPLinearModel):
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.
     method : {"auto", "output", "phased"}, default="auto"
-        Private algorithm. "output" (which "auto" is) adds noise once to the solution of the
-        penalised problem. "phased" solves on disjoint blocks of records, each around the
-        noisy solution of the one before; `alpha` "auto" is then 0, and `coef_norm` None
-        stands for the norm of a good predictor on a reference design.
+        Private algorithm. "output" adds noise once to the solution of the penalised problem.
+        "phased" solves on disjoint blocks of records, each around the noisy solution of the one
+        before; `alpha` "auto" is then 0, and `coef_norm` None stands for a public radius that
+        hardly any predictor exceeds on rows without a preferred direction. "auto" takes the one
+        with the smaller public bound on the expected loss; `privacy_` tells the bounds.
+    objective : {"empirical", "population"}, default="empirical"
+        Whether the automatic choices are made for the loss on these records or on others
+        like them, for which they penalise more.
+    tilt : float, default=0.0
+        Above 0, the mean loss is replaced by ``log(mean(exp(tilt * loss))) / tilt``, in which
+        records with a large loss weigh more. One record can then weigh more than 1 / n_samples,
+        and the noise grows by that factor: choose a small `coef_norm`, which bounds it.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
@@ -116,6 +120,8 @@ class DPRidge(RegressorMixin, DPLinearModel):
         neighbouring: str = "replace_one",
         n_public: int | None = None,
         method: str = "auto",
+        objective: str = "empirical",
+        tilt: float = 0.0,
         solver: Any = "auto",
         calibration: str = "analytic",
         random_state: Any = None,
@@ -132,57 +138,12 @@ class DPRidge(RegressorMixin, DPLinearModel):
         self.neighbouring = neighbouring
         self.n_public = n_public
         self.method = method
+        self.objective = objective
+        self.tilt = tilt
         self.solver = solver
         self.calibration = calibration
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, X: Any, y: Any) -> None:
-        self._check_parameters()
-        low, high = _checked_range(self.target_range)
-        X, y = self._validated(X, y, y_numeric=True)
-        # without an intercept the model goes through the origin of the user's y
-        middle = 0.5 * low + 0.5 * high if self.fit_intercept else 0.0
-        bound = max(high - middle, middle - low)
-        targets = np.clip(np.asarray(y, dtype=np.float64), low, high) - middle
-        weights = self._private_weights(X, targets, HalfSquaredLoss(bound))[0]
-        d = X.shape[1]
-        self.coef_ = np.array(weights[:d])
-        self.intercept_ = (
-            float(middle + weights[d] * self._intercept_value) if self.fit_intercept else 0.0
-        )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # the tag's yardstick is R2 > 0.5 from 200 records, out of reach of a private fit
-        tags.regressor_tags.poor_score = True
-        return tags
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets in the units of y.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return np.asarray(X @ self.coef_) + self.intercept_
-
-
-def _checked_range(target_range: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in target_range)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"target_range must be a pair (low, high), got {target_range!r}."
-        ) from error
-    if not (low < high and max(-low, high) <= 1e50 and high - low >= 1e-50):
-        raise ValueError(
-            f"target_range == {target_range!r}, must be finite (below 1e50) with low < high."
-        )
-    return low, high
+    def _loss(self, target_bound: float) -> Loss:
+        return HalfSquaredLoss(target_bound)

@@ -36,6 +36,10 @@ class NoiseSource:
         """Uniform numbers in (0, 1) from the upper 63 bits, fine-grained near 0."""
         return ((integers >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-63
 
+    def uniform(self, size: int) -> np.ndarray:
+        """Independent uniform variables in (0, 1], fine-grained near 0."""
+        return self._uniform_tail(self._integers(size))
+
     def standard_normal(self, size: int) -> np.ndarray:
         """Independent N(0, 1) variables."""
         integers = self._integers(size)

@@ -4,8 +4,10 @@ A problem is the only thing that knows where the rows live (dense or CSR); solve
 values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
 """
 
+from skdp.problems.adversarial_inner import ConcaveInnerProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.counting import CountedLoss
+from skdp.problems.declared import DeclaredProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import (
     MAX_SIZE_RATIO,
@@ -19,6 +21,7 @@ from skdp.problems.losses import (
     HalfSquaredLoss,
     LogisticLoss,
     Loss,
+    OneVsRestLoss,
     SoftmaxLoss,
     SquaredHingeLoss,
 )
@@ -32,7 +35,9 @@ from skdp.problems.piecewise_linear import (
     huber_loss,
 )
 from skdp.problems.problem import Problem
+from skdp.problems.risks import Design, EmpiricalRisk
 from skdp.problems.rows import BoundedRows
+from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
 __all__ = [
     "MAX_SIZE_RATIO",
@@ -42,14 +47,19 @@ __all__ = [
     "Batch",
     "BoundedRows",
     "Box",
+    "ConcaveInnerProblem",
     "CountedLoss",
+    "DeclaredProblem",
+    "Design",
     "Domain",
+    "EmpiricalRisk",
     "EnvelopeLoss",
     "FiniteSumProblem",
     "HalfSquaredLoss",
     "HingeLoss",
     "LogisticLoss",
     "Loss",
+    "OneVsRestLoss",
     "PiecewiseLinearLoss",
     "Problem",
     "ProblemConstants",
@@ -58,6 +68,8 @@ __all__ = [
     "SmoothedLoss",
     "SoftmaxLoss",
     "SquaredHingeLoss",
+    "TiltedProblem",
+    "TiltedRisk",
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",

@@ -83,6 +83,11 @@ class ProblemConstants:
         return self.total_smoothness / self.strong_convexity
 
     @property
+    def effective_records(self) -> float:
+        """Number of records in whose mean one has the weight that it can have here."""
+        return self.n_records if self.record_weight is None else 1.0 / self.record_weight
+
+    @property
     def localisation(self) -> float:
         """Bound on the distance of the regulariser's centre (projected) to the solution.
 
@@ -136,6 +141,6 @@ class ProblemConstants:
         difference = (
             self.gradient_diameter if neighbouring is Neighbouring.REPLACE_ONE else self.lipschitz
         )
-        weight = 1.0 / self.n_records if self.record_weight is None else self.record_weight
-        moved = difference * weight / self.strong_convexity * ROUNDING_SLACK
+        scale = self.strong_convexity * self.effective_records
+        moved = difference / scale * ROUNDING_SLACK
         return min(moved, 2.0 * self.radius)

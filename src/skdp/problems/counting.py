@@ -88,6 +88,14 @@ class CountedLoss(Loss):
     def margin_scale(self) -> float:
         return self._loss.margin_scale
 
+    @property
+    def largest_margin_scale(self) -> float:
+        return self._loss.largest_margin_scale
+
+    @property
+    def sampling_scale(self) -> float:
+        return self._loss.sampling_scale
+
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         return self._loss.lipschitz(feature_norm, radius)
 

@@ -7,6 +7,7 @@ and Hessians of a flat weight vector of length ``dimension``.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,9 @@ __all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
 
 #: By how much the number of rows may exceed the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
+
+#: Norms of rows whose products are far from the ends of single precision.
+_SINGLE_RANGE = (1e-8, 1e8)
 
 #: Numbers in a block of rows for Hessians: 16 MB.
 _HESSIAN_NUMBERS = 1 << 21
@@ -141,6 +145,15 @@ class FiniteSumProblem(Problem):
     def hessian(self, w: np.ndarray) -> np.ndarray:
         return self._evaluate(w, hessian=True)[2]
 
+    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
+        if not _SINGLE_RANGE[0] <= self.rows.norm_bound <= _SINGLE_RANGE[1]:
+            return self.hessian(w)
+        weights = self._unpack(w)
+        bend = self._gram(lambda block: self._curvature(block, weights), rough=True)
+        bend /= self.n_public
+        bend.flat[:: self.dimension + 1] += self.alpha
+        return bend
+
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         weights, directions = self._unpack(w), self._unpack(v)
         product = np.zeros(directions.shape)
@@ -225,6 +238,27 @@ class FiniteSumProblem(Problem):
     def _unpack(self, w: np.ndarray) -> np.ndarray:
         return w.reshape(self.loss.n_outputs, self.rows.width)
 
+    def _curvature(self, block: RowBlock, weights: np.ndarray) -> np.ndarray:
+        return self.loss.second_derivative(block.margins(weights), self.targets[block.rows])
+
+    def _gram(self, curvature: Callable[[RowBlock], np.ndarray], rough: bool = False) -> np.ndarray:
+        """``sum_i C_i (x) x_i x_i'`` for symmetric (k, k) matrices C_i, block by block."""
+        k, width = self.loss.n_outputs, self.rows.width
+        total = np.zeros((k, width, k, width))
+        # products of matrices want larger blocks; there are k^2 numbers per row
+        size = max(16, max(self.rows.block_size, _HESSIAN_NUMBERS // width) // k**2)
+        for block in self.rows.blocks(size):
+            weights = curvature(block).reshape(-1, k, k)
+            for a in range(k):
+                for b in range(a + 1):
+                    if weights[:, a, b].any():
+                        part = np.ascontiguousarray(weights[:, a, b])
+                        total[a, :, b] += block.gram(part, rough)
+        for a in range(k):
+            for b in range(a):
+                total[b, :, a] = total[a, :, b]
+        return total.reshape(self.dimension, self.dimension)
+
     def _evaluate(
         self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
@@ -232,12 +266,7 @@ class FiniteSumProblem(Problem):
         loss, n = self.loss, self.n_public
         total = 0.0
         slope = np.zeros_like(weights)
-        k, width = weights.shape
-        bend = np.zeros((k, width, k, width) if hessian else 0)
-        size = None
-        if hessian:  # products of matrices want larger blocks; there are k^2 numbers per row
-            size = max(16, max(self.rows.block_size, _HESSIAN_NUMBERS // width) // k**2)
-        for block in self.rows.blocks(size):
+        for block in self.rows.blocks() if value or gradient else ():
             targets = self.targets[block.rows]
             margins = block.margins(weights)
             if value and gradient:
@@ -246,19 +275,11 @@ class FiniteSumProblem(Problem):
                 slope += block.pull_back(residuals)
             elif value:
                 total += float(loss.value(margins, targets).sum())
-            elif gradient:
+            else:
                 slope += block.pull_back(loss.derivative(margins, targets))
-            if hessian:
-                curvature = loss.second_derivative(margins, targets)
-                curvature = curvature.reshape(-1, k, k)
-                for a in range(k):
-                    for b in range(a + 1):
-                        bend[a, :, b] += block.gram(np.ascontiguousarray(curvature[:, a, b]))
+        bend = np.zeros((0, 0))
         if hessian:
-            for a in range(k):
-                for b in range(a):
-                    bend[b, :, a] = bend[a, :, b]
-            bend = bend.reshape(self.dimension, self.dimension) / n
+            bend = self._gram(lambda block: self._curvature(block, weights)) / n
             bend.flat[:: self.dimension + 1] += self.alpha
         offset = self._offset(w)
         return (

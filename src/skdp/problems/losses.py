@@ -22,6 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -31,6 +32,7 @@ __all__ = [
     "HalfSquaredLoss",
     "LogisticLoss",
     "Loss",
+    "OneVsRestLoss",
     "SoftmaxLoss",
     "SquaredHingeLoss",
     "sum_zero_basis",
@@ -90,6 +92,23 @@ class Loss(ABC):
     @abstractmethod
     def margin_scale(self) -> float:
         """Standard deviation of a good predictor's margins, for planning only."""
+
+    @property
+    def largest_margin_scale(self) -> float:
+        """Standard deviation that a predictor's margins hardly ever exceed, for planning only.
+
+        Confident classifiers have large margins; predictions are of the size of their targets.
+        """
+        return (2.0 if hasattr(self, "target_bound") else 4.0) * self.margin_scale
+
+    @property
+    def sampling_scale(self) -> float:
+        """``E phi'^2 / E phi''`` of a good predictor, for planning only.
+
+        Half of it per coefficient and record is the expected excess loss of a fit to a sample; it
+        is 1 for a log loss whose model is right.
+        """
+        return 1.0
 
     @abstractmethod
     def lipschitz(self, feature_norm: float, radius: float) -> float:
@@ -383,6 +402,11 @@ class HalfSquaredLoss(Loss):
     def margin_scale(self) -> float:
         return 0.5 * self.target_bound
 
+    @property
+    def sampling_scale(self) -> float:
+        """Half of the targets' bound as the standard deviation of a residual."""
+        return (0.5 * self.target_bound) ** 2
+
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X (R X + Y)``."""
         return feature_norm * (radius * feature_norm + self.target_bound)
@@ -466,3 +490,74 @@ class SquaredHingeLoss(Loss):
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``(1 + R X)^2``."""
         return (1.0 + radius * feature_norm) ** 2
+
+
+@dataclass(frozen=True)
+class OneVsRestLoss(Loss):
+    """Sum over K classes of a two-class loss of "this one" against "the others".
+
+    One problem with K margins whose solution is that of K separate ones; together they move by
+    at most ``sqrt(K)`` times as much as one of them, because the weights of different classes
+    are orthogonal directions (review Y-16).
+
+    Parameters
+    ----------
+    base : Loss
+        For targets 0 and 1.
+    n_classes : int
+        K; targets are class indices.
+    """
+
+    base: Loss
+    n_classes: int
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        SoftmaxLoss(self.n_classes).check_targets(targets)
+
+    @property
+    def n_outputs(self) -> int:
+        return self.n_classes
+
+    def _each(self, function: Any, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """`function` of the base for each class, shape (m, K)."""
+        own = (targets[:, None] == np.arange(self.n_classes)).astype(np.float64)
+        return function(margins.ravel(), own.ravel()).reshape(margins.shape)
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self._each(self.base.value, margins, targets).sum(axis=1)
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return self._each(self.base.derivative, margins, targets)
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        bend = np.zeros((*margins.shape, self.n_classes))
+        diagonal = np.arange(self.n_classes)
+        bend[:, diagonal, diagonal] = self._each(self.base.second_derivative, margins, targets)
+        return bend
+
+    @property
+    def curvature(self) -> float:
+        return self.base.curvature
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.n_classes * self.base.curvature_trace
+
+    @property
+    def margin_scale(self) -> float:
+        return self.base.margin_scale * math.sqrt(self.n_classes)
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        return math.sqrt(self.n_classes) * self.base.lipschitz(feature_norm, radius)
+
+    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
+        return math.sqrt(self.n_classes) * self.base.gradient_diameter(feature_norm, radius)
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        return math.sqrt(self.n_classes) * self.base.solution_radius(feature_norm, alpha)
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        return self.n_classes * self.base.value_range(feature_norm, radius)
+
+    def noise_cost(self, variance: float) -> float:
+        return self.n_classes * self.base.noise_cost(variance)

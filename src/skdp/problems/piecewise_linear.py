@@ -146,6 +146,11 @@ class _ErrorLoss(PiecewiseLinearLoss):
     def margin_scale(self) -> float:
         return 0.5 * self.target_bound
 
+    @property
+    def sampling_scale(self) -> float:
+        """For residuals with half of the targets' bound as standard deviation."""
+        return 0.5 * self.target_bound * self.slope_bound
+
 
 @dataclass(frozen=True)
 class AbsoluteLoss(_ErrorLoss):
@@ -237,9 +242,12 @@ class SmoothedLoss(Loss):
         return self.base.margin_scale
 
     @property
-    def target_bound(self) -> float:
-        """Bound on the targets of a regression loss."""
-        return self.base.target_bound  # type: ignore[attr-defined]
+    def largest_margin_scale(self) -> float:
+        return self.base.largest_margin_scale
+
+    @property
+    def sampling_scale(self) -> float:
+        return self.base.sampling_scale
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X min(S, (R X + K) / h)`` with K the bound on the kinks."""

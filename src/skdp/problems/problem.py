@@ -36,6 +36,8 @@ class Problem(ABC):
     offers : frozenset of str
         What a solver can have besides values and gradients: "hessian", and "records" if
         f is a mean over records that can be taken in batches.
+    has_nominal_size : bool
+        Whether f is a sum divided by a public nominal number, as add/remove needs it.
     """
 
     constants: ProblemConstants
@@ -44,6 +46,7 @@ class Problem(ABC):
     alpha: float
     center: np.ndarray | None = None
     offers: frozenset[str] = frozenset()
+    has_nominal_size: bool = False
 
     @abstractmethod
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -60,6 +63,10 @@ class Problem(ABC):
     def hessian(self, w: np.ndarray) -> np.ndarray:
         """Hessian at `w`, shape (dimension, dimension), if offered."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
+
+    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
+        """Hessian to a few digits where that is faster, for methods that correct it."""
+        return self.hessian(w)
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         """Product of the Hessian at `w` with `v`."""

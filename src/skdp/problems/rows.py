@@ -92,8 +92,11 @@ class RowBlock:
         out[:, :d] = (self.matrix.T @ residuals).T
         return out
 
-    def gram(self, weights: np.ndarray) -> np.ndarray:
-        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative."""
+    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
+        """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
+
+        `rough`: in single precision, which takes half the time.
+        """
         d = self.matrix.shape[1]
         out = np.empty((d + bool(self.intercept),) * 2)
         if self.intercept:
@@ -109,7 +112,8 @@ class RowBlock:
             scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
             out[:d, :d] = (self.matrix.T @ scaled).toarray()
         elif weights.size and weights.min() >= 0:
-            root = np.sqrt(weights)[:, None] * self.matrix
+            roots, kind = np.sqrt(weights)[:, None], np.float32 if rough else np.float64
+            root = np.multiply(roots, self.matrix, dtype=kind, casting="same_kind")
             out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
         else:
             out[:d, :d] = self.matrix.T @ (weights[:, None] * self.matrix)

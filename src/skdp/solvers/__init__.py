@@ -124,7 +124,7 @@ class _Auto(Solver):
         constants = problem.constants
         digits = math.log(max(math.e, constants.localisation / accuracy))
         passes = constants.condition_number**0.4 * digits
-        weight = _HESSIAN_WEIGHT * (6.0 if problem.n_outputs > 1 else 1.0)
+        weight = _HESSIAN_WEIGHT * (2.0 if problem.n_outputs > 1 else 1.0)
         newton = weight * problem.dimension <= passes and Newton.affordable(problem)
         return Newton() if newton else LBFGS()
 

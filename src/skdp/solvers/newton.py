@@ -4,8 +4,8 @@ Each step minimises a quadratic model over the domain. Least squares is its own 
 step is the closed form of ridge regression, in a ball or not. When there
 are many more rows than coefficients, the model's Hessian comes from an evenly spaced part
 of the rows and is improved by BFGS corrections: a step then costs one pass over the data
-instead of a Gram matrix. If a step fails to shrink the certificate enough, full Hessians
-and a line search take over.
+instead of a Gram matrix. Gram matrices are made in single precision first. If a step fails to
+shrink the certificate enough, full Hessians and a line search take over.
 """
 
 from __future__ import annotations
@@ -186,12 +186,12 @@ def _newton(
     if rough:
         accuracy = 1e-3 * distance
     best, best_distance = w, distance
-    fresh = False
+    fresh, hessian = False, problem.rough_hessian
     for _ in range(max_steps):
         if best_distance <= accuracy:
             break
         if model is None:
-            model = QuadraticModel(problem.hessian(w), problem.domain, problem.strong_convexity)
+            model = QuadraticModel(hessian(w), problem.domain, problem.strong_convexity)
             fresh = True
         candidate = problem.domain.project(model.minimiser(w, gradient))
         if not np.isfinite(candidate).all():
@@ -204,6 +204,7 @@ def _newton(
             if not fresh:
                 model = None  # the old Hessian is not good enough here
                 continue
+            hessian = problem.hessian
             if distance >= best_distance:
                 shorter = _line_search(problem, w, gradient, candidate)
                 if shorter is None:

@@ -1,0 +1,132 @@
+"""What the linear classifiers share: labels, scores and decisions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp.linear_model.base import DPLinearModel, warn_inferred
+from skdp.problems import Loss, SoftmaxLoss
+
+__all__ = ["DPLinearClassification", "log_probabilities", "probabilities"]
+
+
+class DPLinearClassification(ClassifierMixin, DPLinearModel):
+    """Base of private linear classifiers; not for direct use."""
+
+    classes: Any
+
+    @abstractmethod
+    def _loss(self, n_classes: int) -> Loss:
+        """Loss for targets 0 and 1 if there are two classes, else for class indices."""
+
+    def _fit(self, X: Any, y: Any) -> None:
+        self._check_parameters()
+        declared = None if self.classes is None else _declared_classes(self.classes)
+        X, y = self._validated(X, y)
+        caveats: tuple[str, ...] = ()
+        if declared is None:
+            check_classification_targets(y)
+            classes = np.unique(y)
+            if len(classes) < 2:
+                raise ValueError(
+                    "The data hold one class only; declare at least two with `classes`."
+                )
+            warn_inferred("The class labels", "classes")
+            caveats = ("classes were inferred from y",)
+        else:
+            classes = declared
+        codes = _encode(y, classes)
+        loss = self._loss(len(classes))
+        targets = codes.astype(np.float64) if len(classes) == 2 else codes
+        weights = self._private_weights(X, targets, self._risk(loss), caveats)
+        if isinstance(loss, SoftmaxLoss):
+            weights = loss.basis @ weights
+        self.classes_ = classes
+        d = X.shape[1]
+        self.coef_ = np.ascontiguousarray(weights[:, :d])
+        self.intercept_ = (
+            weights[:, d] * self._intercept_value if self.fit_intercept else np.zeros(len(weights))
+        )
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Linear scores.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Most likely class of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return np.asarray(self.classes_[codes])
+
+
+def probabilities(scores: np.ndarray) -> np.ndarray:
+    """Class probabilities of linear scores, shape (n_samples, n_classes)."""
+    if scores.ndim == 1:
+        return np.column_stack([expit(-scores), expit(scores)])
+    return np.asarray(softmax(scores, axis=1))
+
+
+def log_probabilities(scores: np.ndarray) -> np.ndarray:
+    """Logarithms of :func:`probabilities`, accurate for small ones."""
+    if scores.ndim == 1:
+        return np.column_stack([log_expit(-scores), log_expit(scores)])
+    return np.asarray(log_softmax(scores, axis=1))
+
+
+def _declared_classes(classes: Any) -> np.ndarray:
+    """The declared labels, sorted."""
+    labels = np.asarray(classes)
+    if labels.ndim != 1 or len(labels) < 2:
+        raise ValueError(
+            f"classes must be a list or a 1-d array of at least two labels, got {classes!r}."
+        )
+    unique = np.unique(labels)
+    if len(unique) != len(labels):
+        raise ValueError(f"classes lists a label twice: {classes!r}.")
+    return unique
+
+
+def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Position of each label in the sorted `classes`."""
+    message = "y contains labels that are not in `classes`."
+    numeric = [array.dtype.kind in "biuf" for array in (y, classes)]
+    if numeric[0] != numeric[1]:
+        raise ValueError(message)
+    if not numeric[0]:
+        y, classes = y.astype(object), classes.astype(object)
+    try:
+        codes = np.searchsorted(classes, y)
+    except TypeError as error:  # labels of mixed kinds have no order
+        raise ValueError(message) from error
+    np.minimum(codes, len(classes) - 1, out=codes)
+    if not (classes[codes] == y).all():
+        raise ValueError(message)
+    return codes

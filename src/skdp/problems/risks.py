@@ -1,0 +1,219 @@
+"""Objectives before their records are known: what a plan is made of.
+
+A *risk* turns a loss into an objective: the mean over the records
+(:class:`EmpiricalRisk`), the tilted mean (:class:`skdp.problems.TiltedRisk`), the mean of worst
+cases under an attack (:class:`skdp.problems.AdversarialRisk`). Together with a
+:class:`Design`, all that is public about the rows, it knows the constants of the problem
+that the records will make, and what penalty, noise and smoothing cost. Only :meth:`problem`
+sees records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from skdp.privacy.events import Neighbouring
+from skdp.problems.constants import ProblemConstants
+from skdp.problems.domains import Ball
+from skdp.problems.finite_sum import (
+    FiniteSumProblem,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
+from skdp.problems.losses import Loss, OneVsRestLoss
+from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
+from skdp.problems.problem import Problem
+from skdp.problems.rows import BoundedRows
+
+__all__ = ["Design", "EmpiricalRisk"]
+
+#: Width of an envelope in units of the noise in the margins: its bias is then at most 2.5 % of
+#: what the noise costs.
+_SMOOTHING = 0.05
+
+_Risk = TypeVar("_Risk", bound="EmpiricalRisk")
+
+
+def _smoothed(loss: Loss, spread: float) -> Loss:
+    if isinstance(loss, OneVsRestLoss):
+        return replace(loss, base=_smoothed(loss.base, spread))
+    if not isinstance(loss, PiecewiseLinearLoss):
+        raise TypeError(f"{type(loss).__name__} is neither smooth nor piecewise linear.")
+    return loss.smoothed(_SMOOTHING * spread / loss.slope_bound)
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is public about the rows of a data set.
+
+    Attributes
+    ----------
+    feature_norm : float
+        Norm that no row exceeds, intercept feature included.
+    width : int
+        Number of features including the intercept.
+    n_records : int
+        Public size N.
+    block_size : int, default=4096
+        Rows that are summed without a break.
+    """
+
+    feature_norm: float
+    width: int
+    n_records: int
+    block_size: int = 4096
+
+    @classmethod
+    def of(cls, rows: BoundedRows, n_public: int | None = None) -> Design:
+        """The design of some rows; `n_public` if their number is not public."""
+        n_records = rows.n_records if n_public is None else n_public
+        return cls(rows.norm_bound, rows.width, n_records, rows.block_size)
+
+    @property
+    def second_moment(self) -> float:
+        """Largest eigenvalue of the rows' second moment if they prefer no direction.
+
+        An assumption for planning; other data cost utility, never privacy.
+        """
+        return self.feature_norm**2 / self.width
+
+
+@dataclass(frozen=True)
+class EmpiricalRisk:
+    """The mean of a loss over the records.
+
+    Parameters
+    ----------
+    loss : Loss
+    """
+
+    loss: Loss
+
+    def dimension(self, design: Design) -> int:
+        """Number of coefficients."""
+        return self.loss.n_outputs * design.width
+
+    def radius(self, design: Design, alpha: float, coef_norm: float | None) -> float:
+        """Radius of the ball to solve in: see :func:`skdp.problems.bounded_problem_radius`."""
+        return bounded_problem_radius(self.loss, design.feature_norm, alpha, coef_norm)
+
+    def constants(
+        self, design: Design, alpha: float, radius: float, center_norm: float = 0.0
+    ) -> ProblemConstants:
+        """Constants of the problem on the ball; see :class:`skdp.problems.ProblemConstants`."""
+        return generalised_linear_constants(
+            self.loss,
+            alpha=alpha,
+            radius=radius,
+            feature_norm=design.feature_norm,
+            row_width=design.width,
+            n_records=design.n_records,
+            block_size=design.block_size,
+            center_norm=center_norm,
+        )
+
+    def problem(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        alpha: float,
+        radius: float,
+        *,
+        n_public: int | None = None,
+        center: np.ndarray | None = None,
+    ) -> Problem:
+        """The problem that the records make."""
+        return FiniteSumProblem(
+            rows, targets, self.loss, alpha, Ball(radius), n_public=n_public, center=center
+        )
+
+    #: Whether it is a mean of one function per record, so that blocks of records make sense.
+    is_mean = True
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether the objective has a Lipschitz gradient."""
+        return math.isfinite(self.loss.curvature)
+
+    def smoothed(self: _Risk, spread: float) -> _Risk:
+        """A smooth risk whose bias is a small part of what noise costs.
+
+        Smooth risks are returned as they are. A piecewise linear loss is replaced by its Moreau
+        envelope, of the width ``0.05 spread / S`` with S the bound on its slopes: below the loss
+        by at most ``0.025 S spread``, where the noise costs up to ``S spread``. The envelope
+        *is* the private objective: its sensitivity is that of the loss, and it has a
+        gradient, by which a solution can be certified on any data.
+
+        Parameters
+        ----------
+        spread : float
+            Standard deviation of the noise in the margins; public.
+        """
+        return self if self.is_smooth else replace(self, loss=_smoothed(self.loss, spread))
+
+    @property
+    def smoothing(self) -> float:
+        """Width of the envelope that stands for a piecewise linear loss; 0 without one."""
+        loss = self.loss.base if isinstance(self.loss, OneVsRestLoss) else self.loss
+        return loss.width if isinstance(loss, SmoothedLoss) else 0.0
+
+    def reference_norm(self, design: Design) -> float:
+        """Norm of a good predictor on rows without a preferred direction.
+
+        Its margins have the standard deviation ``loss.margin_scale``.
+        """
+        return self.loss.margin_scale * math.sqrt(design.width) / design.feature_norm
+
+    def ball_radius(self, design: Design) -> float:
+        """Radius of a ball for methods that need one and are given none.
+
+        Margins on rows without a preferred direction have the standard deviation
+        ``loss.largest_margin_scale`` on its sphere.
+        """
+        return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
+
+    def penalty_cost(
+        self, design: Design, strength: float, distance: float, second_moment: float | None = None
+    ) -> float:
+        """Bound on the excess risk that a penalty causes over a point at a distance.
+
+        ``(D^2 / 2) mu h / (mu + h)`` with ``h = loss.curvature * second_moment``; proof in
+        docs/theory/output_perturbation.md, "Utility".
+        """
+        moment = design.second_moment if second_moment is None else second_moment
+        h = self.loss.curvature * moment
+        return 0.5 * distance**2 * strength / (1.0 + strength / h)
+
+    def noise_cost(self, design: Design, variance: float) -> float:
+        """Bound on the expected excess risk of isotropic noise of a variance per coordinate."""
+        return self.loss.noise_cost(design.feature_norm**2 * variance)
+
+    def sampling_cost(self, design: Design, strength: float, size: int) -> float:
+        """Estimate of the excess risk on all records of a solution for `size` of them.
+
+        ``(d s / 2) (1 / size - 1 / n) (h / (h + mu))^2``, the asymptotic value on a reference
+        design with ``s = loss.sampling_scale`` and ``h = loss.curvature * second_moment``; for
+        planning only.
+        """
+        h = self.loss.curvature * design.second_moment
+        shrunk = 1.0 / (1.0 + strength / h)
+        missing = 1.0 / size - 1.0 / design.n_records
+        return 0.5 * self.dimension(design) * self.loss.sampling_scale * missing * shrunk**2
+
+    def generalisation_cost(self, design: Design, constants: ProblemConstants) -> float:
+        """Bound on the expected difference of population and empirical risk of a solution.
+
+        The smaller of ``L Delta`` (uniform stability, Delta the movement of the solution) and
+        ``2 L^2 / (n (mu + c X^2 / width))`` (average stability, Gonen and Shalev-Shwartz 2017),
+        with c a lower bound of the loss's curvature in its margin over the ball. Proof:
+        docs/theory/output_perturbation.md, "Utility".
+        """
+        lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.n_records
+        moved = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
+        least = self.loss.least_curvature(design.feature_norm, constants.radius)
+        average = 2.0 * lipschitz**2 / (n * (mu + least * design.second_moment))
+        return min(lipschitz * moved, average)

@@ -1,0 +1,195 @@
+"""Tilted empirical risk: between the mean loss and the worst one.
+
+``F_t(w) = (1/t) log((1/n) sum_i exp(t f_i(w)))`` for a tilt t > 0 is the mean loss in the limit
+t -> 0 and the largest loss in the limit t -> infinity (Li, Beirami, Sanjabi and Smith 2021;
+Lowy and Razaviyayn 2021, section 5.1). Its gradient is the mean of the records' gradients under
+weights proportional to ``exp(t f_i(w))``.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skdp.problems.constants import ProblemConstants
+from skdp.problems.domains import Ball, Domain
+from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems.losses import Loss
+from skdp.problems.problem import Problem
+from skdp.problems.risks import Design, EmpiricalRisk
+from skdp.problems.rows import BoundedRows
+
+__all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def tilted_constants(
+    mean: ProblemConstants, loss: Loss, tilt: float, feature_norm: float
+) -> ProblemConstants:
+    """Constants of a tilted problem from those of the mean.
+
+    * Lipschitz constant and gradient diameter are those of the loss: a gradient is a
+      weighted mean of the records'.
+    * Smoothness ``beta + t L^2``: the Hessian is ``sum_i p_i H_i + t Cov_p(gradients)``. L is taken
+      on the ball of three times the radius, which accelerated methods may visit.
+    * Weight of a record: ``C / (C + n - 1)`` with ``C = exp(t (A - a))`` and A - a the range of
+      the loss at one w. The sensitivity is then ``D C / (mu (C + n - 1))``.
+
+    *Proof of the sensitivity* (review Y-10; the printed Lemma 5.2 drops terms that do not
+    cancel, E18). Let p and p' be the weights of the replaced record in the two data sets at one w,
+    g and g' its gradients, and h the weighted mean of the others' gradients, which is the
+    same in both. The gradients of the two objectives are ``p g + (1 - p) h`` and ``p' g' +
+    (1 - p') h``; for ``p >= p'`` their difference is ``p' (g - g') + (p - p') (g - h)``, of norm at
+    most ``p D``, since h is a convex combination of gradients of records at w. A weight is
+    largest if the record has the loss A and the others a: ``p <= C / (C + n - 1)``. Lemma 1 of
+    docs/theory/output_perturbation.md does the rest.
+
+    *Rounding.* If each loss is computed with an error of at most e, each weight has a relative
+    error of about ``2 t e`` plus that of exponentials and of the sum; a gradient changes by L
+    times that.
+    """
+    n, lipschitz = mean.n_records, mean.lipschitz
+    radius = mean.radius if mean.domain_radius is None else mean.domain_radius
+    exponent = tilt * loss.value_range(feature_norm, radius)
+    # C / (C + n - 1) = 1 / (1 + (n - 1) / C) without overflow
+    weight = 1.0 / (1.0 + (n - 1) * math.exp(-exponent))
+    largest = loss.value_range(feature_norm, 0.0) + math.log(loss.n_outputs + 1.0)
+    largest += lipschitz * radius
+    error = _EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
+    chain = min(mean.block_size, n) + n / mean.block_size + 32.0
+    return replace(
+        mean,
+        smoothness=mean.smoothness + tilt * loss.lipschitz(feature_norm, 3.0 * radius) ** 2,
+        record_weight=weight,
+        additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * chain * _EPS),
+    )
+
+
+class TiltedProblem(FiniteSumProblem):
+    """``min over w of (1/t) log mean exp(t phi(W x_i, t_i)) + (alpha/2) ||w - center||^2``.
+
+    Not a finite sum: batches say nothing about the weights of their records, so that solvers that
+    need "records" refuse it.
+
+    Parameters
+    ----------
+    rows, targets, loss, alpha, domain, center
+        As in :class:`FiniteSumProblem`.
+    tilt : float
+        t > 0.
+    """
+
+    offers = frozenset({"hessian"})
+
+    def __init__(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        loss: Loss,
+        alpha: float,
+        domain: Domain,
+        tilt: float,
+        *,
+        center: np.ndarray | None = None,
+    ) -> None:
+        if not tilt > 0:
+            raise ValueError(f"tilt == {tilt}, must be > 0.")
+        super().__init__(rows, targets, loss, alpha, domain, center=center)
+        self.tilt = float(tilt)
+        self.constants = tilted_constants(self.constants, loss, self.tilt, rows.norm_bound)
+
+    def _evaluate(
+        self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        margins = self.margins(w)
+        losses = self.loss.value(margins, self.targets)
+        largest = float(losses.max())
+        tilted = np.expm1(self.tilt * (losses - largest))
+        mean = float(tilted.mean())  # > -1: the largest loss contributes 0
+        total = largest + math.log1p(mean) / self.tilt
+        tilted += 1.0
+        weights = tilted / tilted.sum()
+        slope = np.zeros((self.loss.n_outputs, self.rows.width))
+        bend = np.zeros((0, 0))
+        if gradient or hessian:
+            residuals = self.loss.derivative(margins, self.targets)
+            weighted = residuals * (weights if residuals.ndim == 1 else weights[:, None])
+            slope = self.n_records * super().pull_back(weighted)
+        if hessian:
+            curvature = self.loss.second_derivative(margins, self.targets)
+            if residuals.ndim == 1:
+                curvature = weights * (curvature + self.tilt * residuals**2)
+            else:
+                curvature = curvature + self.tilt * residuals[:, :, None] * residuals[:, None, :]
+                curvature *= weights[:, None, None]
+            bend = self._gram(lambda block: curvature[block.rows]) - self.tilt * np.outer(
+                slope, slope
+            )
+            bend.flat[:: self.dimension + 1] += self.alpha
+        offset = self._offset(w)
+        return (
+            total + 0.5 * self.alpha * float(offset @ offset),
+            slope.ravel() + self.alpha * offset,
+            bend,
+        )
+
+    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
+        return self.hessian(w)
+
+    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return self.hessian(w) @ v
+
+
+@dataclass(frozen=True)
+class TiltedRisk(EmpiricalRisk):
+    """The tilted mean of a loss over the records.
+
+    Parameters
+    ----------
+    loss : Loss
+    tilt : float
+        t > 0.
+    """
+
+    tilt: float = 1.0
+
+    is_mean = False
+
+    def constants(
+        self, design: Design, alpha: float, radius: float, center_norm: float = 0.0
+    ) -> ProblemConstants:
+        mean = super().constants(design, alpha, radius, center_norm)
+        return tilted_constants(mean, self.loss, self.tilt, design.feature_norm)
+
+    def penalty_cost(
+        self, design: Design, strength: float, distance: float, second_moment: float | None = None
+    ) -> float:
+        """``(D^2 / 2) mu``: the tilted risk has no bound on its curvature from second moments."""
+        return 0.5 * distance**2 * strength
+
+    def noise_cost(self, design: Design, variance: float) -> float:
+        """``(T X^2 + t L^2) v / 2``: the trace of the covariance is at most ``L^2``.
+
+        L is that on the ball of the reference norm.
+        """
+        lipschitz = self.loss.lipschitz(design.feature_norm, self.reference_norm(design))
+        return super().noise_cost(design, variance) + 0.5 * self.tilt * lipschitz**2 * variance
+
+    def problem(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        alpha: float,
+        radius: float,
+        *,
+        n_public: int | None = None,
+        center: np.ndarray | None = None,
+    ) -> Problem:
+        if n_public is not None:
+            raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
+        return TiltedProblem(
+            rows, targets, self.loss, alpha, Ball(radius), self.tilt, center=center
+        )

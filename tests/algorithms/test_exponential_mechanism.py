@@ -1,0 +1,511 @@
+"""Exponential mechanism: the law of the sampler, privacy by quadrature, localisation, plans."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.stats import binom, kstest
+
+from skdp.algorithms import exponential_mechanism as module
+from skdp.algorithms.exponential_mechanism import (
+    exponential_mechanism,
+    exponential_utility_bound,
+    localized_exponential,
+    plan_exponential_mechanism,
+    plan_localized_exponential,
+)
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+)
+from skdp.solvers import Newton
+
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "squared": HalfSquaredLoss(1.0),
+    "squared_hinge": SquaredHingeLoss(),
+}
+#: False-alarm rate of every statistical test here; their seeds are fixed.
+ALARM = 1e-6
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def records(loss, n=30, d=1, seed=0, shift=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) / math.sqrt(d)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    signal = shift * X.sum(axis=1) + 0.3 * rng.standard_normal(n)
+    targets = np.clip(signal, -1, 1) if loss == "squared" else (signal > 0).astype(float)
+    return BoundedRows(X, 1.0), targets
+
+
+def balls_around(*pairs):
+    return tuple(module._BallAround(np.array(center), radius) for center, radius in pairs)
+
+
+def objective(rows, targets, loss, alpha, points):
+    """F at each point, straight from the definition."""
+    margins = rows.materialise() @ points.T
+    values = loss.value(margins, targets[:, None]).mean(axis=0)
+    return values + 0.5 * alpha * np.square(points).sum(axis=1)
+
+
+def grid_law(rows, targets, loss, alpha, s, balls, cells):
+    """Points of a fine grid on the balls and their probabilities."""
+    d, radius = rows.width, balls[0].radius
+    axis = radius * (2.0 * np.arange(cells) + 1.0 - cells) / cells
+    points = np.stack(np.meshgrid(*[axis] * d), axis=-1).reshape(-1, d)
+    for ball in balls:
+        points = points[np.linalg.norm(points - ball.center, axis=1) <= ball.radius]
+    energy = s * objective(rows, targets, loss, alpha, points)
+    weights = np.exp(energy.min() - energy)
+    return points, weights / weights.sum()
+
+
+def p_value(draws, points, weights):
+    """Kolmogorov-Smirnov test of a statistic's draws against its law on the grid."""
+    order = np.argsort(points)
+    cumulative = np.cumsum(weights[order]) - 0.5 * weights[order]
+    return kstest(draws, lambda x: np.interp(x, points[order], cumulative)).pvalue
+
+
+def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None, seed=0):
+    """Draws of the sampler with a given anchor and given multipliers."""
+    data = module._Records(rows, targets, loss, alpha)
+    bound = module._LowerBound.at(np.asarray(anchor, dtype=float), data, balls)
+    proposal = module._Proposal.tuned(bound, balls, s)
+    if multipliers is not None:
+        proposal = module._Proposal.of(bound, balls, s, np.array(multipliers))
+    noise = seeded(seed)
+    return np.array([module._sample(data, bound, proposal, s, noise) for _ in range(size)])
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize(
+    ("s", "alpha", "radius", "anchor", "multipliers"),
+    [
+        (20.0, 0.3, 2.0, None, None),
+        (20.0, 0.3, 0.3, None, None),  # the minimiser lies on the sphere
+        (20.0, 0.3, 0.3, 0.3, [2.0]),
+        (20.0, 0.3, 1.0, None, [0.3]),
+        (10.0, 0.3, 0.6, -0.4, None),  # far from the minimiser
+        (1.0, 0.0, 1.0, 0.4, None),  # a Gaussian much wider than the ball
+        (1e-3, 0.1, 1.0, 0.0, None),
+    ],
+)
+def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
+    """Neither the anchor nor the multipliers show; a slightly different law would."""
+    rows, targets = records(loss)
+    phi, balls = LOSSES[loss], balls_around(([0.0], radius))
+    if anchor is None:
+        problem = FiniteSumProblem(rows, targets, phi, max(alpha, 0.01), Ball(radius))
+        anchor = Newton().solve(problem, 1e-6).point[0]
+    draws = sample(rows, targets, phi, alpha, s, balls, [anchor], 3000, multipliers)[:, 0]
+    points, weights = grid_law(rows, targets, phi, alpha, s, balls, 20_000)
+    assert p_value(draws, points[:, 0], weights) > ALARM
+    other, weights = grid_law(rows, targets, phi, alpha, 2.0 * s + 2.0, balls, 20_000)
+    assert p_value(draws, other[:, 0], weights) < ALARM
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("lens", [False, True])
+def test_law_in_two_dimensions(loss, lens):
+    rows, targets = records(loss, d=2, shift=2.0)
+    phi, s, alpha = LOSSES[loss], 30.0, 0.05
+    balls = balls_around(([0.0, 0.0], 0.8), *([([0.3, -0.6], 0.5)] if lens else []))
+    data = module._Records(rows, targets, phi, alpha)
+    anchor = module._near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
+    draws = sample(rows, targets, phi, alpha, s, balls, anchor, 2000)
+    for ball in balls:
+        assert np.linalg.norm(draws - ball.center, axis=1).max() <= ball.radius
+    points, weights = grid_law(rows, targets, phi, alpha, s, balls, 700)
+    flat = np.full(len(points), 1.0 / len(points))
+    for statistic in (
+        lambda w: w @ [0.8, 0.6],
+        lambda w: w @ [0.6, -0.8],
+        lambda w: np.square(w - anchor).sum(axis=1),
+    ):
+        assert p_value(statistic(draws), statistic(points), weights) > ALARM
+    assert p_value(draws @ [0.8, 0.6], points @ [0.8, 0.6], flat) < ALARM
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_law_of_the_mechanism(loss):
+    """The public function draws from the density that its plan states."""
+    rows, targets = records(loss)
+    phi = LOSSES[loss]
+    noise, draws = seeded(1), []
+    for _ in range(700):
+        result = exponential_mechanism(
+            rows, targets, phi, PrivacyBudget(2.0), radius=1.0, alpha=0.1, noise=noise
+        )
+        draws.append(result.point[0])
+    plan = result.plan
+    assert plan.concentration == pytest.approx(30 * 2.0 / plan.oscillation)
+    law = (rows, targets, phi, 0.1)
+    balls = balls_around(([0.0], plan.radius))
+    points, weights = grid_law(*law, plan.concentration, balls, 20_000)
+    assert p_value(draws, points[:, 0], weights) > ALARM
+    points, weights = grid_law(*law, 2.0 * plan.concentration, balls, 20_000)
+    assert p_value(draws, points[:, 0], weights) < ALARM
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("n_balls", [1, 2])
+def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
+    rng = np.random.default_rng(3)
+    _, targets = records(loss, n=400, d=3)
+    X = 2.0 * rng.standard_normal((400, 3))  # most rows are scaled down
+    rows = BoundedRows(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
+    phi, alpha = LOSSES[loss], 0.02
+    balls = balls_around((np.zeros(4), 2.0), (np.full(4, 0.6), 0.5))[:n_balls]
+    data = module._Records(rows, targets, phi, alpha)
+    points = rng.standard_normal((500, 4))
+    points *= balls[-1].radius * rng.random((500, 1)) / np.linalg.norm(points, axis=1)[:, None]
+    points += balls[-1].center
+    anchor, points = points[0], points[1:]
+    bound = module._LowerBound.at(anchor, data, balls)
+    H = (bound.eigenvectors * bound.eigenvalues) @ bound.eigenvectors.T
+
+    def q(w):
+        return 0.5 * np.einsum("ij,jk,ik->i", w, H, w) - w @ bound.linear
+
+    gap = objective(rows, targets, phi, alpha, points) - q(points)
+    gap -= (objective(rows, targets, phi, alpha, anchor[None]) - q(anchor[None]))[0]
+    assert gap.min() >= -1e-12
+    assert gap.max() < 1e-12 if loss == "squared" else gap.max() > 1e-3
+    # thinning block by block comes to the same: those whose allowance is above s (F - q)
+    if loss != "squared":
+        allowances = 100.0 * gap * rng.uniform(0.5, 1.5, len(gap))
+        passed = module._thin(data, bound, 100.0, points, allowances)
+        assert np.array_equal(passed, np.flatnonzero(allowances >= 100.0 * gap))
+
+
+def test_projection_onto_a_lens():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        center = rng.standard_normal(3)
+        center *= rng.uniform(0.1, 1.0) / np.linalg.norm(center)
+        lens = module._Lens(*balls_around((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5))))
+        inside = rng.standard_normal((200, 3))
+        inside = np.array([w for w in inside if lens.outer.holds(w) and lens.inner.holds(w)])
+        point = 2.0 * rng.standard_normal(3)
+        projected = lens.project(point)
+        assert np.linalg.norm(projected) <= 1.0 + 1e-12
+        assert np.linalg.norm(projected - center) <= lens.inner.radius + 1e-12
+        # the variational inequality of projections
+        assert all((point - projected) @ (w - projected) <= 1e-9 for w in inside)
+
+
+def test_the_multipliers_accept_most():
+    rows, targets = records("squared", d=3, shift=2.0)
+    balls = balls_around((np.zeros(3), 0.5))
+    data = module._Records(rows, targets, LOSSES["squared"], 0.0)
+    bound = module._LowerBound.at(np.zeros(3), data, balls)
+
+    def rate(proposal):
+        return len(proposal.draw(20_000, seeded(0))[0]) / 20_000
+
+    for s in (0.1, 10.0, 1e4):
+        best = module._Proposal.tuned(bound, balls, s)
+        multiplier = 2.0 * best.weights / s
+        assert multiplier > 0
+        # the mean square of the proposal's norm is the squared radius
+        assert np.square(best.mean).sum() + np.square(best.deviations).sum() == pytest.approx(0.25)
+        for factor in (0.3, 3.0):
+            assert rate(module._Proposal.of(bound, balls, s, factor * multiplier)) < rate(best)
+
+
+def log_density(rows, targets, loss, s, grid):
+    energy = -s * objective(rows, targets, loss, 0.0, grid[:, None])
+    weights = np.exp(energy - energy.max())
+    return energy - energy.max() - math.log(weights.sum() - 0.5 * (weights[0] + weights[-1]))
+
+
+@pytest.mark.parametrize(
+    ("loss", "radius"), [("logistic", 2.0), ("squared", 1.0), ("squared", 3.0)]
+)
+def test_privacy_in_one_dimension(loss, radius):
+    """Log ratios of neighbours by quadrature: at most epsilon, more for a doubled scale."""
+    epsilon, n, phi = 1.0, 40, LOSSES[loss]
+    plan = plan_exponential_mechanism(
+        phi, feature_norm=1.0, row_width=1, n_records=n, budget=PrivacyBudget(epsilon),
+        radius=radius,
+    )  # fmt: skip
+    grid = np.linspace(-radius, radius, 4001)
+    low = -1.0 if loss == "squared" else 0.0
+    rng = np.random.default_rng(0)
+    worst = {1.0: 0.0, 2.0: 0.0}
+    widest = 0.0
+    for trial in range(80):
+        # the first ones: all records pull to one end, or the other way in the neighbour
+        x = rng.choice([-1.0, 1.0, 0.3], n) if trial >= 4 else np.ones(n)
+        targets = rng.choice([low, 1.0], n) if trial >= 4 else np.full(n, [low, 1.0][trial % 2])
+        other_x, other = x.copy(), targets.copy()
+        other_x[0] = rng.choice([-1.0, 1.0]) if trial >= 4 else [1.0, -1.0][trial // 2]
+        other[0] = low + 1.0 - targets[0] if trial < 2 else rng.choice([low, 1.0])
+        for factor in worst:
+            ratio = log_density(
+                BoundedRows(x[:, None], 1.0), targets, phi, factor * plan.concentration, grid
+            ) - log_density(
+                BoundedRows(other_x[:, None], 1.0), other, phi, factor * plan.concentration, grid
+            )
+            worst[factor] = max(worst[factor], np.abs(ratio).max())
+            if factor == 1.0:
+                widest = max(widest, np.ptp(ratio))
+    assert worst[1.0] <= epsilon
+    assert widest <= epsilon  # what the event states
+    assert worst[2.0] > epsilon  # this test would notice a scale that is twice too large
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_oscillation_search(loss):
+    """Pairs of records, on a ball and on the part of a small ball in a large one."""
+    rng = np.random.default_rng(1)
+    phi, angles = LOSSES[loss], np.linspace(0, 2 * math.pi, 60)
+    circle = np.column_stack([np.cos(angles), np.sin(angles)])
+    worst = 0.0
+    for outer in (0.2, 1.0, 4.0):
+        for norm, radius in ((0.0, outer), (0.6 * outer, 0.3 * outer), (outer, outer)):
+            disc = np.array([norm, 0.0]) + np.vstack([r * circle for r in (radius, 0.5 * radius)])
+            disc = disc[np.linalg.norm(disc, axis=1) <= outer * (1 + 1e-12)]
+            bound = module._oscillation(phi, 1.0, radius, norm, outer)
+            low = -1.0 if loss == "squared" else 0.0
+            for _ in range(300):
+                x = circle[rng.integers(60, size=2)]
+                values = phi.value(disc @ x.T, rng.choice([low, 1.0], 2))
+                worst = max(worst, np.ptp(values[:, 0] - values[:, 1]) / bound)
+    assert 0.8 < worst <= 1.0
+
+
+def test_oscillation_against_the_published_one():
+    for phi in LOSSES.values():
+        for radius in (0.1, 1.0, 10.0):
+            ours = module._oscillation(phi, 1.0, radius, 0.0, radius)
+            assert ours <= 2.0 * radius * phi.gradient_diameter(1.0, radius) * (1 + 1e-8)
+            assert ours <= 4.0 * radius * phi.lipschitz(1.0, radius)
+    # exact for the logistic loss: opposite records, 2 R X
+    assert module._oscillation(LogisticLoss(), 1.0, 3.0, 0.0, 3.0) == pytest.approx(6.0)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_utility_bound(loss, alpha):
+    """Mean excess of 60 draws; by Markov's inequality and the bound's slack far below it."""
+    rows, targets = records(loss, n=2000, d=3)
+    phi, noise = LOSSES[loss], seeded(0)
+    problem = FiniteSumProblem(rows, targets, phi, alpha or 1e-6, Ball(1.0))
+    best = problem.value(Newton().solve(problem, 1e-3).point)
+    arguments = (rows, targets, phi, PrivacyBudget(0.5))
+    results = [
+        exponential_mechanism(*arguments, radius=1.0, alpha=alpha, noise=noise) for _ in range(60)
+    ]
+    excess = np.mean([problem.value(result.point) for result in results]) - best
+    bound = exponential_utility_bound(results[0].plan)
+    assert 0.05 * bound < excess <= bound
+    if alpha:
+        results = [
+            localized_exponential(*arguments, radius=1.0, alpha=alpha, noise=noise)
+            for _ in range(30)
+        ]
+        excess = np.mean([problem.value(result.point) for result in results]) - best
+        assert excess <= exponential_utility_bound(results[0].plan)
+
+
+def test_a_large_budget_gives_the_solution_without_privacy():
+    rows, targets = records("logistic", n=5000, d=4)
+    problem = FiniteSumProblem(rows, targets, LogisticLoss(), 0.05, Ball(3.0))
+    best = Newton().solve(problem, 1e-6).point
+    for method in (exponential_mechanism, localized_exponential):
+        result = method(
+            rows, targets, LogisticLoss(), PrivacyBudget(1e5), radius=3.0, alpha=0.05,
+            noise=seeded(0),
+        )  # fmt: skip
+        assert np.linalg.norm(result.point - best) < 1e-2
+        assert result.point.shape == (4,)
+
+
+def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha=0.5, **kwargs):
+    return plan_localized_exponential(
+        LOSSES[loss],
+        feature_norm=1.0,
+        row_width=d,
+        n_records=n,
+        block_size=256,
+        budget=PrivacyBudget(epsilon),
+        radius=radius,
+        alpha=alpha,
+        **kwargs,
+    )
+
+
+@pytest.mark.parametrize("xi", [0.5, 1.0, 2.0])
+def test_the_local_ball_holds_the_minimiser(xi):
+    rows, targets = records("squared", n=500, d=2)
+    phi, noise = LOSSES["squared"], seeded(0)
+    problem = FiniteSumProblem(rows, targets, phi, 0.5, Ball(0.5))
+    best = Newton().solve(problem, 1e-8).point
+    missed, excess, runs = 0, [], 300
+    for _ in range(runs):
+        result = localized_exponential(
+            rows, targets, phi, PrivacyBudget(4.0), radius=1.0, alpha=0.5, xi=xi, noise=noise
+        )
+        plan = result.plan
+        distance = np.linalg.norm(result.center - best)
+        missed += distance > plan.local_radius
+        excess.append(max(distance - plan.local_radius, 0.0))
+        assert np.linalg.norm(result.point - result.center) <= plan.local_radius * (1 + 1e-12)
+        assert np.linalg.norm(result.point) <= plan.sampling.radius * (1 + 1e-12)
+    p = plan.miss_probability
+    assert 0.0 < p < 1.0
+    assert missed <= binom.ppf(1 - ALARM, runs, p)
+    assert missed >= binom.ppf(ALARM, runs, 0.9 * p)  # the noise has about the stated size
+    cost = plan.miss_cost / (
+        plan.output.constants.lipschitz + plan.sampling.alpha * plan.sampling.radius
+    )
+    spread = 5.0 * np.std(excess) / math.sqrt(runs)
+    assert np.mean(excess) == pytest.approx(cost, rel=0.05, abs=spread + 1e-6)
+
+
+def test_law_around_a_center():
+    """The second step draws from the stated density around the point that it is given."""
+    rows, targets = records("logistic", n=60)
+    phi, plan = LOSSES["logistic"], localised_plan("logistic", n=60, d=1, alpha=0.5)
+    center = np.array([0.9 * plan.sampling.radius])
+    s = plan.localised(center).concentration
+    assert s >= plan.sampling.concentration
+    balls = balls_around(([0.0], plan.sampling.radius), (center, plan.local_radius))
+    data, noise = module._Records(rows, targets, phi, 0.5), seeded(0)
+    rng = np.random.default_rng(0)
+    draws = [module._draw(data, balls, s, "auto", rng, noise)[0] for _ in range(500)]
+    points, weights = grid_law(rows, targets, phi, 0.5, s, balls, 20_000)
+    assert p_value(draws, points[:, 0], weights) > ALARM
+
+
+def test_composition():
+    plan = localised_plan(epsilon=3.0)
+    assert plan.output.mechanism.event == PureEvent(1.5)
+    events = dict(flatten_event(plan.release().event))
+    assert events == {PureEvent(1.5): 1, ExponentialMechanismEvent(1.5): 1}
+    assert plan.release().mechanism == "exponential"
+    single = plan_exponential_mechanism(
+        LogisticLoss(), feature_norm=1.0, row_width=3, n_records=100, budget=PrivacyBudget(3.0),
+        radius=2.0,
+    )  # fmt: skip
+    assert single.release().event == ExponentialMechanismEvent(3.0)
+    assert single.release().noise_scale == pytest.approx(4.0 / 3.0)
+    for made in (plan, single):
+        json.dumps({**made.release().to_dict(), **made.to_dict()})
+
+
+def test_the_local_radius_minimises_the_bound():
+    plan = localised_plan(n=5000, epsilon=2.0)
+    bound = exponential_utility_bound(plan)
+    for xi in (0.2, 0.5, 1.0, 2.0, 5.0, 20.0):
+        other = localised_plan(n=5000, epsilon=2.0, xi=xi)
+        assert bound <= 1.02 * exponential_utility_bound(other)
+    single = plan_exponential_mechanism(
+        LOSSES["squared"], feature_norm=1.0, row_width=2, n_records=5000,
+        budget=PrivacyBudget(2.0), radius=1.0, alpha=0.5,
+    )  # fmt: skip
+    assert bound < exponential_utility_bound(single)  # what localisation is for
+    # the whole ball, if nothing smaller is worth it
+    assert localised_plan(n=2, epsilon=0.01).miss_probability == 0.0
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("method", [exponential_mechanism, localized_exponential])
+def test_the_plan_is_public(loss, method):
+    """Other records of the same shape, even absurd ones, leave the plan as it is."""
+    rows, targets = records(loss, d=2)
+    others = BoundedRows(np.full((30, 2), 1e200), 1.0)
+    plans = [
+        method(data, t, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
+        for data, t in ((rows, targets), (others, targets[::-1].copy()))
+    ]
+    assert plans[0] == plans[1]
+    assert dataclasses.is_dataclass(plans[0])
+
+
+class Untouchable:
+    """Rows of which only public numbers can be had, and targets of which nothing can."""
+
+    norm_bound, width, n_records, block_size = 1.0, 4, 1000, 256
+
+    def __getattr__(self, name):
+        raise AssertionError(f"{name} was read")
+
+    def __len__(self):
+        raise AssertionError("the records were counted")
+
+
+@pytest.mark.parametrize("method", [exponential_mechanism, localized_exponential])
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"budget": PrivacyBudget(1.0, 1e-6)}, "delta"),
+        ({"neighbouring": "add_remove"}, "replace_one"),
+        ({"loss": SoftmaxLoss(3)}, "margins"),
+        ({"loss": HingeLoss()}, "no exact sampler|smooth"),
+        ({"loss": SquaredHingeLoss(), "alpha": 1e-9}, "no exact sampler"),
+        ({"radius": 40.0, "alpha": 1e-9}, "no exact sampler"),
+        ({"proposal_limit": 1.0}, "no exact sampler"),
+        ({"radius": math.inf}, "radius"),
+        ({"radius": 0.0}, "radius"),
+        ({"alpha": -1.0}, "alpha"),
+    ],
+)
+def test_refusals_before_the_records_are_read(method, changes, message):
+    arguments = {"loss": LogisticLoss(), "budget": PrivacyBudget(1.0), "radius": 2.0, "alpha": 0.1}
+    with pytest.raises(ValueError, match=message):
+        method(Untouchable(), Untouchable(), **{**arguments, **changes})
+
+
+def test_more_refusals():
+    arguments = (Untouchable(), Untouchable())
+    for loss in (HingeLoss(), SquaredHingeLoss()):
+        with pytest.raises(ValueError, match="no exact sampler"):
+            exponential_mechanism(*arguments, loss, PrivacyBudget(1.0), radius=2.0)
+    with pytest.raises(ValueError, match="alpha > 0"):
+        localized_exponential(*arguments, LogisticLoss(), PrivacyBudget(1.0), radius=2.0, alpha=0.0)
+    with pytest.raises(ValueError, match="xi"):
+        localised_plan(xi=0.0)
+    with pytest.raises(AssertionError, match="was"):  # the stand-ins are no empty threat
+        exponential_mechanism(*arguments, LogisticLoss(), PrivacyBudget(1.0), radius=2.0)
+
+
+def test_the_bound_on_the_number_of_proposals():
+    """With a good anchor the mean number stays below the public bound (Lemma 4)."""
+    phi, alpha, s, radius = LogisticLoss(), 0.01, 400.0, 3.0
+    rows, targets = records("logistic", n=200, d=3, shift=0.5)
+    balls = balls_around((np.zeros(3), radius))
+    data = module._Records(rows, targets, phi, alpha)
+    anchor = module._near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
+    bound = module._LowerBound.at(anchor, data, balls)
+    points, allowances = module._Proposal.tuned(bound, balls, s).draw(20_000, seeded(0))
+    passed = module._thin(data, bound, s, points, allowances)
+    mean = len(points) / len(passed)
+    assert 2.0 < mean <= math.exp(module._log_proposals(phi, 1.0, radius, radius, alpha, 3, s))
+
+
+def test_uniform_variables():
+    """Kolmogorov-Smirnov test with a false-alarm rate of 1e-6."""
+    draws = seeded(0).uniform(20_000)
+    assert draws.min() > 0 and draws.max() <= 1
+    assert kstest(draws, "uniform").pvalue > ALARM

@@ -1,0 +1,315 @@
+"""Losses of whole data sets with declared constants: releases, sensitivity, refusals."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp, softmax
+
+from skdp.algorithms import output_perturbation, plan_output_perturbation
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import Neighbouring, PrivacyBudget
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    Box,
+    DeclaredProblem,
+    FiniteSumProblem,
+    LogisticLoss,
+    WholeSpace,
+)
+from skdp.solvers import (
+    AcceleratedGradient,
+    CallableSolver,
+    ScipySolver,
+    certify,
+    resolve_solver,
+    solve_certified,
+)
+
+BUDGET = PrivacyBudget(1.0, 1e-6)
+
+
+def mean_logistic(X, signs):
+    """The mean loss, its gradient and Hessian, written without the package."""
+
+    def value_and_gradient(w):
+        margins = signs * (X @ w)
+        slopes = -signs / (1.0 + np.exp(margins))
+        return float(np.logaddexp(0.0, -margins).mean()), X.T @ slopes / len(X)
+
+    def hessian(w):
+        p = 1.0 / (1.0 + np.exp(-(X @ w)))
+        return (X.T * (p * (1.0 - p))) @ X / len(X)
+
+    return value_and_gradient, hessian
+
+
+def smooth_maximum(X, tilt=20.0, curvature=0.0):
+    """``(1/t) log sum_i exp(-t <w, x_i>)`` plus a quadratic: the largest of linear losses."""
+
+    def value_and_gradient(w):
+        losses = -(X @ w)
+        gradient = curvature * w - softmax(tilt * losses) @ X
+        return float(logsumexp(tilt * losses) / tilt + 0.5 * curvature * w @ w), gradient
+
+    return value_and_gradient
+
+
+def maximum_problem(X, *, alpha=0.5, **changes):
+    given = {"dimension": X.shape[1], "lipschitz": 1.0, "smoothness": 20.0, "alpha": alpha}
+    given |= {"n_records": len(X)}
+    return DeclaredProblem(smooth_maximum(X), **(given | changes))
+
+
+def logistic_pair(radius=None, center=None, n=80, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True) * (1.0 + 1e-12)
+    y = rng.integers(0, 2, n).astype(float)
+    domain = WholeSpace() if radius is None else Ball(radius)
+    known = FiniteSumProblem(BoundedRows(X, 1.0), y, LogisticLoss(), 0.05, domain, center=center)
+    function, hessian = mean_logistic(X, 2.0 * y - 1.0)
+    declared = DeclaredProblem(
+        function,
+        dimension=3,
+        lipschitz=known.constants.lipschitz,
+        gradient_diameter=known.constants.gradient_diameter,
+        smoothness=0.25,
+        alpha=0.05,
+        domain=domain,
+        n_records=n,
+        mean_of_records=True,
+        hessian=hessian,
+        center=center,
+    )
+    return known, declared
+
+
+def moved(one, other):
+    return float(np.linalg.norm(one - other))
+
+
+@pytest.mark.parametrize("center", [None, np.array([0.3, -0.2, 0.1])], ids=["zero", "center"])
+@pytest.mark.parametrize("radius", [None, 5.0, 0.2])
+def test_the_same_release_as_by_rows(radius, center):
+    known, declared = logistic_pair(radius, center)
+    w = np.array([0.1, -0.15, 0.05])
+    assert declared.value(w) == pytest.approx(known.value(w), rel=1e-14)
+    np.testing.assert_allclose(declared.gradient(w), known.gradient(w), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(declared.hessian(w), known.hessian(w), rtol=1e-12, atol=1e-15)
+    assert declared.smoothness == pytest.approx(known.smoothness)
+    assert declared.constants.radius == pytest.approx(known.constants.radius)
+    for budget in (BUDGET, PrivacyBudget(1.0, 0.0)):
+        one, two = (
+            output_perturbation(problem, budget, noise=NoiseSource(np.random.default_rng(3).bytes))
+            for problem in (known, declared)
+        )
+        assert two.plan.exact_sensitivity == pytest.approx(one.plan.exact_sensitivity, rel=1e-12)
+        scales = [result.plan.mechanism.noise_scale for result in (one, two)]
+        assert scales[0] == pytest.approx(scales[1], rel=1e-6)
+        # each point is certified to half of the accuracy; the noise differs by 1e-6 of itself
+        assert moved(one.point, two.point) <= one.plan.accuracy + 1e-4 * scales[0]
+
+
+def test_sensitivity_of_a_largest_loss_is_free_of_n():
+    """Exhaustive neighbours on a grid: never above 2 L / mu, and far above 2 L / (mu n)."""
+    n, alpha = 12, 0.5
+    values = [np.array([np.cos(a), np.sin(a)]) for a in np.arange(8) * math.pi / 4]
+    plan = plan_output_perturbation(maximum_problem(np.ones((n, 2)) / 2).constants, BUDGET)
+    assert plan.exact_sensitivity == pytest.approx(2.0 / alpha, rel=1e-6)
+    others = np.tile(values[0], (n - 1, 1))
+    others[1::2] += 1e-3
+    others /= np.linalg.norm(others, axis=1, keepdims=True)
+    solutions = []
+    for record in values:
+        problem = maximum_problem(np.vstack([others, record]))
+        solutions.append(solve_certified(problem, 1e-9, AcceleratedGradient()).point)
+    largest = max(moved(*pair) for pair in itertools.combinations(solutions, 2))
+    assert largest <= plan.exact_sensitivity + 2e-9
+    assert largest > 3.0 * 2.0 / (alpha * n)  # dividing by n would be wrong
+
+
+@pytest.mark.parametrize(
+    "calibration", ["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
+)
+def test_no_calibration_divides_a_general_loss_by_n(calibration):
+    budget = PrivacyBudget(0.5, 1e-6)
+    one, many = (
+        maximum_problem(np.ones((n, 2)) / 2, gradient_diameter=2.0).constants for n in (1, 1000)
+    )
+    scales = [
+        plan_output_perturbation(constants, budget, calibration=calibration).mechanism.noise_scale
+        for constants in (one, many)
+    ]
+    assert scales[1] == pytest.approx(scales[0], rel=1e-6)
+    mean = maximum_problem(np.ones((1000, 2)) / 2, mean_of_records=True).constants
+    shrunk = plan_output_perturbation(mean, budget, calibration=calibration).mechanism.noise_scale
+    assert shrunk < 0.1 * scales[0]
+
+
+def test_strong_convexity_of_the_loss_itself():
+    """mu from f, none from the package: same solution, same sensitivity."""
+    X = np.random.default_rng(0).standard_normal((10, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    outside = maximum_problem(X)
+    inside = DeclaredProblem(
+        smooth_maximum(X, curvature=0.5),
+        dimension=2,
+        lipschitz=1.0 + 0.5 * 2.0,
+        gradient_diameter=2.0,
+        smoothness=20.5,
+        strong_convexity=0.5,
+        radius=2.0,
+        n_records=10,
+    )
+    assert isinstance(inside.domain, Ball) and isinstance(outside.domain, WholeSpace)
+    assert inside.strong_convexity == outside.strong_convexity
+    assert outside.constants.radius == 2.0  # L / alpha
+    plans = [plan_output_perturbation(p.constants, BUDGET) for p in (inside, outside)]
+    assert plans[0].exact_sensitivity == plans[1].exact_sensitivity
+    points = [solve_certified(p, 1e-8, resolve_solver("auto")).point for p in (inside, outside)]
+    assert moved(*points) <= 2e-8
+    # in the whole space a declared radius takes the place of the ball
+    spread = DeclaredProblem(
+        smooth_maximum(X, curvature=0.5), dimension=2, lipschitz=2.0, smoothness=20.5,
+        strong_convexity=0.5, radius=2.0, domain=WholeSpace(),
+    )  # fmt: skip
+    assert spread.constants.radius == 2.0 and not spread.constants.in_ball
+
+
+@pytest.mark.parametrize("domain", [None, Ball(0.8), Box(np.full(2, -0.3), np.full(2, 0.4))])
+@pytest.mark.parametrize("solver", ["auto", "lbfgs", "accelerated_gradient", "gradient_descent"])
+def test_solvers_that_need_no_hessian(domain, solver):
+    X = np.random.default_rng(1).standard_normal((15, 2))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    problem = maximum_problem(X, domain=domain)
+    exact = solve_certified(problem, 1e-10, AcceleratedGradient())
+    solution = solve_certified(problem, 1e-7, resolve_solver(solver))
+    assert solution.attempts[0].distance <= 1e-7  # without help
+    assert moved(solution.point, exact.point) <= 1e-7 + 1e-10
+    if domain is None:
+        assert len(ScipySolver("BFGS").solve(problem, 1e-6).attempts) >= 1
+
+
+@pytest.mark.parametrize("solver", ["newton", "svrg", "katyusha"])
+def test_solvers_that_need_more_refuse(solver):
+    problem = maximum_problem(np.eye(2))
+    with pytest.raises(ValueError, match=r"needs (hessian|records), which a DeclaredProblem"):
+        output_perturbation(problem, BUDGET, solver=solver)
+
+
+def test_newton_with_a_declared_hessian():
+    _, problem = logistic_pair(2.0)
+    solution = solve_certified(problem, 1e-9, resolve_solver("newton"))
+    assert solution.attempts[0].distance <= 1e-9
+    short = DeclaredProblem(
+        problem._function, dimension=3, lipschitz=1.0, smoothness=0.25, alpha=0.1,
+        hessian=lambda w: np.eye(2),
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="Hessian has shape"):
+        short.hessian(np.zeros(3))
+
+
+def test_the_gate_repairs_foreign_solvers():
+    def wrong(problem, accuracy):
+        return np.full(problem.dimension, 1e3)
+
+    def raises(problem, accuracy):
+        raise ZeroDivisionError
+
+    def meddles(problem, accuracy):
+        problem.alpha, problem._function = 1e9, lambda w: (0.0, np.zeros(2))
+        return np.zeros(2)
+
+    problem = maximum_problem(np.array([[1.0, 0.0], [0.6, 0.8]]))
+    exact = solve_certified(problem, 1e-10, AcceleratedGradient()).point
+    for solver in (wrong, raises, meddles):
+        solution = solve_certified(problem, 1e-6, CallableSolver(solver))
+        assert solution.attempts[0].distance > 1e-6
+        assert moved(solution.point, exact) <= 1e-6 + 1e-10
+
+
+def test_functions_that_write_into_their_argument():
+    def writes(w):
+        answer = smooth_maximum(np.eye(2))(w)
+        w[:] = 0.0
+        return answer
+
+    problem = DeclaredProblem(writes, dimension=2, lipschitz=1.0, smoothness=20.0, alpha=0.5)
+    point = np.array([1.0, -1.0])
+    certify(problem, point)
+    assert (point == [1.0, -1.0]).all()
+
+
+def test_declared_errors_of_the_gradient_are_in_the_accuracy():
+    X = np.eye(2)
+    error = 1e-2
+    rough = maximum_problem(X, gradient_error=error)
+    exact = solve_certified(maximum_problem(X), 1e-10, AcceleratedGradient()).point
+    assert certify(rough, exact).distance >= error / rough.strong_convexity
+    accuracy = plan_output_perturbation(rough.constants, BUDGET).accuracy
+    assert accuracy > error / rough.strong_convexity
+    solve_certified(rough, 0.5 * accuracy, AcceleratedGradient())
+
+
+def test_rounding_of_gradients_is_bounded_everywhere():
+    """Beyond the declared ball, where L fails, and for a centre that is far away."""
+    n, unit = 10**6, np.finfo(float).eps
+    problem = maximum_problem(np.eye(2), radius=2.0, domain=WholeSpace(), n_records=n)
+    assert problem.gradient_rounding(np.zeros(2)) == pytest.approx(n * unit, rel=1e-3)
+    far = np.array([1e9, 0.0])  # a sum of n gradients of norm up to 20 * 1e9
+    assert problem.gradient_rounding(far) == pytest.approx(n * unit * 20.0 * 1e9, rel=1e-3)
+    away = np.array([1e9, 0.0])
+    shifted = maximum_problem(np.eye(2), center=away)
+    assert shifted.gradient_rounding(np.zeros(2)) >= 4.0 * unit * 0.5 * 1e9
+
+
+def test_add_remove_is_refused():
+    assert not DeclaredProblem.has_nominal_size
+    with pytest.raises(ValueError, match="add/remove"):
+        output_perturbation(
+            maximum_problem(np.eye(2)), BUDGET, neighbouring=Neighbouring.ADD_REMOVE
+        )
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"alpha": 0.0}, "without strong convexity"),
+        ({"alpha": -1.0}, "alpha == -1"),
+        ({"lipschitz": 0.0}, "lipschitz == 0"),
+        ({"lipschitz": math.inf}, "lipschitz == inf"),
+        ({"smoothness": math.inf}, "smoothness == inf"),
+        ({"smoothness": math.nan}, "smoothness == nan"),
+        ({"strong_convexity": 21.0, "radius": 0.01}, "exceeds smoothness"),
+        ({"strong_convexity": 0.1}, "unbounded domain"),
+        ({"strong_convexity": 1.0, "radius": 1.5}, "contradicts strong_convexity"),
+        ({"gradient_diameter": 2.5}, "exceeds twice lipschitz"),
+        ({"gradient_diameter": 0.0}, "gradient_diameter == 0"),
+        ({"gradient_error": -1e-9}, "gradient_error"),
+        ({"radius": -1.0}, "radius == -1"),
+        ({"n_records": 0}, "n_records == 0"),
+        ({"n_records": 1.5}, "n_records == 1.5"),
+        ({"dimension": 0}, "dimension == 0"),
+        ({"domain": Box(np.zeros(3), np.ones(3))}, "domain has 3 dimensions"),
+        ({"center": np.zeros(3)}, "center must be"),
+        ({"center": np.array([np.nan, 0.0])}, "center must be"),
+        ({"center": np.full(2, 5.0), "domain": WholeSpace(), "radius": 1.0}, "beyond radius"),
+    ],
+)
+def test_invalid_declarations(changes, message):
+    with pytest.raises(ValueError, match=message):
+        maximum_problem(np.eye(2), **changes)
+
+
+def test_invalid_functions():
+    given = {"dimension": 2, "lipschitz": 1.0, "smoothness": 1.0, "alpha": 1.0}
+    with pytest.raises(ValueError, match="pair"):
+        DeclaredProblem(lambda w: w, **given)
+    with pytest.raises(ValueError, match="gradient has shape"):
+        DeclaredProblem(lambda w: (0.0, np.zeros(3)), **given)
+    with pytest.raises(ValueError, match="float32"):
+        DeclaredProblem(lambda w: (0.0, w.astype(np.float32)), **given)
+    DeclaredProblem(lambda w: (0.0, w.astype(np.float32)), **given, gradient_error=1e-6)
