@@ -9,8 +9,10 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import binom, kstest
 
-from skdp.algorithms import exponential_mechanism as module
+from skdp.algorithms import exact_sampling as sampling
 from skdp.algorithms.exponential_mechanism import (
+    _log_proposals,
+    _oscillation,
     exponential_mechanism,
     exponential_utility_bound,
     localized_exponential,
@@ -55,7 +57,7 @@ def records(loss, n=30, d=1, seed=0, shift=1.0):
 
 
 def balls_around(*pairs):
-    return tuple(module._BallAround(np.array(center), radius) for center, radius in pairs)
+    return tuple(sampling.BallAround(np.array(center), radius) for center, radius in pairs)
 
 
 def objective(rows, targets, loss, alpha, points):
@@ -86,13 +88,13 @@ def p_value(draws, points, weights):
 
 def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None, seed=0):
     """Draws of the sampler with a given anchor and given multipliers."""
-    data = module._Records(rows, targets, loss, alpha)
-    bound = module._LowerBound.at(np.asarray(anchor, dtype=float), data, balls)
-    proposal = module._Proposal.tuned(bound, balls, s)
+    data = sampling.SummedLoss(rows, targets, loss, alpha)
+    bound = sampling.LowerBound.at(np.asarray(anchor, dtype=float), data, balls)
+    proposal = sampling.Proposal.tuned(bound, balls, s)
     if multipliers is not None:
-        proposal = module._Proposal.of(bound, balls, s, np.array(multipliers))
+        proposal = sampling.Proposal.of(bound, balls, s, np.array(multipliers))
     noise = seeded(seed)
-    return np.array([module._sample(data, bound, proposal, s, noise) for _ in range(size)])
+    return np.array([sampling.sample(data, bound, proposal, s, noise) for _ in range(size)])
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -128,8 +130,8 @@ def test_law_in_two_dimensions(loss, lens):
     rows, targets = records(loss, d=2, shift=2.0)
     phi, s, alpha = LOSSES[loss], 30.0, 0.05
     balls = balls_around(([0.0, 0.0], 0.8), *([([0.3, -0.6], 0.5)] if lens else []))
-    data = module._Records(rows, targets, phi, alpha)
-    anchor = module._near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
+    data = sampling.SummedLoss(rows, targets, phi, alpha)
+    anchor = sampling.near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
     draws = sample(rows, targets, phi, alpha, s, balls, anchor, 2000)
     for ball in balls:
         assert np.linalg.norm(draws - ball.center, axis=1).max() <= ball.radius
@@ -175,12 +177,12 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     rows = BoundedRows(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
     phi, alpha = LOSSES[loss], 0.02
     balls = balls_around((np.zeros(4), 2.0), (np.full(4, 0.6), 0.5))[:n_balls]
-    data = module._Records(rows, targets, phi, alpha)
+    data = sampling.SummedLoss(rows, targets, phi, alpha)
     points = rng.standard_normal((500, 4))
     points *= balls[-1].radius * rng.random((500, 1)) / np.linalg.norm(points, axis=1)[:, None]
     points += balls[-1].center
     anchor, points = points[0], points[1:]
-    bound = module._LowerBound.at(anchor, data, balls)
+    bound = sampling.LowerBound.at(anchor, data, balls)
     H = (bound.eigenvectors * bound.eigenvalues) @ bound.eigenvectors.T
 
     def q(w):
@@ -193,7 +195,7 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     # thinning block by block comes to the same: those whose allowance is above s (F - q)
     if loss != "squared":
         allowances = 100.0 * gap * rng.uniform(0.5, 1.5, len(gap))
-        passed = module._thin(data, bound, 100.0, points, allowances)
+        passed = sampling.thin(data, bound, 100.0, points, allowances)
         assert np.array_equal(passed, np.flatnonzero(allowances >= 100.0 * gap))
 
 
@@ -202,7 +204,7 @@ def test_projection_onto_a_lens():
     for _ in range(300):
         center = rng.standard_normal(3)
         center *= rng.uniform(0.1, 1.0) / np.linalg.norm(center)
-        lens = module._Lens(*balls_around((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5))))
+        lens = sampling.Lens(*balls_around((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5))))
         inside = rng.standard_normal((200, 3))
         inside = np.array([w for w in inside if lens.outer.holds(w) and lens.inner.holds(w)])
         point = 2.0 * rng.standard_normal(3)
@@ -216,20 +218,20 @@ def test_projection_onto_a_lens():
 def test_the_multipliers_accept_most():
     rows, targets = records("squared", d=3, shift=2.0)
     balls = balls_around((np.zeros(3), 0.5))
-    data = module._Records(rows, targets, LOSSES["squared"], 0.0)
-    bound = module._LowerBound.at(np.zeros(3), data, balls)
+    data = sampling.SummedLoss(rows, targets, LOSSES["squared"], 0.0)
+    bound = sampling.LowerBound.at(np.zeros(3), data, balls)
 
     def rate(proposal):
         return len(proposal.draw(20_000, seeded(0))[0]) / 20_000
 
     for s in (0.1, 10.0, 1e4):
-        best = module._Proposal.tuned(bound, balls, s)
+        best = sampling.Proposal.tuned(bound, balls, s)
         multiplier = 2.0 * best.weights / s
         assert multiplier > 0
         # the mean square of the proposal's norm is the squared radius
         assert np.square(best.mean).sum() + np.square(best.deviations).sum() == pytest.approx(0.25)
         for factor in (0.3, 3.0):
-            assert rate(module._Proposal.of(bound, balls, s, factor * multiplier)) < rate(best)
+            assert rate(sampling.Proposal.of(bound, balls, s, factor * multiplier)) < rate(best)
 
 
 def log_density(rows, targets, loss, s, grid):
@@ -285,7 +287,7 @@ def test_oscillation_search(loss):
         for norm, radius in ((0.0, outer), (0.6 * outer, 0.3 * outer), (outer, outer)):
             disc = np.array([norm, 0.0]) + np.vstack([r * circle for r in (radius, 0.5 * radius)])
             disc = disc[np.linalg.norm(disc, axis=1) <= outer * (1 + 1e-12)]
-            bound = module._oscillation(phi, 1.0, radius, norm, outer)
+            bound = _oscillation(phi, 1.0, radius, norm, outer)
             low = -1.0 if loss == "squared" else 0.0
             for _ in range(300):
                 x = circle[rng.integers(60, size=2)]
@@ -297,11 +299,11 @@ def test_oscillation_search(loss):
 def test_oscillation_against_the_published_one():
     for phi in LOSSES.values():
         for radius in (0.1, 1.0, 10.0):
-            ours = module._oscillation(phi, 1.0, radius, 0.0, radius)
+            ours = _oscillation(phi, 1.0, radius, 0.0, radius)
             assert ours <= 2.0 * radius * phi.gradient_diameter(1.0, radius) * (1 + 1e-8)
             assert ours <= 4.0 * radius * phi.lipschitz(1.0, radius)
     # exact for the logistic loss: opposite records, 2 R X
-    assert module._oscillation(LogisticLoss(), 1.0, 3.0, 0.0, 3.0) == pytest.approx(6.0)
+    assert _oscillation(LogisticLoss(), 1.0, 3.0, 0.0, 3.0) == pytest.approx(6.0)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
@@ -391,9 +393,9 @@ def test_law_around_a_center():
     s = plan.localised(center).concentration
     assert s >= plan.sampling.concentration
     balls = balls_around(([0.0], plan.sampling.radius), (center, plan.local_radius))
-    data, noise = module._Records(rows, targets, phi, 0.5), seeded(0)
+    data, noise = sampling.SummedLoss(rows, targets, phi, 0.5), seeded(0)
     rng = np.random.default_rng(0)
-    draws = [module._draw(data, balls, s, "auto", rng, noise)[0] for _ in range(500)]
+    draws = [sampling.draw(data, balls, s, "auto", rng, noise)[0] for _ in range(500)]
     points, weights = grid_law(rows, targets, phi, 0.5, s, balls, 20_000)
     assert p_value(draws, points[:, 0], weights) > ALARM
 
@@ -495,13 +497,13 @@ def test_the_bound_on_the_number_of_proposals():
     phi, alpha, s, radius = LogisticLoss(), 0.01, 400.0, 3.0
     rows, targets = records("logistic", n=200, d=3, shift=0.5)
     balls = balls_around((np.zeros(3), radius))
-    data = module._Records(rows, targets, phi, alpha)
-    anchor = module._near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
-    bound = module._LowerBound.at(anchor, data, balls)
-    points, allowances = module._Proposal.tuned(bound, balls, s).draw(20_000, seeded(0))
-    passed = module._thin(data, bound, s, points, allowances)
+    data = sampling.SummedLoss(rows, targets, phi, alpha)
+    anchor = sampling.near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
+    bound = sampling.LowerBound.at(anchor, data, balls)
+    points, allowances = sampling.Proposal.tuned(bound, balls, s).draw(20_000, seeded(0))
+    passed = sampling.thin(data, bound, s, points, allowances)
     mean = len(points) / len(passed)
-    assert 2.0 < mean <= math.exp(module._log_proposals(phi, 1.0, radius, radius, alpha, 3, s))
+    assert 2.0 < mean <= math.exp(_log_proposals(phi, 1.0, radius, radius, alpha, 3, s))
 
 
 def test_uniform_variables():

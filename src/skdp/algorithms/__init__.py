@@ -5,6 +5,16 @@ from skdp.algorithms.adversarial_output_perturbation import (
     plan_adversarial_output_perturbation,
 )
 from skdp.algorithms.dp_sgd import DPSGDPlan, DPSGDResult, dp_sgd, plan_dp_sgd
+from skdp.algorithms.exponential_mechanism import (
+    ExponentialPlan,
+    ExponentialResult,
+    LocalizedExponentialPlan,
+    LocalizedExponentialResult,
+    exponential_mechanism,
+    localized_exponential,
+    plan_exponential_mechanism,
+    plan_localized_exponential,
+)
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
     OutputPerturbationResult,
@@ -21,16 +31,24 @@ from skdp.algorithms.phased_output_perturbation import (
 __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
+    "ExponentialPlan",
+    "ExponentialResult",
+    "LocalizedExponentialPlan",
+    "LocalizedExponentialResult",
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
     "PhasedPlan",
     "PhasedResult",
     "adversarial_output_perturbation",
     "dp_sgd",
+    "exponential_mechanism",
+    "localized_exponential",
     "output_perturbation",
     "phased_output_perturbation",
     "plan_adversarial_output_perturbation",
     "plan_dp_sgd",
+    "plan_exponential_mechanism",
+    "plan_localized_exponential",
     "plan_output_perturbation",
     "plan_phased_output_perturbation",
 ]

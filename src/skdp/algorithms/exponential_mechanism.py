@@ -2,36 +2,23 @@
 
 Algorithms 9, 10 and 11 of Lowy and Razaviyayn (2021), appendix G: a point of a ball with density
 proportional to ``exp(-s F(w))``, F the regularised empirical risk; pure epsilon-differential
-privacy. Markov chains would only come near that law and lose the guarantee, so the sampler here
-is a rejection sampler, whose accepted point has *exactly* the stated law (up to floating point):
-
-1. F lies above a quadratic q that touches it at one point, the *anchor*;
-2. a Gaussian, tilted towards the balls by one multiplier each, is thinned to ``exp(-s q)`` on them;
-3. ``exp(-s (F - q))`` thins that to the target, block of records by block, until rejection.
-
-The anchor, q and the multipliers are computed from the records, but the law of the result does
-not depend on them: they only decide how many proposals it takes. There is no limit to that
-number, because giving up would be an event that depends on the records. *Run time is therefore
-not protected*: it depends on the records, and must not be published. Proofs:
-``docs/theory/exponential_mechanism.md``.
+privacy. Markov chains would only come near that law and lose the guarantee; the sampler of
+:mod:`skdp.algorithms.exact_sampling` has *exactly* the stated law (up to floating point), and a
+run time that depends on the records. Proofs: ``docs/theory/exponential_mechanism.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.optimize import brentq
 from scipy.special import gammaincc
-from sklearn.utils.extmath import row_norms
 
+from skdp.algorithms.exact_sampling import BallAround, SummedLoss, draw
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
-    _certifiable_accuracy,
     output_perturbation,
     plan_output_perturbation,
 )
@@ -43,14 +30,12 @@ from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
     BoundedRows,
-    Domain,
     FiniteSumProblem,
     Loss,
     bounded_problem_radius,
     generalised_linear_constants,
 )
-from skdp.problems.rows import RowBlock
-from skdp.solvers import resolve_solver, solve_certified
+from skdp.solvers import resolve_solver
 
 __all__ = [
     "ExponentialPlan",
@@ -67,15 +52,8 @@ __all__ = [
 #: Largest public bound on the expected number of thinned proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
 
-#: Shells in the bound on the oscillation, levels in that on the curvature.
-_SHELLS, _LEVELS = 16, 64
-#: Growth of the log of the expected number of proposals that the anchor's inaccuracy may cause.
-_ANCHOR_SLACK = 0.1
-#: Numbers in a batch of proposals and in a block of margins.
-_BATCH_NUMBERS, _MARGIN_NUMBERS = 1 << 20, 1 << 18
-_FIRST_BATCH, _MAX_THINNED, _MAX_ROWS = 16, 512, 1 << 14
-#: Rounds of coordinate ascent for the multipliers of several balls.
-_ASCENTS = 40
+#: Shells in the bound on the oscillation.
+_SHELLS = 16
 
 
 @dataclass(frozen=True)
@@ -289,9 +267,9 @@ def exponential_mechanism(
         alpha=alpha,
         proposal_limit=proposal_limit,
     )
-    balls = (_BallAround(np.zeros(rows.width), plan.radius),)
-    point = _draw(
-        _Records(rows, targets, loss, alpha),
+    balls = (BallAround(np.zeros(rows.width), plan.radius),)
+    point = draw(
+        SummedLoss(rows, targets, loss, alpha),
         balls,
         plan.concentration,
         "auto",
@@ -425,11 +403,11 @@ def localized_exponential(
         verbose=verbose,
     ).point
     balls = (
-        _BallAround(np.zeros(rows.width), plan.sampling.radius),
-        _BallAround(center, plan.local_radius),
+        BallAround(np.zeros(rows.width), plan.sampling.radius),
+        BallAround(center, plan.local_radius),
     )
-    point = _draw(
-        _Records(rows, targets, loss, alpha),
+    point = draw(
+        SummedLoss(rows, targets, loss, alpha),
         balls,
         plan.localised(center).concentration,
         solver,
@@ -633,357 +611,3 @@ def _miss(output: OutputPerturbationPlan, local_radius: float) -> tuple[float, f
     probability = float(gammaincc(d, x))
     excess = scale * max(d * float(gammaincc(d + 1, x)) - x * probability, 0.0)
     return probability, min(beyond * probability, excess)
-
-
-@dataclass(frozen=True)
-class _Records:
-    """The records and the objective ``F(w) = mean loss + (alpha/2) ||w||^2``."""
-
-    rows: BoundedRows
-    targets: np.ndarray
-    loss: Loss
-    alpha: float
-
-    def __post_init__(self) -> None:
-        targets = np.asarray(self.targets)
-        if len(targets) != self.rows.n_records:
-            raise ValueError(f"{len(targets)} targets for {self.rows.n_records} rows.")
-        self.loss.check_targets(targets)
-        object.__setattr__(self, "targets", targets)
-
-    @property
-    def is_quadratic(self) -> bool:
-        """Whether F is its own quadratic lower bound: known from the kind of loss."""
-        return self.loss.least_curvature(self.rows.norm_bound, 1.0) == self.loss.curvature
-
-
-@dataclass(frozen=True)
-class _BallAround:
-    """A ball ``||w - center|| <= radius``."""
-
-    center: np.ndarray
-    radius: float
-
-    def project(self, point: np.ndarray) -> np.ndarray:
-        return self.center + Ball(self.radius).project(point - self.center)
-
-    def holds(self, point: np.ndarray) -> bool:
-        return float(np.linalg.norm(point - self.center)) <= self.radius
-
-
-@dataclass(frozen=True)
-class _Lens(Domain):
-    """The intersection of a ball around 0 with a ball around one of its points."""
-
-    outer: _BallAround
-    inner: _BallAround
-
-    @property
-    def radius(self) -> float:  # type: ignore[override]
-        norm = float(np.linalg.norm(self.inner.center)) + self.inner.radius
-        return min(self.outer.radius, norm)
-
-    @property
-    def reach(self) -> float:
-        return self.inner.radius
-
-    def center(self, dimension: int) -> np.ndarray:
-        return self.inner.center
-
-    def projection_rounding(self, dimension: int) -> float:
-        return 4.0 * Ball(self.outer.radius).projection_rounding(dimension)
-
-    def project(self, point: np.ndarray) -> np.ndarray:
-        """Onto one of the balls if that lies in the other, else onto where their spheres meet."""
-        if self.outer.holds(point) and self.inner.holds(point):
-            return point
-        for one, other in ((self.outer, self.inner), (self.inner, self.outer)):
-            candidate = one.project(point)
-            if other.holds(candidate):
-                return candidate
-        distance = float(np.linalg.norm(self.inner.center))
-        axis = self.inner.center / distance
-        along = 0.5 * (distance**2 + self.outer.radius**2 - self.inner.radius**2) / distance
-        across = point - (point @ axis) * axis
-        length = float(np.linalg.norm(across))
-        height = math.sqrt(max(self.outer.radius**2 - along**2, 0.0)) * (1.0 - 1e-12)
-        return along * axis + (across * (height / length) if length > 0 else 0.0)
-
-
-def _draw(
-    records: _Records,
-    balls: Sequence[_BallAround],
-    concentration: float,
-    solver: Any,
-    solver_rng: np.random.Generator,
-    noise: NoiseSource,
-) -> np.ndarray:
-    """An exact draw from ``exp(-s F)`` on the intersection of the balls."""
-    if records.is_quadratic:
-        anchor = balls[-1].center
-    else:
-        anchor = _near_minimiser(records, balls, concentration, solver, solver_rng)
-    bound = _LowerBound.at(anchor, records, balls)
-    proposal = _Proposal.tuned(bound, balls, concentration)
-    return _sample(records, bound, proposal, concentration, noise)
-
-
-def _near_minimiser(
-    records: _Records,
-    balls: Sequence[_BallAround],
-    concentration: float,
-    solver: Any,
-    rng: np.random.Generator,
-) -> np.ndarray:
-    """A good anchor: near the minimiser over the balls. Any other one is valid as well."""
-    radius = balls[0].radius
-    domain = Ball(radius) if len(balls) == 1 else _Lens(balls[0], balls[1])
-    alpha = max(records.alpha, _ANCHOR_SLACK / (concentration * radius**2))
-    problem = FiniteSumProblem(records.rows, records.targets, records.loss, alpha, domain)
-    constants = problem.constants
-    slope = constants.lipschitz + alpha * radius + 2.0 * radius * constants.total_smoothness
-    accuracy = max(_ANCHOR_SLACK / (concentration * slope), _certifiable_accuracy(constants))
-    return solve_certified(problem, accuracy, resolve_solver(solver), rng=rng).point
-
-
-@dataclass(frozen=True)
-class _LowerBound:
-    """A quadratic below F on the balls, equal to it at the anchor.
-
-    ``q(w) = F(anchor) + <g, w - anchor> + (1/2) (w - anchor)' H (w - anchor)``, with g the
-    gradient at the anchor and ``H = (1/n) sum_i c_i x_i x_i' + alpha I``, c_i the least second
-    derivative of a record's loss.
-
-    Attributes
-    ----------
-    eigenvalues, eigenvectors : ndarray
-        Of H.
-    linear : ndarray of shape (dimension,)
-        ``H anchor - g``: q is ``w' H w / 2 - w' linear`` plus a constant.
-    margins, values, slopes, curvatures : ndarray of shape (n_records,)
-        Of each record at the anchor, and c_i.
-    """
-
-    eigenvalues: np.ndarray
-    eigenvectors: np.ndarray
-    linear: np.ndarray
-    margins: np.ndarray
-    values: np.ndarray
-    slopes: np.ndarray
-    curvatures: np.ndarray
-
-    @classmethod
-    def at(cls, anchor: np.ndarray, records: _Records, balls: Sequence[_BallAround]) -> _LowerBound:
-        """The bound that touches F at `anchor`."""
-        rows, loss, n = records.rows, records.loss, records.rows.n_records
-        margins, values, slopes, curvatures = np.empty((4, n))
-        least = _LeastCurvature(loss, rows.norm_bound * balls[0].radius)
-        gradient = records.alpha * anchor
-        bend = records.alpha * np.eye(rows.width)
-        for block in rows.blocks():
-            part, targets = block.rows, records.targets[block.rows]
-            margins[part] = block.margins(anchor[None])
-            values[part], slopes[part] = loss.value_and_derivative(margins[part], targets)
-            curvatures[part] = least(_margin_bound(block, balls))
-            gradient = gradient + block.pull_back(slopes[part]).ravel() / n
-            bend += block.gram(curvatures[part]) / n
-        linear = bend @ anchor - gradient
-        eigenvalues, eigenvectors = eigh(bend)
-        eigenvalues = np.maximum(eigenvalues, records.alpha)  # but for rounding it is so
-        return cls(eigenvalues, eigenvectors, linear, margins, values, slopes, curvatures)
-
-
-class _LeastCurvature:
-    """Least second derivative over ``|margin| <= reach``, from a table for speed.
-
-    Parameters
-    ----------
-    loss : Loss
-    largest : float
-        Bound on all margins.
-    """
-
-    def __init__(self, loss: Loss, largest: float) -> None:
-        self.step = largest / _LEVELS
-        levels = self.step * np.arange(1, _LEVELS + 2) * ROUNDING_SLACK
-        self.table = np.array([loss.least_curvature(1.0, float(level)) for level in levels])
-
-    def __call__(self, reach: np.ndarray) -> np.ndarray:
-        return self.table[np.minimum((reach / self.step).astype(int), _LEVELS)]
-
-
-def _margin_bound(block: RowBlock, balls: Sequence[_BallAround]) -> np.ndarray:
-    """Bound on the absolute margins of a block's records over the balls."""
-    norms = row_norms(block.matrix)
-    if block.scale is not None:
-        norms = norms * block.scale
-    norms = np.hypot(norms, block.intercept)
-    bounds = [np.abs(block.margins(ball.center[None])) + ball.radius * norms for ball in balls]
-    return np.minimum.reduce(bounds)
-
-
-@dataclass(frozen=True)
-class _Proposal:
-    """A Gaussian and how to thin it to ``exp(-s q)`` on the balls, for any multipliers >= 0.
-
-    With ``q_lam = q + sum_j (lam_j / 2) (||w - c_j||^2 - r_j^2)``, at most q on the balls, the
-    Gaussian is ``exp(-s q_lam)`` and a draw from it is kept with probability
-    ``exp(-s (q - q_lam))`` if it lies in the balls. Coordinates are those of the eigenvectors.
-
-    Attributes
-    ----------
-    eigenvectors : ndarray of shape (dimension, dimension)
-    mean, deviations : ndarray of shape (dimension,)
-    centers : ndarray of shape (n_balls, dimension)
-    radii, weights : ndarray of shape (n_balls,)
-        Weights are ``s lam_j / 2``.
-    """
-
-    eigenvectors: np.ndarray
-    mean: np.ndarray
-    deviations: np.ndarray
-    centers: np.ndarray
-    radii: np.ndarray
-    weights: np.ndarray
-
-    @classmethod
-    def tuned(
-        cls, bound: _LowerBound, balls: Sequence[_BallAround], concentration: float
-    ) -> _Proposal:
-        """With the multipliers that accept most."""
-        centers = np.array([ball.center for ball in balls]) @ bound.eigenvectors
-        radii = np.array([ball.radius for ball in balls])
-        linear = bound.eigenvectors.T @ bound.linear
-        multipliers = _best_multipliers(bound.eigenvalues, linear, centers, radii, concentration)
-        return cls.of(bound, balls, concentration, multipliers)
-
-    @classmethod
-    def of(
-        cls,
-        bound: _LowerBound,
-        balls: Sequence[_BallAround],
-        concentration: float,
-        multipliers: np.ndarray,
-    ) -> _Proposal:
-        """With the given multipliers."""
-        centers = np.array([ball.center for ball in balls]) @ bound.eigenvectors
-        precision = bound.eigenvalues + multipliers.sum()
-        mean = (bound.eigenvectors.T @ bound.linear + multipliers @ centers) / precision
-        return cls(
-            bound.eigenvectors,
-            mean,
-            1.0 / np.sqrt(concentration * precision),
-            centers,
-            np.array([ball.radius for ball in balls]),
-            0.5 * concentration * multipliers,
-        )
-
-    def draw(self, size: int, noise: NoiseSource) -> tuple[np.ndarray, np.ndarray]:
-        """The accepted ones of `size` proposals, and what is left of their allowances.
-
-        A proposal is accepted if the sum of all its costs (minus log probabilities) does not
-        exceed its allowance, a standard exponential variable.
-        """
-        d = len(self.mean)
-        points = self.mean + self.deviations * noise.standard_normal(size * d).reshape(size, d)
-        allowances = -np.log(noise.uniform(size))
-        inside = np.ones(size, dtype=bool)
-        for center, radius, weight in zip(self.centers, self.radii, self.weights, strict=True):
-            room = radius**2 - np.square(points - center).sum(axis=1)
-            inside &= room >= 0.0
-            allowances -= weight * room
-        kept = inside & (allowances >= 0.0)
-        return points[kept] @ self.eigenvectors.T, allowances[kept]
-
-
-def _best_multipliers(
-    eigenvalues: np.ndarray,
-    linear: np.ndarray,
-    centers: np.ndarray,
-    radii: np.ndarray,
-    concentration: float,
-) -> np.ndarray:
-    """The multipliers that maximise the probability of acceptance (Lemma 4).
-
-    Its logarithm is concave in them. Where one is positive, the mean square of the proposal's
-    distance to the ball's centre is the squared radius.
-    """
-    multipliers = np.zeros(len(radii))
-
-    def excess(j: int, multiplier: float) -> float:
-        multipliers[j] = multiplier
-        precision = eigenvalues + multipliers.sum()
-        if not precision.min() > 0:
-            return math.inf
-        mean = (linear + multipliers @ centers) / precision
-        spread = float((1.0 / precision).sum()) / concentration
-        return float(np.square(mean - centers[j]).sum()) + spread - float(radii[j]) ** 2
-
-    for _ in range(_ASCENTS if len(radii) > 1 else 1):
-        before = multipliers.copy()
-        for j, radius in enumerate(radii):
-            if excess(j, 0.0) <= 0:
-                continue
-            upper = 1.0 / (concentration * radius**2)
-            while excess(j, upper) > 0:
-                upper *= 4.0
-            lower = 0.25 * upper
-            while excess(j, lower) <= 0 and lower > 1e-300:
-                lower *= 0.25
-            if lower > 1e-300:
-                root = brentq(lambda x, j=j: excess(j, math.exp(x)), *np.log([lower, upper]))
-                multipliers[j] = math.exp(root)
-        if np.allclose(multipliers, before, rtol=1e-3, atol=0.0):
-            break
-    return multipliers
-
-
-def _sample(
-    records: _Records,
-    bound: _LowerBound,
-    proposal: _Proposal,
-    concentration: float,
-    noise: NoiseSource,
-) -> np.ndarray:
-    """The first proposal that passes all thinning: exact, whatever the bound's anchor is."""
-    size, largest = _FIRST_BATCH, max(_FIRST_BATCH, _BATCH_NUMBERS // len(proposal.mean))
-    while True:
-        points, allowances = proposal.draw(size, noise)
-        for start in range(0, len(points), _MAX_THINNED):
-            part = slice(start, start + _MAX_THINNED)
-            passed = _thin(records, bound, concentration, points[part], allowances[part])
-            if passed.size:
-                return points[part][passed[0]].copy()
-        size = min(2 * size, largest)
-
-
-def _thin(
-    records: _Records,
-    bound: _LowerBound,
-    concentration: float,
-    points: np.ndarray,
-    allowances: np.ndarray,
-) -> np.ndarray:
-    """Indices of the points with ``s (F - q) <= allowance``, in order.
-
-    ``F - q`` is a mean of one term >= 0 per record, so a point is dropped as soon as a part of
-    the records has used up its allowance.
-    """
-    active = np.arange(len(points))
-    if records.is_quadratic:
-        return active
-    n, start = records.rows.n_records, 0
-    left = allowances.copy()
-    while start < n and active.size:
-        size = min(max(_MARGIN_NUMBERS // active.size, 16), _MAX_ROWS)
-        block = records.rows.block(slice(start, min(start + size, n)))
-        part = block.rows
-        margins = block.margins(points[active]).reshape(-1, active.size)
-        moved = margins - bound.margins[part, None]
-        values = records.loss.value(margins, records.targets[part, None])
-        values -= bound.values[part, None]
-        values -= (bound.slopes[part, None] + 0.5 * bound.curvatures[part, None] * moved) * moved
-        left[active] -= concentration / n * values.sum(axis=0)
-        active = active[left[active] >= 0.0]
-        start += size
-    return active

@@ -7,9 +7,15 @@ methods; none of them is a promise for the data at hand.
 
 from __future__ import annotations
 
+import contextlib
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
+from skdp.algorithms.exponential_mechanism import (
+    exponential_utility_bound,
+    plan_exponential_mechanism,
+)
 from skdp.algorithms.output_perturbation import (
     Objective,
     choose_alpha,
@@ -26,6 +32,10 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk
 
 __all__ = ["MethodChoice", "choose_method"]
+
+#: The exponential mechanism is a candidate if it is sure to need no more thinned proposals
+#: than this, in expectation.
+_PROPOSALS = 1e3
 
 
 @dataclass(frozen=True)
@@ -72,10 +82,29 @@ def _bounds(
     phased = plan_phased_output_perturbation(
         smooth, design, budget=budget, radius=radius, alpha=alpha or 0.0, objective=objective
     )
-    return (
+    bounds = [
         ("output", output),
         ("phased", phased_utility_bound(phased, smooth, design, comparator, objective)),
-    )
+    ]
+    if budget.is_pure and risk.loss.n_outputs == 1:
+        with contextlib.suppress(ValueError):  # no sampler is fast enough
+            drawn = plan_exponential_mechanism(
+                smooth.loss,
+                feature_norm=design.feature_norm,
+                row_width=design.width,
+                n_records=design.n_records,
+                budget=budget,
+                radius=radius,
+                alpha=alpha or 0.0,
+                proposal_limit=_PROPOSALS,
+            )
+            bound = exponential_utility_bound(drawn)
+            if objective == "population":
+                # uniform stability: total variation times the range of a loss over the ball
+                reach = 2.0 * drawn.radius * constants.lipschitz
+                bound += reach * math.tanh(0.5 * budget.epsilon)
+            bounds.append(("exponential", bound))
+    return tuple(bounds)
 
 
 def choose_method(

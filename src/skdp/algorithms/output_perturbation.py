@@ -39,6 +39,7 @@ from skdp.solvers import Solver, resolve_solver
 __all__ = [
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
+    "certifiable_accuracy",
     "choose_alpha",
     "output_perturbation",
     "plan_output_perturbation",
@@ -222,7 +223,7 @@ def plan_output_perturbation(
             "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
             "Moreau envelope, loss.smoothed(width), with a public width."
         )
-    floor = _certifiable_accuracy(constants)
+    floor = certifiable_accuracy(constants)
     if calibration == "analytic":
         exact = constants.argmin_sensitivity(neighbouring)
         accuracy = max(0.5 * accuracy_fraction * exact, floor)
@@ -267,7 +268,7 @@ def plan_output_perturbation(
     return OutputPerturbationPlan(constants, neighbouring, exact, accuracy, mechanism, reference)
 
 
-def _certifiable_accuracy(constants: ProblemConstants) -> float:
+def certifiable_accuracy(constants: ProblemConstants) -> float:
     """Public accuracy that a certificate in double precision reaches with a wide margin.
 
     Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition

@@ -12,6 +12,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
+from skdp.algorithms.exponential_mechanism import (
+    exponential_mechanism,
+    exponential_utility_bound,
+    localized_exponential,
+    plan_exponential_mechanism,
+    plan_localized_exponential,
+)
 from skdp.algorithms.method_choice import MethodChoice, choose_method
 from skdp.algorithms.output_perturbation import (
     choose_alpha,
@@ -54,7 +61,7 @@ class DPLinearModel(BaseEstimator):
     random_state: Any
     verbose: int
 
-    _methods: tuple[str, ...] = ("auto", "output", "phased")
+    _methods: tuple[str, ...] = ("auto", "output", "phased", "exponential")
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
 
@@ -158,7 +165,24 @@ class DPLinearModel(BaseEstimator):
             self.alpha_ = strength
         else:  # no penalty is needed, but a ball is
             self.alpha_ = 0.0 if penalty is None else penalty
-            ball = risk.ball_radius(design) if coef_norm is None else coef_norm
+            # an exact sampler needs a smaller one
+            small = self.method == "exponential"
+            ball = risk.reference_norm(design) if small else risk.ball_radius(design)
+            ball = ball if coef_norm is None else coef_norm
+        if choice.method == "exponential":
+            arguments = (rows, targets, smooth.loss, budget)
+            if self._localise(smooth, design, budget, ball):
+                result = localized_exponential(
+                    *arguments,
+                    radius=ball,
+                    alpha=self.alpha_,
+                    solver=self.solver,
+                    solver_rng=solver_rng,
+                    **shared,
+                )
+            else:
+                result = exponential_mechanism(*arguments, radius=ball, alpha=self.alpha_, **shared)
+        elif choice.method == "phased":
             result = phased_output_perturbation(
                 rows,
                 targets,
@@ -210,6 +234,27 @@ class DPLinearModel(BaseEstimator):
             coef_norm=coef_norm,
             objective=self.objective,  # type: ignore[arg-type]
         )
+
+    def _localise(
+        self, risk: EmpiricalRisk, design: Design, budget: PrivacyBudget, radius: float
+    ) -> bool:
+        """Whether half of the budget is better spent on where to draw; by public bounds."""
+        sizes: dict[str, Any] = {
+            "feature_norm": design.feature_norm,
+            "row_width": design.width,
+            "n_records": design.n_records,
+            "budget": budget,
+            "radius": radius,
+            "alpha": self.alpha_,
+        }
+        if self.alpha_ == 0:
+            return False
+        local = plan_localized_exponential(risk.loss, block_size=design.block_size, **sizes)
+        try:
+            whole = plan_exponential_mechanism(risk.loss, **sizes)
+        except ValueError:  # too many proposals
+            return True
+        return exponential_utility_bound(local) < exponential_utility_bound(whole)
 
     def _caveats(self, neighbouring: Neighbouring, seeded: bool) -> tuple[str, ...]:
         """What the guarantee depends on besides the constants."""
@@ -306,15 +351,22 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            if self.alpha == 0 and self.coef_norm is None and self.method != "phased":
+            if self.alpha == 0 and self.coef_norm is None and self.method == "output":
                 raise ValueError(
-                    "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
-                    "bounded by a public radius."
+                    "alpha == 0 with method='output' needs coef_norm: without a penalty the "
+                    "coefficients must be bounded by a public radius."
                 )
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         check_option("method", self.method, self._methods)
-        if self.method == "phased" and self.neighbouring != "replace_one":
-            raise ValueError("method='phased' is proven for neighbouring='replace_one' only.")
+        if self.method in ("phased", "exponential") and self.neighbouring != "replace_one":
+            raise ValueError(
+                f"method={self.method!r} is proven for neighbouring='replace_one' only."
+            )
+        if self.method == "exponential" and self.delta != 0:
+            raise ValueError(
+                "method='exponential' gives pure privacy: delta must be 0. The methods for "
+                "delta > 0 are 'output' and 'phased'."
+            )
         check_option("objective", self.objective, ("empirical", "population"))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":

@@ -52,12 +52,14 @@ class DPRidge(DPLinearRegression):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.
-    method : {"auto", "output", "phased"}, default="auto"
+    method : {"auto", "output", "phased", "exponential"}, default="auto"
         Private algorithm. "output" adds noise once to the solution of the penalised problem.
         "phased" solves on disjoint blocks of records, each around the noisy solution of the one
         before; `alpha` "auto" is then 0, and `coef_norm` None stands for a public radius that
-        hardly any predictor exceeds on rows without a preferred direction. "auto" takes the one
-        with the smaller public bound on the expected loss; `privacy_` tells the bounds.
+        hardly any predictor exceeds on rows without a preferred direction. "exponential"
+        (delta = 0 only, few coefficients) draws the coefficients from a density on such a ball,
+        exactly; its run time is not bounded. "auto" takes the one with the smallest public
+        bound on the expected loss; ``privacy_.plan["method_bounds"]`` tells the bounds.
     objective : {"empirical", "population"}, default="empirical"
         Whether the automatic choices are made for the loss on these records or on others
         like them, for which they penalise more.
