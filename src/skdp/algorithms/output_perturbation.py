@@ -161,7 +161,8 @@ def output_perturbation(
     """
     if Neighbouring(neighbouring) is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
         raise ValueError(
-            "Under add/remove the problem needs n_public: the number of records is not public."
+            "Under add/remove the number of records is not public: the problem must be a "
+            "FiniteSumProblem with n_public."
         )
     plan = plan_output_perturbation(
         problem.constants,

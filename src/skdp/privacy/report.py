@@ -23,7 +23,8 @@ class Release:
     name : str
         What was released, e.g. "coefficients".
     mechanism : str
-        "gaussian" or "spherical_laplace".
+        "gaussian", "spherical_laplace" or "exponential" (a draw with density
+        ``exp(-summed loss / noise_scale)``; the sensitivity is then in units of the loss).
     sensitivity : float
         Euclidean distance that the value before noise is proven not to exceed between
         neighbours, solver error included.
@@ -108,8 +109,9 @@ class PrivacyReport:
             f"method {self.method!r}"
         ]
         for release in self.releases:
+            kind = "draw" if release.mechanism == "exponential" else "noise"
             lines.append(
-                f"  {release.name}: {release.mechanism} noise of scale {release.noise_scale:.4g} "
+                f"  {release.name}: {release.mechanism} {kind} of scale {release.noise_scale:.4g} "
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
                 f"{release.n_records} {nominal}records ({release.reference})"
             )

@@ -1,0 +1,115 @@
+"""What a plan knows of a problem before the records are there."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.problems import (
+    AbsoluteLoss,
+    Ball,
+    BoundedRows,
+    Design,
+    EmpiricalRisk,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    OneVsRestLoss,
+    SmoothedLoss,
+    SoftmaxLoss,
+    TiltedRisk,
+)
+from skdp.solvers import Newton
+
+RISKS = [
+    EmpiricalRisk(LogisticLoss()),
+    EmpiricalRisk(HalfSquaredLoss(1.0)),
+    EmpiricalRisk(SoftmaxLoss(3)),
+    EmpiricalRisk(HingeLoss().smoothed(0.1)),
+    TiltedRisk(LogisticLoss(), 0.5),
+    TiltedRisk(HalfSquaredLoss(1.0), 0.5),
+]
+
+
+def rows(n=50, d=3, sparse=False, norm=1.0):
+    X = np.random.default_rng(0).uniform(-1, 1, (n, d)) * norm
+    return BoundedRows(sp.csr_matrix(X) if sparse else X, norm, 0.1 * norm)
+
+
+def targets(risk, n=50):
+    wide = isinstance(risk.loss, SoftmaxLoss)
+    return np.arange(n) % 3 if wide else (np.arange(n) % 2).astype(float)
+
+
+@pytest.mark.parametrize("risk", RISKS, ids=str)
+@pytest.mark.parametrize("center_norm", [0.0, 0.5])
+def test_constants_are_those_of_the_problem(risk, center_norm):
+    some = rows()
+    design = Design.of(some)
+    radius = risk.radius(design, 0.1, 2.0)
+    center = np.zeros(risk.dimension(design))
+    center[0] = center_norm
+    problem = risk.problem(some, targets(risk), 0.1, radius, center=center)
+    planned = risk.constants(design, 0.1, radius, center_norm=min(center_norm, radius))
+    assert problem.constants == planned
+    assert problem.dimension == planned.dimension
+
+
+def test_a_nominal_size_stands_for_the_number_of_rows():
+    assert Design.of(rows(50), 70).n_records == 70
+    assert Design.of(rows(50)).n_records == 50
+
+
+@pytest.mark.parametrize("loss", [HingeLoss(), AbsoluteLoss(1.0), OneVsRestLoss(HingeLoss(), 3)])
+def test_smoothing_costs_a_small_part_of_what_noise_does(loss):
+    risk = EmpiricalRisk(loss)
+    assert not risk.is_smooth
+    for spread in (1e-3, 1.0, 100.0):
+        smooth = risk.smoothed(spread)
+        assert smooth.is_smooth and smooth.smoothed(7.0) is smooth
+        kinked, envelope = getattr(loss, "base", loss), smooth.loss
+        envelope = getattr(envelope, "base", None) if loss.n_outputs > 1 else envelope
+        assert isinstance(envelope, SmoothedLoss) and envelope.width == smooth.smoothing
+        margins = np.linspace(-3, 3, 1001) * max(1.0, spread)
+        labels = np.ones(1001)
+        bias = kinked.value(margins, labels) - envelope.value(margins, labels)
+        assert bias.min() >= -1e-12 * spread
+        assert bias.max() <= 0.025 * kinked.slope_bound * spread * (1 + 1e-9)
+
+
+def test_costs_are_bounds():
+    """On a given design: of a penalty, and of noise in expectation (5 standard errors)."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 4))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    labels = (X[:, 0] + 0.5 * rng.standard_normal(400) > 0).astype(float)
+    for loss in (LogisticLoss(), HalfSquaredLoss(1.0), HingeLoss().smoothed(0.05)):
+        risk, design = EmpiricalRisk(loss), Design(1.0, 4, 400)
+        free = FiniteSumProblem(BoundedRows(X, 1.0), labels, loss, 1e-9, Ball(50.0))
+        best = Newton().solve(free, 1e-3).point
+        moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
+        for alpha in (1e-3, 0.1, 10.0):
+            penalised = FiniteSumProblem(BoundedRows(X, 1.0), labels, loss, alpha, Ball(50.0))
+            point = Newton().solve(penalised, 1e-6).point
+            excess = free.value(point) - free.value(best)
+            bound = risk.penalty_cost(design, alpha, float(np.linalg.norm(best)), moment)
+            assert excess <= bound + 1e-6
+        for variance in (1e-2, 1.0, 100.0):
+            noise = math.sqrt(variance) * rng.standard_normal((400, 4))
+            costs = [free.value(best + z) - free.value(best) for z in noise]
+            error = np.std(costs) / 20.0
+            assert np.mean(costs) - 5 * error <= risk.noise_cost(design, variance)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=str)
+def test_rough_hessian(loss, sparse):
+    """A few digits in single precision; exact where single precision could overflow."""
+    for norm, tolerance in ((1.0, 1e-5), (1e-30, 0.0), (1e30, 0.0)):
+        labels = np.arange(50) % 3 if isinstance(loss, SoftmaxLoss) else np.arange(50) % 2.0
+        problem = FiniteSumProblem(rows(sparse=sparse, norm=norm), labels, loss, norm**2, Ball(1.0))
+        w = np.full(problem.dimension, 0.3 / norm / problem.dimension)
+        exact, rough = problem.hessian(w), problem.rough_hessian(w)
+        assert np.linalg.norm(rough - exact) <= tolerance * np.linalg.norm(exact)
