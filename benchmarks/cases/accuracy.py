@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks import data
 from skdp.algorithms import dp_sgd
-from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression
 from skdp.privacy import PrivacyBudget
 from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
 from skdp.solvers import Solver, resolve_solver
@@ -207,6 +207,9 @@ def methods_for(dataset: data.Dataset, quick: bool) -> list[Method]:
         fit = skdp_fit(dataset, neighbouring, delta, solver)
         methods.append(Method(name, neighbouring, delta, ("auto",), fit))
         methods.append(Method(f"{name}, best alpha", neighbouring, delta, grid, fit))
+        loss = "smoothed_hinge" if dataset.is_classification else "huber"
+        fit = skdp_fit(dataset, neighbouring, delta, solver, loss)
+        methods.append(Method(f"{name}, {loss}", neighbouring, delta, ("auto",), fit))
     task = "classification" if dataset.is_classification else "regression"
     settings = (Setting(0.1, 20, 1.0),) if quick else DP_SGD[task]
     fit = dp_sgd_fit(dataset)
@@ -237,7 +240,9 @@ class WarmStart(Solver):
         return solution
 
 
-def skdp_fit(dataset: data.Dataset, neighbouring: str, delta: float, solver: Solver) -> Callable:
+def skdp_fit(
+    dataset: data.Dataset, neighbouring: str, delta: float, solver: Solver, loss: str = ""
+) -> Callable:
     def fit(alpha: Any, epsilon: float, X: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         shared = {
             "alpha": alpha,
@@ -246,10 +251,19 @@ def skdp_fit(dataset: data.Dataset, neighbouring: str, delta: float, solver: Sol
             "solver": solver,
             "random_state": seed,
         }
-        if dataset.is_classification:
+        model: Any
+        if dataset.is_classification and loss:
+            model = DPLinearClassifier(epsilon, delta, loss=loss, classes=dataset.classes, **shared)
+        elif dataset.is_classification:
             model = DPLogisticRegression(epsilon, delta, classes=dataset.classes, **shared)
         else:
-            model = DPRidge(epsilon, delta, target_range=dataset.target_range, **shared)
+            model = DPLinearRegressor(
+                epsilon,
+                delta,
+                loss=loss or "squared_error",
+                target_range=dataset.target_range,
+                **shared,
+            )
         return model.fit(X, y).predict
 
     return fit
