@@ -13,11 +13,14 @@ from skdp.linear_model import (
 )
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
+from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
 
 __version__ = "0.1.0"
 
 __all__ = [
     "BoundedScaler",
+    "DPAdversarialClassifier",
+    "DPAdversarialRegressor",
     "DPLinearClassifier",
     "DPLinearRegressor",
     "DPLogisticRegression",

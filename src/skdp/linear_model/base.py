@@ -315,12 +315,14 @@ class DPLinearModel(BaseEstimator):
             return penalty, coef_norm, "analytic" if analytic else "lowy2021_alg1"
         if not analytic:
             radius = risk.reference_norm(design) if coef_norm is None else coef_norm
+            # neither depends on the strength
+            constants = risk.constants(design, 1.0, radius)
             published = lowy_regularisation(
                 budget,
                 risk.dimension(design),
                 design.n_records,
-                risk.loss.lipschitz(design.feature_norm, radius),
-                risk.loss.smoothness(design.feature_norm),
+                constants.lipschitz,
+                constants.smoothness,
                 radius,
                 population=self.objective == "population",
             )

@@ -4,6 +4,7 @@ A problem is the only thing that knows where the rows live (dense or CSR); solve
 values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
 """
 
+from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
 from skdp.problems.adversarial_inner import ConcaveInnerProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.counting import CountedLoss
@@ -43,6 +44,9 @@ __all__ = [
     "MAX_SIZE_RATIO",
     "ROUNDING_SLACK",
     "AbsoluteLoss",
+    "AdversarialProblem",
+    "AdversarialRisk",
+    "Attack",
     "Ball",
     "Batch",
     "BoundedRows",

@@ -137,8 +137,9 @@ class Loss(ABC):
     def noise_cost(self, variance: float) -> float:
         """Bound on the expected increase of the loss under noise on its margins, for planning.
 
-        The noise has mean 0 and at most the given variance in each margin: by Taylor's theorem
-        ``curvature_trace * variance / 2``.
+        The noise is spherically symmetric (for one margin: has mean 0), of the given variance in
+        each margin. By Green's formula (for one margin: Taylor's theorem) ``curvature_trace *
+        variance / 2``.
         """
         return 0.5 * self.curvature_trace * variance
 

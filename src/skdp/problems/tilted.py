@@ -107,11 +107,13 @@ class TiltedProblem(FiniteSumProblem):
         margins = self.margins(w)
         losses = self.loss.value(margins, self.targets)
         largest = float(losses.max())
-        tilted = np.expm1(self.tilt * (losses - largest))
-        mean = float(tilted.mean())  # > -1: the largest loss contributes 0
-        total = largest + math.log1p(mean) / self.tilt
-        tilted += 1.0
-        weights = tilted / tilted.sum()
+        exponents = self.tilt * (losses - largest)
+        mean = float(np.expm1(exponents).mean())  # > -1: the largest loss contributes 0
+        # not 1 + expm1: an absolute error of eps in each small weight would add up
+        weights = np.exp(exponents)
+        tilted = math.log1p(mean) if mean > -0.5 else math.log(weights.mean())
+        total = largest + tilted / self.tilt
+        weights /= weights.sum()
         slope = np.zeros((self.loss.n_outputs, self.rows.width))
         bend = np.zeros((0, 0))
         if gradient or hessian:

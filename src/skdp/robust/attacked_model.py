@@ -1,0 +1,49 @@
+"""What the adversarially robust estimators share: the attack."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdp.linear_model.base import DPLinearModel, check_real
+from skdp.problems import AdversarialRisk, Attack, BoundedRows, EmpiricalRisk, Loss
+
+__all__ = ["AttackedLinearModel"]
+
+
+class AttackedLinearModel(DPLinearModel):
+    """Base of adversarially robust linear models; not for direct use."""
+
+    attack_norm: float
+    attack_radius: float
+
+    _methods = ("auto", "output")
+
+    def _check_parameters(self) -> None:
+        norm = self.attack_norm
+        if isinstance(norm, bool) or not isinstance(norm, numbers.Real) or norm not in (2, np.inf):
+            raise ValueError(f"attack_norm == {norm!r}, must be 2 or numpy.inf.")
+        check_real("attack_radius", self.attack_radius, 0.0, 1e50)
+        super()._check_parameters()
+
+    def _attack(self, radius: float | None = None) -> Attack:
+        radius = self.attack_radius if radius is None else radius
+        return Attack(float(self.attack_norm), float(radius), self._intercept_value)
+
+    def _risk(self, loss: Loss) -> EmpiricalRisk:
+        return AdversarialRisk(loss, self._attack())
+
+    def _under_attack(self, X: Any, radius: float | None) -> tuple[np.ndarray, float]:
+        """Linear scores of the bounded rows, and by how much the worst attack moves each."""
+        check_is_fitted(self)
+        if radius is not None:
+            check_real("attack_radius", radius, 0.0, 1e50)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        rows, coef = BoundedRows(X, float(self.data_norm)), np.atleast_2d(self.coef_)
+        margins = [np.empty(0), *(block.margins(coef) for block in rows.blocks())]
+        attack = self._attack(radius)
+        scores = np.concatenate(margins) + np.ravel(self.intercept_)[0]
+        return scores, attack.radius * attack.dual_norm(coef[0])

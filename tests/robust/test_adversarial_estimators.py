@@ -1,0 +1,273 @@
+"""The adversarially robust estimators: guarantee, plan, noise, and what they are good for."""
+
+import itertools
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+from sklearn.exceptions import SkipTestWarning
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp.problems import (
+    AdversarialRisk,
+    Attack,
+    BoundedRows,
+    Design,
+    HalfSquaredLoss,
+    LogisticLoss,
+)
+from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
+from skdp.solvers import resolve_solver, solve_certified
+
+INF = math.inf
+
+
+def classifier(*args, **kwargs):
+    return DPAdversarialClassifier(*args, **{"classes": [0, 1], "random_state": 0, **kwargs})
+
+
+def regressor(*args, **kwargs):
+    return DPAdversarialRegressor(*args, **{"random_state": 0, **kwargs})
+
+
+MODELS = {"classifier": classifier, "regressor": regressor}
+every_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+def planted(n, seed, d=20):
+    """One feature that an attack hardly turns, many weak ones that it turns as it likes."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 2, n)
+    sign = 2 * y - 1
+    X = 0.15 * rng.normal(size=(n, d)) + 0.06 * sign[:, None]
+    X[:, 0] = sign * rng.choice([0.35, -0.35], n, p=[0.95, 0.05])
+    return X, y
+
+
+# ------------------------------------------------------------------------------ scikit-learn's own
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPAdversarialClassifier(),
+        DPAdversarialClassifier(
+            delta=0, loss="hinge", attack_norm=INF, fit_intercept=False, attack_radius=0.02
+        ),
+        DPAdversarialClassifier(
+            10.0, loss="squared_hinge", neighbouring="add_remove", solver="lbfgs"
+        ),
+        DPAdversarialClassifier(10.0, calibration="paper", coef_norm=3.0, attack_norm=INF),
+        DPAdversarialRegressor(),
+        DPAdversarialRegressor(delta=0, attack_norm=INF, fit_intercept=False),
+        DPAdversarialRegressor(neighbouring="add_remove", solver="lbfgs"),
+        DPAdversarialRegressor(10.0, calibration="paper", coef_norm=3.0),
+    ],
+    ids=repr,
+)
+def test_check_estimator(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        warnings.simplefilter("ignore", SkipTestWarning)
+        results = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}  # needs an optional package
+    assert not any(r["expected_to_fail"] for r in results)
+
+
+@every_model
+def test_refused_parameters(model):
+    X, y = np.eye(4), np.array([0, 1, 0, 1])
+    for parameters, error in [
+        ({"attack_norm": 1}, ValueError),
+        ({"attack_norm": "inf"}, ValueError),
+        ({"attack_norm": True}, ValueError),
+        ({"attack_radius": -0.1}, ValueError),
+        ({"attack_radius": INF}, ValueError),
+        ({"attack_radius": "0.1"}, TypeError),
+        ({"method": "phased"}, ValueError),
+        ({"solver": "svrg"}, ValueError),
+    ]:
+        fitted = model(**parameters)
+        with pytest.raises(error):
+            fitted.fit(X, y)
+        assert not hasattr(fitted, "coef_")
+
+
+def test_two_classes_only():
+    with pytest.raises(ValueError, match="Only binary classification is supported"):
+        classifier(classes=[0, 1, 2]).fit(np.eye(3), [0, 1, 2])
+    with pytest.raises(ValueError, match="loss"):
+        classifier(loss="softmax").fit(np.eye(2), [0, 1])
+    assert not hasattr(classifier(loss="hinge"), "predict_proba")
+    fitted = classifier().fit(np.eye(2), [0, 1])
+    np.testing.assert_allclose(fitted.predict_proba(np.eye(2)).sum(axis=1), 1.0)
+    np.testing.assert_allclose(
+        np.exp(fitted.predict_log_proba(np.eye(2))), fitted.predict_proba(np.eye(2))
+    )
+
+
+# ------------------------------------------------------------------------------------ public plan
+
+
+@every_model
+@pytest.mark.parametrize("norm", [2, INF])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+def test_report_is_public(model, norm, container):
+    """Data sets of one shape, however different, have one report."""
+    rng = np.random.default_rng(0)
+    reports = []
+    for X in (
+        rng.normal(size=(40, 3)),
+        np.zeros((40, 3)),
+        1e200 * rng.choice([-1.0, 1.0], (40, 3)),
+        np.tile([[1e-300, 0.0, 1.0]], (40, 1)),
+    ):
+        fitted = model(attack_norm=norm, attack_radius=0.2)
+        fitted.fit(container(X), rng.integers(0, 2, 40))
+        reports.append((json.dumps(fitted.privacy_.to_dict()), fitted.alpha_))
+    assert len(set(reports)) == 1
+    assert json.loads(reports[0][0])["plan"]["smoothing"] > 0
+
+
+@pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("norm", [2, INF])
+def test_sensitivity_is_the_proven_one(relation, norm):
+    """Written down again for large coefficients, where the log loss has slopes up to 1."""
+    n, d, a, alpha, bound, scaling = 50, 4, 0.7, 1e-4, 3.0, 0.2
+    fitted = classifier(
+        attack_norm=norm,
+        attack_radius=a,
+        alpha=alpha,
+        data_norm=bound,
+        intercept_scaling=scaling,
+        neighbouring=relation,
+        n_public=n if relation == "add_remove" else None,
+        coef_norm=1e5,
+    ).fit(np.eye(n, d), np.arange(n) % 2)
+    lifted = bound + a * (1 if norm == 2 else 2)
+    lipschitz = math.hypot(lifted, scaling * bound)
+    diameter = max(2 * bound * math.hypot(1, scaling), lipschitz)
+    moved = (diameter if relation == "replace_one" else lipschitz) / (alpha * n)
+    radius = fitted.privacy_.plan["radius"]
+    exact = fitted.privacy_.plan["exact_sensitivity"]
+    assert exact == pytest.approx(min(moved, 2 * radius), rel=1e-8)
+    assert fitted.privacy_.releases[0].sensitivity >= exact
+
+
+@pytest.mark.parametrize(
+    ("relation", "calibration"),
+    [("replace_one", "analytic"), ("replace_one", "paper"), ("add_remove", "analytic")],
+)
+def test_without_an_attack_it_is_the_plain_model(relation, calibration):
+    X, y = planted(300, 0, d=3)
+    common = {"neighbouring": relation, "random_state": 0, "calibration": calibration}
+    if calibration == "paper":
+        common["coef_norm"] = 5.0
+    for robust, plain in [
+        (classifier(attack_radius=0, **common), DPLogisticRegression(classes=[0, 1], **common)),
+        (
+            classifier(attack_radius=0, loss="hinge", **common),
+            DPLinearClassifier(classes=[0, 1], loss="hinge", method="output", **common),
+        ),
+        (regressor(attack_radius=0, **common), DPRidge(method="output", **common)),
+    ]:
+        if not isinstance(robust, DPAdversarialRegressor) and robust.loss == "log_loss":
+            plain.set_params(method="output")
+        robust.fit(X, y), plain.fit(X, y)
+        assert robust.privacy_.to_dict() == plain.privacy_.to_dict()
+        np.testing.assert_array_equal(robust.coef_, plain.coef_)
+        np.testing.assert_array_equal(robust.intercept_, plain.intercept_)
+
+
+# -------------------------------------------------------------------------------------- noise law
+
+
+@every_model
+@pytest.mark.parametrize(("norm", "delta"), [(2, 1e-3), (INF, 0.0)])
+def test_noise_law(model, norm, delta):
+    """Fits minus the exact solution, in units of the reported scale: standard noise.
+
+    Squared lengths of Gaussian noise add up to a chi-squared number, lengths of spherical Laplace
+    noise to a Gamma number. False alarms: 1e-4 per test; the seeds are fixed.
+    """
+    n, fits, alpha = 60, 80, 5.0
+    X, y = planted(n, 3, d=2)
+    fitted = model(
+        2.0, delta, attack_norm=norm, attack_radius=0.2, alpha=alpha, intercept_scaling=0.5
+    )
+    points = []
+    for seed in range(fits):
+        fitted.set_params(random_state=seed).fit(X, y)
+        points.append(np.r_[np.ravel(fitted.coef_), np.ravel(fitted.intercept_) / 0.5])
+    release, plan = fitted.privacy_.releases[0], fitted.privacy_.plan
+    assert np.linalg.norm(points, axis=1).max() < plan["radius"]  # nothing was projected
+    loss = LogisticLoss() if model is classifier else HalfSquaredLoss(1.0)
+    rows = BoundedRows(X, 1.0, 0.5)
+    risk = AdversarialRisk(loss, Attack(norm, 0.2, 0.5), plan["smoothing"])
+    radius = risk.radius(Design.of(rows), alpha, None)
+    problem = risk.problem(rows, y.astype(float), alpha, radius)
+    exact = solve_certified(problem, 1e-9, resolve_solver("newton")).point
+    lengths = np.linalg.norm(np.array(points) - exact, axis=1) / release.noise_scale
+    law, statistic = stats.chi2(3 * fits), float((lengths**2).sum())
+    if delta == 0:
+        law, statistic = stats.gamma(3 * fits), float(lengths.sum())
+    assert law.ppf(5e-5) <= statistic <= law.isf(5e-5)
+
+
+# --------------------------------------------------------------------------------------- usefulness
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "hinge", "squared_hinge"])
+def test_robust_training_withstands_the_attack(loss):
+    X, y = planted(4000, 1)
+    X_test, y_test = planted(4000, 2)
+    common = {"epsilon": 100.0, "loss": loss, "attack_norm": INF}
+    plain = classifier(attack_radius=0, **common).fit(X, y)
+    robust = classifier(attack_radius=0.1, **common).fit(X, y)
+    assert plain.score(X_test, y_test) > robust.score(X_test, y_test) > 0.9
+    assert plain.attacked_score(X_test, y_test, 0.1) < 0.7
+    assert robust.attacked_score(X_test, y_test) > 0.9
+
+
+def test_robust_regression_withstands_the_attack():
+    rng = np.random.default_rng(0)
+    X, y = planted(4000, 1)
+    t = np.clip(y - 0.5 + 0.1 * rng.normal(size=len(y)), -1, 1)
+    common = {"epsilon": 100.0, "attack_norm": INF}
+    plain = regressor(attack_radius=0, **common).fit(X, t)
+    robust = regressor(attack_radius=0.1, **common).fit(X, t)
+    assert plain.score(X, t) > robust.score(X, t)
+    assert robust.attacked_score(X, t) > plain.attacked_score(X, t, 0.1) + 0.3
+
+
+@pytest.mark.parametrize("norm", [2, INF])
+def test_attacked_score_is_that_of_the_worst_perturbation(norm):
+    """Against perturbed rows: corners of the box, or points of the circle, within the bound."""
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 2)) * rng.choice([0.3, 3.0], (300, 1))  # some rows are shortened
+    y = (X[:, 0] + 0.2 * rng.normal(size=300) > 0).astype(int)
+    bounded = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    a = 0.15
+    corners = np.array(list(itertools.product([-a, a], repeat=2)))
+    angle = np.linspace(0, 2 * np.pi, 721)
+    moves = corners if norm == INF else a * np.stack([np.cos(angle), np.sin(angle)], 1)
+    model = classifier(50.0, attack_norm=norm, attack_radius=a).fit(X, y)
+    wrong = np.any([model.predict(bounded + move) != y for move in moves], axis=0)
+    assert model.attacked_score(X, y) == pytest.approx(1 - wrong.mean(), abs=0.004)
+    assert model.attacked_score(sp.csr_matrix(X), y) == model.attacked_score(X, y)
+    assert model.attacked_score(X, y, 0.0) == pytest.approx(model.score(bounded, y))
+    line = regressor(50.0, attack_norm=norm, attack_radius=a).fit(X, y)
+    errors = np.max([(line.predict(bounded + move) - y) ** 2 for move in moves], axis=0)
+    expected = 1 - errors.sum() / ((y - y.mean()) ** 2).sum()
+    assert line.attacked_score(X, y) == pytest.approx(expected, abs=1e-4)
+    for fitted in (model, line):
+        with pytest.raises(ValueError, match="y has shape"):
+            fitted.attacked_score(X, y[:, None])
