@@ -32,7 +32,7 @@ from skdp.problems import (
     SoftmaxLoss,
     SquaredHingeLoss,
 )
-from skdp.solvers import Newton
+from skdp.solvers import Newton, Solver
 
 LOSSES = {
     "logistic": LogisticLoss(),
@@ -463,7 +463,7 @@ class Untouchable:
     [
         ({"budget": PrivacyBudget(1.0, 1e-6)}, "delta"),
         ({"neighbouring": "add_remove"}, "replace_one"),
-        ({"loss": SoftmaxLoss(3)}, "margins"),
+        ({"loss": SoftmaxLoss(3)}, "one margin"),
         ({"loss": HingeLoss()}, "no exact sampler|smooth"),
         ({"loss": SquaredHingeLoss(), "alpha": 1e-9}, "no exact sampler"),
         ({"radius": 40.0, "alpha": 1e-9}, "no exact sampler"),
@@ -511,3 +511,85 @@ def test_uniform_variables():
     draws = seeded(0).uniform(20_000)
     assert draws.min() > 0 and draws.max() <= 1
     assert kstest(draws, "uniform").pvalue > ALARM
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e9])
+def test_the_law_does_not_depend_on_units(scale):
+    """A log loss with short rows is still no quadratic: the same seeds give the same draws."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (60, 1))
+    labels = (X[:, 0] > 0).astype(float)
+    for seed in range(20):
+        points = [
+            exponential_mechanism(
+                BoundedRows(X * unit, unit),
+                labels,
+                LogisticLoss(),
+                PrivacyBudget(2.0, 0.0),
+                radius=4.0 / unit,
+                noise=seeded(seed),
+            ).point
+            * unit
+            for unit in (1.0, scale)
+        ]
+        np.testing.assert_allclose(points[1], points[0], rtol=1e-6)
+
+
+class Remembering(Solver):
+    """Keeps what it saw."""
+
+    def minimise(self, problem, accuracy, start, rng):
+        self.seen = problem
+        return Newton().minimise(problem, accuracy, start, rng)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.02])
+def test_no_solver_keeps_what_it_saw(alpha):
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 2))
+    labels = (X[:, 0] > 0).astype(float)
+    solver = Remembering()
+    arguments = (BoundedRows(X, 1.0), labels, LogisticLoss(), PrivacyBudget(2.0, 0.0))
+    exponential_mechanism(*arguments, radius=3.0, alpha=alpha, solver=solver)
+    if alpha:
+        localized_exponential(*arguments, radius=3.0, alpha=alpha, solver=solver)
+    assert not vars(solver)
+
+
+def test_an_uncertified_anchor_is_no_error():
+    """A tiny ball at the edge of the large one, where projections are inaccurate."""
+    rng = np.random.default_rng(0)
+    rows = BoundedRows(rng.uniform(-1, 1, (3, 2)), 1.0)
+    for seed in range(20):
+        result = localized_exponential(
+            rows,
+            np.array([0.0, 1.0, 1.0]),
+            SquaredHingeLoss(),
+            PrivacyBudget(94.7, 0.0),
+            radius=3.716,
+            alpha=1.01e-4,
+            xi=1.88e-6,
+            noise=seeded(seed),
+        )
+        assert np.linalg.norm(result.point) <= 3.716 * (1 + 1e-12)
+
+
+def test_corners_of_thin_lenses():
+    """Where the spheres meet, the projection is within rounding of both of them."""
+    rng = np.random.default_rng(0)
+    for tiny in (1e-1, 1e-3, 1e-6, 1e-9):
+        axis = rng.standard_normal(3)
+        axis /= np.linalg.norm(axis)
+        center = axis * (1.0 - 0.3 * tiny)
+        lens = sampling.Lens(*balls_around((np.zeros(3), 1.0), (center, tiny)))
+        sideways = np.cross(axis, rng.standard_normal(3))
+        point = lens.project(center + tiny * (3.0 * axis + 5.0 * sideways))
+        assert abs(np.linalg.norm(point - center) - tiny) <= 1e-6 * tiny
+        assert abs(np.linalg.norm(point) - 1.0) <= 1e-12 * tiny + 4e-16
+
+
+def test_refusals_by_size_and_kind():
+    arguments = {"feature_norm": 1.0, "row_width": 2, "n_records": 100, "radius": 1.0}
+    with pytest.raises(ValueError, match="one margin"):
+        plan_exponential_mechanism(SoftmaxLoss(2), budget=PrivacyBudget(1.0, 0.0), **arguments)
+    with pytest.raises(ValueError, match="rounded"):
+        plan_exponential_mechanism(LogisticLoss(), budget=PrivacyBudget(1e12, 0.0), **arguments)

@@ -7,7 +7,13 @@ import pytest
 from sklearn.exceptions import SkipTestWarning
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+    PrivacyLeakWarning,
+)
 
 #: Needs SCIPY_ARRAY_API in the environment and array-api-strict.
 OPTIONAL = {"check_array_api_input"}
@@ -23,6 +29,24 @@ ESTIMATORS = [
     DPRidge(10.0, calibration="paper", coef_norm=3.0),
     DPLogisticRegression(method="phased"),
     DPRidge(method="phased", delta=0),
+    DPLogisticRegression(objective="population"),
+    DPRidge(objective="population"),
+    DPRidge(method="exponential", delta=0, coef_norm=1.0),
+    DPLogisticRegression(method="exponential", delta=0, coef_norm=1.0),
+    *[
+        DPLinearClassifier(loss=loss)
+        for loss in ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
+    ],
+    *[
+        DPLinearRegressor(loss=loss)
+        for loss in ("squared_error", "huber", "absolute_error", "quantile")
+    ],
+    DPLogisticRegression(tilt=0.5),
+    DPRidge(tilt=0.5),
+    DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),
+    DPLinearRegressor(tilt=0.5, loss="huber"),
+    DPLinearClassifier(10.0, calibration="paper", coef_norm=3.0, loss="hinge"),
+    DPLinearRegressor(neighbouring="add_remove", loss="quantile", solver="lbfgs"),
 ]
 
 
@@ -31,6 +55,7 @@ def outcomes(estimator):
         # the checks do not declare classes, and skips are judged below
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         warnings.simplefilter("ignore", SkipTestWarning)
+        warnings.filterwarnings("ignore", "tilt == 0.5", UserWarning)
         return check_estimator(estimator, on_fail=None, on_skip=None)
 
 

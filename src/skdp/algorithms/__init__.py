@@ -15,9 +15,11 @@ from skdp.algorithms.exponential_mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
+from skdp.algorithms.method_choice import MethodChoice, choose_method
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
     OutputPerturbationResult,
+    choose_alpha,
     output_perturbation,
     plan_output_perturbation,
 )
@@ -35,11 +37,14 @@ __all__ = [
     "ExponentialResult",
     "LocalizedExponentialPlan",
     "LocalizedExponentialResult",
+    "MethodChoice",
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
     "PhasedPlan",
     "PhasedResult",
     "adversarial_output_perturbation",
+    "choose_alpha",
+    "choose_method",
     "dp_sgd",
     "exponential_mechanism",
     "localized_exponential",

@@ -23,6 +23,7 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.utils.extmath import row_norms
 
+from skdp.algorithms.kernel import own_copy
 from skdp.algorithms.output_perturbation import (
     certifiable_accuracy,
 )
@@ -70,7 +71,7 @@ class SummedLoss:
     @property
     def is_quadratic(self) -> bool:
         """Whether F is its own quadratic lower bound: known from the kind of loss."""
-        return self.loss.least_curvature(self.rows.norm_bound, 1.0) == self.loss.curvature
+        return self.loss.is_quadratic
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,14 @@ class Lens(Domain):
                 return candidate
         distance = float(np.linalg.norm(self.inner.center))
         axis = self.inner.center / distance
-        along = 0.5 * (distance**2 + self.outer.radius**2 - self.inner.radius**2) / distance
+        # the inner ball may be tiny: how far its center is from the sphere, without cancellation
+        gap = self.outer.radius - distance
+        beyond = gap * (distance + self.outer.radius) - self.inner.radius**2
+        along = distance + 0.5 * beyond / distance
         across = point - (point @ axis) * axis
         length = float(np.linalg.norm(across))
-        height = math.sqrt(max(self.outer.radius**2 - along**2, 0.0)) * (1.0 - 1e-12)
+        height = math.sqrt(max(self.inner.radius**2 - (along - distance) ** 2, 0.0))
+        height *= 1.0 - 1e-12
         return along * axis + (across * (height / length) if length > 0 else 0.0)
 
 
@@ -151,7 +156,10 @@ def near_minimiser(
     solver: Any,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """A good anchor: near the minimiser over the balls. Any other one is valid as well."""
+    """A good anchor: near the minimiser over the balls. Any other one is valid as well.
+
+    So nothing depends on whether the solver succeeds, or on how accurate projections are.
+    """
     radius = balls[0].radius
     domain = Ball(radius) if len(balls) == 1 else Lens(balls[0], balls[1])
     alpha = max(records.alpha, _ANCHOR_SLACK / (concentration * radius**2))
@@ -159,7 +167,10 @@ def near_minimiser(
     constants = problem.constants
     slope = constants.lipschitz + alpha * radius + 2.0 * radius * constants.total_smoothness
     accuracy = max(_ANCHOR_SLACK / (concentration * slope), certifiable_accuracy(constants))
-    return solve_certified(problem, accuracy, resolve_solver(solver), rng=rng).point
+    try:
+        return solve_certified(problem, accuracy, own_copy(resolve_solver(solver)), rng=rng).point
+    except RuntimeError:
+        return balls[-1].center
 
 
 @dataclass(frozen=True)

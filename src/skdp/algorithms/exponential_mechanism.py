@@ -32,6 +32,7 @@ from skdp.problems import (
     BoundedRows,
     FiniteSumProblem,
     Loss,
+    SoftmaxLoss,
     bounded_problem_radius,
     generalised_linear_constants,
 )
@@ -51,6 +52,9 @@ __all__ = [
 
 #: Largest public bound on the expected number of thinned proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
+
+#: Of ``n epsilon``, in which the exponents of the density are measured: rounded to 1e-4 there.
+_LARGEST_EXPONENT = 1e11
 
 #: Shells in the bound on the oscillation.
 _SHELLS = 16
@@ -222,6 +226,8 @@ def exponential_mechanism(
     alpha: float = 0.0,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     proposal_limit: float = PROPOSAL_LIMIT,
+    solver: Any = "auto",
+    solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
 ) -> ExponentialResult:
     """Draw a point of a ball with density proportional to ``exp(-s F(w))``.
@@ -244,6 +250,11 @@ def exponential_mechanism(
         The only relation that is covered.
     proposal_limit : float, default=1e6
         See :func:`plan_exponential_mechanism`.
+    solver : str, Solver or callable, default="auto"
+        Finds the anchor of the sampler; see :func:`skdp.solvers.resolve_solver`. It decides how
+        long sampling takes, never its law.
+    solver_rng : numpy.random.Generator, optional
+        The solver's own randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
 
@@ -272,8 +283,8 @@ def exponential_mechanism(
         SummedLoss(rows, targets, loss, alpha),
         balls,
         plan.concentration,
-        "auto",
-        np.random.default_rng(),
+        solver,
+        np.random.default_rng() if solver_rng is None else solver_rng,
         NoiseSource() if noise is None else noise,
     )
     return ExponentialResult(point, plan)
@@ -534,10 +545,10 @@ def _check_case(
             f"delta == {budget.delta}: the exponential mechanism gives pure privacy, delta must be "
             "0. Output perturbation and the phased method make use of a delta > 0."
         )
-    if loss.n_outputs != 1:
+    if loss.n_outputs != 1 or isinstance(loss, SoftmaxLoss):
         raise ValueError(
-            f"{type(loss).__name__} has {loss.n_outputs} margins: no exact sampler is known for "
-            "it. Use output perturbation or the phased method."
+            f"{type(loss).__name__} is not a loss of one margin: no exact sampler is known for it. "
+            "Use output perturbation or the phased method."
         )
     if not (radius > 0 and math.isfinite(radius)):
         raise ValueError(f"radius == {radius}, must be > 0 and finite.")
@@ -545,6 +556,11 @@ def _check_case(
         raise ValueError(f"alpha == {alpha}, must be >= 0 and finite.")
     if not n_records >= 1:
         raise ValueError(f"n_records == {n_records}, must be >= 1.")
+    if n_records * budget.epsilon > _LARGEST_EXPONENT:
+        raise ValueError(
+            f"n_records * epsilon == {n_records * budget.epsilon:g}: the exponent of the density "
+            "would be rounded too much. Use output perturbation or the phased method."
+        )
 
 
 def _check_proposals(log_proposals: float, limit: float) -> None:

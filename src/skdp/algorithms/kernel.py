@@ -18,7 +18,14 @@ from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.problems import Problem
 from skdp.solvers import Solver, solve_certified
 
-__all__ = ["solve_and_release"]
+__all__ = ["own_copy", "solve_and_release"]
+
+
+def own_copy(solver: Solver) -> Solver:
+    """A copy for one solve: what a solver stores in itself about the records is not kept."""
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(solver)
+    return solver
 
 
 def solve_and_release(
@@ -42,7 +49,7 @@ def solve_and_release(
     -------
     ndarray of shape (problem.dimension,)
     """
-    with contextlib.suppress(Exception):  # what a solver stores in itself is not kept
-        solver = copy.deepcopy(solver)
-    solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng, verbose=verbose)
+    solution = solve_certified(
+        problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng, verbose=verbose
+    )
     return problem.domain.project(mechanism.release(solution.point, noise))

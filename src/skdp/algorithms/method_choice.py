@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from skdp.algorithms.exponential_mechanism import (
+    PROPOSAL_LIMIT,
+    ExponentialPlan,
     exponential_utility_bound,
     plan_exponential_mechanism,
 )
@@ -31,7 +33,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk
 
-__all__ = ["MethodChoice", "choose_method"]
+__all__ = ["MethodChoice", "choose_method", "exponential_radius"]
 
 #: The exponential mechanism is a candidate if it is sure to need no more thinned proposals
 #: than this, in expectation.
@@ -80,24 +82,15 @@ def _bounds(
         objective=objective,
     )
     phased = plan_phased_output_perturbation(
-        smooth, design, budget=budget, radius=radius, alpha=alpha or 0.0, objective=objective
+        risk, design, budget=budget, radius=radius, alpha=alpha or 0.0, objective=objective
     )
     bounds = [
         ("output", output),
-        ("phased", phased_utility_bound(phased, smooth, design, comparator, objective)),
+        ("phased", phased_utility_bound(phased, design, comparator, objective)),
     ]
     if budget.is_pure and risk.loss.n_outputs == 1:
         with contextlib.suppress(ValueError):  # no sampler is fast enough
-            drawn = plan_exponential_mechanism(
-                smooth.loss,
-                feature_norm=design.feature_norm,
-                row_width=design.width,
-                n_records=design.n_records,
-                budget=budget,
-                radius=radius,
-                alpha=alpha or 0.0,
-                proposal_limit=_PROPOSALS,
-            )
+            drawn = _plan_draw(smooth, design, budget, alpha or 0.0, radius, _PROPOSALS)
             bound = exponential_utility_bound(drawn)
             if objective == "population":
                 # uniform stability: total variation times the range of a loss over the ball
@@ -105,6 +98,48 @@ def _bounds(
                 bound += reach * math.tanh(0.5 * budget.epsilon)
             bounds.append(("exponential", bound))
     return tuple(bounds)
+
+
+def exponential_radius(
+    risk: EmpiricalRisk,
+    design: Design,
+    budget: PrivacyBudget,
+    alpha: float,
+    coef_norm: float | None,
+) -> float:
+    """Radius of the ball that the exponential mechanism draws from.
+
+    `coef_norm` or, without it, ``risk.ball_radius``; ``risk.reference_norm`` where no exact
+    sampler is fast enough for that.
+    """
+    if coef_norm is not None:
+        return coef_norm
+    radius = risk.ball_radius(design)
+    try:
+        _plan_draw(risk, design, budget, alpha, radius)
+    except ValueError:
+        return risk.reference_norm(design)
+    return radius
+
+
+def _plan_draw(
+    risk: EmpiricalRisk,
+    design: Design,
+    budget: PrivacyBudget,
+    alpha: float,
+    radius: float,
+    limit: float = PROPOSAL_LIMIT,
+) -> ExponentialPlan:
+    return plan_exponential_mechanism(
+        risk.loss,
+        feature_norm=design.feature_norm,
+        row_width=design.width,
+        n_records=design.n_records,
+        budget=budget,
+        radius=radius,
+        alpha=alpha,
+        proposal_limit=limit,
+    )
 
 
 def choose_method(

@@ -73,6 +73,8 @@ class PhasedPlan:
         Strength of the penalty that is part of the objective.
     radius : float
         Of the ball around 0 that all phases solve on.
+    risk : EmpiricalRisk
+        What the phases minimise: smooth.
     reference : str
     """
 
@@ -80,6 +82,7 @@ class PhasedPlan:
     regularisation: tuple[float, ...]
     alpha: float
     radius: float
+    risk: EmpiricalRisk
     reference: str
 
     @property
@@ -158,7 +161,8 @@ def phased_output_perturbation(
     rows : BoundedRows
     targets : ndarray of shape (n,)
     risk : EmpiricalRisk
-        The mean of a convex and smooth loss.
+        The mean of a convex loss. A piecewise linear one is replaced by its envelope, of a
+        public width; see :func:`plan_phased_output_perturbation`.
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
@@ -206,7 +210,7 @@ def phased_output_perturbation(
         # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
         total = alpha + strength
         center = path[-1] * (strength / total)
-        problem = risk.problem(rows.take(part), targets[part], total, radius, center=center)
+        problem = plan.risk.problem(rows.take(part), targets[part], total, radius, center=center)
         path.append(
             solve_and_release(
                 problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose
@@ -256,7 +260,33 @@ def plan_phased_output_perturbation(
     Returns
     -------
     PhasedPlan
+
+    Raises
+    ------
+    ValueError
+        For a risk that is no mean over records: blocks of them would be another objective, in which
+        one record weighs more.
     """
+    if not risk.is_mean:
+        raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
+    if not risk.is_smooth:
+        # a width that suits the noise of the last phase, which depends on the width a little
+        spread = design.feature_norm * risk.reference_norm(design)
+        for _ in range(3):
+            planned = plan_phased_output_perturbation(
+                risk.smoothed(spread),
+                design,
+                budget=budget,
+                radius=radius,
+                alpha=alpha,
+                calibration=calibration,
+                objective=objective,
+            )
+            noise, constants = planned.phases[-1].mechanism, planned.phases[-1].constants
+            variance = noise.mean_square(constants.dimension) / constants.dimension
+            spread = design.feature_norm * math.sqrt(variance)
+        return planned
+
     # only these two differ from phase to phase: any point of the ball may be the centre
     whole = risk.constants(design, 1.0, radius, center_norm=radius)
 
@@ -271,7 +301,7 @@ def plan_phased_output_perturbation(
         phases = tuple(
             phase(strength, size, kind) for strength, size in zip(strengths, sizes, strict=True)
         )
-        return PhasedPlan(phases, strengths, alpha, radius, reference)
+        return PhasedPlan(phases, strengths, alpha, radius, risk, reference)
 
     n_records = design.n_records
     lipschitz = risk.loss.lipschitz(design.feature_norm, radius)
@@ -300,7 +330,7 @@ def plan_phased_output_perturbation(
 
             def bound(log_first: float, growth: float = growth, sizes: Any = sizes) -> float:
                 candidate = plan(math.exp(log_first), growth, sizes, "analytic", reference)
-                return phased_utility_bound(candidate, risk, design, comparator, objective)
+                return phased_utility_bound(candidate, design, comparator, objective)
 
             found = minimize_scalar(bound, bounds=bracket, method="bounded", options=options)
             stale = 0 if found.fun < least else stale + 1
@@ -322,7 +352,6 @@ def _sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
 
 def phased_utility_bound(
     plan: PhasedPlan,
-    risk: EmpiricalRisk,
     design: Design,
     comparator_norm: float,
     objective: Objective = "empirical",
@@ -342,7 +371,6 @@ def phased_utility_bound(
     Parameters
     ----------
     plan : PhasedPlan
-    risk : EmpiricalRisk
     design : Design
     comparator_norm : float
         D.
@@ -351,6 +379,7 @@ def phased_utility_bound(
         the second term is then what it costs to have seen only a block of them
         (:meth:`skdp.problems.EmpiricalRisk.sampling_cost`, an estimate).
     """
+    risk = plan.risk
     total = risk.penalty_cost(design, plan.regularisation[0], comparator_norm)
     square, moved = 0.0, 0.0  # of the phase before: V, and the cost of its noise
     for k, (phase, strength) in enumerate(zip(plan.phases, plan.regularisation, strict=True)):

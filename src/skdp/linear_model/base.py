@@ -19,7 +19,7 @@ from skdp.algorithms.exponential_mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.algorithms.method_choice import MethodChoice, choose_method
+from skdp.algorithms.method_choice import MethodChoice, choose_method, exponential_radius
 from skdp.algorithms.output_perturbation import (
     choose_alpha,
     output_perturbation,
@@ -127,22 +127,18 @@ class DPLinearModel(BaseEstimator):
         strength, radius, calibration = self._regularisation(
             risk, design, budget, neighbouring, penalty, coef_norm
         )
-        smooth = smoothed_risk(
-            risk,
-            design,
-            strength,
-            budget=budget,
-            neighbouring=neighbouring,
-            coef_norm=radius,
-        )
-        shared: dict[str, Any] = {"noise": noise, "neighbouring": neighbouring}
-        solving: dict[str, Any] = {
+        shared: dict[str, Any] = {
+            "neighbouring": neighbouring,
             "solver": self.solver,
             "solver_rng": solver_rng,
-            "verbose": self.verbose,
+            "noise": noise,
         }
         result: Any
         if choice.method == "output":
+            self.alpha_ = strength
+            smooth = smoothed_risk(
+                risk, design, strength, budget=budget, neighbouring=neighbouring, coef_norm=radius
+            )
             ball = smooth.radius(design, strength, radius)
             if self.tilt > 0 and smooth.constants(design, strength, ball).effective_records < 2.0:
                 warnings.warn(
@@ -160,45 +156,36 @@ class DPLinearModel(BaseEstimator):
                 n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
             )
             result = output_perturbation(
-                problem, budget, calibration=calibration, **shared, **solving
+                problem, budget, calibration=calibration, verbose=self.verbose, **shared
             )
-            self.alpha_ = strength
-        else:  # no penalty is needed, but a ball is
+        elif choice.method == "phased":  # no penalty is needed, but a ball is
             self.alpha_ = 0.0 if penalty is None else penalty
-            # an exact sampler needs a smaller one
-            small = self.method == "exponential"
-            ball = risk.reference_norm(design) if small else risk.ball_radius(design)
-            ball = ball if coef_norm is None else coef_norm
-        if choice.method == "exponential":
-            arguments = (rows, targets, smooth.loss, budget)
-            if self._localise(smooth, design, budget, ball):
-                result = localized_exponential(
-                    *arguments,
-                    radius=ball,
-                    alpha=self.alpha_,
-                    solver=self.solver,
-                    solver_rng=solver_rng,
-                    **shared,
-                )
-            else:
-                result = exponential_mechanism(*arguments, radius=ball, alpha=self.alpha_, **shared)
-        elif choice.method == "phased":
             result = phased_output_perturbation(
                 rows,
                 targets,
-                smooth,
+                risk,
                 budget,
-                radius=ball,
+                radius=risk.ball_radius(design) if coef_norm is None else coef_norm,
                 alpha=self.alpha_,
                 calibration=self.calibration,
                 objective=self.objective,  # type: ignore[arg-type]
+                verbose=self.verbose,
                 **shared,
-                **solving,
             )
+            smooth = result.plan.risk
+        else:
+            self.alpha_ = 0.0 if penalty is None else penalty
+            smooth = smoothed_risk(risk, design, strength, budget=budget, coef_norm=radius)
+            ball = exponential_radius(smooth, design, budget, self.alpha_, coef_norm)
+            arguments = (rows, targets, smooth.loss, budget)
+            draw: Any = exponential_mechanism
+            if self._localise(smooth, design, budget, ball):
+                draw = localized_exponential
+            result = draw(*arguments, radius=ball, alpha=self.alpha_, **shared)
         plan = result.plan.to_dict()
         if choice.bounds:
             plan["method_bounds"] = choice.bounds
-        if smooth is not risk:
+        if not risk.is_smooth:
             plan["smoothing"] = smooth.smoothing
         self.privacy_ = PrivacyReport(
             epsilon=budget.epsilon,
@@ -364,6 +351,14 @@ class DPLinearModel(BaseEstimator):
             raise ValueError(
                 f"method={self.method!r} is proven for neighbouring='replace_one' only."
             )
+        if self.method == "exponential" and self.calibration != "analytic":
+            raise ValueError("method='exponential' has no calibration='paper'.")
+        published = self.method == "phased" and self.calibration == "paper"
+        if published and not (self.delta > 0 and self.epsilon < 1):
+            raise ValueError(
+                "method='phased' with calibration='paper' is proven for epsilon < 1 and delta > 0 "
+                "only."
+            )
         if self.method == "exponential" and self.delta != 0:
             raise ValueError(
                 "method='exponential' gives pure privacy: delta must be 0. The methods for "
@@ -389,8 +384,26 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"n_public == {self.n_public}, must be >= 1.")
         if not isinstance(self.verbose, numbers.Integral):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
-        resolve_solver(self.solver)
+        self._check_solver()
         _randomness(self.random_state, probe=True)
+
+    def _check_solver(self) -> None:
+        """Refuse a solver that is not made for the objective."""
+        solver = resolve_solver(self.solver)
+        if solver.losses == "piecewise linear":
+            raise ValueError(
+                f"{type(solver).__name__} is for losses with a kink, these are smooth."
+            )
+        if "records" in solver.needs and not self._is_mean:
+            raise ValueError(
+                f"{type(solver).__name__} works on batches of records, which say too little "
+                "about this objective. Solvers of full gradients such as 'newton' do."
+            )
+
+    @property
+    def _is_mean(self) -> bool:
+        """Whether the objective is a mean of one function per record for batch solvers."""
+        return self.tilt == 0
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

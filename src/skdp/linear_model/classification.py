@@ -42,6 +42,11 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
             caveats = ("classes were inferred from y",)
         else:
             classes = declared
+        if len(classes) > 2 and self.method == "exponential":
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass. "
+                "method='exponential' has no exact sampler for several classes."
+            )
         codes = _encode(y, classes)
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
@@ -54,6 +59,11 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         self.intercept_ = (
             weights[:, d] * self._intercept_value if self.fit_intercept else np.zeros(len(weights))
         )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = self.method != "exponential"
+        return tags
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Linear scores.

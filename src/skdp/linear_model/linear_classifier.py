@@ -69,7 +69,7 @@ class DPLinearClassifier(DPLinearClassification):
     alpha : "auto" or float, default="auto"
         Strength of the L2 penalty in the convention of
         :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto" minimises a
-        public bound on the expected log loss, a function of the shape of X, the budget and
+        public bound on the expected loss, a function of the shape of X, the budget and
         the declared bounds. Where only the predicted label matters and n_samples * epsilon is
         small, a larger penalty often predicts better, at the price of probabilities near
         1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.

@@ -2,7 +2,8 @@
 
 By default the bits come from the operating system's secure generator. Samples are made by
 inversion from 64-bit integers, so one path serves secure and seeded bits; tails beyond a
-probability of about 1e-18 are cut off, so a smaller delta is not delivered. Doubles are
+probability of about 1e-18 are cut off, so a smaller delta is not delivered (nor, by a rejection
+sampler that takes m proposals, one below about m times that). Doubles are
 rounded numbers: like every sampler in floating point this one is open to attacks on the
 lowest bits of an output (Mironov, 2012); the package does not claim otherwise.
 """

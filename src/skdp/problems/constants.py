@@ -138,6 +138,8 @@ class ProblemConstants:
         errata E25 and E26; Zhang et al. 2022, Lemma 3.5). Add/remove, N nominal and mu from
         the regulariser alone: ``lipschitz / (mu N)`` (review W1). Never above ``2 R``.
         """
+        if self.record_weight is not None and neighbouring is not Neighbouring.REPLACE_ONE:
+            raise ValueError("Only neighbouring='replace_one' is proven for this problem.")
         difference = (
             self.gradient_diameter if neighbouring is Neighbouring.REPLACE_ONE else self.lipschitz
         )

@@ -46,6 +46,10 @@ class CountedLoss(Loss):
     def check_targets(self, targets: np.ndarray) -> None:
         self._loss.check_targets(targets)
 
+    @property
+    def is_quadratic(self) -> bool:  # type: ignore[override]
+        return self._loss.is_quadratic
+
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         self.values += len(margins)
         return self._loss.value(margins, targets)

@@ -167,8 +167,13 @@ class FiniteSumProblem(Problem):
             product += block.pull_back(moved)
         return product.ravel() / self.n_public + self.alpha * v
 
+    def _needs_records(self) -> None:
+        if "records" not in self.offers:
+            raise NotImplementedError(f"{type(self).__name__} is no mean over records.")
+
     def batch(self, rows: slice | np.ndarray) -> Batch:
         """Some of the records: consecutive ones, each m-th one, or any (by index)."""
+        self._needs_records()
         return Batch(self, self.rows.block(rows))
 
     def residuals_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,6 +185,7 @@ class FiniteSumProblem(Problem):
             Derivatives of the losses in their margins.
         gradient : ndarray of shape (dimension,)
         """
+        self._needs_records()
         k = self.loss.n_outputs
         residuals = np.empty(self.n_records if k == 1 else (self.n_records, k))
         slope = np.zeros(self.dimension)
@@ -207,6 +213,7 @@ class FiniteSumProblem(Problem):
 
     def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
         """The same records, regulariser and domain under another loss (and other targets)."""
+        self._needs_records()
         return FiniteSumProblem(
             self.rows,
             self.targets if targets is None else targets,
@@ -219,6 +226,7 @@ class FiniteSumProblem(Problem):
 
     def thinned(self, step: int) -> FiniteSumProblem:
         """The problem of each `step`-th record: a cheap approximation, without guarantee."""
+        self._needs_records()
         return FiniteSumProblem(
             self.rows.every(step),
             self.targets[::step],

@@ -43,7 +43,10 @@ ROOT_SLACK = 1.0 + 1e-9
 
 
 class Loss(ABC):
-    """Interface of a loss; margins have shape (m,) if ``n_outputs == 1`` else (m, k)."""
+    """Interface of a loss; margins have shape (m,) if ``n_outputs == 1`` else (m, k).
+
+    A loss must be immutable and hashable, like a frozen dataclass: plans are remembered by it.
+    """
 
     @property
     def n_outputs(self) -> int:
@@ -74,6 +77,9 @@ class Loss(ABC):
         """Both at once, for losses where that is cheaper."""
         return self.value(margins, targets), self.derivative(margins, targets)
 
+    #: Whether the second derivative is a constant.
+    is_quadratic = False
+
     @abstractmethod
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Second derivative in the margins, shape (m,) or (m, k, k)."""
@@ -99,7 +105,7 @@ class Loss(ABC):
 
         Confident classifiers have large margins; predictions are of the size of their targets.
         """
-        return (2.0 if hasattr(self, "target_bound") else 4.0) * self.margin_scale
+        return 4.0 * self.margin_scale
 
     @property
     def sampling_scale(self) -> float:
@@ -142,6 +148,13 @@ class Loss(ABC):
         variance / 2``.
         """
         return 0.5 * self.curvature_trace * variance
+
+
+def check_positive(loss: Loss, **parameters: float) -> None:
+    """Refuse parameters of a loss that are not positive and finite."""
+    for name, value in parameters.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{type(loss).__name__}: {name} == {value}, must be > 0 and finite.")
 
 
 def check_zero_one(loss: Loss, targets: np.ndarray) -> None:
@@ -236,6 +249,10 @@ class LogisticLoss(Loss):
         lambert = float(lambertw(math.exp(-1.0)).real)
         return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * ROOT_SLACK
 
+    def noise_cost(self, variance: float) -> float:
+        """The smaller of the bounds for smooth and for Lipschitz losses."""
+        return min(super().noise_cost(variance), math.sqrt(variance))
+
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``R X``: at ``|z| = R X`` between ``log(1 + exp(z))`` and ``log(1 + exp(-z))``."""
         return radius * feature_norm
@@ -274,6 +291,10 @@ class SoftmaxLoss(Loss):
     """
 
     n_classes: int
+
+    def __post_init__(self) -> None:
+        if self.n_classes < 2:
+            raise ValueError(f"n_classes == {self.n_classes}, must be >= 2.")
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -359,6 +380,10 @@ class SoftmaxLoss(Loss):
         by_value = math.sqrt(float(lambertw(others / math.e).real) / alpha)
         return min(by_gradient, by_value) * ROOT_SLACK
 
+    def noise_cost(self, variance: float) -> float:
+        """The smaller of the bounds for smooth and for Lipschitz losses."""
+        return min(super().noise_cost(variance), math.sqrt(2.0 * self.n_outputs * variance))
+
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``log(1 + (K-1) e^{sqrt(2) k}) - log(1 + (K-1) e^{-k sqrt(K/(K-1))})``, ``k = R X``.
 
@@ -377,6 +402,11 @@ class HalfSquaredLoss(Loss):
     """``(z - t)^2 / 2`` for targets with ``|t| <= target_bound``."""
 
     target_bound: float
+
+    is_quadratic = True
+
+    def __post_init__(self) -> None:
+        check_positive(self, target_bound=self.target_bound)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -402,6 +432,10 @@ class HalfSquaredLoss(Loss):
     @property
     def margin_scale(self) -> float:
         return 0.5 * self.target_bound
+
+    @property
+    def largest_margin_scale(self) -> float:
+        return self.target_bound
 
     @property
     def sampling_scale(self) -> float:
@@ -489,8 +523,9 @@ class SquaredHingeLoss(Loss):
         return min(2.0 * feature_norm / alpha, math.sqrt(0.5 / alpha)) * ROOT_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``(1 + R X)^2``."""
-        return (1.0 + radius * feature_norm) ** 2
+        """``(1 + k)^2 - max(0, 1 - k)^2`` with ``k = R X``: at margins -k and k."""
+        k = radius * feature_norm
+        return 4.0 * k if k < 1.0 else (1.0 + k) ** 2
 
 
 @dataclass(frozen=True)
@@ -499,12 +534,13 @@ class OneVsRestLoss(Loss):
 
     One problem with K margins whose solution is that of K separate ones; together they move by
     at most ``sqrt(K)`` times as much as one of them, because the weights of different classes
-    are orthogonal directions (review Y-16).
+    are orthogonal directions (review Y-16). Constants: docs/theory/constants.md.
 
     Parameters
     ----------
     base : Loss
-        For targets 0 and 1.
+        For targets 0 and 1. The squares of its Lipschitz constant and its value range must be
+        concave functions of the squared radius, as those of all hinges are.
     n_classes : int
         K; targets are class indices.
     """
@@ -549,16 +585,22 @@ class OneVsRestLoss(Loss):
         return self.base.margin_scale * math.sqrt(self.n_classes)
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        return math.sqrt(self.n_classes) * self.base.lipschitz(feature_norm, radius)
+        """``sqrt(K) L(R / sqrt(K))``: largest where all classes have weights of one length."""
+        root = math.sqrt(self.n_classes)
+        return root * self.base.lipschitz(feature_norm, radius / root) * ROOT_SLACK
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        return math.sqrt(self.n_classes) * self.base.gradient_diameter(feature_norm, radius)
+        """``sqrt(K) D(R)``, or 2 L if that is smaller."""
+        each = math.sqrt(self.n_classes) * self.base.gradient_diameter(feature_norm, radius)
+        return min(each, 2.0 * self.lipschitz(feature_norm, radius))
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         return math.sqrt(self.n_classes) * self.base.solution_radius(feature_norm, alpha)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        return self.n_classes * self.base.value_range(feature_norm, radius)
+        """``K`` times that at ``R / sqrt(K)``."""
+        share = radius / math.sqrt(self.n_classes)
+        return self.n_classes * self.base.value_range(feature_norm, share) * ROOT_SLACK
 
     def noise_cost(self, variance: float) -> float:
         return self.n_classes * self.base.noise_cost(variance)

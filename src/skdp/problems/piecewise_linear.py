@@ -14,7 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skdp.problems.losses import ROOT_SLACK, Loss, check_within, check_zero_one
+from skdp.problems.losses import (
+    ROOT_SLACK,
+    Loss,
+    check_positive,
+    check_within,
+    check_zero_one,
+)
 
 __all__ = [
     "AbsoluteLoss",
@@ -43,6 +49,11 @@ class PiecewiseLinearLoss(Loss):
     def slope_bound(self) -> float:
         """Bound on the absolute value of the slopes."""
         return 1.0
+
+    @property
+    def bend(self) -> float:
+        """Bound on the difference of the two slopes of a record."""
+        return 2.0 * self.slope_bound
 
     def smoothed(self, width: float) -> SmoothedLoss:
         """The Moreau envelope of the given width, a smooth loss of the same targets."""
@@ -92,8 +103,8 @@ class PiecewiseLinearLoss(Loss):
         return min(slope * feature_norm / alpha, by_value) * ROOT_SLACK
 
     def noise_cost(self, variance: float) -> float:
-        """``S sqrt(variance)``."""
-        return self.slope_bound * math.sqrt(variance)
+        """``bend sqrt(variance) / 2``, for symmetric noise: a line costs nothing on average."""
+        return 0.5 * self.bend * math.sqrt(variance)
 
     def envelope(
         self, targets: np.ndarray, width: float, dual: np.ndarray
@@ -127,6 +138,15 @@ class HingeLoss(PiecewiseLinearLoss):
     def kink_bound(self) -> float:
         return 1.0
 
+    @property
+    def bend(self) -> float:
+        return 1.0
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        """``(1 + k) - max(0, 1 - k)`` with ``k = R X``: at margins -k and k."""
+        k = radius * feature_norm
+        return min(1.0 + k, 2.0 * k)
+
 
 @dataclass(frozen=True)
 class _ErrorLoss(PiecewiseLinearLoss):
@@ -134,9 +154,16 @@ class _ErrorLoss(PiecewiseLinearLoss):
 
     target_bound: float
 
+    def __post_init__(self) -> None:
+        check_positive(self, target_bound=self.target_bound)
+
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
         check_within(self, targets, self.target_bound)
+
+    @property
+    def largest_margin_scale(self) -> float:
+        return self.target_bound
 
     @property
     def kink_bound(self) -> float:
@@ -158,12 +185,17 @@ class AbsoluteLoss(_ErrorLoss):
 
     slope: float = 1.0
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_positive(self, slope=self.slope)
+
     @property
     def slope_bound(self) -> float:
         return self.slope
 
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return targets, np.full_like(targets, -self.slope), np.full_like(targets, self.slope)
+        slope = np.full(targets.shape, float(self.slope))
+        return targets, -slope, slope
 
 
 @dataclass(frozen=True)
@@ -179,13 +211,22 @@ class QuantileLoss(_ErrorLoss):
 
     quantile: float = 0.5
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.quantile < 1:
+            raise ValueError(f"quantile == {self.quantile}, must be between 0 and 1.")
+
     @property
     def slope_bound(self) -> float:
         return max(self.quantile, 1.0 - self.quantile)
 
+    @property
+    def bend(self) -> float:
+        return 1.0
+
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        low, high = -self.quantile, 1.0 - self.quantile
-        return targets, np.full_like(targets, low), np.full_like(targets, high)
+        low = np.full(targets.shape, -float(self.quantile))
+        return targets, low, 1.0 + low
 
 
 @dataclass(frozen=True)
@@ -205,6 +246,9 @@ class SmoothedLoss(Loss):
 
     base: PiecewiseLinearLoss
     width: float
+
+    def __post_init__(self) -> None:
+        check_positive(self, width=self.width)
 
     def check_targets(self, targets: np.ndarray) -> None:
         self.base.check_targets(targets)

@@ -31,8 +31,8 @@ from skdp.problems.rows import BoundedRows
 
 __all__ = ["Design", "EmpiricalRisk"]
 
-#: Width of an envelope in units of the noise in the margins: its bias is then at most 2.5 % of
-#: what the noise costs.
+#: Width of an envelope in units of the noise in the margins: its bias is then at most 5 % of
+#: what the noise may cost.
 _SMOOTHING = 0.05
 
 _Risk = TypeVar("_Risk", bound="EmpiricalRisk")
@@ -144,7 +144,7 @@ class EmpiricalRisk:
 
         Smooth risks are returned as they are. A piecewise linear loss is replaced by its Moreau
         envelope, of the width ``0.05 spread / S`` with S the bound on its slopes: below the loss
-        by at most ``0.025 S spread``, where the noise costs up to ``S spread``. The envelope
+        by at most ``0.025 S spread``, 5 % of what the noise may cost or less. The envelope
         *is* the private objective: its sensitivity is that of the loss, and it has a
         gradient, by which a solution can be certified on any data.
 

@@ -112,9 +112,14 @@ class RowBlock:
             scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
             out[:d, :d] = (self.matrix.T @ scaled).toarray()
         elif weights.size and weights.min() >= 0:
-            roots, kind = np.sqrt(weights)[:, None], np.float32 if rough else np.float64
-            root = np.multiply(roots, self.matrix, dtype=kind, casting="same_kind")
-            out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
+            roots = np.sqrt(weights)[:, None]
+            if rough:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    root = np.multiply(roots, self.matrix, dtype=np.float32, casting="same_kind")
+                    out[:d, :d] = root.T @ root
+            if not rough or not np.isfinite(out[:d, :d]).all():
+                root = roots * self.matrix
+                out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
         else:
             out[:d, :d] = self.matrix.T @ (weights[:, None] * self.matrix)
         return out

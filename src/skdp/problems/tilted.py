@@ -160,6 +160,10 @@ class TiltedRisk(EmpiricalRisk):
 
     is_mean = False
 
+    def __post_init__(self) -> None:
+        if not (self.tilt > 0 and math.isfinite(self.tilt)):
+            raise ValueError(f"tilt == {self.tilt}, must be > 0 and finite.")
+
     def constants(
         self, design: Design, alpha: float, radius: float, center_norm: float = 0.0
     ) -> ProblemConstants:

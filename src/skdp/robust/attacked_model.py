@@ -29,6 +29,10 @@ class AttackedLinearModel(DPLinearModel):
         check_real("attack_radius", self.attack_radius, 0.0, 1e50)
         super()._check_parameters()
 
+    @property
+    def _is_mean(self) -> bool:
+        return False  # gradients are no combinations of rows that are known beforehand
+
     def _attack(self, radius: float | None = None) -> Attack:
         radius = self.attack_radius if radius is None else radius
         return Attack(float(self.attack_norm), float(radius), self._intercept_value)

@@ -57,7 +57,7 @@ class QuadraticModel:
         self.smallest = smallest
         try:
             self.factor = cho_factor(hessian)
-        except LinAlgError:  # beyond the precision of Cholesky's method
+        except (LinAlgError, ValueError):  # beyond the precision of Cholesky's method
             self.factor = None
 
     @cached_property
@@ -75,10 +75,11 @@ class QuadraticModel:
     def corrected(self, step: np.ndarray, change: np.ndarray) -> QuadraticModel:
         """The BFGS correction: the model with ``H step = change``; self if not convex."""
         bent, slope = self.hessian @ step, float(step @ change)
-        if not slope > 0:
+        length = float(step @ bent)
+        if not (slope > 0 and length > 0):
             return self
         hessian = self.hessian + np.outer(change, change) / slope
-        hessian -= np.outer(bent, bent) / float(step @ bent)
+        hessian -= np.outer(bent, bent) / length
         return QuadraticModel(hessian, self.domain, self.smallest)
 
     def minimiser(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:

@@ -1,0 +1,432 @@
+"""Tilted risks: values, derivatives, limits, constants, rounding, solvers."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    AbsoluteLoss,
+    Ball,
+    BoundedRows,
+    Design,
+    EmpiricalRisk,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    OneVsRestLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+    TiltedProblem,
+    TiltedRisk,
+    WholeSpace,
+    bounded_problem_radius,
+    generalised_linear_constants,
+    huber_loss,
+)
+from skdp.problems.tilted import tilted_constants
+from skdp.solvers import SOLVERS, certify
+
+LONG = np.longdouble
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "squared": HalfSquaredLoss(1.5),
+    "softmax": SoftmaxLoss(3),
+    "squared hinge": SquaredHingeLoss(),
+    "huber": huber_loss(1.5, 0.4),
+    "smoothed hinge": HingeLoss().smoothed(0.5),
+    "one vs rest": OneVsRestLoss(SquaredHingeLoss(), 3),
+}
+every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+every_layout = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
+
+
+def targets_for(loss, rng, n):
+    if loss.n_outputs > 1:
+        return rng.integers(0, 3, n)
+    base = getattr(loss, "base", loss)
+    if hasattr(base, "target_bound"):
+        return rng.uniform(-1.5, 1.5, n)
+    return rng.integers(0, 2, n).astype(float)
+
+
+def random_problem(loss, tilt, *, sparse=False, n=25, d=3, alpha=0.1, radius=2.0, seed=0, **kwargs):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.5, 0.4)
+    return TiltedProblem(rows, targets_for(loss, rng, n), loss, alpha, Ball(radius), tilt, **kwargs)
+
+
+def bounded_rows(problem):
+    rows = problem.rows
+    X = rows.matrix.toarray() if sp.issparse(rows.matrix) else rows.matrix
+    X = np.asarray(X, dtype=LONG)
+    if rows.scale is not None:
+        X = X * np.asarray(rows.scale, dtype=LONG)[:, None]
+    return np.column_stack([X, np.full(len(X), LONG(rows.intercept))]) if rows.intercept else X
+
+
+def exact(problem, w):
+    """Value and gradient in extended precision, from the definition."""
+    X, loss, t = bounded_rows(problem), problem.loss, problem.targets
+    t = t.astype(LONG) if t.dtype.kind == "f" else t
+    w = np.asarray(w, dtype=LONG)
+    margins = X @ w.reshape(loss.n_outputs, -1).T
+    margins = margins if loss.n_outputs > 1 else margins[:, 0]
+    losses = loss.value(margins, t)
+    assert losses.dtype == LONG
+    tilt, top = LONG(problem.tilt), losses.max()
+    weights = np.exp(tilt * (losses - top))
+    value = top + np.log(weights.mean()) / tilt + LONG(problem.alpha) / 2 * (w @ w)
+    weights = weights / weights.sum()
+    slope = loss.derivative(margins, t).reshape(len(X), -1)
+    gradient = ((weights[:, None] * slope).T @ X).ravel() + LONG(problem.alpha) * w
+    return value, gradient
+
+
+@every_layout
+@pytest.mark.parametrize("tilt", [1e-3, 0.7, 8.0])
+@every_loss
+def test_derivatives(loss, tilt, sparse):
+    problem = random_problem(loss, tilt, sparse=sparse)
+    rng = np.random.default_rng(1)
+    for scale in (0.0, 0.5, 2.0):
+        w = rng.standard_normal(problem.dimension) * scale / math.sqrt(problem.dimension)
+        value, gradient = problem.value_and_gradient(w)
+        assert value == pytest.approx(float(exact(problem, w)[0]), rel=1e-12)
+        assert problem.value(w) == value
+        np.testing.assert_allclose(gradient, exact(problem, w)[1].astype(float), atol=1e-13)
+        np.testing.assert_array_equal(problem.gradient(w), gradient)
+        numeric, bend = [], []
+        for step in 1e-6 * np.eye(problem.dimension):
+            up, down = exact(problem, w + step), exact(problem, w - step)
+            numeric.append(float(up[0] - down[0]) / 2e-6)
+            bend.append((up[1] - down[1]).astype(float) / 2e-6)
+        np.testing.assert_allclose(numeric, gradient, atol=1e-7)
+        hessian = problem.hessian(w)
+        np.testing.assert_allclose(hessian, hessian.T, atol=1e-13)
+        np.testing.assert_allclose(hessian, bend, atol=2e-5)
+        np.testing.assert_array_equal(problem.rough_hessian(w), hessian)
+        v = rng.standard_normal(problem.dimension)
+        np.testing.assert_allclose(problem.hessian_vector(w, v), hessian @ v, atol=1e-12)
+        assert np.linalg.eigvalsh(hessian).min() >= problem.alpha * (1 - 1e-12)
+
+
+def test_center_of_the_regulariser():
+    center = np.array([0.3, -0.2, 0.1, 0.0])
+    problem = random_problem(LogisticLoss(), 2.0)
+    moved = random_problem(LogisticLoss(), 2.0, center=center)
+    w = np.array([0.1, 0.5, -0.4, 0.2])
+    np.testing.assert_allclose(moved.gradient(w), problem.gradient(w) - 0.1 * center, atol=1e-15)
+    np.testing.assert_allclose(moved.hessian(w), problem.hessian(w))
+
+
+@every_loss
+def test_limits_of_the_tilt(loss):
+    """The mean loss as the tilt vanishes, the largest one as it grows."""
+    rng = np.random.default_rng(2)
+    w = rng.standard_normal(random_problem(loss, 1.0).dimension)
+    w /= np.linalg.norm(w)
+    for tilt in (1e-9, 1e-6, 1e-3):
+        problem = random_problem(loss, tilt)
+        mean = FiniteSumProblem(problem.rows, problem.targets, loss, 0.1, problem.domain)
+        spread = loss.value(problem.margins(w), problem.targets).std()
+        assert 0 <= problem.value(w) - mean.value(w) + 1e-14 <= tilt * spread**2 + 2e-14
+        limit = 10 * tilt * loss.lipschitz(problem.rows.norm_bound, 1.0) * (1 + spread)
+        np.testing.assert_allclose(problem.gradient(w), mean.gradient(w), atol=limit)
+    problem = random_problem(loss, 1e5)
+    losses = loss.value(problem.margins(w), problem.targets)
+    top = losses.max() + 0.05
+    assert problem.value(w) <= top
+    assert problem.value(w) >= top - math.log(25) / 1e5 - 1e-13
+    alone = int(losses.argmax())
+    single = FiniteSumProblem(
+        BoundedRows(bounded_rows(problem)[alone : alone + 1, :3].astype(float), 1.5, 0.4),
+        problem.targets[alone : alone + 1],
+        loss,
+        0.1,
+        problem.domain,
+    )
+    np.testing.assert_allclose(problem.gradient(w), single.gradient(w), atol=1e-6)
+
+
+@pytest.mark.parametrize("tilt", [0.0, -1.0, math.nan])
+def test_a_tilt_that_is_not_positive_is_refused(tilt):
+    with pytest.raises(ValueError, match="must be > 0"):
+        random_problem(LogisticLoss(), tilt)
+
+
+def test_large_exponents_are_stable():
+    """tilt times range of 1e4: no warning (an error here), no rounding beyond its bound."""
+    for tilt, radius in ((1e4, 1.0), (5.0, 2e3), (1e6, 1e-2)):
+        problem = random_problem(LogisticLoss(), tilt, radius=radius, alpha=1e-4, n=200)
+        rng = np.random.default_rng(3)
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            for _ in range(20):
+                w = problem.domain.project(rng.standard_normal(4) * radius)
+                value, gradient = problem.value_and_gradient(w)
+                assert np.isfinite(problem.hessian(w)).all()
+                true_value, true_gradient = exact(problem, w)
+                assert value == pytest.approx(float(true_value), rel=1e-12)
+                error = gradient.astype(LONG) - true_gradient
+                assert float(np.sqrt(error @ error)) <= problem.gradient_rounding(w)
+
+
+# --- constants -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tilt", [0.1, 2.0, 20.0])
+@every_loss
+def test_smoothness_is_never_exceeded(loss, tilt):
+    best = 0.0
+    for seed in range(40):
+        problem = random_problem(loss, tilt, n=[1, 2, 5, 30][seed % 4], seed=seed, alpha=1e-9)
+        rng = np.random.default_rng(seed)
+        for radius in (0.0, 2.0, 6.0):  # an accelerated method may leave the ball
+            w = rng.standard_normal(problem.dimension)
+            w *= radius / np.linalg.norm(w)
+            largest = np.linalg.eigvalsh(problem.hessian(w)).max()
+            best = max(best, largest / problem.smoothness)
+    assert best <= 1.0
+
+
+def test_smoothness_is_attained():
+    """Two opposite records of equal loss: the covariance of the gradients is ``L^2``."""
+    X = np.array([[1.0], [-1.0]])
+    for tilt in (0.5, 50.0):
+        loss = AbsoluteLoss(1.0).smoothed(0.01)
+        problem = TiltedProblem(
+            BoundedRows(X, 1.0), np.array([1.0, 1.0]), loss, 1e-9, Ball(0.1), tilt
+        )
+        assert problem.hessian(np.zeros(1))[0, 0] == pytest.approx(tilt, rel=1e-6)
+        assert problem.smoothness == pytest.approx(tilt + 100.0, rel=1e-6)
+
+
+def constants_of(loss, tilt, n, radius, feature_norm=1.0, alpha=1.0):
+    mean = generalised_linear_constants(
+        loss,
+        alpha=alpha,
+        radius=radius,
+        feature_norm=feature_norm,
+        row_width=2,
+        n_records=n,
+        block_size=4096,
+    )
+    return mean, tilted_constants(mean, loss, tilt, feature_norm)
+
+
+def largest_weight(loss, tilt, n, radius, seed=0):
+    """Largest weight that a search finds one record to have among n - 1 equal others."""
+    rng, m = np.random.default_rng(seed), 4000
+    k = loss.n_outputs
+    w = rng.standard_normal((m, k))
+    w *= radius / np.linalg.norm(w, axis=1, keepdims=True)
+    x = rng.choice([-1.0, 1.0, 1.0], (m, 2)) * rng.choice([0.0, 0.5, 1.0, 1.0, 1.0], (m, 2))
+    t = np.array([targets_for(loss, rng, 2) for _ in range(m)])
+    if t.dtype.kind == "f" and len(np.unique(t)) > 2:
+        met = np.clip(w[:, 0] * x[:, 1], -1.5, 1.5)
+        t = np.column_stack([1.5 * np.sign(t[:, 0]), np.where(rng.random(m) < 0.7, met, t[:, 1])])
+    values = []
+    for j in (0, 1):
+        z = w * x[:, j : j + 1]
+        values.append(loss.value(z if k > 1 else z[:, 0], t[:, j]))
+    exponent = tilt * (values[0] - values[1])
+    return (1.0 / (1.0 + (n - 1) * np.exp(-exponent))).max()
+
+
+@pytest.mark.parametrize("n", [2, 10, 1000])
+@pytest.mark.parametrize(("tilt", "radius"), [(0.01, 1.0), (0.5, 2.0), (1.0, 3.0), (3.0, 0.2)])
+@every_loss
+def test_weight_of_a_record(loss, tilt, radius, n):
+    """``C / (C + n - 1)``: never exceeded, attained by exact ranges, below the printed form."""
+    mean, constants = constants_of(loss, tilt, n, radius)
+    weight, found = constants.record_weight, largest_weight(loss, tilt, n, radius)
+    assert 1 / n <= weight <= 1
+    assert found <= weight * (1 + 1e-12)
+    printed = min(1.0, math.exp(tilt * loss.value_range(1.0, radius)) / n)
+    assert weight <= printed
+    if isinstance(loss, (LogisticLoss, HalfSquaredLoss)):
+        assert found >= 0.95 * weight
+    assert constants.gradient_diameter == mean.gradient_diameter
+    assert constants.lipschitz == mean.lipschitz
+    moved = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
+    assert moved == pytest.approx(min(mean.gradient_diameter * weight, 2 * mean.radius), rel=1e-8)
+
+
+def test_weight_of_the_records_of_a_problem():
+    """The gradient of the data set moves by ``D`` times the weight, attained to 95 %.
+
+    One misclassified row of full length among n - 1 well classified ones changes its label.
+    """
+    n, radius, tilt = 50, 2.0, 0.8
+    X = np.ones((n, 1))
+    y = np.ones(n)
+    y[0] = 0.0
+    _, constants = constants_of(LogisticLoss(), tilt, n, radius)
+    problem = TiltedProblem(BoundedRows(X, 1.0), y, LogisticLoss(), 1.0, Ball(radius), tilt)
+    losses = problem.loss.value(problem.margins(np.array([radius])), y)
+    weights = np.exp(tilt * losses) / np.exp(tilt * losses).sum()
+    assert weights[0] <= constants.record_weight * (1 + 1e-12)
+    assert weights[0] >= 0.95 * constants.record_weight
+    assert problem.constants.record_weight == pytest.approx(constants.record_weight, rel=1e-12)
+
+
+def test_risk_and_problem_have_the_same_constants():
+    for loss in LOSSES.values():
+        rng = np.random.default_rng(4)
+        rows = BoundedRows(rng.standard_normal((30, 2)), 1.0, 0.1)
+        design, risk = Design.of(rows), TiltedRisk(loss, 1.7)
+        radius = risk.radius(design, 0.2, None)
+        assert radius == bounded_problem_radius(loss, design.feature_norm, 0.2, None)
+        problem = risk.problem(rows, targets_for(loss, rng, 30), 0.2, radius)
+        assert isinstance(problem, TiltedProblem)
+        assert problem.constants == risk.constants(design, 0.2, radius)
+        assert not risk.is_mean
+        assert EmpiricalRisk(loss).noise_cost(design, 0.3) < risk.noise_cost(design, 0.3)
+        with pytest.raises(ValueError, match="replace_one"):
+            risk.problem(rows, targets_for(loss, rng, 30), 0.2, radius, n_public=30)
+
+
+@every_loss
+def test_no_solution_leaves_the_radius(loss):
+    """A tilted solution weighs the same terms: it lies in the ball of the mean's solution."""
+    best, feature_norm = 0.0, math.hypot(1.5, 0.4)
+    for seed in range(12):
+        for alpha in (1e-2, 1.0, 100.0):
+            bound = loss.solution_radius(feature_norm, alpha)
+            problem = random_problem(
+                loss, 3.0, n=[1, 2, 6][seed % 3], seed=seed, radius=1.5 * bound, alpha=alpha
+            )
+            point = SOLVERS["newton"]().solve(problem, 1e-4 * bound).point
+            best = max(best, np.linalg.norm(point) / bound)
+    assert 0.6 <= best <= 1 + 1e-4
+
+
+# --- rounding and solvers --------------------------------------------------------------------
+
+
+@every_layout
+@pytest.mark.parametrize("tilt", [1e-6, 1.0, 100.0])
+@every_loss
+def test_rounding_is_below_its_bound(loss, tilt, sparse):
+    for n in (3, 3000):
+        problem = random_problem(loss, tilt, sparse=sparse, n=n, radius=3.0)
+        rng = np.random.default_rng(5)
+        for scale in (1e-3, 1.0, 3.0):
+            w = rng.standard_normal(problem.dimension)
+            w = problem.domain.project(scale * w / np.linalg.norm(w))
+            error = problem.gradient(w).astype(LONG) - exact(problem, w)[1]
+            assert float(np.sqrt(error @ error)) <= problem.gradient_rounding(w)
+
+
+def test_many_small_weights_are_not_rounded_away():
+    """One record outweighs each of many others, but not their sum."""
+    n = 400_000
+    X = np.ones((n, 1))
+    X[0] = -1.0
+    y = np.ones(n)
+    for radius, tilt in ((30.0, 1.0), (20.0, 1.0), (30.0, 2.0)):
+        problem = TiltedProblem(BoundedRows(X, 1.0), y, LogisticLoss(), 1e-3, Ball(radius), tilt)
+        for w in np.linspace(0.3, 0.999, 8) * radius:
+            w_long = LONG(w)
+            losses = np.array([np.logaddexp(LONG(0), w_long), np.logaddexp(LONG(0), -w_long)])
+            slopes = np.array([1 / (1 + np.exp(-w_long)), -1 / (1 + np.exp(w_long))])
+            weights = np.exp(LONG(tilt) * (losses - losses.max())) * np.array([1, n - 1])
+            total = weights.sum()
+            gradient = (weights * slopes).sum() / total + LONG(1e-3) * w_long
+            value = losses.max() + np.log(total / n) / LONG(tilt) + LONG(1e-3) * w_long**2 / 2
+            point = np.array([w])
+            error = abs(float(LONG(problem.gradient(point)[0]) - gradient))
+            assert error <= 0.1 * problem.gradient_rounding(point)
+            assert problem.value(point) == pytest.approx(float(value), rel=1e-13, abs=1e-13)
+
+
+def test_rounding_of_losses_that_do_not_vanish_with_the_weights():
+    """At w = 0 nearly, losses near 1/2 with errors of their own decide the weights."""
+    rng = np.random.default_rng(8)
+    X, y = rng.choice([-1.0, 1.0], (50, 1)), 1.0 - 1e-7 * rng.random(50)
+    for tilt in (1e4, 1e6):
+        problem = TiltedProblem(BoundedRows(X, 1.0), y, HalfSquaredLoss(1.0), 1.0, Ball(1e-7), tilt)
+        for w in (np.array([3e-8]), np.array([-1e-8])):
+            error = problem.gradient(w).astype(LONG) - exact(problem, w)[1]
+            assert float(abs(error[0])) <= problem.gradient_rounding(w)
+            if tilt == 1e6:  # a bound for a mean would not do
+                assert float(abs(error[0])) >= 1e3 * np.finfo(float).eps
+
+
+def solution_in_extended_precision(problem, guess):
+    """Newton's method, with exact gradients, for a solution inside of the ball."""
+    w = guess.astype(LONG)
+    for _ in range(40):
+        step = np.linalg.solve(problem.hessian(w.astype(float)), exact(problem, w)[1].astype(float))
+        w = w - step
+        if np.linalg.norm(step) < 1e-18:
+            break
+    _, gradient = exact(problem, w)
+    assert float(np.sqrt(gradient @ gradient)) <= 1e-16
+    assert float(np.sqrt(w @ w)) < problem.domain.radius
+    return w
+
+
+@pytest.mark.parametrize("name", ["newton", "lbfgs", "accelerated_gradient"])
+@pytest.mark.parametrize("tilt", [0.1, 3.0])
+@pytest.mark.parametrize("loss", ["logistic", "softmax", "squared", "smoothed hinge"])
+def test_solvers_certify_and_their_certificates_are_true(loss, tilt, name):
+    # a solution inside of the ball, and the method alone
+    problem = random_problem(LOSSES[loss], tilt, n=60, alpha=0.5, radius=5.0)
+    solution = SOLVERS[name]().solve(problem, 1e-6, rng=np.random.default_rng(0))
+    assert solution.attempts[0].distance <= 1e-6, solution.attempts
+    assert len(solution.attempts) == 1
+    reference = solution_in_extended_precision(problem, solution.point)
+    gap = solution.point.astype(LONG) - reference
+    assert float(np.sqrt(gap @ gap)) <= solution.certificate.distance <= 1e-6
+    # at other points too
+    rng = np.random.default_rng(6)
+    for scale in (1e-12, 1e-8, 1e-4, 1.0, 5.0):
+        step = rng.standard_normal(problem.dimension)
+        point = problem.domain.project(solution.point + scale * step)
+        gap = point.astype(LONG) - reference
+        assert float(np.sqrt(gap @ gap)) <= certify(problem, point).distance
+
+
+def test_solutions_on_the_sphere():
+    """Optimal: the gradient points into the ball's normal direction."""
+    for loss in ("logistic", "squared", "softmax"):
+        problem = random_problem(LOSSES[loss], 2.0, alpha=1e-3, radius=0.1, n=60)
+        for name in ("newton", "lbfgs", "accelerated_gradient"):
+            point = SOLVERS[name]().solve(problem, 1e-8).point
+            assert np.linalg.norm(point) == pytest.approx(0.1, rel=1e-9)
+            gradient = problem.gradient(point)
+            inside = -(gradient @ point) / 0.01 * point
+            np.testing.assert_allclose(gradient, -inside, atol=1e-5)
+            assert gradient @ point < 0
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, solver in SOLVERS.items() if "records" in solver.needs]
+)
+def test_solvers_that_take_records_in_batches_refuse(name):
+    problem = random_problem(LogisticLoss(), 1.0)
+    with pytest.raises(ValueError, match=r"needs records|is for piecewise linear"):
+        SOLVERS[name]().solve(problem, 1e-3)
+
+
+def test_the_refusal_covers_the_stochastic_solvers():
+    needy = {name for name, solver in SOLVERS.items() if "records" in solver.needs}
+    assert {"svrg", "saga", "sarah", "katyusha", "stochastic_subgradient"} <= needy
+    for name in ("svrg", "saga", "sarah", "katyusha"):
+        with pytest.raises(ValueError, match="needs records, which a TiltedProblem does not offer"):
+            SOLVERS[name]().solve(random_problem(LogisticLoss(), 1.0), 1e-3)
+
+
+def test_a_whole_space_is_refused_or_located():
+    """Without a ball the weight of a record is not bounded; no finite plan comes out."""
+    rng = np.random.default_rng(0)
+    rows = BoundedRows(rng.standard_normal((10, 2)), 1.0)
+    problem = TiltedProblem(rows, np.ones(10), LogisticLoss(), 1.0, WholeSpace(), 1.0)
+    assert problem.constants.record_weight == 1.0
+    assert logsumexp(problem.margins(np.zeros(2))) == pytest.approx(math.log(10))
