@@ -803,3 +803,35 @@ def exact_solution(loss, X, y, alpha, width, tilt):
     found = minimize(objective, np.zeros(X.shape[1]), jac=True, method="BFGS")
     assert np.linalg.norm(objective(found.x)[1]) < 1e-4 * alpha
     return found.x
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"method": "phased", "calibration": "paper"}, "epsilon < 1"),
+        ({"method": "phased", "calibration": "paper", "epsilon": 0.5, "delta": 0}, "delta > 0"),
+        ({"method": "exponential", "calibration": "paper", "delta": 0}, "calibration"),
+        ({"solver": "augmented_lagrangian"}, "kink"),
+        ({"solver": "svrg", "tilt": 0.5}, "batches"),
+    ],
+)
+def test_impossible_combinations_are_refused_before_the_data_are_looked_at(parameters, message):
+    X = np.full((5, 2), np.nan)
+    for model in (DPLinearClassifier(classes=[0, 1]), DPLinearRegressor()):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**parameters).fit(X, [0, 1, 0, 1, 0])
+
+
+def test_reports_do_not_depend_on_earlier_fits():
+    """Plans are remembered; that must not show."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (3000, 2))
+    y = (X[:, 0] > 0).astype(int)
+    for loss in ("smoothed_hinge", "hinge"):
+        reports = [
+            DPLinearClassifier(loss=loss, method="phased", classes=[0, 1], random_state=0)
+            .fit(X, y)
+            .privacy_.to_dict()
+            for _ in range(2)
+        ]
+        assert reports[0] == reports[1]
+        assert ("smoothing" in reports[0]["plan"]) == (loss == "hinge")

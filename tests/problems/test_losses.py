@@ -18,6 +18,7 @@ from skdp.problems import (
     SmoothedLoss,
     SoftmaxLoss,
     SquaredHingeLoss,
+    TiltedRisk,
     huber_loss,
 )
 from skdp.problems.losses import sum_zero_basis
@@ -489,3 +490,35 @@ def test_solution_radius(loss):
         assert ratio >= (0.8 if isinstance(loss, SoftmaxLoss) else 0.85)
         if alpha in (1e-5, 1e3):
             assert ratio >= 0.985
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])
+def test_targets_of_any_number_type(dtype):
+    """Slopes are not rounded to the type of the targets."""
+    targets, margins = np.array([0, 1, 1], dtype=dtype), np.array([0.5, -0.5, 2.0])
+    for loss in (QuantileLoss(1.0, 0.3), AbsoluteLoss(1.0, 0.5), huber_loss(1.0, 0.5), HingeLoss()):
+        exact = loss.value(margins, targets.astype(float))
+        np.testing.assert_array_equal(loss.value(margins, targets), exact)
+        slopes = loss.derivative(margins, targets.astype(float))
+        np.testing.assert_array_equal(loss.derivative(margins, targets), slopes)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: QuantileLoss(1.0, 1.0),
+        lambda: QuantileLoss(1.0, -0.5),
+        lambda: QuantileLoss(0.0, 0.5),
+        lambda: AbsoluteLoss(1.0, -2.0),
+        lambda: AbsoluteLoss(math.inf),
+        lambda: HingeLoss().smoothed(0.0),
+        lambda: HingeLoss().smoothed(-1.0),
+        lambda: huber_loss(1.0, 0.0),
+        lambda: HalfSquaredLoss(-1.0),
+        lambda: SoftmaxLoss(1),
+        lambda: TiltedRisk(LogisticLoss(), -3.0),
+    ],
+)
+def test_impossible_parameters(make):
+    with pytest.raises(ValueError, match="must be"):
+        make()

@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
+from skdp.algorithms import plan_output_perturbation
+from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     AbsoluteLoss,
@@ -430,3 +432,21 @@ def test_a_whole_space_is_refused_or_located():
     problem = TiltedProblem(rows, np.ones(10), LogisticLoss(), 1.0, WholeSpace(), 1.0)
     assert problem.constants.record_weight == 1.0
     assert logsumexp(problem.margins(np.zeros(2))) == pytest.approx(math.log(10))
+
+
+def test_what_only_a_mean_has_is_refused():
+    problem = TiltedProblem(
+        BoundedRows(np.eye(3), 1.0), np.zeros(3), LogisticLoss(), 0.1, Ball(1.0), 0.5
+    )
+    for call in (
+        lambda: problem.batch(slice(0, 2)),
+        lambda: problem.residuals_and_gradient(np.zeros(3)),
+        lambda: problem.thinned(2),
+        lambda: problem.with_loss(LogisticLoss()),
+    ):
+        with pytest.raises(NotImplementedError, match="no mean"):
+            call()
+    with pytest.raises(ValueError, match="replace_one"):
+        plan_output_perturbation(
+            problem.constants, PrivacyBudget(1.0), neighbouring=Neighbouring.ADD_REMOVE
+        )

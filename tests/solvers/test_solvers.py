@@ -378,3 +378,13 @@ def test_what_a_solver_stores_in_itself_during_a_fit_is_not_kept():
     assert vars(model.solver) == {}
     # what cannot be copied is used all the same
     DPLogisticRegression(classes=[0, 1], solver=CannotBeCopied()).fit(X, y)
+
+
+def test_newton_copes_with_a_row_beyond_single_precision():
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
+    X[0] = 1e39
+    problem = FiniteSumProblem(
+        BoundedRows(X, 1.0), np.arange(200) % 2.0, LogisticLoss(), 0.1, Ball(3.0)
+    )
+    solution = solve_certified(problem, 1e-8, Newton())
+    assert [attempt.error for attempt in solution.attempts] == [None]
