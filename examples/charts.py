@@ -38,12 +38,13 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `reference` is a labelled horizontal line."""
+    """One pair of axes. `reference` is a horizontal line, labelled above or below."""
 
     title: str
     series: Sequence[Series]
     reference: tuple[str, float]
     y_range: tuple[float, float] | None = None
+    label_below: bool = False
 
 
 def write_line_chart(
@@ -105,8 +106,9 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
 
     label, level = panel.reference
     out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
-    above = to_y(level) - 6 if to_y(level) - 18 > top else to_y(level) + 15
-    out.append(_text(left + 4, above, f"{label} {level:.3f}", size=11.5, halo=True))
+    above = to_y(level) - 18 > top and not panel.label_below
+    place = to_y(level) - 6 if above else to_y(level) + 15
+    out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
 
     for i, series in enumerate(panel.series):
         colour, shift = COLOURS[i], DODGE * (i - (len(panel.series) - 1) / 2)

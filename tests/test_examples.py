@@ -75,6 +75,52 @@ def test_quickstart(tmp_path):
     check_picture(picture, panels=2, lines=3)
 
 
+def numbers(line):
+    """The means of a row of a table: numbers that are followed by a bracket."""
+    return [float(cell) for cell in re.findall(r"(\d\.\d+) \(", line)]
+
+
+def test_tilted_regression(tmp_path):
+    picture = tmp_path / "picture.svg"
+    arguments = ("--seeds", 1, "--records", 20_000, "--output", picture)
+    result = run(
+        "tilted_regression.py",
+        *arguments,
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    common, rare = (
+        numbers(line) for line in re.findall(r"^no privacy .*$", result.stdout, re.MULTILINE)
+    )
+    assert len(common) == len(rare) == 5
+    assert common == sorted(common)  # a tilt takes from the common group
+    assert rare == sorted(rare, reverse=True)  # and gives to the rare one
+    check_picture(picture, panels=2, lines=3)
+    again = run("tilted_regression.py", *arguments, cwd=tmp_path)
+    assert again.stdout == result.stdout
+
+
+def test_phased_growth(tmp_path):
+    result = run(
+        "phased_growth.py",
+        *("--seeds", 1, "--sizes", 1000, 30_000, "--output", tmp_path),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    for model in ("ridge", "logistic"):
+        check_picture(tmp_path / f"phased_growth_{model}.svg", panels=2, lines=3)
+    names = re.findall(r"^epsilon = \S+ +(one shot|phased|auto) ", result.stdout, re.MULTILINE)
+    assert names == 4 * ["one shot", "phased", "auto"]
+    for line in re.findall(r"^epsilon = .*$", result.stdout, re.MULTILINE):
+        few, many = numbers(line)
+        assert many < few  # more records help
+    assert len(re.findall(r"^ +chosen( +(one shot|phased)){2}$", result.stdout, re.MULTILINE)) == 4
+
+
 @pytest.fixture
 def adult(tmp_path):
     """A file like the UCI Adult data, with missing values and unknown categories."""

@@ -32,7 +32,6 @@ from skdp.algorithms import dp_sgd
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression
 from skdp.privacy import PrivacyBudget
 from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
-from skdp.solvers import Solver, resolve_solver
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 #: Of every method that has a delta; below 1/n for every data set.
@@ -194,9 +193,8 @@ def with_best(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def methods_for(dataset: data.Dataset, quick: bool) -> list[Method]:
-    """All methods for one split; solutions are shared between the fits of skdp."""
+    """All methods for one split."""
     grid = (1e-2, 1.0) if quick else ALPHAS
-    solver = WarmStart()
     methods = []
     for neighbouring, delta in (
         ("replace_one", DELTA),
@@ -204,11 +202,11 @@ def methods_for(dataset: data.Dataset, quick: bool) -> list[Method]:
         ("replace_one", 0.0),
     ):
         name = f"skdp, {neighbouring}" + ("" if delta else ", delta=0")
-        fit = skdp_fit(dataset, neighbouring, delta, solver)
+        fit = skdp_fit(dataset, neighbouring, delta)
         methods.append(Method(name, neighbouring, delta, ("auto",), fit))
         methods.append(Method(f"{name}, best alpha", neighbouring, delta, grid, fit))
         loss = "smoothed_hinge" if dataset.is_classification else "huber"
-        fit = skdp_fit(dataset, neighbouring, delta, solver, loss)
+        fit = skdp_fit(dataset, neighbouring, delta, loss)
         methods.append(Method(f"{name}, {loss}", neighbouring, delta, ("auto",), fit))
     task = "classification" if dataset.is_classification else "regression"
     settings = (Setting(0.1, 20, 1.0),) if quick else DP_SGD[task]
@@ -223,32 +221,12 @@ def methods_for(dataset: data.Dataset, quick: bool) -> list[Method]:
     return methods
 
 
-class WarmStart(Solver):
-    """The default solver, started at the last solution for the same penalty.
-
-    Fits of one split that differ in the budget alone have one exact solution. The answer is
-    certified like any other, so results are those of the default; only time is saved.
-    """
-
-    def __init__(self) -> None:
-        self.solutions: dict[float, np.ndarray] = {}
-
-    def minimise(self, problem: Any, accuracy: float, start: Any, rng: Any) -> np.ndarray:
-        start = self.solutions.get(problem.alpha, start)
-        solution = resolve_solver("auto").minimise(problem, accuracy, start, rng)
-        self.solutions[problem.alpha] = solution
-        return solution
-
-
-def skdp_fit(
-    dataset: data.Dataset, neighbouring: str, delta: float, solver: Solver, loss: str = ""
-) -> Callable:
+def skdp_fit(dataset: data.Dataset, neighbouring: str, delta: float, loss: str = "") -> Callable:
     def fit(alpha: Any, epsilon: float, X: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         shared = {
             "alpha": alpha,
             "neighbouring": neighbouring,
             "n_public": len(y) if neighbouring == "add_remove" else None,
-            "solver": solver,
             "random_state": seed,
         }
         model: Any

@@ -312,15 +312,18 @@ def utility_bound(
         Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
         default: that of rows without a preferred direction.
     penalty : float, optional
-        The part of the plan's alpha that is not in the risk but there for privacy; default:
-        all of it.
+        The part of the plan's alpha that is there for privacy only; default: all of it. The rest
+        belongs to the objective, to which the noise adds ``(alpha - penalty) / 2`` times its
+        mean square.
     objective : {"empirical", "population"}, default="empirical"
     """
     constants = plan.constants
     penalty = constants.strong_convexity if penalty is None else penalty
-    variance = plan.mechanism.mean_square(constants.dimension) / constants.dimension
+    square = plan.mechanism.mean_square(constants.dimension)
     bound = risk.penalty_cost(design, penalty, comparator_norm, second_moment)
-    bound += risk.noise_cost(design, variance) + constants.lipschitz * plan.accuracy
+    bound += risk.noise_cost(design, square / constants.dimension)
+    bound += constants.lipschitz * plan.accuracy
+    bound += 0.5 * (constants.strong_convexity - penalty) * square
     if objective == "population":
         bound += risk.generalisation_cost(design, constants)
     return bound

@@ -15,7 +15,7 @@ has another record in the same place.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -200,30 +200,40 @@ def phased_output_perturbation(
     solver = resolve_solver(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
-    blocks = _blocks(rng.permutation(rows.n_records), plan.block_sizes)
+    dealt = _deal(rng, rows.n_records, plan.block_sizes)
     # drawn beforehand: how many coins a phase uses must not reach the next (review W8)
     coins = [np.random.default_rng(rng.integers(2**63, size=4)) for _ in plan.phases]
     path = [np.zeros(plan.phases[0].constants.dimension)]
-    for phase, strength, part, coin in zip(
-        plan.phases, plan.regularisation, blocks, coins, strict=True
+    for k, (phase, strength, coin) in enumerate(
+        zip(plan.phases, plan.regularisation, coins, strict=True)
     ):
         # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
         total = alpha + strength
         center = path[-1] * (strength / total)
-        problem = plan.risk.problem(rows.take(part), targets[part], total, radius, center=center)
+        block, labels = rows, targets
+        if plan.block_sizes[0] < rows.n_records:
+            part = np.flatnonzero(dealt == k)
+            block, labels = rows.take(part), targets[part]
+            del part
+        problem = plan.risk.problem(block, labels, total, radius, center=center)
         path.append(
             solve_and_release(
                 problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose
             )
         )
+        del problem, block, labels  # before the next block is copied
     return PhasedResult(path[-1], tuple(path[1:]), plan)
 
 
-def _blocks(order: np.ndarray, sizes: Sequence[int]) -> Iterator[np.ndarray]:
-    start = 0
-    for size in sizes:  # fewer records than there are blocks may be left over, unused
-        yield np.sort(order[start : start + size])
-        start += size
+def _deal(rng: np.random.Generator, n_records: int, sizes: Sequence[int]) -> np.ndarray:
+    """The block of each record, in an order that does not depend on the records.
+
+    Fewer records than there are blocks may be left over; theirs is ``len(sizes)``.
+    """
+    unused = n_records - sum(sizes)
+    dealt = np.repeat(np.arange(len(sizes) + 1, dtype=np.uint8), [*sizes, unused])
+    rng.shuffle(dealt)
+    return dealt
 
 
 @lru_cache(maxsize=256)
@@ -394,4 +404,6 @@ def phased_utility_bound(
         square = noise + phase.accuracy**2
         moved = risk.noise_cost(design, noise / constants.dimension)
         moved += constants.lipschitz * phase.accuracy
-    return total + min(plan.phases[-1].constants.lipschitz * math.sqrt(square), moved)
+        penalty = 0.5 * plan.alpha * square  # the noise's own, of a penalty of the objective
+        moved = min(constants.lipschitz * math.sqrt(square), moved) + penalty
+    return total + moved
