@@ -40,7 +40,7 @@ def run(script, *arguments, cwd, without=(), **environment):
     )
 
 
-def check_picture(path, panels, lines):
+def check_picture(path, panels, lines, reference="no privacy"):
     """A well-formed SVG file with that many panels of that many lines, all inside the frame."""
     root = ET.fromstring(path.read_text(encoding="utf-8"))
     assert root.tag == SVG + "svg"
@@ -50,7 +50,7 @@ def check_picture(path, panels, lines):
         for key, limit in [("x1", width), ("x2", width), ("y1", height), ("y2", height)]:
             assert 0 <= float(line.get(key)) <= limit
     assert root.find(SVG + "title").text
-    assert "no privacy" in root.find(SVG + "desc").text
+    assert reference in root.find(SVG + "desc").text
 
 
 def test_quickstart(tmp_path):
@@ -119,6 +119,22 @@ def test_phased_growth(tmp_path):
         few, many = numbers(line)
         assert many < few  # more records help
     assert len(re.findall(r"^ +chosen( +(one shot|phased)){2}$", result.stdout, re.MULTILINE)) == 4
+
+
+def test_adversarial_accuracy(tmp_path):
+    picture = tmp_path / "picture.svg"
+    arguments = ("--seeds", 1, "--output", picture)
+    result = run(
+        "adversarial_accuracy.py",
+        *arguments,
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    check_picture(picture, panels=3, lines=4, reference="guessing")
+    again = run("adversarial_accuracy.py", *arguments, cwd=tmp_path)
+    assert again.stdout == result.stdout
 
 
 @pytest.fixture
