@@ -58,7 +58,7 @@ def test_every_method_wins_somewhere():
     squares = HalfSquaredLoss(1.0)
     assert choice(LogisticLoss(), 1000).method == "output"
     assert choice(squares, 10**6).method == "phased"
-    assert choice(squares, 10**5, delta=0.0).method == "exponential"
+    assert choice(squares, 10**6, width=3, delta=0.0).method == "exponential"
 
 
 def test_only_covered_methods_are_candidates():

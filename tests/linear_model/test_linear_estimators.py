@@ -529,8 +529,9 @@ def test_population_penalises_at_least_as_much(loss):
 @every_loss
 def test_alpha_zero(loss):
     X, y = data(loss)
-    with pytest.raises(ValueError, match="alpha == 0 with method='output' needs coef_norm"):
-        estimator(loss, alpha=0, method="output").fit(X, y)
+    for method in ("auto", "output"):
+        with pytest.raises(ValueError, match="alpha == 0 needs coef_norm"):
+            estimator(loss, alpha=0, method=method).fit(X, y)
     output = estimator(loss, alpha=0, method="output", coef_norm=1.0, random_state=0).fit(X, y)
     auto = estimator(loss, alpha="auto", method="output", coef_norm=1.0, random_state=0).fit(X, y)
     assert output.alpha_ == auto.alpha_ > 0
@@ -539,7 +540,7 @@ def test_alpha_zero(loss):
     assert phased.alpha_ == 0
     assert phased.privacy_.method == "phased"
     assert np.isfinite(phased.coef_).all()
-    chosen = estimator(loss, alpha=0, random_state=0).fit(X, y)
+    chosen = estimator(loss, alpha=0, coef_norm=1.0, random_state=0).fit(X, y)
     assert chosen.privacy_.method in ("output", "phased")
 
 

@@ -11,9 +11,12 @@ from skdp.privacy import (
     ComposedEvent,
     GaussianDPAccountant,
     PrivacyBudget,
+    PrivacyReport,
     PureAccountant,
     tightest_epsilon,
 )
+from skdp.privacy.events import GaussianEvent, Neighbouring
+from skdp.privacy.report import Release
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,36 @@ def test_report_is_plain_and_readable():
     assert plain["releases"][0]["event"]["type"] == "gaussian"
     assert plain["event"]["type"] == "composed"
     assert "replace-one" in str(report) and "Lowy" in str(report)
+
+
+def test_remarks_of_a_report_are_public_arithmetic():
+    """What a plan says about the result is printed; the numbers are those of the plan."""
+    event = GaussianEvent(1.0)
+    release = Release("w", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
+    noisy = PrivacyReport(
+        1.0,
+        1e-6,
+        Neighbouring.REPLACE_ONE,
+        "output",
+        (release,),
+        plan={"accuracy": 0.1, "radius": 5.0},
+    )
+    assert "mostly noise" in str(noisy)  # 3 sqrt(4) > 5
+    calm = PrivacyReport(
+        1.0,
+        1e-6,
+        Neighbouring.REPLACE_ONE,
+        "output",
+        (release,),
+        plan={"accuracy": 0.1, "radius": 7.0},
+    )
+    assert "mostly noise" not in str(calm)
+    plan = {
+        "block_sizes": [70, 30], "noise_scales": [3.0, 0.5], "radius": 1.0,
+        "method_bounds": {"output": 0.5, "phased": 0.25},
+    }  # fmt: skip
+    phased = str(
+        PrivacyReport(1.0, 1e-6, Neighbouring.REPLACE_ONE, "phased", (release,), plan=plan)
+    )
+    assert "70, 30 records with noise of scale 3, 0.5" in phased
+    assert "output 0.5, phased 0.25" in phased

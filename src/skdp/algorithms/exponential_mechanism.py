@@ -568,9 +568,10 @@ def _check_proposals(log_proposals: float, limit: float) -> None:
         exponent = log_proposals / math.log(10.0)
         raise ValueError(
             f"There is no exact sampler that is fast enough for this case: up to 10^{exponent:.1f} "
-            f"proposals are expected, proposal_limit == {limit:g}. The loss is too flat somewhere "
-            "on the ball for the number of coefficients. A smaller radius or a larger alpha help; "
-            "output perturbation and the phased method (delta = 0 as well) have no such limit."
+            f"proposals are expected, {limit:g} are allowed. The loss is too flat somewhere on the "
+            "ball of the coefficients for their number. For the log loss a smaller ball helps "
+            "(coef_norm), for the others only a large alpha; output perturbation and the phased "
+            "method ('output' and 'phased', for delta = 0 as well) have no such limit."
         )
 
 

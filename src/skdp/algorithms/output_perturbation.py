@@ -159,6 +159,8 @@ def output_perturbation(
     -------
     OutputPerturbationResult
     """
+    if not isinstance(budget, PrivacyBudget):
+        raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     if Neighbouring(neighbouring) is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
         raise ValueError(
             "Under add/remove the number of records is not public: the problem must be a "

@@ -90,7 +90,11 @@ class PhasedPlan:
         return tuple(phase.constants.n_records for phase in self.phases)
 
     def release(self, name: str = "coefficients") -> Release:
-        """The statement about the last point; with its event the points of all phases."""
+        """The statement about the last point; with its event the points of all phases.
+
+        Its noise is that of the last phase, around a point that carries what is left of the
+        noise of those before; the number of records is that of all blocks.
+        """
         last = self.phases[-1]
         return Release(
             name=name,
@@ -98,7 +102,7 @@ class PhasedPlan:
             sensitivity=last.mechanism.sensitivity,
             noise_scale=last.mechanism.noise_scale,
             dimension=last.constants.dimension,
-            n_records=last.constants.n_records,
+            n_records=sum(self.block_sizes),
             reference=self.reference,
             event=last.mechanism.event,
         )

@@ -182,7 +182,7 @@ class DPLinearModel(BaseEstimator):
             if self._localise(smooth, design, budget, ball):
                 draw = localized_exponential
             result = draw(*arguments, radius=ball, alpha=self.alpha_, **shared)
-        plan = result.plan.to_dict()
+        plan = {"risk": repr(risk), "feature_norm": design.feature_norm, **result.plan.to_dict()}
         if choice.bounds:
             plan["method_bounds"] = choice.bounds
         if not risk.is_smooth:
@@ -340,10 +340,10 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            if self.alpha == 0 and self.coef_norm is None and self.method == "output":
+            if self.alpha == 0 and self.coef_norm is None and self.method in ("auto", "output"):
                 raise ValueError(
-                    "alpha == 0 with method='output' needs coef_norm: without a penalty the "
-                    "coefficients must be bounded by a public radius."
+                    "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
+                    "bounded by a public radius. (method='phased' has a default for it.)"
                 )
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         check_option("method", self.method, self._methods)

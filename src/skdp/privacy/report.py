@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -101,6 +103,24 @@ class PrivacyReport:
             "caveats": list(self.caveats),
         }
 
+    def _remarks(self) -> Iterator[str]:
+        """What the plan says about the quality of the result; public like all of it."""
+        plan = self.plan
+        if "block_sizes" in plan:
+            sizes = ", ".join(str(size) for size in plan["block_sizes"])
+            scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
+            yield f"  phases: {sizes} records with noise of scale {scales}"
+        if "method_bounds" in plan:
+            bounds = ", ".join(f"{name} {b:.3g}" for name, b in plan["method_bounds"].items())
+            yield f"  chosen by the smallest bound on the excess loss: {bounds}"
+        for release in self.releases if "accuracy" in plan else ():
+            length = release.noise_scale * math.sqrt(release.dimension)
+            if length > plan["radius"]:
+                yield (
+                    f"  the noise, of length {length:.3g} or more, is longer than any solution "
+                    f"({plan['radius']:.3g}): the result is mostly noise"
+                )
+
     def __str__(self) -> str:
         relation = {"replace_one": "replace-one", "add_remove": "add/remove"}[self.neighbouring]
         nominal = "nominal " if self.neighbouring is Neighbouring.ADD_REMOVE else ""
@@ -115,5 +135,6 @@ class PrivacyReport:
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
                 f"{release.n_records} {nominal}records ({release.reference})"
             )
+        lines.extend(self._remarks())
         lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
         return "\n".join(lines)

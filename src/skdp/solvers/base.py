@@ -210,7 +210,7 @@ def solve_certified(
         reached = np.inf if solution is None else solution.certificate.distance
         attempts += (Attempt(name, reached, error),)
         if progress is not None:
-            progress.close(reached)
+            progress.close(reached, error)
         if best is None or reached <= best.certificate.distance:
             best = solution
         if best is not None and best.certificate.distance <= accuracy:

@@ -65,9 +65,11 @@ class Progress:
             rest = f"about {max(0.0, self.limit - self._passes):.0f} more before it gives up"
         self._print(f"{self._passes:.0f} passes over the records, {rest}")
 
-    def close(self, distance: float) -> None:
+    def close(self, distance: float, error: str | None = None) -> None:
         """Say how it ended."""
         ended = "reached" if distance <= self.accuracy else "not reached, a trusted solver goes on"
+        if error is not None:
+            ended += f" ({error})"
         self._print(f"{self._passes:.0f} passes over the records, accuracy {ended}")
 
     def _print(self, message: str) -> None:
