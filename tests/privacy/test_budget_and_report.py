@@ -63,32 +63,14 @@ def test_report_is_plain_and_readable():
 
 def test_remarks_of_a_report_are_public_arithmetic():
     """What a plan says about the result is printed; the numbers are those of the plan."""
-    event = GaussianEvent(1.0)
-    release = Release("w", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
-    noisy = PrivacyReport(
-        1.0,
-        1e-6,
-        Neighbouring.REPLACE_ONE,
-        "output",
-        (release,),
-        plan={"accuracy": 0.1, "radius": 5.0},
-    )
-    assert "mostly noise" in str(noisy)  # 3 sqrt(4) > 5
-    calm = PrivacyReport(
-        1.0,
-        1e-6,
-        Neighbouring.REPLACE_ONE,
-        "output",
-        (release,),
-        plan={"accuracy": 0.1, "radius": 7.0},
-    )
-    assert "mostly noise" not in str(calm)
-    plan = {
-        "block_sizes": [70, 30], "noise_scales": [3.0, 0.5], "radius": 1.0,
-        "method_bounds": {"output": 0.5, "phased": 0.25},
-    }  # fmt: skip
-    phased = str(
-        PrivacyReport(1.0, 1e-6, Neighbouring.REPLACE_ONE, "phased", (release,), plan=plan)
-    )
+    release = Release("w", "gaussian", 1.0, 3.0, 4, 100, "theorem", GaussianEvent(1.0))
+
+    def text(**plan):
+        relation = Neighbouring.REPLACE_ONE
+        return str(PrivacyReport(1.0, 1e-6, relation, "a method", (release,), plan=plan))
+
+    assert "mostly noise" in text(accuracy=0.1, radius=5.0)  # 3 sqrt(4) > 5
+    assert "mostly noise" not in text(accuracy=0.1, radius=7.0)
+    phased = text(block_sizes=[70, 30], noise_scales=[3.0, 0.5], radius=1.0)
     assert "70, 30 records with noise of scale 3, 0.5" in phased
-    assert "output 0.5, phased 0.25" in phased
+    assert "output 0.5, phased 0.25" in text(method_bounds={"output": 0.5, "phased": 0.25})
