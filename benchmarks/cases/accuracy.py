@@ -207,7 +207,8 @@ def methods_for(dataset: data.Dataset, quick: bool) -> list[Method]:
         methods.append(Method(f"{name}, best alpha", neighbouring, delta, grid, fit))
         loss = "smoothed_hinge" if dataset.is_classification else "huber"
         fit = skdp_fit(dataset, neighbouring, delta, loss)
-        methods.append(Method(f"{name}, {loss}", neighbouring, delta, ("auto",), fit))
+        # the smoothed hinge or Huber's loss: see the column of settings
+        methods.append(Method(f"{name}, other loss", neighbouring, delta, (loss,), fit))
     task = "classification" if dataset.is_classification else "regression"
     settings = (Setting(0.1, 20, 1.0),) if quick else DP_SGD[task]
     fit = dp_sgd_fit(dataset)
@@ -224,7 +225,7 @@ def methods_for(dataset: data.Dataset, quick: bool) -> list[Method]:
 def skdp_fit(dataset: data.Dataset, neighbouring: str, delta: float, loss: str = "") -> Callable:
     def fit(alpha: Any, epsilon: float, X: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         shared = {
-            "alpha": alpha,
+            "alpha": "auto" if loss else alpha,
             "neighbouring": neighbouring,
             "n_public": len(y) if neighbouring == "add_remove" else None,
             "random_state": seed,
@@ -336,10 +337,13 @@ def constant_fit(dataset: data.Dataset) -> Callable:
 _STYLES = {
     "skdp, replace_one": ("C0", "-", "o"),
     "skdp, replace_one, best alpha": ("C0", ":", None),
+    "skdp, replace_one, other loss": ("C0", "--", "x"),
     "skdp, add_remove": ("C1", "-", "s"),
     "skdp, add_remove, best alpha": ("C1", ":", None),
+    "skdp, add_remove, other loss": ("C1", "--", "x"),
     "skdp, replace_one, delta=0": ("C2", "-", "^"),
     "skdp, replace_one, delta=0, best alpha": ("C2", ":", None),
+    "skdp, replace_one, delta=0, other loss": ("C2", "--", "x"),
     "DP-SGD, fixed setting": ("C3", "-", "v"),
     "DP-SGD, best setting": ("C3", ":", None),
     "diffprivlib, delta=0": ("C4", "-", "D"),
@@ -408,11 +412,11 @@ def plot(table: pd.DataFrame, path: Path) -> None:
             curve = group[group["method"] == method]
             if curve.empty:
                 continue
-            label = method + ("" if line == "-" else " (not private)")
+            label = method + (" (not private)" if line == ":" else "")
             axis.errorbar(
                 curve["epsilon"],
                 curve["mean"],
-                yerr=curve["std"] if line == "-" else None,
+                yerr=None if line == ":" else curve["std"],
                 color=color,
                 linestyle=line,
                 marker=marker,
