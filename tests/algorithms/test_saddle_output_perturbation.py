@@ -1,0 +1,279 @@
+"""Output perturbation of saddle points: plans, published constants, the law of the noise."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdp.algorithms import plan_saddle_output_perturbation, saddle_output_perturbation
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_delta
+from skdp.problems import Ball, BilinearProblem, SaddleConstants, Simplex, WholeSpace
+from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_saddle_certified
+
+#: The reference case: L = 1 jointly.
+UNIT = SaddleConstants(
+    n_records=1000, dimension_x=10, dimension_y=10, strong_convexity=0.1, strong_concavity=0.4,
+    lipschitz_x=1.0, lipschitz_y=0.0,
+)  # fmt: skip
+BUDGET = PrivacyBudget(0.5, 1e-5)
+
+
+def problem_of(n=50, seed=0, domains=None, bounds=(1.0, 1.0, 1.0), mu=(0.5, 2.0)):
+    rng = np.random.default_rng(seed)
+    shapes = (n, 3, 2), (n, 3), (n, 2)
+    domains = domains or (Ball(1.0), Simplex(2))
+    return BilinearProblem(*(rng.normal(size=shape) for shape in shapes), bounds, *domains, *mu)
+
+
+def test_published_algorithm_3():
+    plan = plan_saddle_output_perturbation(UNIT, BUDGET, calibration="paper")
+    assert plan.noise_scale_x == pytest.approx(0.8196737, abs=5e-8)
+    assert plan.noise_scale_y == pytest.approx(0.4098369, abs=5e-8)
+    assert plan.accuracy == pytest.approx(1 / (math.sqrt(0.1) * 1000))  # (3): L^2 / (mu n^2)
+    assert plan.exact_sensitivity == pytest.approx(2 / (math.sqrt(0.1) * 1000))
+
+
+def test_tight_algorithm_3():
+    plan = plan_saddle_output_perturbation(UNIT, BUDGET, accuracy_fraction=0.01)
+    assert plan.noise_scale_x == pytest.approx(0.1420429, abs=5e-8)
+    assert plan.noise_scale_y == pytest.approx(0.0710214, abs=5e-8)
+    assert plan.mechanism.sensitivity == pytest.approx(2.02 * UNIT.localisation / 1000)
+    assert plan.dimension == 20
+    delta = gaussian_delta(0.5, plan.mechanism.sensitivity / plan.mechanism.noise_scale)
+    assert delta == pytest.approx(1e-5)
+
+
+def test_published_noise_of_one_block():
+    """Appendix: convex-strongly-concave, sigma_1 at n = 100, mu_1 = 2 * 2.675673, mu_y = 0.2."""
+    constants = dataclasses.replace(
+        UNIT, n_records=100, strong_convexity=2 * 2.675673, strong_concavity=0.2
+    )
+    plan = plan_saddle_output_perturbation(constants, BUDGET, release="x", calibration="paper")
+    assert plan.noise_scale_x == pytest.approx(0.3855496, abs=5e-7)
+    assert plan.noise_scale_y == 0.0
+    # the same accuracy and sensitivity as proven: 4 L / (n sqrt(mu_x mu))
+    known = 4 / (100 * math.sqrt(2 * 2.675673 * 0.2))
+    assert plan.mechanism.sensitivity == pytest.approx(known)
+
+
+@pytest.mark.parametrize("release", ["both", "x", "y"])
+@pytest.mark.parametrize("mu", [(0.1, 0.4), (3.0, 0.01)])
+def test_published_noise_is_private(release, mu):
+    constants = dataclasses.replace(
+        UNIT, strong_convexity=mu[0], strong_concavity=mu[1], lipschitz_y=0.7
+    )
+    for budget in (PrivacyBudget(0.9, 1e-5), PrivacyBudget(0.1, 1e-2)):
+        plan = plan_saddle_output_perturbation(
+            constants, budget, release=release, calibration="paper"
+        )
+        tight = plan_saddle_output_perturbation(constants, budget, release=release)
+        ratio = plan.mechanism.sensitivity / plan.mechanism.noise_scale
+        assert gaussian_delta(budget.epsilon, ratio) < budget.delta
+        assert tight.mechanism.noise_scale < plan.mechanism.noise_scale
+        assert tight.exact_sensitivity <= plan.exact_sensitivity
+
+
+def test_block_release_is_smaller_than_a_joint_one():
+    constants = dataclasses.replace(UNIT, lipschitz_y=1.0)
+    plans = {
+        release: plan_saddle_output_perturbation(constants, BUDGET, release=release)
+        for release in ("both", "x", "y")
+    }
+    assert plans["x"].noise_scale_x < plans["both"].noise_scale_x
+    assert plans["y"].noise_scale_y < plans["both"].noise_scale_y
+    known = (1 / 0.1 + math.sqrt(1 / 0.1**2 + 1 / (0.1 * 0.4))) / 1000
+    assert plans["x"].exact_sensitivity == pytest.approx(known)
+    for plan in plans.values():
+        c = plan.constants
+        unit = {"both": 1.0, "x": c.strong_convexity**-0.5, "y": c.strong_concavity**-0.5}
+        total = plan.exact_sensitivity + 2 * plan.accuracy * unit[plan.released]
+        assert plan.mechanism.sensitivity == pytest.approx(total, rel=1e-14)
+        assert plan.release().sensitivity == plan.mechanism.sensitivity
+        assert plan.release().event == plan.mechanism.event
+        assert plan.to_dict()["noise_scale_x"] == plan.noise_scale_x
+    assert plans["x"].release("weights").name == "weights"
+
+
+def test_noise_falls_with_budget_records_and_moduli():
+    def scale(budget=BUDGET, **changes):
+        constants = dataclasses.replace(UNIT, lipschitz_y=0.5, **changes)
+        return plan_saddle_output_perturbation(constants, budget).noise_scale_x
+
+    assert scale(PrivacyBudget(1.0, 1e-5)) < scale() < scale(PrivacyBudget(0.5, 1e-6))
+    assert scale(n_records=2000) < scale()
+    assert scale(strong_convexity=0.2) < scale()
+    assert scale(strong_concavity=0.8) < scale()
+
+
+def test_sensitivity_is_at_most_the_diameter():
+    constants = dataclasses.replace(UNIT, n_records=1, radius_x=0.5, radius_y=1.0, reach_y=0.7)
+    for release, known in (("both", 2 * constants.norm(0.5, 0.7)), ("x", 1.0)):
+        plan = plan_saddle_output_perturbation(constants, BUDGET, release=release)
+        assert plan.mechanism.sensitivity == pytest.approx(known)
+
+
+def test_accuracy_is_certifiable():
+    tiny = dataclasses.replace(UNIT, lipschitz_y=1.0, smoothness_xy=1.0, n_records=10**9)
+    plan = plan_saddle_output_perturbation(tiny, BUDGET)
+    assert plan.accuracy == certifiable_saddle_accuracy(tiny)
+    assert plan.mechanism.sensitivity >= plan.exact_sensitivity + 2 * plan.accuracy
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"release": "z"}, "release"), ({"calibration": "tight"}, "calibration"),
+        ({"accuracy_fraction": 0.0}, "accuracy_fraction"),
+        ({"budget": PrivacyBudget(1.0), "calibration": "paper"}, "delta == 0"),
+        ({"budget": PrivacyBudget(2.0, 1e-5), "calibration": "paper"}, "epsilon"),
+        ({"release": "y", "constants": dataclasses.replace(UNIT, lipschitz_x=0.0)}, "no record"),
+    ],
+)  # fmt: skip
+def test_what_plans_refuse(changes, message):
+    arguments = {"constants": UNIT, "budget": BUDGET} | changes
+    with pytest.raises(ValueError, match=message):
+        plan_saddle_output_perturbation(
+            arguments.pop("constants"), arguments.pop("budget"), **arguments
+        )
+
+
+@pytest.mark.parametrize("release", ["both", "x", "y"])
+def test_result(release):
+    problem = problem_of()
+    exact = solve_saddle_certified(problem, 1e-10)
+    result = saddle_output_perturbation(problem, PrivacyBudget(1e8, 1e-5), release=release)
+    assert (result.x is None) == (release == "y") and (result.y is None) == (release == "x")
+    if result.x is not None:
+        np.testing.assert_allclose(result.x, exact.x, atol=1e-3)
+    if result.y is not None:
+        np.testing.assert_allclose(result.y, exact.y, atol=1e-3)
+        assert result.y.min() >= 0 and result.y.sum() == pytest.approx(1)
+    noisy = saddle_output_perturbation(problem, PrivacyBudget(1e-3, 1e-5), release=release)
+    if noisy.x is not None:
+        assert np.linalg.norm(noisy.x) <= 1
+    if noisy.y is not None:
+        assert noisy.y.min() >= 0 and noisy.y.sum() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("solver", ["auto", "svrg", "accelerated_svrg", lambda *_: None])
+def test_solvers_change_a_release_by_no_more_than_the_accuracy(solver):
+    problem = problem_of()
+    results = [
+        saddle_output_perturbation(
+            problem, BUDGET, solver=choice, noise=NoiseSource(np.random.default_rng(3).bytes)
+        )
+        for choice in ("gradient_descent_ascent", solver)
+    ]
+    away = [
+        np.linalg.norm(results[0].x - results[1].x),
+        np.linalg.norm(results[0].y - results[1].y),
+    ]
+    assert problem.constants.norm(*away) <= results[0].plan.accuracy
+    assert results[0].plan == results[1].plan
+
+
+def test_plan_is_public():
+    """Two data sets, one plan; and it is made before a record is looked at."""
+    zero, other = problem_of(seed=1), problem_of(seed=2)
+    zero.matrices = zero.mean_matrix = None
+    plans = [plan_saddle_output_perturbation(p.constants, BUDGET) for p in (zero, other)]
+    assert plans[0] == plans[1] == saddle_output_perturbation(other, BUDGET).plan
+
+
+def test_nothing_of_the_solver_is_kept():
+    class Collector(SaddleSolver):
+        def solve(self, problem, accuracy, start, rng):
+            self.seen = problem
+            return start
+
+    solver = Collector()
+    result = saddle_output_perturbation(problem_of(), BUDGET, solver=solver)
+    assert not hasattr(solver, "seen")
+    assert {field.name for field in dataclasses.fields(result)} == {"x", "y", "plan"}
+    with pytest.raises(ValueError, match="solver"):
+        saddle_output_perturbation(problem_of(), BUDGET, solver="newton")
+
+
+N_DRAWS = 1500
+FALSE_ALARM = 1e-6
+
+
+def draws(release, budget):
+    """Noise of many releases, in units of the stated scales; no domain cuts it off."""
+    problem = problem_of(
+        8, domains=(WholeSpace(), WholeSpace()), bounds=(0.0, 1.0, 1.0), mu=(0.25, 4.0)
+    )
+    exact = -problem.mean_x / 0.25, -problem.mean_y / 4.0
+    source = NoiseSource(np.random.default_rng(11).bytes)
+    rows = []
+    for _ in range(N_DRAWS):
+        result = saddle_output_perturbation(
+            problem, budget, release=release, solver=lambda *_: exact, noise=source
+        )
+        row = []
+        if result.x is not None:
+            row.append((result.x - exact[0]) / result.plan.noise_scale_x)
+        if result.y is not None:
+            row.append((result.y - exact[1]) / result.plan.noise_scale_y)
+        rows.append(np.concatenate(row))
+    return np.array(rows)
+
+
+def assert_total(total, law):
+    """Two-sided, with the exact false-alarm rate FALSE_ALARM for one total."""
+    low, high = law.ppf(FALSE_ALARM / 2), law.isf(FALSE_ALARM / 2)
+    assert low < total < high
+
+
+@pytest.mark.parametrize("release", ["both", "x", "y"])
+def test_law_of_gaussian_noise(release):
+    """Sums of squares of both blocks and of their mixtures are chi-squared."""
+    noise = draws(release, BUDGET)
+    d = noise.shape[1]
+    assert d == {"both": 5, "x": 3, "y": 2}[release]
+    for k in range(d):
+        assert_total((noise[:, k] ** 2).sum(), stats.chi2(N_DRAWS))
+        for other in range(k):
+            for sign in (1, -1):
+                mixed = (noise[:, k] + sign * noise[:, other]) ** 2 / 2
+                assert_total(mixed.sum(), stats.chi2(N_DRAWS))
+        assert_total(noise[:, k].sum() / math.sqrt(N_DRAWS), stats.norm())
+
+
+@pytest.mark.parametrize("release", ["both", "x"])
+def test_law_of_spherical_laplace_noise(release):
+    """The norm in scaled coordinates is Gamma(dimension), the direction uniform."""
+    noise = draws(release, PrivacyBudget(0.5))
+    d = noise.shape[1]
+    norms = np.linalg.norm(noise, axis=1)
+    assert_total(norms.sum(), stats.gamma(d * N_DRAWS))
+    # squared coordinates of a uniform direction are Beta(1/2, (d - 1)/2); Hoeffding for the mean
+    squares = (noise / norms[:, None]) ** 2
+    limit = math.sqrt(math.log(2 / FALSE_ALARM) / (2 * N_DRAWS))
+    assert (np.abs(squares.mean(axis=0) - 1 / d) < limit).all()
+    kolmogorov = stats.kstest(norms, stats.gamma(d).cdf).statistic
+    assert kolmogorov < math.sqrt(math.log(2 / FALSE_ALARM) / (2 * N_DRAWS))  # DKW
+
+
+@pytest.mark.parametrize("budget", [BUDGET, PrivacyBudget(0.5)])
+def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget):
+    """Linear records that attain the bound: the movement uses the sensitivity up, not more."""
+    ends = []
+    for sign in (1, -1):
+        first = np.zeros((5, 1))
+        first[0] = sign
+        ends.append(BilinearProblem(
+            np.zeros((5, 1, 1)), 0.8 * first, 0.6 * first, (0.0, 0.8, 0.6),
+            WholeSpace(), WholeSpace(), 0.3, 5.0,
+        ))  # fmt: skip
+    plan = plan_saddle_output_perturbation(ends[0].constants, budget)
+    points = [solve_saddle_certified(end, 0.5 * plan.accuracy) for end in ends]
+    moved = ends[0].constants.norm(
+        float(np.linalg.norm(points[0].x - points[1].x)),
+        float(np.linalg.norm(points[0].y - points[1].y)),
+    )
+    assert 0.99 * plan.mechanism.sensitivity < moved <= plan.mechanism.sensitivity

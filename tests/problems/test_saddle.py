@@ -1,0 +1,354 @@
+"""Saddle problems: constants, and searches for neighbours that move the solution too far."""
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from skdp.problems import (
+    Ball,
+    BilinearProblem,
+    Box,
+    SaddleConstants,
+    SaddleProblem,
+    Simplex,
+    WholeSpace,
+)
+from skdp.solvers import certifiable_saddle_accuracy, solve_saddle_certified
+
+UNIT = SaddleConstants(
+    n_records=1000, dimension_x=3, dimension_y=2, strong_convexity=0.1, strong_concavity=0.4,
+    lipschitz_x=1.0, lipschitz_y=0.5,
+)  # fmt: skip
+
+
+def bilinear(n=4, dx=3, dy=2, mu=(0.5, 2.0), domains=None, seed=0, bounds=(1.0, 1.0, 1.0)):
+    rng = np.random.default_rng(seed)
+    domains = domains or (Ball(1.0), Simplex(dy))
+    parts = [rng.normal(size=shape) for shape in ((n, dx, dy), (n, dx), (n, dy))]
+    return BilinearProblem(*parts, bounds, *domains, *mu)
+
+
+def with_record(problem, record, i=0):
+    """The problem with record i replaced."""
+    parts = [problem.matrices.copy(), problem.offsets_x.copy(), problem.offsets_y.copy()]
+    for part, new in zip(parts, record, strict=True):
+        part[i] = new
+    c = problem.constants
+    largest = c.smoothness_xy
+    bound_x = c.lipschitz_x - (largest * c.radius_y if largest else 0.0)
+    bound_y = c.lipschitz_y - (largest * c.radius_x if largest else 0.0)
+    return BilinearProblem(
+        *parts, (largest, bound_x, bound_y), problem.domain_x, problem.domain_y,
+        c.strong_convexity, c.strong_concavity, problem.center_x, problem.center_y,
+    )  # fmt: skip
+
+
+def solution(problem):
+    accuracy = max(1e-7 * problem.constants.argmin_sensitivity,
+                   certifiable_saddle_accuracy(problem.constants))  # fmt: skip
+    return solve_saddle_certified(problem, accuracy)
+
+
+def moved(first, second):
+    """Movement between two problems over its bounds: in the norm M, in x and in y."""
+    c = first.constants
+    one, other = solution(first), solution(second)
+    dx, dy = np.linalg.norm(one.x - other.x), np.linalg.norm(one.y - other.y)
+    slack = one.distance + other.distance
+    bounds = (
+        c.argmin_sensitivity + slack,
+        c.argmin_sensitivity_x + slack / math.sqrt(c.strong_convexity),
+        c.argmin_sensitivity_y + slack / math.sqrt(c.strong_concavity),
+    )
+    return np.array([c.norm(dx, dy), dx, dy]) / bounds
+
+
+def test_formulas():
+    n = 1000
+    assert UNIT.localisation == pytest.approx(math.sqrt(1 / 0.1 + 0.25 / 0.4))
+    assert UNIT.argmin_sensitivity == pytest.approx(2 * UNIT.localisation / n)
+    expected = (1 / 0.1 + UNIT.localisation / math.sqrt(0.1)) / n
+    assert UNIT.argmin_sensitivity_x == pytest.approx(expected)
+    assert UNIT.argmin_sensitivity_x < UNIT.argmin_sensitivity / math.sqrt(0.1)
+    pairs = ((2.0, 0.1), (0.3, 1.0))
+    several = dataclasses.replace(UNIT, gradient_ranges=pairs)
+    for name in ("argmin_sensitivity", "argmin_sensitivity_x", "argmin_sensitivity_y"):
+        each = [getattr(dataclasses.replace(UNIT, gradient_ranges=(pair,)), name) for pair in pairs]
+        assert getattr(several, name) == max(each)
+    small = dataclasses.replace(UNIT, n_records=1, radius_x=0.2, radius_y=0.1)
+    assert small.argmin_sensitivity == small.diameter
+    assert small.argmin_sensitivity_x == 0.4
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_bounds_are_the_extremes_of_the_disc(seed):
+    """a^2 + b^2 <= (g_x a + g_y b) / n: a grid on its boundary gives the same numbers."""
+    rng = np.random.default_rng(seed)
+    mu_x, mu_y, range_x, range_y = 10.0 ** rng.uniform(-3, 3, size=4)
+    c = dataclasses.replace(
+        UNIT, strong_convexity=mu_x, strong_concavity=mu_y, lipschitz_x=range_x,
+        lipschitz_y=range_y, gradient_ranges=((range_x, range_y),),
+    )  # fmt: skip
+    g = np.array([range_x / math.sqrt(mu_x), range_y / math.sqrt(mu_y)])
+    angles = np.linspace(0, 2 * math.pi, 200_001)
+    disc = (g[:, None] + np.linalg.norm(g) * np.array([np.cos(angles), np.sin(angles)])) / 2000
+    bounds = (c.argmin_sensitivity_x, c.argmin_sensitivity_y, c.argmin_sensitivity)
+    attained = (
+        disc[0].max() / math.sqrt(mu_x),
+        disc[1].max() / math.sqrt(mu_y),
+        np.hypot(*disc).max(),
+    )
+    np.testing.assert_allclose(bounds, attained, rtol=1e-7)
+
+
+def test_scaled_lipschitz():
+    c = dataclasses.replace(UNIT, smoothness_xx=0.3, smoothness_xy=0.7, smoothness_yy=0.2)
+    matrix = [[0.3 / 0.1, 0.7 / 0.2], [0.7 / 0.2, 0.2 / 0.4]]
+    assert c.data_lipschitz == pytest.approx(np.linalg.norm(matrix, 2))
+    assert c.scaled_lipschitz == pytest.approx(1 + np.linalg.norm(matrix, 2))
+    assert UNIT.scaled_lipschitz == 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_records": 0}, {"strong_convexity": 0.0}, {"strong_concavity": math.inf},
+        {"lipschitz_x": math.inf}, {"lipschitz_y": -1.0}, {"smoothness_xy": math.nan},
+        {"radius_x": math.nan}, {"gradient_ranges": ((2.5, 0.1),)},
+        {"gradient_ranges": ((math.nan, 0.1),)},
+    ],
+)  # fmt: skip
+def test_constants_that_make_no_sense(change):
+    with pytest.raises(ValueError):
+        dataclasses.replace(UNIT, **change)
+
+
+@pytest.mark.parametrize("mu", [(0.5, 2.0), (1e-3, 10.0), (100.0, 0.1)])
+def test_linear_records_attain_the_joint_bound(mu):
+    problem = bilinear(1, 1, 1, mu=mu, domains=(WholeSpace(), WholeSpace()), bounds=(0.0, 0.7, 0.3))
+    ends = [with_record(problem, ([[0.0]], [sign * 0.7], [sign * 0.3])) for sign in (1, -1)]
+    ratios = moved(*ends)
+    assert 0.999 < ratios[0] <= 1
+
+
+@pytest.mark.parametrize(("range_x", "range_y"), [(1.0, 1.0), (0.1, 1.0), (1.0, 0.01), (0.0, 1.0)])
+@pytest.mark.parametrize("mu", [(0.5, 2.0), (1e-2, 1e2), (30.0, 0.1)])
+def test_bilinear_records_attain_the_bound_of_a_block(range_x, range_y, mu):
+    """All records share A = a, and differ in linear parts of norms range / 2."""
+    g = range_x / math.sqrt(mu[0]), range_y / math.sqrt(mu[1])
+    a = math.sqrt(mu[0] * mu[1]) * math.tan(0.5 * math.atan2(g[1], g[0]))
+    domains = Ball(100.0 * (1 + range_x + range_y) / mu[0]), Ball(100.0 * (2 + a) / min(mu))
+    problem = bilinear(3, 1, 1, mu=mu, domains=domains, bounds=(a, range_x / 2, range_y / 2))
+    records = [([[a]], [sign * range_x / 2], [-sign * range_y / 2]) for sign in (1, -1)]
+    for i in range(3):
+        problem = with_record(problem, records[0], i)
+    ends = [with_record(problem, record) for record in records]
+    for end in ends:
+        end.constants = dataclasses.replace(end.constants, gradient_ranges=((range_x, range_y),))
+    assert 0.99 < moved(*ends)[1] <= 1
+
+
+DOMAINS = {
+    "ball": (lambda d: Ball(0.3)),
+    "simplex": Simplex,
+    "box": (lambda d: Box(np.full(d, -0.1), np.full(d, 0.4))),
+}
+
+
+@pytest.mark.parametrize("kinds", list(itertools.product(DOMAINS, DOMAINS)), ids="-".join)
+def test_random_neighbours_stay_below_the_bounds(kinds):
+    """Boundaries are active in most of them; n = 1 to 4, moduli over four orders."""
+    rng = np.random.default_rng(5)
+    worst = np.zeros(3)
+    for seed in range(25):
+        n, dx, dy = rng.integers(1, 5), rng.integers(1, 4), rng.integers(2, 4)
+        domains = DOMAINS[kinds[0]](dx), DOMAINS[kinds[1]](dy)
+        mu = 10.0 ** rng.uniform(-2, 2, size=2)
+        first = bilinear(n, dx, dy, mu, domains, seed, bounds=tuple(rng.uniform(0, 1.5, size=3)))
+        flip = rng.choice([-1.0, 0.0, 1.0])
+        record = (
+            flip * first.matrices[0] + rng.normal(size=(dx, dy)) * (flip == 0),
+            -first.offsets_x[0],
+            -first.offsets_y[0],
+        )
+        worst = np.maximum(worst, moved(first, with_record(first, record)))
+    assert (worst <= 1).all()
+
+
+@pytest.mark.parametrize("kinds", [("ball", "simplex"), ("simplex", "ball"), ("ball", "ball")])
+def test_climbing_stays_below_the_bounds(kinds):
+    """Nelder-Mead on all records and the moduli, for the largest relative movement."""
+    n, dx, dy = 2, 2, 2
+    domains = DOMAINS[kinds[0]](dx), DOMAINS[kinds[1]](dy)
+    size = dx * dy + dx + dy
+
+    def ratios(point):
+        records, moduli = point[:-2].reshape(n + 1, size), np.exp(np.clip(point[-2:], -4, 4))
+        parts = np.split(records, [dx * dy, dx * dy + dx], axis=1)
+        parts[0] = parts[0].reshape(-1, dx, dy)
+        problems = [
+            BilinearProblem(*(part[rows] for part in parts), (1.0, 1.0, 1.0), *domains, *moduli)
+            for rows in ([0, 1], [0, 2])
+        ]
+        return moved(*problems)
+
+    for target in range(3):
+        start = np.random.default_rng(target).normal(size=(n + 1) * size + 2)
+        found = minimize(
+            lambda point, k=target: -ratios(point)[k], start, method="Nelder-Mead",
+            options={"maxfev": 120},
+        )  # fmt: skip
+        assert 0.0 < -found.fun <= 1
+
+
+def test_operator_is_the_gradient_and_batches_are_its_parts():
+    problem = bilinear(7, seed=3)
+    rng = np.random.default_rng(0)
+    x, y = problem.project(rng.normal(size=3), rng.normal(size=2))
+    slopes = np.concatenate(problem.operator(x, y))
+    step = 1e-6
+    for k in range(5):
+        shift = np.zeros(5)
+        shift[k] = step
+        ahead = problem.value(x + shift[:3], y + shift[3:])
+        behind = problem.value(x - shift[:3], y - shift[3:])
+        sign = 1 if k < 3 else -1
+        assert sign * (ahead - behind) / (2 * step) == pytest.approx(slopes[k], abs=1e-8)
+    whole = problem.data_operator(x, y)
+    parts = [problem.batch_operator(rows, x, y) for rows in (slice(0, 7, 2), slice(1, 7, 2))]
+    for k in range(2):
+        np.testing.assert_allclose((4 * parts[0][k] + 3 * parts[1][k]) / 7, whole[k], atol=1e-15)
+
+
+def test_operator_rounding_covers_double_precision():
+    problem = bilinear(1000, seed=4)
+    rng = np.random.default_rng(0)
+    exact = [part.astype(np.longdouble).mean(axis=0)
+             for part in (problem.matrices, problem.offsets_x, problem.offsets_y)]  # fmt: skip
+    for _ in range(20):
+        x, y = problem.project(rng.normal(size=3), rng.normal(size=2))
+        slopes = problem.operator(x, y)
+        true_x = exact[0] @ y.astype(np.longdouble) + exact[1] + np.longdouble(0.5) * x
+        true_y = exact[2] - x.astype(np.longdouble) @ exact[0] + np.longdouble(2.0) * y
+        errors = np.linalg.norm(slopes[0] - true_x), np.linalg.norm(slopes[1] - true_y)
+        assert (np.array(errors, dtype=float) <= problem.operator_rounding(x, y)).all()
+
+
+def test_records_are_bounded_one_by_one():
+    big = np.full((3, 1, 2), 1e200)
+    big[1, 0, 0] = np.nan
+    offsets = np.array([[5.0], [1.0], [np.inf]])
+    problem = BilinearProblem(
+        big, offsets, np.ones((3, 2)), (2.0, 3.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0
+    )
+    np.testing.assert_allclose(problem.matrices[0], [[math.sqrt(2), math.sqrt(2)]])
+    assert not problem.matrices[1:].any() and not problem.offsets_y[1:].any()
+    assert problem.offsets_x[0] == 3.0 and problem.offsets_x[2] == 0.0
+    assert problem.constants.lipschitz_x == 5.0
+    with pytest.raises(ValueError, match="bounded domains"):
+        bilinear(domains=(WholeSpace(), Ball(1.0)))
+    with pytest.raises(ValueError, match="offsets"):
+        BilinearProblem(
+            big, np.ones((2, 1)), np.ones((3, 2)), (1, 1, 1), Ball(1.0), Ball(1.0), 1, 1
+        )
+
+
+def test_solver_object_is_apart():
+    problem = bilinear()
+    other = problem.for_solver()
+    other.alpha_x, other.domain_x = 7.0, Ball(9.0)
+    assert problem.alpha_x == 0.5 and problem.domain_x.radius == 1.0
+    for name in ("matrices", "mean_matrix", "mean_x", "center_x"):
+        with pytest.raises(ValueError):
+            getattr(other, name)[...] = 0.0
+
+
+def test_prox_minimises():
+    problem = bilinear(domains=(Box(np.full(3, -0.5), np.ones(3)), Ball(1.0)))
+    problem.center_x = np.array([0.2, -0.4, 2.0])
+    point = np.array([-3.0, 0.3, 0.5])
+    x, _ = problem.prox(point, np.zeros(2), 0.7, 0.1)
+
+    def objective(w):
+        penalty = problem.alpha_x * np.sum((w - problem.center_x) ** 2)
+        return 0.5 * (penalty + np.sum((w - point) ** 2) / 0.7)
+
+    best = minimize(objective, np.zeros(3), bounds=[(-0.5, 1.0)] * 3, tol=1e-14)
+    np.testing.assert_allclose(x, best.x, atol=1e-6)
+
+
+class WorstGroup(SaddleProblem):
+    """``f(x, y; i) = y_g log(1 + exp(-t_i x)) / p_g``, g the group of record i; x is a number."""
+
+    def __init__(self, rows, groups, shares, radius, mu_x, mu_y, center_y, loss_bound):
+        self.rows, self.groups, self.shares = np.array(rows), np.array(groups), np.array(shares)
+        p = min(shares)
+        length = float(np.linalg.norm(center_y))
+        constants = SaddleConstants(
+            n_records=len(rows), dimension_x=1, dimension_y=len(shares), strong_convexity=mu_x,
+            strong_concavity=mu_y, lipschitz_x=1 / p, lipschitz_y=loss_bound / p,
+            smoothness_xx=0.25 / p, smoothness_xy=1 / p,
+            gradient_ranges=((2 / p, loss_bound / p), (1 / p, math.sqrt(2) * loss_bound / p)),
+            radius_x=radius, radius_y=1.0, center_norm_y=length,
+            projection_rounding_x=Ball(radius).projection_rounding(1),
+            projection_rounding_y=Simplex(len(shares)).projection_rounding(len(shares)),
+        )  # fmt: skip
+        super().__init__(Ball(radius), Simplex(len(shares)), constants, center_y=center_y)
+
+    def batch_operator(self, rows, x, y):
+        margins, groups = -self.rows[rows] * x[0], self.groups[rows]
+        weights = y[groups] / self.shares[groups]
+        slope = -(weights * self.rows[rows] / (1 + np.exp(-margins))).mean(keepdims=True)
+        losses = np.logaddexp(0, margins) / self.shares[groups]
+        return slope, -np.bincount(groups, losses, minlength=y.size) / len(groups)
+
+    def data_operator(self, x, y):
+        return self.batch_operator(slice(None), x, y)
+
+    def value(self, x, y):
+        return -float(self.data_operator(x, y)[1] @ y) + self.regulariser(x, y)
+
+
+@pytest.mark.parametrize(("n", "radius", "mu_y", "ratio"), [
+    (100, 0.01, 0.011088, 20.7), (1000, 0.01, 0.0013859, 57.8),
+])  # fmt: skip
+def test_level_and_not_range_of_a_loss_counts(n, radius, mu_y, ratio):
+    """Counterexample of review W2: a record that changes its group as well."""
+    rows = np.repeat([-1.0, 1.0], n // 2)
+    groups = np.repeat([0, 1], n // 2)
+    level = math.log1p(math.exp(radius))
+
+    def ends(loss_bound):
+        for i in (None, 0):
+            t, g = rows.copy(), groups.copy()
+            if i is not None:
+                t[i], g[i] = 1.0, 1
+            yield WorstGroup(
+                t, g, [0.5, 0.5], radius, 250.0, mu_y, np.array([1.0, 0.0]), loss_bound
+            )
+
+    right = moved(*ends(level))
+    assert (right <= 1).all() and right[1] > 0.5
+    first, second = (solution(end).x[0] for end in ends(level))
+    # with the range of the loss in place of its level the bound would be broken
+    wrong = next(iter(ends(radius))).constants.argmin_sensitivity_x
+    assert abs(first - second) / wrong == pytest.approx(ratio, rel=0.02)
+
+
+@pytest.mark.parametrize("solver", ["gradient_descent_ascent", "svrg", "accelerated_svrg"])
+def test_solvers_agree_on_losses_of_groups(solver):
+    rng = np.random.default_rng(0)
+    groups = rng.integers(0, 3, size=200)
+    rows = np.clip(rng.normal(size=200) + groups - 0.5, -1, 1)
+    problem = WorstGroup(rows, groups, [1 / 3] * 3, 2.0, 0.3, 0.5, np.full(3, 1 / 3), math.log(9))
+    accuracy = 1e-7
+    found = solve_saddle_certified(problem, accuracy, solver, rng=rng)
+    other = solve_saddle_certified(problem, accuracy)
+    assert len(found.attempts) == 1
+    assert problem.constants.norm(*(
+        float(np.linalg.norm(a - b)) for a, b in ((found.x, other.x), (found.y, other.y))
+    )) <= 2 * accuracy  # fmt: skip

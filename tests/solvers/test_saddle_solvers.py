@@ -1,0 +1,318 @@
+"""Saddle solvers: certificates against exact solutions, the gate, and each solver.
+
+The problems have dyadic numbers and solutions that were chosen first: the linear parts that make
+them so are computed without rounding, so the solutions are exact.
+"""
+
+import functools
+import itertools
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from skdp.problems import Ball, BilinearProblem, Simplex, WholeSpace
+from skdp.solvers import (
+    AcceleratedSaddleSVRG,
+    Extragradient,
+    GradientDescentAscent,
+    SaddleSolver,
+    SaddleSVRG,
+    certifiable_saddle_accuracy,
+    certify_saddle,
+    resolve_saddle_solver,
+    solve_saddle_certified,
+)
+from skdp.solvers.saddle.extragradient import extragradient_iterations
+
+#: Domain, solution and a normal vector there, of x in two and of y in three dimensions.
+X_PLACES = {
+    "interior": (Ball(1.25), [0.25, -0.375], [0.0, 0.0]),
+    "sphere": (Ball(1.25), [0.75, 1.0], [0.375, 0.5]),
+    "space": (WholeSpace(), [2.0, -3.0], [0.0, 0.0]),
+}
+Y_PLACES = {
+    "face": (Simplex(3), [0.5, 0.25, 0.25], [0.0, 0.0, 0.0]),
+    "edge": (Simplex(3), [0.5, 0.5, 0.0], [0.25, 0.25, -0.5]),
+    "vertex": (Simplex(3), [1.0, 0.0, 0.0], [0.5, -0.25, 0.25]),
+    "sphere": (Ball(2.25), [1.0, -2.0, 0.25], [0.5, -1.0, 0.125]),
+}
+places = pytest.mark.parametrize(
+    "place",
+    [("interior", "face"), ("interior", "vertex"), ("sphere", "edge"), ("sphere", "vertex"),
+     ("sphere", "sphere")],
+    ids="-".join,
+)  # fmt: skip
+SOLVERS = [Extragradient(), GradientDescentAscent(), SaddleSVRG(), AcceleratedSaddleSVRG()]
+
+
+@functools.cache
+def chosen(place, mu_x=1.0, mu_y=1.0, n=4, size=1.0):
+    """A problem with the solution of `place`, and that solution."""
+    rng = np.random.default_rng(n)
+    (domain_x, x, normal_x), (domain_y, y, normal_y) = X_PLACES[place[0]], Y_PLACES[place[1]]
+    x, y = np.array(x), np.array(y)
+    mean = rng.integers(-8, 9, size=(2, 3)) / 16 * size
+    half = rng.integers(-8, 9, size=(n // 2, 2, 3)) / 16 * size
+    matrices = mean + np.concatenate([half, -half])
+    linear_x = -np.array(normal_x) - mu_x * x - mean @ y
+    linear_y = x @ mean - mu_y * y - np.array(normal_y)
+    bounds = (4.0 * size, 8.0 + 8.0 * mu_x, 8.0 + 8.0 * mu_y)
+    problem = BilinearProblem(
+        matrices, np.tile(linear_x, (n, 1)), np.tile(linear_y, (n, 1)), bounds,
+        domain_x, domain_y, mu_x, mu_y,
+    )  # fmt: skip
+    assert np.array_equal(problem.mean_matrix, mean)  # nothing was scaled
+    assert np.array_equal(problem.mean_x, linear_x) and np.array_equal(problem.mean_y, linear_y)
+    return problem, (x, y)
+
+
+def distance(problem, x, y, exact):
+    away_x = np.linalg.norm(x.astype(np.longdouble) - exact[0])
+    away_y = np.linalg.norm(y.astype(np.longdouble) - exact[1])
+    return problem.constants.norm(float(away_x), float(away_y))
+
+
+@places
+@pytest.mark.parametrize("mu", [(0, 0), (-7, -7), (-20, -20), (4, -20), (-20, 0), (10, -10)])
+def test_certificate_is_never_below_the_distance(place, mu):
+    """Condition numbers 5 to 4e6; points at distances 1 to 1e-16 of the solution."""
+    problem, exact = chosen(place, 2.0 ** mu[0], 2.0 ** mu[1])
+    constants = problem.constants
+    floor = certifiable_saddle_accuracy(constants)
+    rng = np.random.default_rng(0)
+    for exponent, _ in itertools.product(range(17), range(10)):
+        shift_x, shift_y = rng.normal(size=2), rng.normal(size=3)
+        scales = 10.0**-exponent * rng.choice([0.0, 1.0, 1.0], size=2)
+        x, y = problem.project(exact[0] + scales[0] * shift_x, exact[1] + scales[1] * shift_y)
+        found = certify_saddle(problem, x, y)
+        assert distance(problem, found.x, found.y, exact) <= found.distance
+        limit = 5 * constants.scaled_lipschitz * distance(problem, x, y, exact)  # Lemma 3
+        assert found.distance <= limit + 0.25 * floor
+
+
+def test_condition_numbers_of_the_certificate_test():
+    numbers = [chosen(("sphere", "vertex"), m, m)[0].constants.scaled_lipschitz
+               for m in (1.0, 2.0**-20)]  # fmt: skip
+    assert numbers[0] == pytest.approx(5) and numbers[1] > 4e6
+
+
+def test_certificate_without_constraints():
+    problem = BilinearProblem(
+        np.zeros((4, 2, 3)), np.ones((4, 2)), np.ones((4, 3)), (0.0, 2.0, 2.0),
+        WholeSpace(), WholeSpace(), 0.5, 2.0,
+    )  # fmt: skip
+    exact = np.full(2, -2.0), np.full(3, -0.5)
+    found = certify_saddle(problem, np.zeros(2), np.zeros(3))
+    assert distance(problem, found.x, found.y, exact) <= found.distance
+    assert solve_saddle_certified(problem, 1e-9).distance <= 1e-9
+
+
+def test_certificate_of_what_is_not_finite():
+    problem, _ = chosen(("sphere", "vertex"))
+    with np.errstate(all="ignore"):
+        assert certify_saddle(problem, np.full(2, np.nan), np.ones(3) / 3).distance == math.inf
+
+
+@places
+@pytest.mark.parametrize("solver", SOLVERS, ids=lambda solver: type(solver).__name__)
+@pytest.mark.parametrize("mu", [(1.0, 1.0), (0.25, 0.5), (256.0, 0.125)])
+def test_every_solver_reaches_the_accuracy(solver, place, mu):
+    problem, exact = chosen(place, *mu, n=64)
+    accuracy = 1e-5 * problem.constants.localisation
+    found = solve_saddle_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
+    assert [attempt.solver for attempt in found.attempts] == [repr(solver)]
+    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+
+
+@pytest.mark.parametrize("mu", [(2.0**-20, 2.0**-20), (2.0**-4, 2.0**-14), (2.0**10, 2.0**-20)])
+def test_extragradient_when_badly_conditioned(mu):
+    """lt up to 4e6, of records whose mean is smoother by far than the bound on one of them."""
+    problem, exact = chosen(("sphere", "vertex"), *mu, size=1 / 64)
+    accuracy = max(1e-6 * problem.constants.localisation,
+                   certifiable_saddle_accuracy(problem.constants))  # fmt: skip
+    found = solve_saddle_certified(problem, accuracy)
+    assert len(found.attempts) == 1
+    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+
+
+@pytest.mark.parametrize("place", [("interior", "face"), ("sphere", "vertex")], ids="-".join)
+def test_proven_number_of_iterations_suffices(place):
+    """Korpelevich's steps of constant length on records that attain the bounds."""
+    mu = 2.0**-5
+    problem, exact = chosen(place, mu, mu)
+    constants = problem.constants
+    x, y = problem.start()
+    first = distance(problem, x, y, exact)
+    assert first <= constants.localisation
+    accuracy = 1e-6 * constants.localisation
+    eta = (math.sqrt(2) - 1) / constants.scaled_lipschitz
+    steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+    limit = extragradient_iterations(constants, accuracy, constants.localisation)
+    for k in range(1, limit + 1):
+        slopes = problem.operator(x, y)
+        slopes = problem.operator(
+            *problem.project(x - steps[0] * slopes[0], y - steps[1] * slopes[1])
+        )
+        x, y = problem.project(x - steps[0] * slopes[0], y - steps[1] * slopes[1])
+        assert distance(problem, x, y, exact) <= (1 - eta) ** (k / 2) * first + 1e-12  # Lemma 4
+        if k % 100 == 0 and distance(problem, x, y, exact) < 1e-13:
+            break
+    assert certify_saddle(problem, x, y).distance <= accuracy
+
+
+def lazy(problem, accuracy):
+    return problem.start()
+
+
+def far_away(problem, accuracy):
+    return np.full(2, 1e300), np.full(3, -1e300)
+
+
+def not_finite(problem, accuracy):
+    return np.full(2, np.nan), np.ones(3)
+
+
+def wrong_shape(problem, accuracy):
+    return np.zeros(3), np.zeros(2)
+
+
+def nothing(problem, accuracy):
+    return None
+
+
+def half_of_it(problem, accuracy):
+    return np.zeros(2), None
+
+
+def raises(problem, accuracy):
+    raise SystemExit("secret")
+
+
+def warns(problem, accuracy):
+    warnings.warn("did not converge", stacklevel=1)
+    return problem.start()
+
+
+def vandal(problem, accuracy):
+    """Makes any point look like the solution of what it was given."""
+    problem.alpha_x = problem.alpha_y = 1e9
+    object.__setattr__(problem.domain_x, "radius", 1e-3)
+    problem.mean_matrix = np.zeros((2, 3))
+    problem.operator = problem.data_operator = lambda x, y: (np.zeros(2), np.zeros(3))
+    return problem.start()
+
+
+def writer(problem, accuracy):
+    problem.mean_x[:] = 0.0
+    return problem.start()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [lazy, far_away, not_finite, wrong_shape, nothing, half_of_it, raises, warns, vandal, writer],
+)
+def test_broken_solvers_are_repaired(broken):
+    problem, exact = chosen(("sphere", "vertex"), 0.25, 0.25)
+    found = solve_saddle_certified(problem, 1e-8, broken)
+    assert distance(problem, found.x, found.y, exact) <= found.distance <= 1e-8
+    assert [attempt.solver for attempt in found.attempts] == [broken.__name__, "Extragradient()"]
+    if broken is raises:
+        assert found.attempts[0].error == "SystemExit: secret"
+
+
+def test_a_right_answer_is_taken():
+    problem, exact = chosen(("sphere", "vertex"), 0.25, 0.25)
+    found = solve_saddle_certified(problem, 1e-8, lambda problem, accuracy: exact)
+    assert len(found.attempts) == 1 and found.distance <= 1e-8
+
+
+def test_nothing_stays_in_the_solver():
+    class Collector(SaddleSolver):
+        seen = None
+
+        def solve(self, problem, accuracy, start, rng):
+            self.seen = problem
+            return start
+
+    solver = Collector()
+    solve_saddle_certified(chosen(("sphere", "vertex"))[0], 1e-6, solver)
+    assert solver.seen is None
+
+
+def test_a_coarse_accuracy_is_a_public_decision():
+    problem, _ = chosen(("sphere", "sphere"))
+    found = solve_saddle_certified(problem, problem.constants.diameter, raises)
+    assert found.attempts == () and not found.x.any() and not found.y.any()
+
+
+def test_what_cannot_be_certified():
+    problem, _ = chosen(("sphere", "vertex"))
+    with pytest.raises(RuntimeError, match="double precision"):
+        solve_saddle_certified(problem, 1e-18)
+    with pytest.raises(ValueError, match="accuracy"):
+        solve_saddle_certified(problem, 0.0)
+
+
+def test_names():
+    assert isinstance(resolve_saddle_solver("svrg"), SaddleSVRG)
+    assert isinstance(resolve_saddle_solver("auto"), Extragradient)
+    with pytest.raises(ValueError, match="Did you mean 'extragradient'"):
+        resolve_saddle_solver("extra_gradient")
+    with pytest.raises(ValueError, match="not the class"):
+        resolve_saddle_solver(SaddleSVRG)
+    assert repr(SaddleSVRG(batch_size=3)) == "SaddleSVRG(batch_size=3)"
+
+
+def test_proximal_points_of_the_accelerated_method():
+    """Records that share a bilinear part of norm l = 16 in scaled coordinates: 1 + t = 4."""
+    problem, exact = chosen(("interior", "face"), 1.0, 1.0, n=16)
+    rotation = np.array([[16.0, 0.0, 0.0], [0.0, 16.0, 0.0]])
+    problem = BilinearProblem(
+        np.tile(rotation, (16, 1, 1)), np.tile(-exact[0] - rotation @ exact[1], (16, 1)),
+        np.tile(exact[0] @ rotation - exact[1], (16, 1)), (23.0, 32.0, 32.0),
+        problem.domain_x, problem.domain_y, 1.0, 1.0,
+    )  # fmt: skip
+    solver = AcceleratedSaddleSVRG(batch_size=1, max_passes=20_000)
+    found = solve_saddle_certified(problem, 1e-4, solver, rng=np.random.default_rng(0))
+    assert len(found.attempts) == 1
+    assert distance(problem, found.x, found.y, exact) <= 1e-4
+
+
+class Guarded(BilinearProblem):
+    """Knows its operator at feasible points only."""
+
+    def check(self, x, y):
+        assert np.linalg.norm(x) <= 1.25 and y.min() >= 0 and abs(y.sum() - 1) < 1e-14
+
+    def data_operator(self, x, y):
+        self.check(x, y)
+        return super().data_operator(x, y)
+
+    def batch_operator(self, rows, x, y):
+        self.check(x, y)
+        return super().batch_operator(rows, x, y)
+
+
+@pytest.mark.parametrize("solver", [*SOLVERS, far_away])
+def test_operators_are_asked_for_at_feasible_points_only(solver):
+    problem, exact = chosen(("sphere", "vertex"), 0.25, 0.5, n=64)
+    parts = problem.matrices, problem.offsets_x, problem.offsets_y
+    problem = Guarded(*parts, (4.0, 16.0, 16.0), problem.domain_x, problem.domain_y, 0.25, 0.5)
+    found = solve_saddle_certified(problem, 1e-6, solver, rng=np.random.default_rng(0))
+    assert len(found.attempts) == (2 if solver is far_away else 1)
+    assert all(attempt.error is None for attempt in found.attempts)
+    assert distance(problem, found.x, found.y, exact) <= 1e-6
+
+
+def test_unequal_batches_are_unbiased():
+    """65 records in batches of 10: the batches' probabilities make up for their sizes."""
+    rng = np.random.default_rng(1)
+    problem = BilinearProblem(
+        rng.normal(size=(65, 2, 3)), rng.normal(size=(65, 2)), rng.normal(size=(65, 3)),
+        (1.0, 1.0, 1.0), Ball(1.0), Simplex(3), 0.5, 0.5,
+    )  # fmt: skip
+    for solver in (SaddleSVRG(batch_size=10), AcceleratedSaddleSVRG(batch_size=10)):
+        found = solve_saddle_certified(problem, 1e-7, solver, rng=rng)
+        assert len(found.attempts) == 1

@@ -1,0 +1,124 @@
+"""docs/coverage.md: every call that it promises runs, for both kinds of privacy."""
+
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import skdp
+from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.algorithms import (
+    adversarial_output_perturbation,
+    exponential_mechanism,
+    localized_exponential,
+    output_perturbation,
+)
+from skdp.algorithms.published import lowy_regularisation
+from skdp.privacy import PrivacyBudget
+from skdp.problems import Ball, DeclaredProblem
+from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
+
+PAGE = (Path(__file__).parents[1] / "docs" / "coverage.md").read_text(encoding="utf-8")
+STRONG = [
+    *[
+        (DPLinearClassifier, {"loss": loss})
+        for loss in ("hinge", "smoothed_hinge", "squared_hinge")
+    ],
+    *[(DPLinearRegressor, {"loss": loss}) for loss in ("absolute_error", "quantile", "huber")],
+    (DPLogisticRegression, {}),
+    (DPRidge, {}),
+]
+
+
+def fit(estimator, **parameters):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (300, 2))
+    y = X[:, 0]
+    if "classes" in estimator().get_params():
+        parameters["classes"], y = [0, 1], (y > 0).astype(int)
+    return estimator(random_state=0, **parameters).fit(X, y)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("objective", ["empirical", "population"])
+@pytest.mark.parametrize(("estimator", "loss"), STRONG)
+def test_means_over_records(estimator, loss, delta, objective):
+    """Tables 3 to 6: strongly convex (F, H) by `alpha`, convex (G, J) by alpha = 0 and a radius."""
+    shared = {"delta": delta, "objective": objective, "method": "output"}
+    strong = fit(estimator, alpha=0.1, **loss, **shared)
+    assert strong.alpha_ == 0.1
+    for calibration in ("analytic", "paper"):
+        convex = fit(estimator, alpha=0, coef_norm=1.0, calibration=calibration, **loss, **shared)
+        assert convex.alpha_ > 0
+        assert convex.privacy_.delta == delta
+
+
+@pytest.mark.parametrize(
+    "solver",
+    ["subgradient", "stochastic_subgradient", "accelerated_gradient", "katyusha", "svrg", "sarah"],
+)
+@pytest.mark.parametrize("method", ["output", "phased"])
+def test_the_stated_solvers(solver, method):
+    for estimator, loss in ((DPLogisticRegression, {}), (DPLinearClassifier, {"loss": "hinge"})):
+        model = fit(estimator, solver=solver, method=method, epsilon=0.5, **loss)
+        assert model.privacy_.method == method
+
+
+def declared(**constants):
+    target = np.array([0.2, -0.1])
+    return DeclaredProblem(
+        lambda w: (0.5 * float((w - target) @ (w - target)), w - target),
+        dimension=2,
+        lipschitz=2.3,
+        smoothness=1.0,
+        domain=Ball(2.0),
+        **constants,
+    )
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_general_losses(delta):
+    """Tables 1 and 2: classes F and H, and G and J with the published penalty."""
+    budget = PrivacyBudget(1.0, delta)
+    for problem in (declared(strong_convexity=1.0), declared(alpha=0.5)):
+        for calibration in ("analytic", "lowy2021_alg1"):
+            assert np.isfinite(
+                output_perturbation(problem, budget, calibration=calibration).point
+            ).all()
+    for smoothness in (math.inf, 1.0):
+        strength = lowy_regularisation(budget, 2, 1, 2.3, smoothness, 2.0)
+        for calibration in ("analytic", "lowy2021_alg6"):
+            result = output_perturbation(declared(alpha=strength), budget, calibration=calibration)
+            assert np.linalg.norm(result.point) <= 2.0 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_tilted_losses(delta):
+    for estimator, loss in STRONG:
+        model = fit(estimator, tilt=0.5, alpha=0.1, coef_norm=1.0, delta=delta, **loss)
+        assert model.privacy_.method == "output"
+
+
+def test_other_algorithms():
+    for estimator in (DPLogisticRegression, DPRidge):
+        for alpha in (0, 0.1):
+            drawn = fit(estimator, method="exponential", delta=0, alpha=alpha, coef_norm=1.0)
+            assert drawn.privacy_.releases[0].mechanism == "exponential"
+        paper = fit(estimator, method="phased", calibration="paper", epsilon=0.5)
+        assert paper.privacy_.method == "phased"
+    for estimator in (DPAdversarialClassifier, DPAdversarialRegressor):
+        assert np.isfinite(fit(estimator, attack_radius=0.1).coef_).all()
+    problem = declared(alpha=0.5)
+    zhang = output_perturbation(problem, PrivacyBudget(0.5, 1e-6), calibration="zhang2022_alg1")
+    assert "Alg. 1" in zhang.plan.reference
+    for function in (exponential_mechanism, localized_exponential, adversarial_output_perturbation):
+        assert function.__name__ in PAGE
+
+
+def test_names_and_paths_of_the_page_exist():
+    for name in set(re.findall(r"`(DP[A-Za-z]+)", PAGE)):
+        assert hasattr(skdp, name), name
+    for path in set(re.findall(r"`(tests/\S+\.py)`", PAGE)):
+        assert (Path(__file__).parents[1] / path).exists(), path
