@@ -603,6 +603,9 @@ class _LinearLoss(Loss):
     def lipschitz(self, feature_norm, radius):
         return feature_norm
 
+    def value_range(self, feature_norm, radius):
+        return 2.0 * feature_norm * radius
+
     def solution_radius(self, feature_norm, alpha):
         return feature_norm / alpha
 
@@ -638,6 +641,7 @@ def test_estimators_use_the_attacked_plan(relation, scaling, coef_norm):
         "fit_intercept": scaling > 0,
         "intercept_scaling": scaling or 0.1,
         "neighbouring": relation,
+        "method": "output",
     }
     models = {
         LogisticLoss(): DPLogisticRegression(classes=[0, 1], **common),

@@ -339,7 +339,16 @@ def test_level_and_not_range_of_a_loss_counts(n, radius, mu_y, ratio):
     assert abs(first - second) / wrong == pytest.approx(ratio, rel=0.02)
 
 
-@pytest.mark.parametrize("solver", ["gradient_descent_ascent", "svrg", "accelerated_svrg"])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        "gradient_descent_ascent",
+        "svrg",
+        "accelerated_svrg",
+        "saga",
+        "variance_reduced_extragradient",
+    ],
+)
 def test_solvers_agree_on_losses_of_groups(solver):
     rng = np.random.default_rng(0)
     groups = rng.integers(0, 3, size=200)

@@ -29,6 +29,12 @@ from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
 )
+from skdp.algorithms.saddle_output_perturbation import (
+    SaddleOutputPerturbationPlan,
+    SaddleOutputPerturbationResult,
+    plan_saddle_output_perturbation,
+    saddle_output_perturbation,
+)
 
 __all__ = [
     "DPSGDPlan",
@@ -42,6 +48,8 @@ __all__ = [
     "OutputPerturbationResult",
     "PhasedPlan",
     "PhasedResult",
+    "SaddleOutputPerturbationPlan",
+    "SaddleOutputPerturbationResult",
     "adversarial_output_perturbation",
     "choose_alpha",
     "choose_method",
@@ -56,4 +64,6 @@ __all__ = [
     "plan_localized_exponential",
     "plan_output_perturbation",
     "plan_phased_output_perturbation",
+    "plan_saddle_output_perturbation",
+    "saddle_output_perturbation",
 ]

@@ -6,6 +6,7 @@ values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` a
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
 from skdp.problems.adversarial_inner import ConcaveInnerProblem
+from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.counting import CountedLoss
 from skdp.problems.declared import DeclaredProblem
@@ -38,6 +39,7 @@ from skdp.problems.piecewise_linear import (
 from skdp.problems.problem import Problem
 from skdp.problems.risks import Design, EmpiricalRisk
 from skdp.problems.rows import BoundedRows
+from skdp.problems.saddle import SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
 __all__ = [
@@ -49,6 +51,7 @@ __all__ = [
     "Attack",
     "Ball",
     "Batch",
+    "BilinearProblem",
     "BoundedRows",
     "Box",
     "ConcaveInnerProblem",
@@ -68,6 +71,8 @@ __all__ = [
     "Problem",
     "ProblemConstants",
     "QuantileLoss",
+    "SaddleConstants",
+    "SaddleProblem",
     "Simplex",
     "SmoothedLoss",
     "SoftmaxLoss",

@@ -11,6 +11,7 @@ mini-batches               :class:`SVRG`, :class:`SARAH`, :class:`SAGA`,
 non-smooth losses          :class:`AugmentedLagrangian`, :class:`Subgradient`,
                            :class:`StochasticSubgradient`
 other packages             :class:`ScipySolver`, :class:`SklearnSolver`
+saddle points              :mod:`skdp.solvers.saddle`
 =========================  ======================================================
 """
 
@@ -41,6 +42,21 @@ from skdp.solvers.gradient_descent import GradientDescent
 from skdp.solvers.katyusha import Katyusha
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
+from skdp.solvers.saddle import (
+    AcceleratedSaddleSVRG,
+    CallableSaddleSolver,
+    Extragradient,
+    GradientDescentAscent,
+    SaddlePoint,
+    SaddleSAGA,
+    SaddleSolver,
+    SaddleSVRG,
+    VarianceReducedExtragradient,
+    certifiable_saddle_accuracy,
+    certify_saddle,
+    resolve_saddle_solver,
+    solve_saddle_certified,
+)
 from skdp.solvers.saga import SAGA
 from skdp.solvers.sarah import SARAH
 from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
@@ -56,25 +72,38 @@ __all__ = [
     "SOLVERS",
     "SVRG",
     "AcceleratedGradient",
+    "AcceleratedSaddleSVRG",
     "Attempt",
     "AugmentedLagrangian",
+    "CallableSaddleSolver",
     "CallableSolver",
     "Certificate",
+    "Extragradient",
     "ForwardBackwardStep",
     "GradientDescent",
+    "GradientDescentAscent",
     "Katyusha",
     "Newton",
+    "SaddlePoint",
+    "SaddleSAGA",
+    "SaddleSVRG",
+    "SaddleSolver",
     "ScipySolver",
     "SklearnSolver",
     "Solution",
     "Solver",
     "StochasticSubgradient",
     "Subgradient",
+    "VarianceReducedExtragradient",
+    "certifiable_saddle_accuracy",
     "certify",
     "certify_dual",
+    "certify_saddle",
     "forward_backward_distance",
+    "resolve_saddle_solver",
     "resolve_solver",
     "solve_certified",
+    "solve_saddle_certified",
 ]
 
 #: Solvers by name.

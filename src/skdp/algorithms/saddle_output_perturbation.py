@@ -1,0 +1,301 @@
+"""Output perturbation of a saddle point: solve, certify, add noise, project.
+
+Algorithm 3 of Zhang et al. (2022) with a certificate in place of a probability, one joint
+release in the norm of the moduli in place of two with half of the budget each, block
+Lipschitz constants and any budget. The plan is a function of public numbers alone. Proofs:
+docs/theory/saddle.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from skdp.algorithms.published import zhang_saddle_noise
+from skdp.mechanisms import (
+    AdditiveMechanism,
+    GaussianMechanism,
+    NoiseSource,
+    calibrated_mechanism,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
+from skdp.solvers.saddle import (
+    SaddleSolver,
+    certifiable_saddle_accuracy,
+    resolve_saddle_solver,
+    solve_saddle_certified,
+)
+
+__all__ = [
+    "SaddleOutputPerturbationPlan",
+    "SaddleOutputPerturbationResult",
+    "plan_saddle_output_perturbation",
+    "saddle_output_perturbation",
+]
+
+#: What leaves the algorithm. A second release would cost a second budget.
+SaddleRelease = Literal["both", "x", "y"]
+SaddleCalibration = Literal["analytic", "paper"]
+
+#: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
+ACCURACY_FRACTION = 1e-3
+
+
+@dataclass(frozen=True)
+class SaddleOutputPerturbationPlan:
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    constants : SaddleConstants
+    released : {"both", "x", "y"}
+    exact_sensitivity : float
+        Bound on the movement of the exact solution: in the norm
+        ``||(x, y)||_M = sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` if both blocks are released, else the
+        Euclidean one of the block.
+    accuracy : float
+        Certified distance of the solver's pair to the saddle point, in the norm M.
+    mechanism : AdditiveMechanism
+        For the block or, if both are released, for ``(sqrt(mu_x) x, sqrt(mu_y) y)``.
+    reference : str
+        Where the noise scale comes from.
+    """
+
+    constants: SaddleConstants
+    released: SaddleRelease
+    exact_sensitivity: float
+    accuracy: float
+    mechanism: AdditiveMechanism
+    reference: str
+
+    @property
+    def noise_scale_x(self) -> float:
+        """Noise scale of the coordinates of x; 0 if x is not released."""
+        return self._scale("x", self.constants.strong_convexity)
+
+    @property
+    def noise_scale_y(self) -> float:
+        """Noise scale of the coordinates of y; 0 if y is not released."""
+        return self._scale("y", self.constants.strong_concavity)
+
+    def _scale(self, block: str, modulus: float) -> float:
+        if self.released == "both":
+            return self.mechanism.noise_scale / math.sqrt(modulus)
+        return self.mechanism.noise_scale if self.released == block else 0.0
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates that are released."""
+        sizes = {"x": self.constants.dimension_x, "y": self.constants.dimension_y}
+        return sum(sizes.values()) if self.released == "both" else sizes[self.released]
+
+    def release(self, name: str | None = None) -> Release:
+        """The statement about what leaves the algorithm."""
+        default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
+        return Release(
+            name=default if name is None else name,
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=self.dimension,
+            n_records=self.constants.n_records,
+            reference=self.reference,
+            event=self.mechanism.event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers of the plan as plain Python types."""
+        constants = self.constants
+        return {
+            "released": self.released,
+            "mu_x": constants.strong_convexity,
+            "mu_y": constants.strong_concavity,
+            "lipschitz_x": constants.lipschitz_x,
+            "lipschitz_y": constants.lipschitz_y,
+            "gradient_ranges": [list(pair) for pair in constants.ranges],
+            "exact_sensitivity": self.exact_sensitivity,
+            "accuracy": self.accuracy,
+            "noise_scale_x": self.noise_scale_x,
+            "noise_scale_y": self.noise_scale_y,
+        }
+
+
+@dataclass(frozen=True)
+class SaddleOutputPerturbationResult:
+    """Private blocks and the plan that they were made by.
+
+    Attributes
+    ----------
+    x, y : ndarray or None
+        None is what is not released.
+    plan : SaddleOutputPerturbationPlan
+    """
+
+    x: np.ndarray | None
+    y: np.ndarray | None
+    plan: SaddleOutputPerturbationPlan
+
+
+def plan_saddle_output_perturbation(
+    constants: SaddleConstants,
+    budget: PrivacyBudget,
+    *,
+    release: SaddleRelease = "both",
+    calibration: SaddleCalibration = "analytic",
+    accuracy_fraction: float = ACCURACY_FRACTION,
+) -> SaddleOutputPerturbationPlan:
+    """Fix the accuracy and the noise from public constants; replace-one neighbours.
+
+    Two neighbours' certified pairs differ by at most ``Delta + 2 tau`` in the norm M, Delta being
+    ``constants.argmin_sensitivity``. For a joint release, noise that is isotropic in the
+    coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)`` therefore protects both blocks with one budget:
+    ``sigma_x = c (Delta + 2 tau) / sqrt(mu_x)``, sigma_y with mu_y (Zhang et al. 2022
+    specification, section 2.7), spherical Laplace noise for delta = 0. A block alone moves by
+    at most ``Delta_x + 2 tau / sqrt(mu_x)`` with Delta_x of ``constants.argmin_sensitivity_x``.
+
+    Parameters
+    ----------
+    constants : SaddleConstants
+    budget : PrivacyBudget
+    release : {"both", "x", "y"}, default="both"
+        What is released, with the whole budget. The smaller bounds of single blocks must not be
+        used for two releases with one budget.
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": noise and accuracy as published, with ``L = sqrt(L_x^2 + L_y^2)``, for comparison.
+        Both blocks: Alg. 3, ``sigma_x = (8 L / (n eps)) sqrt(2 log(5 / delta) / (mu_x mu))``. One
+        block: ``(4 L / (n eps)) sqrt(2 log(2.5 / delta) / (mu_x mu))``, the noise of a phase
+        of the convex-strongly-concave variant. ``mu = min(mu_x, mu_y)``.
+    accuracy_fraction : float, default=1e-3
+
+    Raises
+    ------
+    ValueError
+        If the calibration's proof does not cover the budget, or a number makes no sense.
+    """
+    if release not in ("both", "x", "y"):
+        raise ValueError(f"release == {release!r}, must be 'both', 'x' or 'y'.")
+    if calibration not in ("analytic", "paper"):
+        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
+    if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
+        raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
+    # `unit` turns distances in the norm M into those that the mechanism sees
+    unit, exact, diameter = {
+        "both": (1.0, constants.argmin_sensitivity, constants.diameter),
+        "x": (
+            1.0 / math.sqrt(constants.strong_convexity),
+            constants.argmin_sensitivity_x,
+            2.0 * constants.half_diameter_x,
+        ),
+        "y": (
+            1.0 / math.sqrt(constants.strong_concavity),
+            constants.argmin_sensitivity_y,
+            2.0 * constants.half_diameter_y,
+        ),
+    }[release]
+    floor = certifiable_saddle_accuracy(constants)
+    if calibration == "paper":
+        return _published_plan(constants, budget, release, unit, floor)
+    if not exact > 0:
+        raise ValueError("The released blocks depend on no record: their sensitivity is 0.")
+    accuracy = max(0.5 * accuracy_fraction * exact / unit, floor)
+    mechanism = calibrated_mechanism(budget, min(exact + 2.0 * accuracy * unit, diameter))
+    reference = "Zhang et al. 2022, Alg. 3 with one joint release in the norm of the moduli"
+    if release != "both":
+        reference = f"Zhang et al. 2022, Lemma 4.5, block {release}, with block Lipschitz constants"
+    reference += ", delta = 0" if budget.is_pure else " and the analytic Gaussian mechanism"
+    return SaddleOutputPerturbationPlan(constants, release, exact, accuracy, mechanism, reference)
+
+
+def _published_plan(
+    constants: SaddleConstants,
+    budget: PrivacyBudget,
+    release: SaddleRelease,
+    unit: float,
+    floor: float,
+) -> SaddleOutputPerturbationPlan:
+    if budget.is_pure:
+        raise ValueError("delta == 0: Zhang et al. (2022), Alg. 3 needs delta > 0.")
+    lipschitz = math.hypot(constants.lipschitz_x, constants.lipschitz_y)
+    mu_x, mu_y, n = constants.strong_convexity, constants.strong_concavity, constants.n_records
+    # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), and the solver may err by half
+    exact = 2.0 * lipschitz / (n * math.sqrt(min(mu_x, mu_y))) * ROUNDING_SLACK
+    accuracy = max(0.5 * exact, floor)
+    sensitivity = (exact + 2.0 * accuracy) * unit
+    alone = release != "both"
+    scales = zhang_saddle_noise(budget, lipschitz, mu_x, mu_y, n, primal_only=alone)
+    # for both blocks: the two published scales are one in the coordinates of the norm M
+    scale = scales[1] if release == "y" else scales[0] * (1.0 if alone else math.sqrt(mu_x))
+    published_sensitivity = 2.0 * exact * unit  # if the floor exceeds it, the noise grows along
+    mechanism = GaussianMechanism(sensitivity, scale / published_sensitivity)
+    reference = "Zhang et al. 2022, " + (
+        "section 4.3 (convex-strongly-concave)" if alone else "Alg. 3"
+    )
+    return SaddleOutputPerturbationPlan(
+        constants, release, exact * unit, accuracy, mechanism, reference
+    )
+
+
+def saddle_output_perturbation(
+    problem: SaddleProblem,
+    budget: PrivacyBudget,
+    *,
+    release: SaddleRelease = "both",
+    calibration: SaddleCalibration = "analytic",
+    accuracy_fraction: float = ACCURACY_FRACTION,
+    solver: str | SaddleSolver | Callable[..., Any] = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+) -> SaddleOutputPerturbationResult:
+    """Solve a saddle problem privately.
+
+    The pair is certified to half of the accuracy, so that another solver changes it by no more
+    than the accuracy. Projecting the noisy blocks onto their domains is post-processing. Of the
+    solver nothing is kept.
+
+    Parameters
+    ----------
+    problem : SaddleProblem
+    budget : PrivacyBudget
+    release, calibration, accuracy_fraction
+        See :func:`plan_saddle_output_perturbation`.
+    solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
+        See :func:`skdp.solvers.saddle.resolve_saddle_solver`.
+    solver_rng : numpy.random.Generator, optional
+        The solver's own randomness.
+    noise : NoiseSource, optional
+        Default: the operating system's secure generator.
+
+    Returns
+    -------
+    SaddleOutputPerturbationResult
+    """
+    chosen = resolve_saddle_solver(solver)
+    plan = plan_saddle_output_perturbation(
+        problem.constants,
+        budget,
+        release=release,
+        calibration=calibration,
+        accuracy_fraction=accuracy_fraction,
+    )
+    point = solve_saddle_certified(problem, 0.5 * plan.accuracy, chosen, rng=solver_rng)
+    source = NoiseSource() if noise is None else noise
+    release_block = plan.mechanism.release
+    if release == "x":
+        return SaddleOutputPerturbationResult(
+            problem.domain_x.project(release_block(point.x, source)), None, plan
+        )
+    if release == "y":
+        return SaddleOutputPerturbationResult(
+            None, problem.domain_y.project(release_block(point.y, source)), plan
+        )
+    root_x = math.sqrt(plan.constants.strong_convexity)
+    root_y = math.sqrt(plan.constants.strong_concavity)
+    noisy = release_block(np.concatenate([root_x * point.x, root_y * point.y]), source)
+    x, y = np.split(noisy, [plan.constants.dimension_x])
+    return SaddleOutputPerturbationResult(*problem.project(x / root_x, y / root_y), plan)

@@ -1,0 +1,124 @@
+"""The simplest saddle problem with records: bilinear functions of bounded size."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skdp.problems.domains import Domain, euclidean_norm
+from skdp.problems.rows import read_only_view
+from skdp.problems.saddle import SaddleConstants, SaddleProblem
+
+__all__ = ["BilinearProblem"]
+
+
+class BilinearProblem(SaddleProblem):
+    """``f(x, y; i) = <x, A_i y> + <b_i, x> - <c_i, y>``, with quadratic regularisers.
+
+    Each record is scaled to the bounds of its parts, one by one; a record with an entry that is
+    not finite becomes 0. Without constraints the saddle point is that of a linear system.
+
+    Parameters
+    ----------
+    matrices : ndarray of shape (n_records, dimension_x, dimension_y)
+        A_i.
+    offsets_x : ndarray of shape (n_records, dimension_x)
+        b_i.
+    offsets_y : ndarray of shape (n_records, dimension_y)
+        c_i.
+    bounds : tuple of three floats
+        On the Frobenius norm of A_i and the norms of b_i and c_i.
+    domain_x, domain_y : Domain
+        Bounded, unless the first of the bounds is 0.
+    mu_x, mu_y : float
+        Strengths of the regularisers.
+    center_x, center_y : ndarray, optional
+    """
+
+    def __init__(
+        self,
+        matrices: np.ndarray,
+        offsets_x: np.ndarray,
+        offsets_y: np.ndarray,
+        bounds: tuple[float, float, float],
+        domain_x: Domain,
+        domain_y: Domain,
+        mu_x: float,
+        mu_y: float,
+        center_x: np.ndarray | None = None,
+        center_y: np.ndarray | None = None,
+    ) -> None:
+        parts = [np.array(part, dtype=np.float64) for part in (matrices, offsets_x, offsets_y)]
+        if parts[0].ndim != 3:
+            raise ValueError(f"matrices has shape {parts[0].shape}, must have three axes.")
+        n, dx, dy = parts[0].shape
+        if parts[1].shape != (n, dx) or parts[2].shape != (n, dy):
+            raise ValueError(
+                f"offsets have shapes {parts[1].shape} and {parts[2].shape}, must be {(n, dx)} and "
+                f"{(n, dy)}."
+            )
+        finite = np.all([np.isfinite(part.reshape(n, -1)).all(axis=1) for part in parts], axis=0)
+        for part, bound in zip(parts, bounds, strict=True):
+            part[~finite] = 0.0
+            _scale_to(part.reshape(n, -1), float(bound))
+        self.matrices, self.offsets_x, self.offsets_y = map(read_only_view, parts)
+        largest, bound_x, bound_y = (float(bound) for bound in bounds)
+        radii = domain_x.radius, domain_y.radius
+        lipschitz_x = bound_x + (largest * radii[1] if largest > 0 else 0.0)
+        lipschitz_y = bound_y + (largest * radii[0] if largest > 0 else 0.0)
+        if not (math.isfinite(lipschitz_x) and math.isfinite(lipschitz_y)):
+            raise ValueError("Bilinear functions have Lipschitz constants on bounded domains only.")
+        norm_x = 0.0 if center_x is None else euclidean_norm(np.asarray(center_x, dtype=np.float64))
+        norm_y = 0.0 if center_y is None else euclidean_norm(np.asarray(center_y, dtype=np.float64))
+        constants = SaddleConstants(
+            n_records=n,
+            dimension_x=dx,
+            dimension_y=dy,
+            strong_convexity=float(mu_x),
+            strong_concavity=float(mu_y),
+            lipschitz_x=lipschitz_x,
+            lipschitz_y=lipschitz_y,
+            smoothness_xy=largest,
+            radius_x=radii[0],
+            radius_y=radii[1],
+            reach_x=domain_x.reach,
+            reach_y=domain_y.reach,
+            center_norm_x=norm_x,
+            center_norm_y=norm_y,
+            projection_rounding_x=domain_x.projection_rounding(dx),
+            projection_rounding_y=domain_y.projection_rounding(dy),
+        )
+        super().__init__(domain_x, domain_y, constants, center_x, center_y)
+        # the records enter by their means alone
+        self.mean_matrix = read_only_view(self.matrices.mean(axis=0))
+        self.mean_x = read_only_view(self.offsets_x.mean(axis=0))
+        self.mean_y = read_only_view(self.offsets_y.mean(axis=0))
+
+    def value(self, x: np.ndarray, y: np.ndarray) -> float:
+        data = x @ self.mean_matrix @ y + self.mean_x @ x - self.mean_y @ y
+        return float(data) + self.regulariser(x, y)
+
+    def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.mean_matrix @ y + self.mean_x, self.mean_y - x @ self.mean_matrix
+
+    def batch_operator(
+        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        matrices = self.matrices[rows]
+        slope_x = (matrices @ y + self.offsets_x[rows]).mean(axis=0)
+        return slope_x, (self.offsets_y[rows] - x @ matrices).mean(axis=0)
+
+
+def _scale_to(vectors: np.ndarray, bound: float) -> None:
+    """Scale each row to at most `bound`, in place; rows of moderate length stay as they are."""
+    if not (bound >= 0 and math.isfinite(bound)):
+        raise ValueError(f"bounds must be >= 0 and finite, got {bound}.")
+    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    safe = np.where(largest > 0, largest, 1.0)
+    norms = safe * np.linalg.norm(vectors / safe[:, None], axis=1)
+    long = norms > bound
+    # infinite norms of finite rows: divide by the largest entry first
+    rows = vectors[long] / safe[long, None]
+    rows *= (bound / np.linalg.norm(rows, axis=1))[:, None]
+    vectors[long] = rows

@@ -1,0 +1,71 @@
+"""Batches of records for the stochastic saddle solvers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdp.problems.domains import euclidean_norm
+from skdp.solvers.saddle.base import Pair
+
+if TYPE_CHECKING:
+    from skdp.problems import SaddleProblem
+
+__all__ = ["SaddleBatches"]
+
+#: Margin over the Lipschitz constant that was measured on a few batches.
+_MARGIN = 1.5
+
+
+class SaddleBatches:
+    """The records in batches of about equal size, drawn in proportion to it."""
+
+    def __init__(self, problem: SaddleProblem, batch_size: int | None) -> None:
+        n = problem.n_records
+        size = max(1, min(256, n // 16)) if batch_size is None else batch_size
+        count = max(1, min(n, round(n / size)))
+        self.rows = [slice(j, n, count) for j in range(count)]
+        sizes = np.array([len(range(j, n, count)) for j in range(count)])
+        self.weights = sizes / n
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
+        return rng.choice(len(self.rows), p=self.weights, size=size)
+
+    def lipschitz(
+        self,
+        problem: SaddleProblem,
+        z: Pair,
+        rng: np.random.Generator,
+        n_batches: int = 3,
+        power: int = 8,
+    ) -> float:
+        """Scaled Lipschitz constant of a batch's operator near z: measured, with a margin.
+
+        Power iteration along feasible differences. It is no bound, which costs time only.
+        """
+        constants, largest = problem.constants, 0.0
+        length = 0.1 * constants.localisation
+        for j in rng.integers(len(self), size=n_batches):
+            rows = self.rows[j]
+            base = problem.batch_operator(rows, *z)
+            v = rng.standard_normal(z[0].size), rng.standard_normal(z[1].size)
+            for _ in range(power):
+                size = constants.norm(euclidean_norm(v[0]), euclidean_norm(v[1]))
+                if not 0 < size < math.inf:
+                    break
+                far = problem.project(*(a + length / size * b for a, b in zip(z, v, strict=True)))
+                moved = constants.norm(euclidean_norm(far[0] - z[0]), euclidean_norm(far[1] - z[1]))
+                if moved <= 1e-6 * length:  # the way is blocked by the domain
+                    v = -v[0], -v[1]
+                    continue
+                slope = problem.batch_operator(rows, *far)
+                change = slope[0] - base[0], slope[1] - base[1]
+                size = constants.dual_norm(euclidean_norm(change[0]), euclidean_norm(change[1]))
+                largest = max(largest, size / moved)
+                v = change[0] / constants.strong_convexity, change[1] / constants.strong_concavity
+        return min(_MARGIN * largest, constants.data_lipschitz)

@@ -1,0 +1,93 @@
+"""The extragradient method (Korpelevich 1976) in the metric of the moduli."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdp.problems.domains import euclidean_norm
+from skdp.solvers.saddle.base import Pair, SaddleSolver
+from skdp.solvers.saddle.certificate import STEP, certify_saddle
+
+if TYPE_CHECKING:
+    from skdp.problems import SaddleConstants, SaddleProblem
+
+__all__ = ["Extragradient", "extragradient_iterations"]
+
+#: Longest step, in the scaled coordinates; the regulariser alone allows no more than 1/2.
+_LONGEST = 0.25
+#: Growth of the step after an iteration that would have allowed it.
+_GROWTH = 1.5
+#: Iterations between two certificates once the steps look short enough.
+_PAUSE = 8
+
+
+def extragradient_iterations(constants: SaddleConstants, accuracy: float, start: float) -> int:
+    """Iterations after which :func:`certify_saddle` is proven to give `accuracy`.
+
+    ``(2 / eta) log(4 lt start / accuracy)`` with ``eta = (sqrt(2) - 1) / lt`` and `start` the
+    distance of the first point to the saddle point in the norm M: the distance shrinks by
+    ``sqrt(1 - eta)`` per iteration (docs/theory/saddle.md, Lemma 4), and the certificate of a
+    point is at most ``4 lt`` times its distance (Lemma 3). Exact arithmetic.
+    """
+    lt = constants.scaled_lipschitz
+    return max(1, math.ceil(2.0 * lt / STEP * math.log(max(1.0, 4.0 * lt * start / accuracy))))
+
+
+class Extragradient(SaddleSolver):
+    """Extragradient steps until certified: ``zh = Proj(z - T A(z))``, ``z <- Proj(z - T A(zh))``.
+
+    ``T = eta M^-1``. A step ``eta <= 1/4`` is accepted if
+    ``eta^2 ||A(zh) - A(z)||^2 <= min(1 - 2 eta, 1/2) ||zh - z||^2`` (in the norms of operators and
+    points), which is all that the proof of the contraction by ``1 - eta`` needs; else it is halved,
+    but not below ``(sqrt(2) - 1) / lt``, which always satisfies it. It thus adapts to records whose
+    operator is smoother than the public bound, and is never proven to be slower for it.
+
+    The number of iterations is limited by what is proven to suffice
+    (:func:`extragradient_iterations`).
+    """
+
+    def solve(
+        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
+    ) -> Pair:
+        constants = problem.constants
+        shortest = STEP / constants.scaled_lipschitz
+        eta, (x, y) = max(shortest, _LONGEST), start
+        away = certify_saddle(problem, x, y)
+        # half of the accuracy is for rounding; the start is within `distance` plus one step of z*
+        step = constants.norm(euclidean_norm(away.x - x), euclidean_norm(away.y - y))
+        first = min(constants.diameter, away.distance + step)
+        limit = extragradient_iterations(constants, 0.5 * accuracy, first)
+        pause = 0
+        for _ in range(limit + 1):
+            slopes = problem.operator(x, y)
+            while True:
+                steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+                half = problem.project(x - steps[0] * slopes[0], y - steps[1] * slopes[1])
+                slopes_half = problem.operator(*half)
+                move_x, move_y = x - half[0], y - half[1]
+                moved = constants.norm(euclidean_norm(move_x), euclidean_norm(move_y))
+                change_x, change_y = slopes[0] - slopes_half[0], slopes[1] - slopes_half[1]
+                changed = constants.dual_norm(euclidean_norm(change_x), euclidean_norm(change_y))
+                if eta <= shortest or eta * changed <= math.sqrt(_allowed(eta)) * moved:
+                    break
+                eta = max(shortest, 0.5 * eta)
+            # C4 of the half step, without an allowance for rounding
+            residual_x, residual_y = move_x / steps[0] - change_x, move_y / steps[1] - change_y
+            bound = constants.dual_norm(euclidean_norm(residual_x), euclidean_norm(residual_y))
+            x, y = problem.project(x - steps[0] * slopes_half[0], y - steps[1] * slopes_half[1])
+            pause -= 1
+            if bound <= accuracy and pause <= 0:
+                if certify_saddle(problem, x, y).distance <= accuracy:
+                    return x, y
+                pause = _PAUSE
+            longer = min(_LONGEST, _GROWTH * eta)
+            if longer > eta and longer * changed <= math.sqrt(_allowed(longer)) * moved:
+                eta = longer
+        return x, y
+
+
+def _allowed(eta: float) -> float:
+    return min(1.0 - 2.0 * eta, 0.5)

@@ -1,0 +1,49 @@
+"""Simultaneous gradient descent and ascent in the metric of the moduli."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skdp.solvers.saddle.base import Pair, SaddleSolver
+from skdp.solvers.saddle.certificate import certify_saddle
+
+if TYPE_CHECKING:
+    from skdp.problems import SaddleProblem
+
+__all__ = ["GradientDescentAscent"]
+
+#: Iterations between two certificates.
+_PAUSE = 20
+
+
+class GradientDescentAscent(SaddleSolver):
+    """``z <- Proj(z - M^-1 A(z) / lt^2)``: the squared distance shrinks by ``1 - 1 / lt^2``.
+
+    The square of the condition number makes it the slowest of all; it is here because it is the
+    simplest, and a baseline.
+
+    Parameters
+    ----------
+    max_iterations : int, default=100_000
+    """
+
+    def __init__(self, max_iterations: int = 100_000) -> None:
+        self.max_iterations = max_iterations
+
+    def solve(
+        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
+    ) -> Pair:
+        constants = problem.constants
+        eta = 1.0 / constants.scaled_lipschitz**2
+        step_x, step_y = eta / constants.strong_convexity, eta / constants.strong_concavity
+        x, y = start
+        for iteration in range(self.max_iterations):
+            slope_x, slope_y = problem.operator(x, y)
+            if iteration % _PAUSE == 0:
+                reached = certify_saddle(problem, x, y, (slope_x, slope_y)).distance
+                if reached <= accuracy:
+                    break
+            x, y = problem.project(x - step_x * slope_x, y - step_y * slope_y)
+        return x, y
