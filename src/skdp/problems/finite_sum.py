@@ -23,8 +23,9 @@ __all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
 #: By how much the number of rows may exceed the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
 
-#: Norms of rows whose products are far from the ends of single precision.
-_SINGLE_RANGE = (1e-8, 1e8)
+#: Norms of rows whose products are far from the ends of single precision, and the condition
+#: number up to which its digits are worth something.
+_SINGLE_RANGE, _SINGLE_CONDITION = (1e-8, 1e8), 1e6
 
 #: Numbers in a block of rows for Hessians: 16 MB.
 _HESSIAN_NUMBERS = 1 << 21
@@ -146,7 +147,8 @@ class FiniteSumProblem(Problem):
         return self._evaluate(w, hessian=True)[2]
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        if not _SINGLE_RANGE[0] <= self.rows.norm_bound <= _SINGLE_RANGE[1]:
+        usable = _SINGLE_RANGE[0] <= self.rows.norm_bound <= _SINGLE_RANGE[1]
+        if not usable or self.constants.condition_number > _SINGLE_CONDITION:
             return self.hessian(w)
         weights = self._unpack(w)
         bend = self._gram(lambda block: self._curvature(block, weights), rough=True)
