@@ -309,7 +309,8 @@ def test_smoothness(kind, norm, a, R, bias):
         moved = np.linalg.norm(ends[0] - ends[1], axis=1)
         return np.where(step > 1e-9, moved / np.maximum(step, 1e-9), 0) / beta
 
-    best = climb(quotient, 11)
+    # one climb may end on a plateau
+    best = max(climb(quotient, 11, seed=seed) for seed in range(4))
     # the slope that is multiplied with 1/h is that at the edge, where Hess nu is small
     assert (0.45 if kind in ("log_loss", "smoothed_hinge") else 0.04) <= best <= 1 + 1e-5
 
