@@ -217,9 +217,16 @@ class BoundedRows:
         return RowBlock(rows, part, scale, self.intercept)
 
     def read_only_copy(self) -> BoundedRows:
-        """The same rows as another object: what is done to its parts does not reach this one."""
+        """The same rows as another object: what is done to its parts does not reach this one.
+
+        The entries are shared and cannot be written to (but by ``ndarray.fill`` of old versions of
+        numpy such as 1.24, which ignores that); pointers to the rows of a CSR matrix are copied,
+        because methods of old versions of scipy fill them.
+        """
         other = copy.copy(self)
         other.matrix = _read_only(self.matrix)
+        if self.is_sparse:
+            other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
     @property
