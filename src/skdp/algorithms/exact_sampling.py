@@ -23,7 +23,6 @@ from scipy.linalg import eigh
 from scipy.optimize import brentq
 from sklearn.utils.extmath import row_norms
 
-from skdp.algorithms.kernel import own_copy
 from skdp.algorithms.output_perturbation import (
     certifiable_accuracy,
 )
@@ -38,6 +37,7 @@ from skdp.problems import (
 )
 from skdp.problems.rows import RowBlock
 from skdp.solvers import resolve_solver, solve_certified
+from skdp.solvers.base import own_copy
 
 __all__ = ["BallAround", "Lens", "LowerBound", "Proposal", "SummedLoss", "draw", "sample"]
 

@@ -9,23 +9,14 @@ disjoint blocks. Only this package sees both the records and the noise.
 
 from __future__ import annotations
 
-import contextlib
-import copy
-
 import numpy as np
 
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.problems import Problem
 from skdp.solvers import Solver, solve_certified
+from skdp.solvers.base import own_copy
 
-__all__ = ["own_copy", "solve_and_release"]
-
-
-def own_copy(solver: Solver) -> Solver:
-    """A copy for one solve: what a solver stores in itself about the records is not kept."""
-    with contextlib.suppress(Exception):
-        return copy.deepcopy(solver)
-    return solver
+__all__ = ["solve_and_release"]
 
 
 def solve_and_release(

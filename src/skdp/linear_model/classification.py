@@ -8,19 +8,28 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import Loss, SoftmaxLoss
 
-__all__ = ["DPLinearClassification", "log_probabilities", "probabilities"]
+__all__ = ["DPLinearClassification"]
+
+
+def _has_probabilities(estimator: DPLinearClassification) -> bool:
+    if estimator.loss != "log_loss":
+        raise AttributeError(f"loss={estimator.loss!r} has no probabilities.")
+    return True
 
 
 class DPLinearClassification(ClassifierMixin, DPLinearModel):
     """Base of private linear classifiers; not for direct use."""
 
     classes: Any
+    #: A parameter of the estimators that have a choice.
+    loss: str = "log_loss"
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
@@ -96,19 +105,39 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return np.asarray(self.classes_[codes])
 
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Class probabilities; only of the log loss.
 
-def probabilities(scores: np.ndarray) -> np.ndarray:
-    """Class probabilities of linear scores, shape (n_samples, n_classes)."""
-    if scores.ndim == 1:
-        return np.column_stack([expit(-scores), expit(scores)])
-    return np.asarray(softmax(scores, axis=1))
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
 
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return np.asarray(softmax(scores, axis=1))
 
-def log_probabilities(scores: np.ndarray) -> np.ndarray:
-    """Logarithms of :func:`probabilities`, accurate for small ones."""
-    if scores.ndim == 1:
-        return np.column_stack([log_expit(-scores), log_expit(scores)])
-    return np.asarray(log_softmax(scores, axis=1))
+    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of :meth:`predict_proba`, accurate for small probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return np.asarray(log_softmax(scores, axis=1))
 
 
 def _declared_classes(classes: Any) -> np.ndarray:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-from sklearn.utils.metaestimators import available_if
-
 from skdp.linear_model.base import check_option
-from skdp.linear_model.classification import (
-    DPLinearClassification,
-    log_probabilities,
-    probabilities,
-)
+from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import (
     HingeLoss,
     LogisticLoss,
@@ -30,12 +23,6 @@ _TWO_CLASS_LOSSES: dict[str, Loss] = {
     "smoothed_hinge": HingeLoss().smoothed(1.0),
     "squared_hinge": SquaredHingeLoss(),
 }
-
-
-def _has_probabilities(estimator: DPLinearClassifier) -> bool:
-    if estimator.loss != "log_loss":
-        raise AttributeError(f"loss={estimator.loss!r} has no probabilities.")
-    return True
 
 
 class DPLinearClassifier(DPLinearClassification):
@@ -204,31 +191,3 @@ class DPLinearClassifier(DPLinearClassification):
         if n_classes == 2:
             return two
         return SoftmaxLoss(n_classes) if self.loss == "log_loss" else OneVsRestLoss(two, n_classes)
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities; only with loss="log_loss".
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
-        """
-        return probabilities(self.decision_function(X))
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of :meth:`predict_proba`, accurate for small probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return log_probabilities(self.decision_function(X))

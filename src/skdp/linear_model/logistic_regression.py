@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from skdp.linear_model.classification import (
-    DPLinearClassification,
-    log_probabilities,
-    probabilities,
-)
+from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 
 __all__ = ["DPLogisticRegression"]
@@ -159,29 +153,3 @@ class DPLogisticRegression(DPLinearClassification):
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
-        """
-        return probabilities(self.decision_function(X))
-
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of :meth:`predict_proba`, accurate for small probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        return log_probabilities(self.decision_function(X))

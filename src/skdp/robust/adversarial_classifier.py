@@ -5,14 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from skdp.linear_model.base import check_option
-from skdp.linear_model.classification import (
-    DPLinearClassification,
-    log_probabilities,
-    probabilities,
-)
+from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.robust.attacked_model import AttackedLinearModel
 
@@ -24,12 +19,6 @@ _LOSSES: dict[str, Loss] = {
     "smoothed_hinge": HingeLoss().smoothed(1.0),
     "squared_hinge": SquaredHingeLoss(),
 }
-
-
-def _has_probabilities(estimator: DPAdversarialClassifier) -> bool:
-    if estimator.loss != "log_loss":
-        raise AttributeError(f"loss={estimator.loss!r} has no probabilities.")
-    return True
 
 
 class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
@@ -217,34 +206,6 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         first, second = (y == label for label in self.classes_)
         right = (second & (scores - reach > 0)) | (first & (scores + reach <= 0))
         return float(right.mean())
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities of unperturbed rows; only with loss="log_loss".
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2), columns in the order of ``classes_``
-        """
-        return probabilities(self.decision_function(X))
-
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of :meth:`predict_proba`, accurate for small probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, 2)
-        """
-        return log_probabilities(self.decision_function(X))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -11,6 +11,8 @@ process.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import inspect
 import warnings
 from abc import ABC, abstractmethod
@@ -26,7 +28,7 @@ from skdp.solvers.progress import Progress
 if TYPE_CHECKING:
     from skdp.problems import Problem
 
-__all__ = ["CallableSolver", "Records", "Solver", "certified_answer", "solve_certified"]
+__all__ = ["CallableSolver", "Records", "Solver", "certified_answer", "own_copy", "solve_certified"]
 
 
 #: A :class:`skdp.problems.FiniteSumProblem`, for solvers that need "records". Any for the type
@@ -145,6 +147,13 @@ class CallableSolver(Solver):
         rng: np.random.Generator,
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         return self.function(problem, accuracy)
+
+
+def own_copy(solver: Any) -> Any:
+    """A copy for one solve: what a solver stores in itself about the records is not kept."""
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(solver)
+    return solver
 
 
 def solve_certified(

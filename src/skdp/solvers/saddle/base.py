@@ -7,8 +7,6 @@ theorem, finishes the job. A wrong or lazy solver costs time, never privacy.
 
 from __future__ import annotations
 
-import contextlib
-import copy
 import difflib
 import inspect
 import math
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skdp.solvers.base import own_copy
 from skdp.solvers.certificates import Attempt
 from skdp.solvers.saddle.certificate import SaddlePoint, certify_saddle
 
@@ -204,10 +203,9 @@ def _attempt(
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")  # a convergence warning depends on the records
         try:
-            with contextlib.suppress(Exception):
-                solver = copy.deepcopy(solver)  # what it stores in itself is not kept
             begin = start[0].copy(), start[1].copy()
-            x, y = _as_pair(problem, solver.solve(problem.for_solver(), accuracy, begin, rng))
+            answer = own_copy(solver).solve(problem.for_solver(), accuracy, begin, rng)
+            x, y = _as_pair(problem, answer)
             return certify_saddle(problem, x, y), None
         except KeyboardInterrupt:
             raise
