@@ -166,7 +166,7 @@ def test_solvers_change_a_release_by_no_more_than_the_accuracy(solver):
         saddle_output_perturbation(
             problem, BUDGET, solver=choice, noise=NoiseSource(np.random.default_rng(3).bytes)
         )
-        for choice in ("gradient_descent_ascent", solver)
+        for choice in ("gda", solver)
     ]
     away = [
         np.linalg.norm(results[0].x - results[1].x),

@@ -342,11 +342,11 @@ def test_level_and_not_range_of_a_loss_counts(n, radius, mu_y, ratio):
 @pytest.mark.parametrize(
     "solver",
     [
-        "gradient_descent_ascent",
+        "gda",
         "svrg",
         "accelerated_svrg",
         "saga",
-        "variance_reduced_extragradient",
+        "lsvre",
     ],
 )
 def test_solvers_agree_on_losses_of_groups(solver):

@@ -15,13 +15,13 @@ import pytest
 
 from skdp.problems import Ball, BilinearProblem, Simplex, WholeSpace
 from skdp.solvers import (
+    GDA,
+    LSVRE,
     AcceleratedSaddleSVRG,
     Extragradient,
-    GradientDescentAscent,
     SaddleSAGA,
     SaddleSolver,
     SaddleSVRG,
-    VarianceReducedExtragradient,
     certifiable_saddle_accuracy,
     certify_saddle,
     resolve_saddle_solver,
@@ -49,11 +49,11 @@ places = pytest.mark.parametrize(
 )  # fmt: skip
 SOLVERS = [
     Extragradient(),
-    GradientDescentAscent(),
+    GDA(),
     SaddleSVRG(),
     AcceleratedSaddleSVRG(),
     SaddleSAGA(),
-    VarianceReducedExtragradient(),
+    LSVRE(),
 ]
 
 
@@ -360,7 +360,7 @@ def test_unequal_batches_are_unbiased():
         rng.normal(size=(65, 2, 3)), rng.normal(size=(65, 2)), rng.normal(size=(65, 3)),
         (1.0, 1.0, 1.0), Ball(1.0), Simplex(3), 0.5, 0.5,
     )  # fmt: skip
-    for kind in (SaddleSVRG, AcceleratedSaddleSVRG, SaddleSAGA, VarianceReducedExtragradient):
+    for kind in (SaddleSVRG, AcceleratedSaddleSVRG, SaddleSAGA, LSVRE):
         solver = kind(batch_size=10)
         found = solve_saddle_certified(problem, 1e-7, solver, rng=rng)
         assert len(found.attempts) == 1

@@ -36,6 +36,8 @@ class BilinearProblem(SaddleProblem):
     center_x, center_y : ndarray, optional
     """
 
+    offers = frozenset({"hessian"})
+
     def __init__(
         self,
         matrices: np.ndarray,
@@ -90,10 +92,25 @@ class BilinearProblem(SaddleProblem):
             projection_rounding_y=domain_y.projection_rounding(dy),
         )
         super().__init__(domain_x, domain_y, constants, center_x, center_y)
-        # the records enter by their means alone
+        self._average()
+
+    def _average(self) -> None:
+        """The records enter by their means alone."""
         self.mean_matrix = read_only_view(self.matrices.mean(axis=0))
         self.mean_x = read_only_view(self.offsets_x.mean(axis=0))
         self.mean_y = read_only_view(self.offsets_y.mean(axis=0))
+
+    def _keep(self, rows: np.ndarray) -> None:
+        self.matrices = read_only_view(self.matrices[rows])
+        self.offsets_x = read_only_view(self.offsets_x[rows])
+        self.offsets_y = read_only_view(self.offsets_y[rows])
+        self._average()
+
+    def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        return np.zeros((x.size, x.size))
+
+    def cross_derivative(self, x: np.ndarray) -> np.ndarray:
+        return self.mean_matrix.T
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         data = x @ self.mean_matrix @ y + self.mean_x @ x - self.mean_y @ y

@@ -41,6 +41,10 @@ class Domain(ABC):
         """Bound on the Euclidean distance of ``project(point)`` to the exact projection."""
         return 0.0
 
+    def projection_derivative(self, point: np.ndarray) -> np.ndarray:
+        """A generalised derivative of the projection at `point`, a symmetric matrix."""
+        raise NotImplementedError(f"{type(self).__name__} has no derivative of its projection.")
+
     def center(self, dimension: int) -> np.ndarray:
         """The point of the set whose largest distance to the others is :meth:`reach`."""
         return np.zeros(dimension)
@@ -60,6 +64,9 @@ class WholeSpace(Domain):
     def project(self, point: np.ndarray) -> np.ndarray:
         return point
 
+    def projection_derivative(self, point: np.ndarray) -> np.ndarray:
+        return np.eye(point.size)
+
 
 @dataclass(frozen=True)
 class Ball(Domain):
@@ -77,6 +84,13 @@ class Ball(Domain):
         limit = self.radius * (1.0 - (point.size + 8) * _EPS)
         norm = euclidean_norm(point)
         return point if norm <= limit else point * (limit / norm)
+
+    def projection_derivative(self, point: np.ndarray) -> np.ndarray:
+        norm = euclidean_norm(point)
+        if norm <= self.radius:
+            return np.eye(point.size)
+        unit = point / norm
+        return self.radius / norm * (np.eye(point.size) - np.outer(unit, unit))
 
     def projection_rounding(self, dimension: int) -> float:
         return 2.0 * (dimension + 8) * _EPS * self.radius
@@ -119,6 +133,9 @@ class Box(Domain):
     def project(self, point: np.ndarray) -> np.ndarray:
         return np.minimum(np.maximum(point, self.lower), self.upper)
 
+    def projection_derivative(self, point: np.ndarray) -> np.ndarray:
+        return np.diag(((point > self.lower) & (point < self.upper)).astype(float))
+
     def center(self, dimension: int) -> np.ndarray:
         if not math.isfinite(self.radius):
             return self.project(np.zeros(dimension))
@@ -152,6 +169,11 @@ class Simplex(Domain):
         thresholds = (np.cumsum(ordered) - 1.0) / np.arange(1, point.size + 1)
         support = int(np.count_nonzero(ordered > thresholds))
         return np.maximum(shifted - thresholds[max(0, support - 1)], 0.0)
+
+    def projection_derivative(self, point: np.ndarray) -> np.ndarray:
+        """Centring of the entries that stay positive."""
+        positive = (self.project(point) > 0.0).astype(float)
+        return np.diag(positive) - np.outer(positive, positive) / positive.sum()
 
     def projection_rounding(self, dimension: int) -> float:
         # the threshold is a mean of at most d numbers of [-1, 0], less 1 / support

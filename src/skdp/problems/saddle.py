@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -326,9 +326,79 @@ class SaddleProblem(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the data part's operator over the records `rows` only."""
 
+    #: What a solver can have besides operators: "hessian" stands for :meth:`best_response`,
+    #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y.
+    offers: frozenset[str] = frozenset()
+
+    def best_response(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The maximiser y(x), the point that was projected to it, and ``grad_x f(x, y(x))``.
+
+        Where f is linear in y: ``y(x) = Proj(c_y + grad_y f(x) / a_y)``.
+        """
+        if self.constants.smoothness_yy > 0 or not self.alpha_y > 0:
+            raise NotImplementedError(f"{type(self).__name__} is not linear in y.")
+        y = self.domain_y.center(self.constants.dimension_y)
+        free = self.center_y - self.data_operator(x, y)[1] / self.alpha_y
+        y = self.domain_y.project(free)
+        return y, free, self.data_operator(x, y)[0]
+
+    def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Second derivative of the data part in x, if offered."""
+        raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
+
+    def cross_derivative(self, x: np.ndarray) -> np.ndarray:
+        """Derivative of ``grad_y f`` in x, shape (dimension_y, dimension_x), if offered."""
+        raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
+
     @property
     def n_records(self) -> int:
         return self.constants.n_records
+
+    def take(self: _Own, rows: np.ndarray) -> _Own:
+        """The problem of some of the records, by index, with the same regularisers."""
+        other = copy.copy(self)
+        other.constants = replace(self.constants, n_records=len(rows))
+        other._keep(rows)
+        return other
+
+    def _keep(self, rows: np.ndarray) -> None:
+        """Let go of all records but `rows`; the constants are those of the rest already."""
+        raise NotImplementedError(f"Records of a {type(self).__name__} cannot be taken.")
+
+    def with_regularisers(
+        self: _Own,
+        alpha_x: float,
+        alpha_y: float,
+        center_x: np.ndarray | None = None,
+        center_y: np.ndarray | None = None,
+    ) -> _Own:
+        """The problem of the same records with other regularisers.
+
+        What the records' functions themselves have of strong convexity and concavity stays.
+        """
+        other = copy.copy(self)
+        constants = replace(
+            self.constants,
+            strong_convexity=self.own_convexity + alpha_x,
+            strong_concavity=self.own_concavity + alpha_y,
+            center_norm_x=0.0 if center_x is None else euclidean_norm(center_x),
+            center_norm_y=0.0 if center_y is None else euclidean_norm(center_y),
+        )
+        SaddleProblem.__init__(
+            *(other, self.domain_x, self.domain_y, constants),
+            *(center_x, center_y, alpha_x, alpha_y),
+        )
+        return other
+
+    @property
+    def own_convexity(self) -> float:
+        """Strong convexity of every record's own function, without the regulariser."""
+        return max(0.0, self.constants.strong_convexity - self.alpha_x)
+
+    @property
+    def own_concavity(self) -> float:
+        """Strong concavity of every record's own function, without the regulariser."""
+        return max(0.0, self.constants.strong_concavity - self.alpha_y)
 
     def operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(grad_x F, -grad_y F)`` of the whole objective."""

@@ -43,15 +43,15 @@ from skdp.solvers.katyusha import Katyusha
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
 from skdp.solvers.saddle import (
+    GDA,
+    LSVRE,
     AcceleratedSaddleSVRG,
     CallableSaddleSolver,
     Extragradient,
-    GradientDescentAscent,
     SaddlePoint,
     SaddleSAGA,
     SaddleSolver,
     SaddleSVRG,
-    VarianceReducedExtragradient,
     certifiable_saddle_accuracy,
     certify_saddle,
     resolve_saddle_solver,
@@ -66,7 +66,9 @@ if TYPE_CHECKING:
     from skdp.problems import Problem
 
 __all__ = [
+    "GDA",
     "LBFGS",
+    "LSVRE",
     "SAGA",
     "SARAH",
     "SOLVERS",
@@ -81,7 +83,6 @@ __all__ = [
     "Extragradient",
     "ForwardBackwardStep",
     "GradientDescent",
-    "GradientDescentAscent",
     "Katyusha",
     "Newton",
     "SaddlePoint",
@@ -94,7 +95,6 @@ __all__ = [
     "Solver",
     "StochasticSubgradient",
     "Subgradient",
-    "VarianceReducedExtragradient",
     "certifiable_saddle_accuracy",
     "certify",
     "certify_dual",

@@ -1,10 +1,10 @@
 """Non-private solvers of saddle problems, and the gate that checks their answers.
 
 =====================  ==========================================================
-full operators         :class:`GradientDescentAscent`, :class:`Extragradient`
+full operators         :class:`GDA`, :class:`Extragradient`
 mini-batches           :class:`SaddleSVRG`, :class:`SaddleSAGA`,
                        :class:`AcceleratedSaddleSVRG`,
-                       :class:`VarianceReducedExtragradient`
+                       :class:`LSVRE`
 =====================  ==========================================================
 
 All of them work in the coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)``, in which a strong
@@ -24,21 +24,21 @@ from skdp.solvers.saddle.certificate import (
     certify_saddle,
 )
 from skdp.solvers.saddle.extragradient import Extragradient
-from skdp.solvers.saddle.gradient_descent_ascent import GradientDescentAscent
+from skdp.solvers.saddle.gda import GDA
+from skdp.solvers.saddle.lsvre import LSVRE
 from skdp.solvers.saddle.saga import SaddleSAGA
 from skdp.solvers.saddle.svrg import AcceleratedSaddleSVRG, SaddleSVRG
-from skdp.solvers.saddle.variance_reduced_extragradient import VarianceReducedExtragradient
 
 __all__ = [
+    "GDA",
+    "LSVRE",
     "AcceleratedSaddleSVRG",
     "CallableSaddleSolver",
     "Extragradient",
-    "GradientDescentAscent",
     "SaddlePoint",
     "SaddleSAGA",
     "SaddleSVRG",
     "SaddleSolver",
-    "VarianceReducedExtragradient",
     "certifiable_saddle_accuracy",
     "certify_saddle",
     "resolve_saddle_solver",

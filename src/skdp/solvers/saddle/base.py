@@ -97,18 +97,18 @@ def resolve_saddle_solver(
     """
     # imported here: these modules build on the contract above
     from skdp.solvers.saddle.extragradient import Extragradient
-    from skdp.solvers.saddle.gradient_descent_ascent import GradientDescentAscent
+    from skdp.solvers.saddle.gda import GDA
+    from skdp.solvers.saddle.lsvre import LSVRE
     from skdp.solvers.saddle.saga import SaddleSAGA
     from skdp.solvers.saddle.svrg import AcceleratedSaddleSVRG, SaddleSVRG
-    from skdp.solvers.saddle.variance_reduced_extragradient import VarianceReducedExtragradient
 
     names: dict[str, type[SaddleSolver]] = {
         "auto": Extragradient,
         "extragradient": Extragradient,
-        "gradient_descent_ascent": GradientDescentAscent,
+        "gda": GDA,
         "svrg": SaddleSVRG,
         "saga": SaddleSAGA,
-        "variance_reduced_extragradient": VarianceReducedExtragradient,
+        "lsvre": LSVRE,
         "accelerated_svrg": AcceleratedSaddleSVRG,
     }
     if isinstance(solver, SaddleSolver):

@@ -14,10 +14,10 @@ from skdp.solvers.saddle.certificate import certify_saddle
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
 
-__all__ = ["VarianceReducedExtragradient"]
+__all__ = ["LSVRE"]
 
 
-class VarianceReducedExtragradient(SaddleSolver):
+class LSVRE(SaddleSolver):
     """L-SVRE: ``n + sqrt(n) kappa`` operators without nested loops.
 
     In scaled coordinates, with m batches, ``p = min(1, 2 / m)``, ``t = 0.9 sqrt(p) / l`` and a

@@ -12,13 +12,13 @@ from skdp.solvers.saddle.certificate import certify_saddle
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
 
-__all__ = ["GradientDescentAscent"]
+__all__ = ["GDA"]
 
 #: Iterations between two certificates.
 _PAUSE = 20
 
 
-class GradientDescentAscent(SaddleSolver):
+class GDA(SaddleSolver):
     """``z <- Proj(z - M^-1 A(z) / lt^2)``: the squared distance shrinks by ``1 - 1 / lt^2``.
 
     The square of the condition number makes it the slowest of all; it is here because it is the
