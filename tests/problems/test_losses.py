@@ -347,12 +347,15 @@ def search_constants(loss, feature_norm, radius, m=6000, seed=5):
         met = np.clip((W[:, 0] * other).sum(axis=1), -target_bound(loss), target_bound(loss))
         s = np.where(rng.random(m) < 0.3, met, s)
     first, second = gradient_of(loss, W, x, t), gradient_of(loss, W, other, s)
-    ends = value_of(loss, W, x, t) - value_of(loss, W, other, s)
+    values = value_of(loss, W, x, t)
+    ends = values - value_of(loss, W, other, s)
+    assert values.min() >= -1e-12 * abs(values).max()
     return {
         "lipschitz": frobenius(first).max() / loss.lipschitz(feature_norm, radius),
         "gradient_diameter": frobenius(first - second).max()
         / loss.gradient_diameter(feature_norm, radius),
         "value_range": abs(ends).max() / loss.value_range(feature_norm, radius),
+        "largest_value": values.max() / loss.largest_value(feature_norm, radius),
     }
 
 
@@ -378,6 +381,7 @@ def test_no_record_exceeds_the_constants(loss):
     assert best["lipschitz"] >= 0.99, best
     assert best["gradient_diameter"] >= 0.99, best
     assert best["value_range"] >= 0.4, best
+    assert best["largest_value"] >= 0.9, best
 
 
 @every_smooth_loss

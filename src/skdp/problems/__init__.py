@@ -27,6 +27,11 @@ from skdp.problems.losses import (
     SoftmaxLoss,
     SquaredHingeLoss,
 )
+from skdp.problems.max_group_loss import (
+    GroupWeights,
+    MaxGroupLossProblem,
+    max_group_loss_constants,
+)
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
     EnvelopeLoss,
@@ -62,10 +67,12 @@ __all__ = [
     "EmpiricalRisk",
     "EnvelopeLoss",
     "FiniteSumProblem",
+    "GroupWeights",
     "HalfSquaredLoss",
     "HingeLoss",
     "LogisticLoss",
     "Loss",
+    "MaxGroupLossProblem",
     "OneVsRestLoss",
     "PiecewiseLinearLoss",
     "Problem",
@@ -84,4 +91,5 @@ __all__ = [
     "bounded_problem_radius",
     "generalised_linear_constants",
     "huber_loss",
+    "max_group_loss_constants",
 ]

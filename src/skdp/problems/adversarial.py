@@ -409,7 +409,7 @@ class AdversarialProblem(FiniteSumProblem):
             slope[:d] += push * direction
         if hessian:
             zz, znu, nunu = self.attacked.second_partials(margins, self.targets, nu)
-            bend = self._gram(lambda block: zz[block.rows]) / n
+            bend = self.rows.gram(lambda block: zz[block.rows], self.n_outputs) / n
             mixed = np.outer(self.pull_back(znu), direction)
             bend[:, :d] += mixed
             bend[:d, :] += mixed.T

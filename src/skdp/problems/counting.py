@@ -115,6 +115,9 @@ class CountedLoss(Loss):
     def value_range(self, feature_norm: float, radius: float) -> float:
         return self._loss.value_range(feature_norm, radius)
 
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        return self._loss.largest_value(feature_norm, radius)
+
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         return self._loss.least_curvature(feature_norm, radius)
 

@@ -6,8 +6,8 @@ and Hessians of a flat weight vector of length ``dimension``.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,9 +26,6 @@ MAX_SIZE_RATIO = 10.0
 #: Norms of rows whose products are far from the ends of single precision, and the condition
 #: number up to which its digits are worth something.
 _SINGLE_RANGE, _SINGLE_CONDITION = (1e-8, 1e8), 1e6
-
-#: Numbers in a block of rows for Hessians: 16 MB.
-_HESSIAN_NUMBERS = 1 << 21
 
 
 class FiniteSumProblem(Problem):
@@ -151,7 +148,8 @@ class FiniteSumProblem(Problem):
         if not usable or self.constants.condition_number > _SINGLE_CONDITION:
             return self.hessian(w)
         weights = self._unpack(w)
-        bend = self._gram(lambda block: self._curvature(block, weights), rough=True)
+        curvature = functools.partial(self._curvature, weights=weights)
+        bend = self.rows.gram(curvature, self.n_outputs, rough=True)
         bend /= self.n_public
         bend.flat[:: self.dimension + 1] += self.alpha
         return bend
@@ -251,24 +249,6 @@ class FiniteSumProblem(Problem):
     def _curvature(self, block: RowBlock, weights: np.ndarray) -> np.ndarray:
         return self.loss.second_derivative(block.margins(weights), self.targets[block.rows])
 
-    def _gram(self, curvature: Callable[[RowBlock], np.ndarray], rough: bool = False) -> np.ndarray:
-        """``sum_i C_i (x) x_i x_i'`` for symmetric (k, k) matrices C_i, block by block."""
-        k, width = self.loss.n_outputs, self.rows.width
-        total = np.zeros((k, width, k, width))
-        # products of matrices want larger blocks; there are k^2 numbers per row
-        size = max(16, max(self.rows.block_size, _HESSIAN_NUMBERS // width) // k**2)
-        for block in self.rows.blocks(size):
-            weights = curvature(block).reshape(-1, k, k)
-            for a in range(k):
-                for b in range(a + 1):
-                    if weights[:, a, b].any():
-                        part = np.ascontiguousarray(weights[:, a, b])
-                        total[a, :, b] += block.gram(part, rough)
-        for a in range(k):
-            for b in range(a):
-                total[b, :, a] = total[a, :, b]
-        return total.reshape(self.dimension, self.dimension)
-
     def _evaluate(
         self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
@@ -289,7 +269,8 @@ class FiniteSumProblem(Problem):
                 slope += block.pull_back(loss.derivative(margins, targets))
         bend = np.zeros((0, 0))
         if hessian:
-            bend = self._gram(lambda block: self._curvature(block, weights)) / n
+            curvature = functools.partial(self._curvature, weights=weights)
+            bend = self.rows.gram(curvature, self.n_outputs) / n
             bend.flat[:: self.dimension + 1] += self.alpha
         offset = self._offset(w)
         return (

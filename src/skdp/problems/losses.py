@@ -12,6 +12,7 @@ specification, with proofs in ``docs/theory/constants.md``.
 ``smoothness``          Lipschitz constant of one record's gradient
 ``solution_radius``     bound on the norm of the minimiser of mean loss + alpha/2 ||W||^2
 ``value_range``         sup of the difference of two records' losses at one W
+``largest_value``       sup of one record's loss
 ``least_curvature``     lower bound on the second derivative
 ======================  =================================================================
 """
@@ -136,6 +137,13 @@ class Loss(ABC):
     def value_range(self, feature_norm: float, radius: float) -> float:
         """Bound on the difference of two records' losses at one point of the ball."""
 
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """Bound on one record's loss on the ball, for losses that are never negative.
+
+        ``inf``, the default, stands for a loss without such a bound.
+        """
+        return math.inf
+
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         """Lower bound on the eigenvalues of the second derivative over the ball."""
         return 0.0
@@ -256,6 +264,10 @@ class LogisticLoss(Loss):
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``R X``: at ``|z| = R X`` between ``log(1 + exp(z))`` and ``log(1 + exp(-z))``."""
         return radius * feature_norm
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """``log(1 + exp(R X))``."""
+        return float(np.logaddexp(0.0, radius * feature_norm)) * ROOT_SLACK
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         """``sigmoid(k) sigmoid(-k)`` with ``k = R X``."""
@@ -391,10 +403,14 @@ class SoftmaxLoss(Loss):
         loss from above, the second from below.
         """
         k, others = radius * feature_norm, self.n_classes - 1
-        upper = float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k))
         steepest = math.sqrt(self.n_classes / others)
         lower = float(np.logaddexp(0.0, math.log(others) - steepest * k))
-        return (upper - lower) * ROOT_SLACK
+        return (self.largest_value(feature_norm, radius) - lower) * ROOT_SLACK
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """``log(1 + (K-1) e^{sqrt(2) k})``, ``k = R X``."""
+        k, others = radius * feature_norm, self.n_classes - 1
+        return float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k)) * ROOT_SLACK
 
 
 @dataclass(frozen=True)
@@ -462,8 +478,11 @@ class HalfSquaredLoss(Loss):
         return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROOT_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``(R X + Y)^2 / 2``."""
+        """``(R X + Y)^2 / 2``, the largest value: the least is 0."""
         return 0.5 * (radius * feature_norm + self.target_bound) ** 2
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        return self.value_range(feature_norm, radius)
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         return 1.0
@@ -527,6 +546,10 @@ class SquaredHingeLoss(Loss):
         k = radius * feature_norm
         return 4.0 * k if k < 1.0 else (1.0 + k) ** 2
 
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """``(1 + R X)^2``."""
+        return (1.0 + radius * feature_norm) ** 2
+
 
 @dataclass(frozen=True)
 class OneVsRestLoss(Loss):
@@ -539,8 +562,8 @@ class OneVsRestLoss(Loss):
     Parameters
     ----------
     base : Loss
-        For targets 0 and 1. The squares of its Lipschitz constant and its value range must be
-        concave functions of the squared radius, as those of all hinges are.
+        For targets 0 and 1. The square of its Lipschitz constant, its value range and its
+        largest value must be concave functions of the squared radius, as those of all hinges are.
     n_classes : int
         K; targets are class indices.
     """
@@ -601,6 +624,11 @@ class OneVsRestLoss(Loss):
         """``K`` times that at ``R / sqrt(K)``."""
         share = radius / math.sqrt(self.n_classes)
         return self.n_classes * self.base.value_range(feature_norm, share) * ROOT_SLACK
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """``K`` times that at ``R / sqrt(K)``."""
+        share = radius / math.sqrt(self.n_classes)
+        return self.n_classes * self.base.largest_value(feature_norm, share) * ROOT_SLACK
 
     def noise_cost(self, variance: float) -> float:
         return self.n_classes * self.base.noise_cost(variance)

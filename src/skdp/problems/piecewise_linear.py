@@ -90,6 +90,10 @@ class PiecewiseLinearLoss(Loss):
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``S (R X + K)`` with K the bound on the kinks: 0 is the least value."""
+        return self.largest_value(feature_norm, radius)
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """``S (R X + K)``."""
         return self.slope_bound * (radius * feature_norm + self.kink_bound)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
@@ -299,8 +303,15 @@ class SmoothedLoss(Loss):
         return feature_norm * min(self.base.slope_bound, widest) * ROOT_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """That of the piecewise linear loss, which is not smaller."""
-        return self.base.value_range(feature_norm, radius)
+        """That of the piecewise linear loss, or the largest value: the least is 0."""
+        range_of_base = self.base.value_range(feature_norm, radius)
+        return min(range_of_base, self.largest_value(feature_norm, radius))
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """``a (r - h a / 2)`` with ``r = R X + K`` and the slope ``a = min(S, r / h)`` there."""
+        far = radius * feature_norm + self.base.kink_bound
+        slope = min(self.base.slope_bound, far / self.width)
+        return slope * (far - 0.5 * self.width * slope) * ROOT_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X min(S, K / h) / alpha, sqrt(p / alpha))``, ``p = max of A (K - h A)``, A <= S.

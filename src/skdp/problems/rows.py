@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,6 +28,8 @@ Matrix = Any
 _BLOCK_BYTES = 1 << 19
 #: Rows of one block: the bounds keep Python's overhead and the rounding error small.
 _MIN_BLOCK, _MAX_BLOCK = 256, 1 << 14
+#: Numbers in a block of rows for matrices of second moments: 16 MB.
+_GRAM_NUMBERS = 1 << 21
 #: Rows above this multiple of the norm bound are shortened before anything is computed.
 _HUGE = 1e100
 
@@ -233,6 +235,43 @@ class BoundedRows:
     def is_sparse(self) -> bool:
         """Whether X is a CSR matrix."""
         return bool(sp.issparse(self.matrix))
+
+    def gram(
+        self,
+        curvature: Callable[[RowBlock], np.ndarray],
+        n_outputs: int = 1,
+        rough: bool = False,
+    ) -> np.ndarray:
+        """``sum_i C_i (x) x_i x_i'`` for symmetric matrices C_i, block by block.
+
+        Parameters
+        ----------
+        curvature : callable
+            From a block of m rows to its C_i, shape (m,) for numbers or (m, k, k).
+        n_outputs : int, default=1
+            k.
+        rough : bool, default=False
+            In single precision.
+
+        Returns
+        -------
+        ndarray of shape (k * width, k * width)
+        """
+        k = n_outputs
+        total = np.zeros((k, self.width, k, self.width))
+        # products of matrices want larger blocks; there are k^2 numbers per row
+        size = max(16, max(self.block_size, _GRAM_NUMBERS // self.width) // k**2)
+        for block in self.blocks(size):
+            weights = curvature(block).reshape(-1, k, k)
+            for a in range(k):
+                for b in range(a + 1):
+                    if weights[:, a, b].any():
+                        part = np.ascontiguousarray(weights[:, a, b])
+                        total[a, :, b] += block.gram(part, rough)
+        for a in range(k):
+            for b in range(a):
+                total[b, :, a] = total[a, :, b]
+        return total.reshape(k * self.width, k * self.width)
 
     @property
     def n_stored(self) -> int:

@@ -127,9 +127,9 @@ class TiltedProblem(FiniteSumProblem):
             else:
                 curvature = curvature + self.tilt * residuals[:, :, None] * residuals[:, None, :]
                 curvature *= weights[:, None, None]
-            bend = self._gram(lambda block: curvature[block.rows]) - self.tilt * np.outer(
-                slope, slope
-            )
+            bend = self.rows.gram(
+                lambda block: curvature[block.rows], self.n_outputs
+            ) - self.tilt * np.outer(slope, slope)
             bend.flat[:: self.dimension + 1] += self.alpha
         offset = self._offset(w)
         return (

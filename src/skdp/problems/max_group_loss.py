@@ -1,0 +1,329 @@
+"""The worst group's loss as a saddle problem: weights on the groups against one predictor.
+
+``min over w in a ball, max over y in the simplex of sum_g y_g c_g (1/n) sum_{i in g} loss_i(w)``
+plus quadratic regularisers. Were c_g = n / n_g, the inner maximum would be the largest mean
+loss of a group; but then one record that changes its group would rescale the losses of all
+others, and the sensitivity would not shrink with n. :class:`GroupWeights` are what can be had
+instead. Proofs: docs/theory/saddle.md, "Groups".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.problems.domains import Ball, Simplex, euclidean_norm
+from skdp.problems.losses import Loss
+from skdp.problems.risks import Design
+from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
+from skdp.problems.saddle import SaddleConstants, SaddleProblem
+
+__all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
+
+
+@dataclass(frozen=True)
+class GroupWeights:
+    """By what the summed losses of a group are multiplied, as a multiple of 1 / n.
+
+    Parameters
+    ----------
+    largest : tuple of float
+        One number per group, > 0: c_g, or the largest value that it can have.
+    floored : bool, default=False
+        False: ``c_g = largest[g]``, whatever the groups' sizes. True:
+        ``c_g = n / max(n_g, n / largest[g])``, the mean of a group that has at least
+        ``n / largest[g]`` records; all must be equal then.
+    public_groups : bool, default=False
+        Neighbours have the same groups: membership is not protected.
+    """
+
+    largest: tuple[float, ...]
+    floored: bool = False
+    public_groups: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.largest:
+            raise ValueError("There must be at least one group.")
+        for weight in self.largest:
+            if not (weight > 0 and math.isfinite(weight)):
+                raise ValueError(f"weights of groups must be > 0 and finite, got {weight}.")
+        if self.floored and len(set(self.largest)) > 1:
+            raise ValueError("Floored means have one largest weight for all groups.")
+
+    @classmethod
+    def of_proportions(
+        cls, proportions: Sequence[float], cap: float, *, public_groups: bool = False
+    ) -> GroupWeights:
+        """``min(1 / p_g, cap)`` for groups of these public proportions; cap where p_g is 0."""
+        weights = tuple(min(1.0 / p, cap) if p > 0 else cap for p in map(float, proportions))
+        return cls(weights, public_groups=public_groups)
+
+    @property
+    def n_groups(self) -> int:
+        return len(self.largest)
+
+    @property
+    def bound(self) -> float:
+        """The largest of all."""
+        return max(self.largest)
+
+    def of_counts(self, counts: np.ndarray) -> np.ndarray:
+        """c_g for groups of these sizes."""
+        if not self.floored:
+            return np.array(self.largest)
+        n = float(counts.sum())
+        return n / np.maximum(counts, n / np.array(self.largest))
+
+    def ranges(
+        self, lipschitz: float, gradient_diameter: float, largest_loss: float
+    ) -> tuple[tuple[float, float], ...]:
+        """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
+
+        L, D and B are bounds on the norm of a record's gradient, on the distance of two of them
+        and on the loss, which is not negative; c is :attr:`bound`.
+
+        - Same group: ``(c D, c B)``. The only case if groups are public.
+        - Two groups: ``(c L, sqrt(2) c B)``, because weights on the simplex sum to 1, and
+          because the two losses stand in different places.
+        - Floored means, any two records: ``(2 c L, sqrt(2) c B)`` (review Z-20).
+        """
+        c, root = self.bound, math.sqrt(2.0)
+        if self.floored and not self.public_groups:
+            return ((2.0 * c * lipschitz, root * c * largest_loss),)
+        same = (c * gradient_diameter, c * largest_loss)
+        if self.public_groups or self.n_groups == 1:
+            return (same,)
+        return same, (c * lipschitz, root * c * largest_loss)
+
+
+def max_group_loss_constants(
+    loss: Loss,
+    weights: GroupWeights,
+    design: Design,
+    radius: float,
+    alpha_x: float,
+    alpha_y: float,
+    center_norm_x: float = 0.0,
+    center_norm_y: float = 0.0,
+) -> SaddleConstants:
+    """Public constants of :class:`MaxGroupLossProblem`; no record enters.
+
+    Parameters
+    ----------
+    loss : Loss
+        Smooth, never negative, with a bound on a ball.
+    weights : GroupWeights
+    design : Design
+    radius : float
+        Of the ball of w.
+    alpha_x, alpha_y : float
+        Strengths of the regularisers of w and of the weights.
+    center_norm_x, center_norm_y : float, default=0.0
+    """
+    feature_norm = design.feature_norm
+    lipschitz = loss.lipschitz(feature_norm, radius)
+    diameter = min(loss.gradient_diameter(feature_norm, radius), 2.0 * lipschitz)
+    largest_loss, smoothness = (
+        loss.largest_value(feature_norm, radius),
+        loss.smoothness(feature_norm),
+    )
+    if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
+        raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
+    c, ball, simplex = weights.bound, Ball(radius), Simplex(weights.n_groups)
+    dimension = loss.n_outputs * design.width
+    chain = min(design.block_size, design.n_records) + design.n_records // design.block_size + 1
+    return SaddleConstants(
+        n_records=design.n_records,
+        dimension_x=dimension,
+        dimension_y=weights.n_groups,
+        strong_convexity=alpha_x,
+        strong_concavity=alpha_y,
+        lipschitz_x=c * lipschitz,
+        lipschitz_y=c * largest_loss,
+        smoothness_xx=c * smoothness,
+        smoothness_xy=c * lipschitz,
+        gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
+        radius_x=radius,
+        radius_y=1.0,
+        reach_x=ball.reach,
+        reach_y=simplex.reach,
+        center_norm_x=center_norm_x,
+        center_norm_y=center_norm_y,
+        projection_rounding_x=ball.projection_rounding(dimension),
+        projection_rounding_y=simplex.projection_rounding(weights.n_groups),
+        summation_chain=chain,
+    )
+
+
+class MaxGroupLossProblem(SaddleProblem):
+    """The worst group's loss; y are weights on the groups.
+
+    The objective is convex in w because the weights on the simplex are not negative, and linear in
+    y. Empty groups have loss 0.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+    targets : ndarray of shape (n,)
+        In the encoding of `loss`.
+    groups : ndarray of int of shape (n,)
+        0, ..., n_groups - 1.
+    loss : Loss
+        See :func:`max_group_loss_constants`.
+    weights : GroupWeights
+    radius : float
+        Of the ball of w.
+    alpha_x, alpha_y : float
+        Strengths of the regularisers, > 0.
+    center_x : ndarray, optional
+        Default: 0.
+    center_y : ndarray, optional
+        Default: equal weights.
+    """
+
+    offers = frozenset({"hessian"})
+
+    def __init__(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        groups: np.ndarray,
+        loss: Loss,
+        weights: GroupWeights,
+        radius: float,
+        alpha_x: float,
+        alpha_y: float,
+        center_x: np.ndarray | None = None,
+        center_y: np.ndarray | None = None,
+    ) -> None:
+        targets, groups = np.asarray(targets), np.asarray(groups)
+        for name, column in (("targets", targets), ("groups", groups)):
+            if column.shape != (rows.n_records,):
+                raise ValueError(f"{name} has shape {column.shape}, must be ({rows.n_records},).")
+        loss.check_targets(targets)
+        if groups.dtype.kind not in "iu" or not ((groups >= 0) & (groups < weights.n_groups)).all():
+            raise ValueError(f"groups must be integers in 0, ..., {weights.n_groups - 1}.")
+        simplex = Simplex(weights.n_groups)
+        if center_y is None:
+            center_y = simplex.center(weights.n_groups)
+        norms = (0.0 if c is None else euclidean_norm(np.asarray(c)) for c in (center_x, center_y))
+        constants = max_group_loss_constants(
+            loss, weights, Design.of(rows), float(radius), float(alpha_x), float(alpha_y), *norms
+        )
+        super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
+        self.rows, self.loss, self.weights = rows, loss, weights
+        self.targets, self.groups = read_only_view(targets), read_only_view(groups)
+        self._weigh()
+
+    def _weigh(self) -> None:
+        counts = np.bincount(self.groups, minlength=self.weights.n_groups)
+        #: c_g; of floored means they depend on the records.
+        self.multipliers = read_only_view(self.weights.of_counts(counts))
+
+    def _keep(self, rows: np.ndarray) -> None:
+        self.rows = self.rows.take(rows)
+        self.targets = read_only_view(self.targets[rows])
+        self.groups = read_only_view(self.groups[rows])
+        self._weigh()
+
+    def with_regularisers(
+        self,
+        alpha_x: float,
+        alpha_y: float,
+        center_x: np.ndarray | None = None,
+        center_y: np.ndarray | None = None,
+    ) -> MaxGroupLossProblem:
+        if center_y is None:
+            center_y = self.domain_y.center(self.weights.n_groups)
+        return super().with_regularisers(alpha_x, alpha_y, center_x, center_y)
+
+    def for_solver(self) -> MaxGroupLossProblem:
+        other = super().for_solver()
+        other.rows = self.rows.read_only_copy()
+        return other
+
+    def group_losses(self, x: np.ndarray) -> np.ndarray:
+        """``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
+        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
+        for block in self.rows.blocks():
+            values = self.loss.value(block.margins(weights), self.targets[block.rows])
+            sums += self._by_group(block, values)
+        return sums * self.multipliers / self.n_records
+
+    def value(self, x: np.ndarray, y: np.ndarray) -> float:
+        return float(y @ self.group_losses(x)) + self.regulariser(x, y)
+
+    def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self._operator(self.rows.blocks(), self.n_records, x, y)
+
+    def batch_operator(
+        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        block = self.rows.block(rows)
+        size = block.matrix.shape[0]
+        return self._operator((block,), max(1, size), x, y)
+
+    def _operator(
+        self, blocks: Iterable[RowBlock], size: int, x: np.ndarray, y: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
+        slope, push = np.zeros_like(weights), y * self.multipliers
+        for block in blocks:
+            values, residuals = self.loss.value_and_derivative(
+                block.margins(weights), self.targets[block.rows]
+            )
+            sums += self._by_group(block, values)
+            slope += block.pull_back(_scaled(residuals, push[self.groups[block.rows]]))
+        return slope.ravel() / size, -sums * self.multipliers / size
+
+    def best_response(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        # one pass for the losses, which the weights wait for, and half a pass with the weights
+        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
+        kept = []
+        for block in self.rows.blocks():
+            values, residuals = self.loss.value_and_derivative(
+                block.margins(weights), self.targets[block.rows]
+            )
+            sums += self._by_group(block, values)
+            kept.append(residuals)
+        losses = sums * self.multipliers / self.n_records
+        free = self.center_y + losses / self.alpha_y
+        y = self.domain_y.project(free)
+        push, slope = y * self.multipliers, np.zeros_like(weights)
+        for block, residuals in zip(self.rows.blocks(), kept, strict=True):
+            slope += block.pull_back(_scaled(residuals, push[self.groups[block.rows]]))
+        return y, free, slope.ravel() / self.n_records
+
+    def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        weights, push = self._unpack(x), y * self.multipliers / self.n_records
+
+        def curvature(block: RowBlock) -> np.ndarray:
+            bend = self.loss.second_derivative(block.margins(weights), self.targets[block.rows])
+            return _scaled(bend, push[self.groups[block.rows]])
+
+        return self.rows.gram(curvature, self.loss.n_outputs)
+
+    def cross_derivative(self, x: np.ndarray) -> np.ndarray:
+        weights, k = self._unpack(x), self.loss.n_outputs
+        slopes = np.zeros((self.weights.n_groups, *weights.shape))
+        for block in self.rows.blocks():
+            residuals = self.loss.derivative(block.margins(weights), self.targets[block.rows])
+            member = self.groups[block.rows][:, None] == np.arange(self.weights.n_groups)
+            apart = residuals.reshape(-1, 1, k) * member[:, :, None]
+            slopes += block.pull_back(apart.reshape(len(apart), -1)).reshape(slopes.shape)
+        slopes *= (self.multipliers / self.n_records)[:, None, None]
+        return slopes.reshape(self.weights.n_groups, -1)
+
+    def _by_group(self, block: RowBlock, values: np.ndarray) -> np.ndarray:
+        return np.bincount(self.groups[block.rows], values, self.weights.n_groups)
+
+    def _unpack(self, x: np.ndarray) -> np.ndarray:
+        return x.reshape(self.loss.n_outputs, self.rows.width)
+
+
+def _scaled(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
+    """Each record's numbers, of any shape, times its factor."""
+    return values * factors.reshape(-1, *(1,) * (values.ndim - 1))
