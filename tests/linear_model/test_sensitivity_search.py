@@ -683,7 +683,7 @@ def test_ridge_targets_stay_within_the_bound():
             model = DPRidge(alpha=alpha, target_range=(low, high), fit_intercept=fit_intercept)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(
-                    "skdp.linear_model.base._randomness",
+                    "skdp.linear_model.base.randomness",
                     lambda *a, **k: (np.random.default_rng(0), Silent(), False),
                 )
                 model.fit(X, y)

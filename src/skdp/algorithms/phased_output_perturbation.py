@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     Objective,
@@ -50,9 +51,6 @@ __all__ = [
     "plan_phased_output_perturbation",
 ]
 
-#: Growth of mu_k and decrease of n_k from phase to phase that the planner tries: the published
-#: one (equal blocks), and the one that removes the logarithm of n.
-_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
 _MAX_PHASES = 24
 #: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
 _PATIENCE = 3
@@ -204,9 +202,8 @@ def phased_output_perturbation(
     solver = resolve_solver(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
-    dealt = _deal(rng, rows.n_records, plan.block_sizes)
-    # drawn beforehand: how many coins a phase uses must not reach the next (review W8)
-    coins = [np.random.default_rng(rng.integers(2**63, size=4)) for _ in plan.phases]
+    dealt = deal(rng, rows.n_records, plan.block_sizes)
+    coins = separate_coins(rng, len(plan.phases))
     path = [np.zeros(plan.phases[0].constants.dimension)]
     for k, (phase, strength, coin) in enumerate(
         zip(plan.phases, plan.regularisation, coins, strict=True)
@@ -227,17 +224,6 @@ def phased_output_perturbation(
         )
         del problem, block, labels  # before the next block is copied
     return PhasedResult(path[-1], tuple(path[1:]), plan)
-
-
-def _deal(rng: np.random.Generator, n_records: int, sizes: Sequence[int]) -> np.ndarray:
-    """The block of each record, in an order that does not depend on the records.
-
-    Fewer records than there are blocks may be left over; theirs is ``len(sizes)``.
-    """
-    unused = n_records - sum(sizes)
-    dealt = np.repeat(np.arange(len(sizes) + 1, dtype=np.uint8), [*sizes, unused])
-    rng.shuffle(dealt)
-    return dealt
 
 
 @lru_cache(maxsize=256)
@@ -335,10 +321,10 @@ def plan_phased_output_perturbation(
     # around the balance of the two terms of one shot on the whole data set
     middle = math.log(lipschitz / radius * math.sqrt(2.0 / n_records))
     bracket, options = (middle - 12.0, middle + 12.0), {"xatol": 0.02}
-    for growth, decrease in _SCHEDULES:
+    for growth, decrease in GROWING_SCHEDULES:
         stale, least = 0, math.inf
         for n_phases in range(1, _MAX_PHASES + 1):
-            sizes = _sizes(n_records, n_phases, decrease)
+            sizes = block_sizes(n_records, n_phases, decrease)
             if sizes[-1] < 1 or stale == _PATIENCE:
                 break
 
@@ -354,14 +340,6 @@ def plan_phased_output_perturbation(
                 best = plan(math.exp(float(found.x)), growth, sizes, "analytic", reference)
     assert best is not None  # one phase is always possible
     return best
-
-
-def _sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
-    """Sizes of blocks that shrink by `decrease`; the first gets the rest."""
-    shares = decrease ** -np.arange(n_phases, dtype=float)
-    sizes = np.floor(n_records * shares / shares.sum()).astype(int)
-    sizes[0] += n_records - sizes.sum()
-    return [int(size) for size in sizes]
 
 
 def phased_utility_bound(

@@ -41,7 +41,7 @@ __all__ = [
 
 #: What leaves the algorithm. A second release would cost a second budget.
 SaddleRelease = Literal["both", "x", "y"]
-SaddleCalibration = Literal["analytic", "paper"]
+SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
 
 #: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
 ACCURACY_FRACTION = 1e-3
@@ -83,6 +83,12 @@ class SaddleOutputPerturbationPlan:
     def noise_scale_y(self) -> float:
         """Noise scale of the coordinates of y; 0 if y is not released."""
         return self._scale("y", self.constants.strong_concavity)
+
+    @property
+    def noise_deviation_x(self) -> float:
+        """Standard deviation of the noise in a coordinate of x; 0 if x is not released."""
+        deviation = math.sqrt(self.mechanism.mean_square(self.dimension) / self.dimension)
+        return deviation * self.noise_scale_x / self.mechanism.noise_scale
 
     def _scale(self, block: str, modulus: float) -> float:
         if self.released == "both":
@@ -149,6 +155,7 @@ def plan_saddle_output_perturbation(
     release: SaddleRelease = "both",
     calibration: SaddleCalibration = "analytic",
     accuracy_fraction: float = ACCURACY_FRACTION,
+    share: float = 1.0,
 ) -> SaddleOutputPerturbationPlan:
     """Fix the accuracy and the noise from public constants; replace-one neighbours.
 
@@ -166,12 +173,16 @@ def plan_saddle_output_perturbation(
     release : {"both", "x", "y"}, default="both"
         What is released, with the whole budget. The smaller bounds of single blocks must not be
         used for two releases with one budget.
-    calibration : {"analytic", "paper"}, default="analytic"
+    calibration : {"analytic", "paper", "zhang2022_alg4"}, default="analytic"
         "paper": noise and accuracy as published, with ``L = sqrt(L_x^2 + L_y^2)``, for comparison.
         Both blocks: Alg. 3, ``sigma_x = (8 L / (n eps)) sqrt(2 log(5 / delta) / (mu_x mu))``. One
         block: ``(4 L / (n eps)) sqrt(2 log(2.5 / delta) / (mu_x mu))``, the noise of a phase
-        of the convex-strongly-concave variant. ``mu = min(mu_x, mu_y)``.
+        of the convex-strongly-concave variant. ``mu = min(mu_x, mu_y)``. "zhang2022_alg4": the
+        noise of Alg. 3 for one block, a phase of Alg. 4 or 5, which spends half of the budget.
     accuracy_fraction : float, default=1e-3
+    share : float, default=1.0
+        Part of the budget that may be spent, see :func:`skdp.mechanisms.calibrated_mechanism`;
+        with "analytic" only.
 
     Raises
     ------
@@ -180,8 +191,12 @@ def plan_saddle_output_perturbation(
     """
     if release not in ("both", "x", "y"):
         raise ValueError(f"release == {release!r}, must be 'both', 'x' or 'y'.")
-    if calibration not in ("analytic", "paper"):
-        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
+    if calibration not in ("analytic", "paper", "zhang2022_alg4"):
+        raise ValueError(
+            f"calibration == {calibration!r}, must be 'analytic', 'paper' or 'zhang2022_alg4'."
+        )
+    if not 0 < share <= 1:
+        raise ValueError(f"share == {share}, must be in (0, 1].")
     if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
         raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
     # `unit` turns distances in the norm M into those that the mechanism sees
@@ -199,12 +214,16 @@ def plan_saddle_output_perturbation(
         ),
     }[release]
     floor = certifiable_saddle_accuracy(constants)
-    if calibration == "paper":
-        return _published_plan(constants, budget, release, unit, floor)
+    if calibration != "analytic":
+        if share != 1.0 or (release == "both" and calibration == "zhang2022_alg4"):
+            raise ValueError(f"calibration == {calibration!r} has its own shares of the budget.")
+        primal_only = calibration == "paper" and release != "both"
+        return _published_plan(constants, budget, release, unit, floor, primal_only)
     if not exact > 0:
         raise ValueError("The released blocks depend on no record: their sensitivity is 0.")
     accuracy = max(0.5 * accuracy_fraction * exact / unit, floor)
-    mechanism = calibrated_mechanism(budget, min(exact + 2.0 * accuracy * unit, diameter))
+    sensitivity = min(exact + 2.0 * accuracy * unit, diameter)
+    mechanism = calibrated_mechanism(budget, sensitivity, share=share)
     reference = "Zhang et al. 2022, Alg. 3 with one joint release in the norm of the moduli"
     if release != "both":
         reference = f"Zhang et al. 2022, Lemma 4.5, block {release}, with block Lipschitz constants"
@@ -218,24 +237,26 @@ def _published_plan(
     release: SaddleRelease,
     unit: float,
     floor: float,
+    primal_only: bool,
 ) -> SaddleOutputPerturbationPlan:
     if budget.is_pure:
-        raise ValueError("delta == 0: Zhang et al. (2022), Alg. 3 needs delta > 0.")
+        raise ValueError("delta == 0: Zhang et al. (2022), Alg. 3 to 5 need delta > 0.")
     lipschitz = math.hypot(constants.lipschitz_x, constants.lipschitz_y)
     mu_x, mu_y, n = constants.strong_convexity, constants.strong_concavity, constants.n_records
     # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), and the solver may err by half
     exact = 2.0 * lipschitz / (n * math.sqrt(min(mu_x, mu_y))) * ROUNDING_SLACK
     accuracy = max(0.5 * exact, floor)
     sensitivity = (exact + 2.0 * accuracy) * unit
-    alone = release != "both"
-    scales = zhang_saddle_noise(budget, lipschitz, mu_x, mu_y, n, primal_only=alone)
+    scales = zhang_saddle_noise(budget, lipschitz, mu_x, mu_y, n, primal_only=primal_only)
     # for both blocks: the two published scales are one in the coordinates of the norm M
-    scale = scales[1] if release == "y" else scales[0] * (1.0 if alone else math.sqrt(mu_x))
+    scale = {"x": scales[0], "y": scales[1], "both": scales[0] * math.sqrt(mu_x)}[release]
     published_sensitivity = 2.0 * exact * unit  # if the floor exceeds it, the noise grows along
     mechanism = GaussianMechanism(sensitivity, scale / published_sensitivity)
-    reference = "Zhang et al. 2022, " + (
-        "section 4.3 (convex-strongly-concave)" if alone else "Alg. 3"
-    )
+    reference = "Zhang et al. 2022, Alg. 3"
+    if release != "both":
+        reference = "Zhang et al. 2022, " + (
+            "section 4.3 (convex-strongly-concave)" if primal_only else "Alg. 4 and 5"
+        )
     return SaddleOutputPerturbationPlan(
         constants, release, exact * unit, accuracy, mechanism, reference
     )
@@ -251,6 +272,7 @@ def saddle_output_perturbation(
     solver: str | SaddleSolver | Callable[..., Any] = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
+    verbose: int = 0,
 ) -> SaddleOutputPerturbationResult:
     """Solve a saddle problem privately.
 
@@ -270,6 +292,8 @@ def saddle_output_perturbation(
         The solver's own randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
+    verbose : int, default=0
+        See :func:`skdp.solvers.solve_saddle_certified`.
 
     Returns
     -------
@@ -283,19 +307,38 @@ def saddle_output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    point = solve_saddle_certified(problem, 0.5 * plan.accuracy, chosen, rng=solver_rng)
     source = NoiseSource() if noise is None else noise
-    release_block = plan.mechanism.release
-    if release == "x":
-        return SaddleOutputPerturbationResult(
-            problem.domain_x.project(release_block(point.x, source)), None, plan
-        )
-    if release == "y":
-        return SaddleOutputPerturbationResult(
-            None, problem.domain_y.project(release_block(point.y, source)), plan
-        )
+    x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, source, verbose)
+    return SaddleOutputPerturbationResult(x, y, plan)
+
+
+def solve_and_release_saddle(
+    problem: SaddleProblem,
+    plan: SaddleOutputPerturbationPlan,
+    solver: SaddleSolver,
+    solver_rng: np.random.Generator | None,
+    noise: NoiseSource,
+    verbose: int = 0,
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Solve, certify, add the plan's noise, project: the kernel of saddle points.
+
+    The constants of `problem` must be those of the plan, or smaller.
+
+    Returns
+    -------
+    x, y : ndarray or None
+        None is what is not released.
+    """
+    point = solve_saddle_certified(
+        problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose
+    )
+    release = plan.mechanism.release
+    if plan.released == "x":
+        return problem.domain_x.project(release(point.x, noise)), None
+    if plan.released == "y":
+        return None, problem.domain_y.project(release(point.y, noise))
     root_x = math.sqrt(plan.constants.strong_convexity)
     root_y = math.sqrt(plan.constants.strong_concavity)
-    noisy = release_block(np.concatenate([root_x * point.x, root_y * point.y]), source)
+    noisy = release(np.concatenate([root_x * point.x, root_y * point.y]), noise)
     x, y = np.split(noisy, [plan.constants.dimension_x])
-    return SaddleOutputPerturbationResult(*problem.project(x / root_x, y / root_y), plan)
+    return problem.project(x / root_x, y / root_y)

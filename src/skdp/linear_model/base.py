@@ -34,7 +34,15 @@ from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
 from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
 from skdp.solvers import resolve_solver
 
-__all__ = ["DPLinearModel", "check_option", "check_real", "warn_inferred"]
+__all__ = [
+    "DPLinearModel",
+    "check_option",
+    "check_real",
+    "randomness",
+    "refuse_fit_params",
+    "seed_caveats",
+    "warn_inferred",
+]
 
 
 class DPLinearModel(BaseEstimator):
@@ -62,6 +70,10 @@ class DPLinearModel(BaseEstimator):
     verbose: int
 
     _methods: tuple[str, ...] = ("auto", "output", "phased", "exponential")
+    #: Methods that bound the coefficients by a public radius of their own if need be.
+    _methods_with_radius: tuple[str, ...] = ("phased", "exponential")
+    #: Published calibrations of "phased" are proven below this epsilon.
+    _published_epsilon: float = 1.0
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
 
@@ -88,7 +100,7 @@ class DPLinearModel(BaseEstimator):
             For invalid parameters or input. Such an error is made before anything is
             computed, is meant for the data holder, and lies outside of the guarantee.
         """
-        _refuse(fit_params)
+        refuse_fit_params(fit_params)
         staged = copy.copy(self)
         staged._fit(X, y)
         self.__dict__ = staged.__dict__
@@ -119,7 +131,7 @@ class DPLinearModel(BaseEstimator):
         n_public = self._public_size(X.shape[0])
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
         design = Design.of(rows, n_public)
-        solver_rng, noise, seeded = _randomness(self.random_state)
+        solver_rng, noise, seeded = randomness(self.random_state)
         coef_norm = None if self.coef_norm is None else float(self.coef_norm)
         # without a penalty of the user's, methods choose their own
         penalty = None if self.alpha == "auto" or self.alpha == 0 else float(self.alpha)
@@ -262,12 +274,7 @@ class DPLinearModel(BaseEstimator):
                 "the solver holds a fitted estimator, which is not private: clear the parameter "
                 "`solver` before the model is published",
             )
-        if seeded:
-            caveats += (
-                "random_state was given: the guarantee holds only if the seed is secret and used "
-                "for this fit alone",
-            )
-        return caveats
+        return caveats + seed_caveats(seeded)
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         """The objective that the parameters ask for."""
@@ -340,7 +347,8 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            if self.alpha == 0 and self.coef_norm is None and self.method in ("auto", "output"):
+            unbounded = self.alpha == 0 and self.coef_norm is None
+            if unbounded and self.method not in self._methods_with_radius:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
@@ -354,10 +362,10 @@ class DPLinearModel(BaseEstimator):
         if self.method == "exponential" and self.calibration != "analytic":
             raise ValueError("method='exponential' has no calibration='paper'.")
         published = self.method == "phased" and self.calibration == "paper"
-        if published and not (self.delta > 0 and self.epsilon < 1):
+        if published and not (self.delta > 0 and self.epsilon < self._published_epsilon):
             raise ValueError(
-                "method='phased' with calibration='paper' is proven for epsilon < 1 and delta > 0 "
-                "only."
+                "method='phased' with calibration='paper' is proven for epsilon < "
+                f"{self._published_epsilon:g} and delta > 0 only."
             )
         if self.method == "exponential" and self.delta != 0:
             raise ValueError(
@@ -385,7 +393,7 @@ class DPLinearModel(BaseEstimator):
         if not isinstance(self.verbose, numbers.Integral):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
         self._check_solver()
-        _randomness(self.random_state, probe=True)
+        randomness(self.random_state, probe=True)
 
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""
@@ -411,7 +419,8 @@ class DPLinearModel(BaseEstimator):
         return tags
 
 
-def _refuse(fit_params: dict[str, Any]) -> None:
+def refuse_fit_params(fit_params: dict[str, Any]) -> None:
+    """Refuse weights of records, and anything unknown."""
     if fit_params.get("sample_weight") is not None:
         raise ValueError(
             "sample_weight is not supported: the privacy guarantee is per record, and a weight "
@@ -436,7 +445,7 @@ def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
         raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
 
 
-def _randomness(
+def randomness(
     random_state: Any, probe: bool = False
 ) -> tuple[np.random.Generator, NoiseSource, bool]:
     """Separate generators for the solver and for the noise, and whether they were seeded."""
@@ -459,6 +468,16 @@ def _randomness(
         np.random.default_rng(for_solver),
         NoiseSource(np.random.default_rng(for_noise).bytes),
         True,
+    )
+
+
+def seed_caveats(seeded: bool) -> tuple[str, ...]:
+    """What a report says about reproducible noise."""
+    if not seeded:
+        return ()
+    return (
+        "random_state was given: the guarantee holds only if the seed is secret and used for this "
+        "fit alone",
     )
 
 

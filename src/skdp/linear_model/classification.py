@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import Loss, SoftmaxLoss
 
-__all__ = ["DPLinearClassification"]
+__all__ = ["DPLinearClassification", "declared_labels", "encode"]
 
 
 def _has_probabilities(estimator: DPLinearClassification) -> bool:
@@ -37,7 +37,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
     def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()
-        declared = None if self.classes is None else _declared_classes(self.classes)
+        declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
         X, y = self._validated(X, y)
         caveats: tuple[str, ...] = ()
         if declared is None:
@@ -56,7 +56,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
                 "Only binary classification is supported. The type of the target is multiclass. "
                 "method='exponential' has no exact sampler for several classes."
             )
-        codes = _encode(y, classes)
+        codes = encode(y, classes, "y contains labels that are not in `classes`.")
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
         weights = self._private_weights(X, targets, self._risk(loss), caveats)
@@ -140,32 +140,32 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         return np.asarray(log_softmax(scores, axis=1))
 
 
-def _declared_classes(classes: Any) -> np.ndarray:
-    """The declared labels, sorted."""
-    labels = np.asarray(classes)
-    if labels.ndim != 1 or len(labels) < 2:
+def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
+    """The labels that a parameter declares, sorted."""
+    labels = np.asarray(values)
+    if labels.ndim != 1 or len(labels) < at_least:
+        number = "one label" if at_least == 1 else "two labels"
         raise ValueError(
-            f"classes must be a list or a 1-d array of at least two labels, got {classes!r}."
+            f"{name} must be a list or a 1-d array of at least {number}, got {values!r}."
         )
     unique = np.unique(labels)
     if len(unique) != len(labels):
-        raise ValueError(f"classes lists a label twice: {classes!r}.")
+        raise ValueError(f"{name} lists a label twice: {values!r}.")
     return unique
 
 
-def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Position of each label in the sorted `classes`."""
-    message = "y contains labels that are not in `classes`."
-    numeric = [array.dtype.kind in "biuf" for array in (y, classes)]
+def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
+    """Position of each label in the sorted `known`; a ValueError if it is not there."""
+    numeric = [array.dtype.kind in "biuf" for array in (labels, known)]
     if numeric[0] != numeric[1]:
         raise ValueError(message)
     if not numeric[0]:
-        y, classes = y.astype(object), classes.astype(object)
+        labels, known = labels.astype(object), known.astype(object)
     try:
-        codes = np.searchsorted(classes, y)
+        codes = np.searchsorted(known, labels)
     except TypeError as error:  # labels of mixed kinds have no order
         raise ValueError(message) from error
-    np.minimum(codes, len(classes) - 1, out=codes)
-    if not (classes[codes] == y).all():
+    np.minimum(codes, len(known) - 1, out=codes)
+    if not (known[codes] == labels).all():
         raise ValueError(message)
     return codes

@@ -109,14 +109,20 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
 
 
 def calibrated_mechanism(
-    budget: PrivacyBudget, sensitivity: float, calibration: Calibration = "analytic"
+    budget: PrivacyBudget,
+    sensitivity: float,
+    calibration: Calibration = "analytic",
+    share: float = 1.0,
 ) -> AdditiveMechanism:
-    """The mechanism that spends `budget` on one release.
+    """The mechanism that spends `budget`, or a share of it, on one release.
 
-    Spherical Laplace noise for ``delta == 0``, else Gaussian noise with the multiplier of
-    the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`).
+    Spherical Laplace noise for ``delta == 0``, else Gaussian noise with the multiplier c of
+    the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`). Releases whose shares
+    add up to 1 cost the budget together: ``share * epsilon`` each, or ``c / sqrt(share)``,
+    because the squares of Gaussian mechanisms' parameters ``1 / c`` add (Gaussian differential
+    privacy).
     """
     if budget.is_pure:
-        return SphericalLaplaceMechanism(sensitivity, budget.epsilon)
+        return SphericalLaplaceMechanism(sensitivity, share * budget.epsilon)
     multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta, calibration)
-    return GaussianMechanism(sensitivity, multiplier)
+    return GaussianMechanism(sensitivity, multiplier / math.sqrt(share))

@@ -10,7 +10,7 @@ instead. Proofs: docs/theory/saddle.md, "Groups".
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +55,7 @@ class GroupWeights:
 
     @classmethod
     def of_proportions(
-        cls, proportions: Sequence[float], cap: float, *, public_groups: bool = False
+        cls, proportions: Iterable[float], cap: float, *, public_groups: bool = False
     ) -> GroupWeights:
         """``min(1 / p_g, cap)`` for groups of these public proportions; cap where p_g is 0."""
         weights = tuple(min(1.0 / p, cap) if p > 0 else cap for p in map(float, proportions))
@@ -83,9 +83,10 @@ class GroupWeights:
         """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
 
         L, D and B are bounds on the norm of a record's gradient, on the distance of two of them
-        and on the loss, which is not negative; c is :attr:`bound`.
+        and on the loss, which is not negative; c is :attr:`bound`, G the number of groups.
 
-        - Same group: ``(c D, c B)``. The only case if groups are public.
+        - Same group: ``(c D, c B sqrt(1 - 1/G))``, because only what is orthogonal to (1, ..., 1)
+          moves a point of the simplex. The only case if groups are public.
         - Two groups: ``(c L, sqrt(2) c B)``, because weights on the simplex sum to 1, and
           because the two losses stand in different places.
         - Floored means, any two records: ``(2 c L, sqrt(2) c B)`` (review Z-20).
@@ -93,7 +94,8 @@ class GroupWeights:
         c, root = self.bound, math.sqrt(2.0)
         if self.floored and not self.public_groups:
             return ((2.0 * c * lipschitz, root * c * largest_loss),)
-        same = (c * gradient_diameter, c * largest_loss)
+        centred = math.sqrt(1.0 - 1.0 / self.n_groups)
+        same = (c * gradient_diameter, c * largest_loss * centred)
         if self.public_groups or self.n_groups == 1:
             return (same,)
         return same, (c * lipschitz, root * c * largest_loss)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -19,7 +20,7 @@ from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.rows import read_only_view
 
-__all__ = ["SaddleConstants", "SaddleProblem"]
+__all__ = ["SaddleConstants", "SaddleProblem", "block_movement", "joint_movement"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -188,8 +189,8 @@ class SaddleConstants:
         The diameter of the disc of Lemma 1, for the worst pair of ranges (Zhang et al. 2022
         specification, section 3.3 (5)-(7)). Never above the diameter of the domain.
         """
-        worst = max(self.dual_norm(*pair) for pair in self.ranges)
-        return min(worst / self.n_records * ROUNDING_SLACK, self.diameter)
+        moduli = self.strong_convexity, self.strong_concavity
+        return min(joint_movement(self.ranges, *moduli, self.n_records), self.diameter)
 
     @property
     def argmin_sensitivity_x(self) -> float:
@@ -199,17 +200,37 @@ class SaddleConstants:
         worst pair of ranges. For the release of x alone; a joint release needs
         :attr:`argmin_sensitivity` (review F-10).
         """
-        return self._block_sensitivity(0, self.strong_convexity, self.half_diameter_x)
+        moduli = self.strong_convexity, self.strong_concavity
+        moved = block_movement(self.ranges, *moduli, self.n_records)
+        return min(moved, 2.0 * self.half_diameter_x)
 
     @property
     def argmin_sensitivity_y(self) -> float:
         """How far y can move: :attr:`argmin_sensitivity_x` with x and y exchanged."""
-        return self._block_sensitivity(1, self.strong_concavity, self.half_diameter_y)
+        return self.exchanged().argmin_sensitivity_x
 
-    def _block_sensitivity(self, block: int, modulus: float, reach: float) -> float:
-        root = math.sqrt(modulus)
-        worst = max(pair[block] / root + self.dual_norm(*pair) for pair in self.ranges)
-        return min(0.5 * worst / (root * self.n_records) * ROUNDING_SLACK, 2.0 * reach)
+    def exchanged(self) -> SaddleConstants:
+        """The constants of the problem with x and y exchanged, and -f in place of f."""
+        return replace(
+            self,
+            **{
+                there: getattr(self, here)
+                for name in (
+                    *("dimension_{}", "lipschitz_{}", "radius_{}", "reach_{}", "center_norm_{}"),
+                    *("projection_rounding_{}", "additional_rounding_{}"),
+                )
+                for here, there in zip(
+                    (name.format("x"), name.format("y")),
+                    (name.format("y"), name.format("x")),
+                    strict=True,
+                )
+            },
+            strong_convexity=self.strong_concavity,
+            strong_concavity=self.strong_convexity,
+            smoothness_xx=self.smoothness_yy,
+            smoothness_yy=self.smoothness_xx,
+            gradient_ranges=tuple((second, first) for first, second in self.ranges),
+        )
 
     @property
     def data_lipschitz(self) -> float:
@@ -258,6 +279,26 @@ class SaddleConstants:
             sums = chain * lipschitz + width * (own + other) + 4.0 * modulus * center
             errors.append(_EPS * sums + extra)
         return errors[0], errors[1]
+
+
+def joint_movement(
+    ranges: Iterable[tuple[float, float]], mu_x: float, mu_y: float, n_records: float
+) -> float:
+    """``sqrt(g_x^2 + g_y^2) / n`` of Lemma 1, the movement in the norm M, rounded up."""
+    root_x, root_y = math.sqrt(mu_x), math.sqrt(mu_y)
+    worst = max(math.hypot(first / root_x, second / root_y) for first, second in ranges)
+    return worst / n_records * ROUNDING_SLACK
+
+
+def block_movement(
+    ranges: Iterable[tuple[float, float]], mu_x: float, mu_y: float, n_records: float
+) -> float:
+    """``(g_x + sqrt(g_x^2 + g_y^2)) / (2 n sqrt(mu_x))`` of Lemma 1, that of x, rounded up."""
+    root_x, root_y = math.sqrt(mu_x), math.sqrt(mu_y)
+    worst = max(
+        first / root_x + math.hypot(first / root_x, second / root_y) for first, second in ranges
+    )
+    return 0.5 * worst / (root_x * n_records) * ROUNDING_SLACK
 
 
 class SaddleProblem(ABC):

@@ -1,0 +1,66 @@
+"""How phased algorithms share out the records, independently of what is in them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+__all__ = ["GROWING_SCHEDULES", "block_sizes", "deal", "separate_coins"]
+
+#: Growth of mu_k and decrease of n_k from phase to phase that planners try: the published
+#: one (equal blocks), and those that remove the logarithm of n.
+GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
+
+
+def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
+    """Sizes of blocks that shrink by `decrease`; the first gets the rest."""
+    shares = decrease ** -np.arange(n_phases, dtype=float)
+    sizes = np.floor(n_records * shares / shares.sum()).astype(int)
+    sizes[0] += n_records - sizes.sum()
+    return [int(size) for size in sizes]
+
+
+def deal(
+    rng: np.random.Generator,
+    n_records: int,
+    sizes: Sequence[int],
+    strata: np.ndarray | None = None,
+) -> np.ndarray:
+    """The block of each record, in an order that does not depend on the records.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    n_records : int
+        At least the sum of `sizes`.
+    sizes : sequence of int
+    strata : ndarray of shape (n_records,), optional
+        *Public* labels; each block then gets its share of every one of them, give or take a
+        record.
+
+    Returns
+    -------
+    ndarray of uint8, shape (n_records,)
+        Fewer records than there are blocks may be left over; theirs is ``len(sizes)``.
+    """
+    shares = [*sizes, n_records - sum(sizes)]
+    dealt = np.repeat(np.arange(len(shares), dtype=np.uint8), shares)
+    if strata is None:
+        rng.shuffle(dealt)
+        return dealt
+    order = rng.permutation(n_records)
+    order = order[np.argsort(strata[order], kind="stable")]
+    # places of each block at equal distances, so that every stretch has its share of all blocks
+    places = np.concatenate([(np.arange(m) + 0.5) / max(m, 1) for m in shares])
+    spread = np.empty_like(dealt)
+    spread[order] = dealt[np.argsort(places, kind="stable")]
+    return spread
+
+
+def separate_coins(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:
+    """One generator per phase, drawn beforehand.
+
+    How many coins a phase uses must not reach the next one (review W8).
+    """
+    return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n_phases)]

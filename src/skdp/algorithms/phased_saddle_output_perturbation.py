@@ -1,0 +1,535 @@
+"""Phased output perturbation of saddle points: merely convex-concave problems.
+
+The records are split into disjoint blocks. Phase k solves the saddle problem of its block with
+``(mu_k / 2) ||x - x_{k-1}||^2`` around the *released* point of the phase before and a fixed
+regulariser ``(nu / 2) ||y - c||^2``, and releases its x by the kernel: solve, certify, add noise,
+project. Its y is dropped. With mu_k growing, later phases stay nearer to their start and need
+less noise (Zhang et al. 2022, Alg. 4; Alg. 5 is the same with x and y exchanged).
+
+Every phase spends the whole budget: neighbours differ in one record, hence in one block, and
+all that later phases see of that block is its released point (parallel composition,
+specification section 3.2, review Z-9 and Z-10). Positions matter for that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.published import zhang_schedule
+from skdp.algorithms.saddle_output_perturbation import (
+    ACCURACY_FRACTION,
+    SaddleCalibration,
+    SaddleOutputPerturbationPlan,
+    SaddleRelease,
+    plan_saddle_output_perturbation,
+    solve_and_release_saddle,
+)
+from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import SaddleConstants, SaddleProblem
+from skdp.problems.saddle import block_movement, joint_movement
+from skdp.solvers.saddle import SaddleSolver, resolve_saddle_solver
+
+__all__ = [
+    "PhasedSaddlePlan",
+    "PhasedSaddleResult",
+    "SaddlePhase",
+    "SaddleUtilityBound",
+    "phased_saddle_output_perturbation",
+    "plan_phased_saddle_output_perturbation",
+]
+
+#: What leaves the phases. "joint": x from all of them, and y from the last one.
+PhasedRelease = Literal["x", "y", "joint"]
+
+_MAX_PHASES = 24
+#: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
+_PATIENCE = 2
+
+
+class SaddlePhase(NamedTuple):
+    """One phase as bounds on the utility see it; "released" is the block that is released.
+
+    Attributes
+    ----------
+    n_records : int
+    strength, other_strength : float
+        Of the regularisers of the released block (mu_k) and of the other one (nu).
+    modulus, other_modulus : float
+        Of the whole objective in them.
+    sensitivity : float
+        Of the released block, solver error included.
+    mean_square : float
+        Of its noise.
+    """
+
+    n_records: int
+    strength: float
+    other_strength: float
+    modulus: float
+    other_modulus: float
+    sensitivity: float
+    mean_square: float
+
+
+class UtilityBound(Hashable, Protocol):
+    """A public, hashable function that plans are compared by; smaller is better."""
+
+    def __call__(self, phases: Sequence[SaddlePhase]) -> float: ...
+
+
+@dataclass(frozen=True)
+class SaddleUtilityBound:
+    """Bound on the expected excess of ``max over y of F`` at the released x, F the population's.
+
+    ``(mu_1/2) D_x^2 + (nu/2) D_y^2 + sum_k (2 + [k < K] 2 (1 + r) sqrt(mu_{k+1}/mu_k)) Lam_k^2/n_k
+    + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (ell_xy / nu) Delta_K`` with
+    ``Lam_k^2 = L_x^2/mu_k + L_y^2/nu`` and V_k the mean square of the noise (Zhang et al. 2022
+    specification, section 3.5 and E9; the last term is not in the paper).
+
+    Parameters
+    ----------
+    lipschitz, other_lipschitz : float
+        L_x and L_y.
+    cross_smoothness : float
+        ell_xy.
+    distance, other_distance : float
+        D_x and D_y: bounds on the distance of the solution, and of any y, to the centres.
+    """
+
+    lipschitz: float
+    other_lipschitz: float
+    cross_smoothness: float
+    distance: float
+    other_distance: float
+
+    def __call__(self, phases: Sequence[SaddlePhase]) -> float:
+        first, last = phases[0], phases[-1]
+        total = 0.5 * first.strength * self.distance**2
+        total += 0.5 * first.other_strength * self.other_distance**2
+        for k, phase in enumerate(phases):
+            square = self.lipschitz**2 / phase.modulus
+            square += self.other_lipschitz**2 / phase.other_modulus
+            factor = 2.0
+            if k + 1 < len(phases):
+                growth = phases[k + 1].modulus / phase.modulus
+                factor += 2.0 * (1.0 + ACCURACY_FRACTION) * math.sqrt(growth)
+            total += factor * square / phase.n_records
+            if k:
+                total += 0.5 * phase.strength * phases[k - 1].mean_square
+        total += self.lipschitz * math.sqrt(last.mean_square)
+        response = self.cross_smoothness / last.other_modulus
+        return total + self.other_lipschitz * response * last.sensitivity
+
+
+@dataclass(frozen=True)
+class PhasedSaddlePlan:
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    phases : tuple of SaddleOutputPerturbationPlan
+        One kernel step each, all with the same share of the budget; ``constants.n_records`` is
+        the size of the block.
+    regularisation : tuple of float
+        mu_k, of the block that is released.
+    other_regularisation : float
+        nu, of the other block.
+    alpha : float
+        Strength of the penalty on the released block that is part of the objective.
+    released : {"x", "y", "joint"}
+    reference : str
+    """
+
+    phases: tuple[SaddleOutputPerturbationPlan, ...]
+    regularisation: tuple[float, ...]
+    other_regularisation: float
+    alpha: float
+    released: PhasedRelease
+    reference: str
+
+    @property
+    def block_sizes(self) -> tuple[int, ...]:
+        return tuple(phase.constants.n_records for phase in self.phases)
+
+    @property
+    def noise_scales(self) -> tuple[float, ...]:
+        """Noise scale of the coordinates of the released block, phase by phase."""
+        if self.released == "y":
+            return tuple(phase.noise_scale_y for phase in self.phases)
+        return tuple(phase.noise_scale_x for phase in self.phases)
+
+    def release(self, name: str | None = None) -> Release:
+        """The statement about the last point; with its event the points of all phases."""
+        last = self.phases[-1].release(name)
+        return replace(last, n_records=sum(self.block_sizes), reference=self.reference)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers of the plan as plain Python types."""
+        constants = self.phases[-1].constants
+        return {
+            "released": self.released,
+            "alpha": self.alpha,
+            "lipschitz_x": constants.lipschitz_x,
+            "lipschitz_y": constants.lipschitz_y,
+            "gradient_ranges": [list(pair) for pair in constants.ranges],
+            "block_sizes": list(self.block_sizes),
+            "regularisation": list(self.regularisation),
+            "other_regularisation": self.other_regularisation,
+            "sensitivities": [phase.mechanism.sensitivity for phase in self.phases],
+            "noise_scales": list(self.noise_scales),
+            "accuracies": [phase.accuracy for phase in self.phases],
+        }
+
+
+@dataclass(frozen=True)
+class PhasedSaddleResult:
+    """Private blocks, the released points of all phases, and the plan.
+
+    Attributes
+    ----------
+    x, y : ndarray or None
+        None is what is not released.
+    path : tuple of ndarray
+        The released blocks of all phases; they may be published together.
+    plan : PhasedSaddlePlan
+    """
+
+    x: np.ndarray | None
+    y: np.ndarray | None
+    path: tuple[np.ndarray, ...]
+    plan: PhasedSaddlePlan
+
+
+def phased_saddle_output_perturbation(
+    problem: SaddleProblem,
+    budget: PrivacyBudget,
+    *,
+    release: PhasedRelease = "x",
+    alpha: float = 0.0,
+    share: float = 1.0,
+    calibration: Literal["analytic", "paper"] = "analytic",
+    utility: UtilityBound | None = None,
+    n_phases: int | None = None,
+    strata: np.ndarray | None = None,
+    solver: str | SaddleSolver | Callable[..., Any] = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+    verbose: int = 0,
+) -> PhasedSaddleResult:
+    """Solve a convex-concave saddle problem in private phases.
+
+    Parameters
+    ----------
+    problem : SaddleProblem
+        Its regularisers are replaced by those of the phases; their centres stay: that of the
+        released block is where the phases start. What every record's function has of strong
+        concavity (convexity) of its own serves in place of nu.
+    budget : PrivacyBudget
+    release : {"x", "y", "joint"}, default="x"
+        "x": Alg. 4, or the convex-strongly-concave variant if the problem has a strong
+        concavity of its own. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
+        phase that releases both of its blocks together.
+    alpha : float, default=0.0
+        Strength of a penalty ``(alpha / 2) ||x||^2`` on the released block that is part of the
+        objective.
+    share : float, default=1.0
+        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
+        and Alg. 5 on the same records cost one budget with 1/2 each.
+    calibration, utility, n_phases
+        See :func:`plan_phased_saddle_output_perturbation`.
+    strata : ndarray of shape (n,), optional
+        A *public* property of the records that all blocks should have in equal proportions.
+    solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
+        Copied for each phase; a function with memory of its own is not covered.
+    solver_rng : numpy.random.Generator, optional
+        The solver's own randomness; also draws the order in which records are dealt to blocks.
+    noise : NoiseSource, optional
+        Default: the operating system's secure generator.
+    verbose : int, default=0
+        See :func:`skdp.solvers.solve_saddle_certified`.
+
+    Returns
+    -------
+    PhasedSaddleResult
+
+    Notes
+    -----
+    Replace-one neighbours only.
+    """
+    chosen = resolve_saddle_solver(solver)
+    plan = plan_phased_saddle_output_perturbation(
+        problem.constants,
+        budget,
+        own_convexity=problem.own_convexity,
+        own_concavity=problem.own_concavity,
+        release=release,
+        alpha=alpha,
+        share=share,
+        calibration=calibration,
+        utility=utility,
+        n_phases=n_phases,
+    )
+    rng = np.random.default_rng() if solver_rng is None else solver_rng
+    noise = NoiseSource() if noise is None else noise
+    dealt = deal(rng, problem.n_records, plan.block_sizes, strata)
+    start = problem.center_y if release == "y" else problem.center_x
+    domain = problem.domain_y if release == "y" else problem.domain_x
+    path, x, y = [domain.project(start)], None, None
+    coins = separate_coins(rng, len(plan.phases))
+    for k, (phase, strength, coin) in enumerate(
+        zip(plan.phases, plan.regularisation, coins, strict=True)
+    ):
+        # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
+        own = alpha + strength, path[-1] * (strength / (alpha + strength))
+        other = plan.other_regularisation
+        if release == "y":
+            strengths, centers = (other, own[0]), (problem.center_x, own[1])
+        else:
+            strengths, centers = (own[0], other), (own[1], problem.center_y)
+        block = problem
+        if plan.block_sizes[0] < problem.n_records:
+            block = problem.take(np.flatnonzero(dealt == k))
+        block = block.with_regularisers(*strengths, *centers)
+        x, y = solve_and_release_saddle(block, phase, chosen, coin, noise, verbose)
+        released = y if release == "y" else x
+        assert released is not None
+        path.append(released)
+        del block  # before the next one is copied
+    return PhasedSaddleResult(x, y, tuple(path[1:]), plan)
+
+
+@lru_cache(maxsize=256)
+def plan_phased_saddle_output_perturbation(
+    constants: SaddleConstants,
+    budget: PrivacyBudget,
+    *,
+    own_convexity: float = 0.0,
+    own_concavity: float = 0.0,
+    release: PhasedRelease = "x",
+    alpha: float = 0.0,
+    share: float = 1.0,
+    calibration: Literal["analytic", "paper"] = "analytic",
+    utility: UtilityBound | None = None,
+    n_phases: int | None = None,
+) -> PhasedSaddlePlan:
+    """Choose blocks and regularisation by a public bound.
+
+    Parameters
+    ----------
+    constants : SaddleConstants
+        Of all records; bounded domains. The moduli in it do not matter.
+    budget : PrivacyBudget
+    own_convexity, own_concavity : float, default=0.0
+        Moduli of every record's own function.
+    release, alpha, share
+        See :func:`phased_saddle_output_perturbation`.
+    calibration : {"analytic", "paper"}, default="analytic"
+        - "analytic": the number of phases, their sizes, mu_1 and nu minimise `utility`; noise of
+          the tight kernel (Zhang et al. 2022 specification, sections 2.7 and 3.5).
+        - "paper": Alg. 4 or 5 as printed, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
+          spends half of the budget; or the convex-strongly-concave variant. With the certificate
+          in place of a failure probability.
+    utility : callable, optional
+        Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
+    n_phases : int, optional
+        Default: the planner chooses. "paper" has its own number.
+
+    Returns
+    -------
+    PhasedSaddlePlan
+
+    Raises
+    ------
+    ValueError
+        If a domain is not bounded, or a number makes no sense.
+    """
+    if release not in ("x", "y", "joint"):
+        raise ValueError(f"release == {release!r}, must be 'x', 'y' or 'joint'.")
+    if not (alpha >= 0 and math.isfinite(alpha)):
+        raise ValueError(f"alpha == {alpha}, must be >= 0 and finite.")
+    if not (math.isfinite(constants.radius_x) and math.isfinite(constants.radius_y)):
+        raise ValueError("Phases need bounded domains.")
+    mirrored = release == "y"
+    own, other_own = own_convexity, own_concavity
+    if mirrored:
+        own, other_own = other_own, own
+
+    def phase(
+        size: int, strength: float, other: float, kind: SaddleCalibration, block: SaddleRelease
+    ) -> SaddleOutputPerturbationPlan:
+        modulus, other_modulus = own + alpha + strength, other_own + other
+        if mirrored:
+            modulus, other_modulus = other_modulus, modulus
+        stated = replace(
+            constants,
+            n_records=size,
+            strong_convexity=modulus,
+            strong_concavity=other_modulus,
+            # any point of the domain may be the centre
+            center_norm_x=max(constants.radius_x, constants.center_norm_x),
+            center_norm_y=max(constants.radius_y, constants.center_norm_y),
+        )
+        return plan_saddle_output_perturbation(
+            stated, budget, release=block, calibration=kind, share=share
+        )
+
+    def plan(
+        strengths: Sequence[float],
+        sizes: Sequence[int],
+        other: float,
+        kind: SaddleCalibration,
+        reference: str,
+    ) -> PhasedSaddlePlan:
+        blocks: list[SaddleRelease] = ["y" if mirrored else "x"] * len(sizes)
+        if release == "joint":
+            blocks[-1] = "both"
+        phases = tuple(
+            phase(size, strength, other, kind, block)
+            for size, strength, block in zip(sizes, strengths, blocks, strict=True)
+        )
+        return PhasedSaddlePlan(phases, tuple(strengths), other, alpha, release, reference)
+
+    if calibration == "paper":
+        if release == "joint":
+            raise ValueError(
+                "calibration='paper' releases one block: 'x' (Alg. 4) or 'y' (Alg. 5)."
+            )
+        variant = "c-sc" if other_own > 0 else "alg4"
+        dimensions = constants.dimension_x, constants.dimension_y
+        printed = zhang_schedule(
+            budget,
+            variant,
+            math.hypot(constants.lipschitz_x, constants.lipschitz_y),
+            max(constants.radius_x, constants.radius_y),
+            constants.n_records,
+            dimensions[mirrored] if variant == "c-sc" else max(dimensions),
+        )
+        strengths = [printed.regularisation * 2.0**k for k in range(1, printed.n_phases + 1)]
+        sizes = [printed.block_records] * printed.n_phases
+        if variant == "c-sc":
+            return plan(strengths, sizes, 0.0, "paper", "Zhang et al. 2022, section 4.3")
+        reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4}"
+        return plan(strengths, sizes, printed.regularisation, "zhang2022_alg4", reference)
+    if calibration != "analytic":
+        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
+    view = constants.exchanged() if mirrored else constants
+    if utility is None:
+        utility = SaddleUtilityBound(
+            view.lipschitz_x,
+            view.lipschitz_y,
+            view.smoothness_xy,
+            view.radius_x + view.center_norm_x,
+            view.radius_y + view.center_norm_y,
+        )
+    joint = release == "joint"
+    schedule = _Schedules(view, budget, own, alpha, other_own, share, utility, joint)
+    sizes, strengths, other = schedule.best(n_phases)
+    reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4} with planned blocks and parallel "
+    reference += "composition, "
+    reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
+    return plan(strengths, sizes, other, "analytic", reference)
+
+
+@dataclass(frozen=True)
+class _Schedules:
+    """The search for a schedule; x is the block that is released.
+
+    In plain numbers, because a schedule is tried a few thousand times: noise scales are those of
+    the plan that is made of the best one.
+    """
+
+    constants: SaddleConstants
+    budget: PrivacyBudget
+    own: float
+    alpha: float
+    other_own: float
+    share: float
+    utility: UtilityBound
+    joint: bool
+
+    def best(self, n_phases: int | None) -> tuple[list[int], list[float], float]:
+        """Sizes of the blocks, mu_k and nu."""
+        best, best_value = None, math.inf
+        n_records = self.constants.n_records
+        counts = range(1, _MAX_PHASES + 1) if n_phases is None else (n_phases,)
+        for growth, decrease in GROWING_SCHEDULES:
+            stale, least = 0, math.inf
+            for count in counts:
+                sizes = block_sizes(n_records, count, decrease)
+                if sizes[-1] < 1 or stale == _PATIENCE:
+                    break
+                value, strengths, other = self._tuned(sizes, growth)
+                stale = 0 if value < least else stale + 1
+                least = min(least, value)
+                if value < best_value * (1.0 - 1e-9):
+                    best, best_value = (sizes, strengths, other), value
+        if best is None:
+            raise ValueError(f"n_phases == {n_phases} for {n_records} records.")
+        return best
+
+    def _tuned(self, sizes: list[int], growth: float) -> tuple[float, list[float], float]:
+        constants = self.constants
+        balance = math.sqrt(2.0 / constants.n_records)
+        start = [math.log(max(constants.lipschitz_x, 1e-300) / constants.radius_x * balance)]
+        other = max(constants.lipschitz_y, 1e-300) / constants.radius_y * balance
+        fixed = 0.0 if self.other_own > 0 else None
+        if constants.half_diameter_y == 0:  # there is one y, so any regulariser will do
+            fixed = other
+        if fixed is None:
+            start.append(math.log(other))
+
+        def split(logs: Sequence[float]) -> tuple[list[float], float]:
+            first, *rest = (math.exp(min(max(number, -300.0), 300.0)) for number in logs)
+            strengths = [first * growth**k for k in range(len(sizes))]
+            return strengths, rest[0] if fixed is None else fixed
+
+        def bound(logs: Sequence[float]) -> float:
+            return self.utility(self._phases(sizes, *split(logs)))
+
+        simplex = np.vstack([start, np.array(start) + 3.0 * np.eye(len(start))])
+        options = {"initial_simplex": simplex, "xatol": 0.02, "fatol": math.inf, "maxfev": 200}
+        found = minimize(bound, start, method="Nelder-Mead", options=options)
+        strengths, other = split([float(number) for number in found.x])
+        return float(found.fun), strengths, other
+
+    def _phases(self, sizes: list[int], strengths: list[float], other: float) -> list[SaddlePhase]:
+        constants, other_modulus = self.constants, self.other_own + other
+        phases = []
+        for k, (size, strength) in enumerate(zip(sizes, strengths, strict=True)):
+            modulus = self.own + self.alpha + strength
+            if self.joint and k + 1 == len(sizes):
+                moved = joint_movement(constants.ranges, modulus, other_modulus, size)
+                moved /= math.sqrt(modulus)
+                square = self._joint_square
+            else:
+                moved = block_movement(constants.ranges, modulus, other_modulus, size)
+                square = self._square
+            moved = min((1.0 + ACCURACY_FRACTION) * moved, 2.0 * constants.half_diameter_x)
+            phases.append(
+                SaddlePhase(size, strength, other, modulus, other_modulus, moved, square * moved**2)
+            )
+        return phases
+
+    @cached_property
+    def _square(self) -> float:
+        """Mean square of the noise of x for a sensitivity of 1."""
+        return self._unit.mean_square(self.constants.dimension_x)
+
+    @cached_property
+    def _joint_square(self) -> float:
+        total = self.constants.dimension_x + self.constants.dimension_y
+        return self._unit.mean_square(total) * self.constants.dimension_x / total
+
+    @cached_property
+    def _unit(self) -> AdditiveMechanism:
+        return calibrated_mechanism(self.budget, 1.0, share=self.share)

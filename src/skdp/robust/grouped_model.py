@@ -1,0 +1,323 @@
+"""What the estimators for the worst group share: groups, their weights, the private fit."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
+from skdp.linear_model.base import (
+    DPLinearModel,
+    check_option,
+    check_real,
+    randomness,
+    refuse_fit_params,
+    seed_caveats,
+    warn_inferred,
+)
+from skdp.linear_model.classification import declared_labels, encode
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyReport, Release
+from skdp.problems import BoundedRows, Design, EmpiricalRisk, GroupWeights
+from skdp.solvers import resolve_saddle_solver
+
+__all__ = ["GroupedLinearModel"]
+
+_MODES = ("proportions", "public", "histogram", "floored")
+
+
+class GroupedLinearModel(DPLinearModel):
+    """Base of linear models for the worst group; not for direct use."""
+
+    group_mode: str
+    group_names: Any
+    group_proportions: Any
+    max_group_weight: float
+    histogram_share: float
+    release_group_weights: bool
+
+    _methods = ("auto", "output", "phased")
+    _methods_with_radius = _methods
+    _published_epsilon = 2.0
+    n_public = None
+
+    def fit(self, X: Any, y: Any, groups: Any = None, **fit_params: Any) -> Any:
+        """Fit the model privately.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than `data_norm` are scaled down to it.
+        y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,), str or None, default=None
+            The group of each record, or the name of a column of a data frame X, which then is
+            no feature. None: a classifier takes the classes as groups, a regressor all records as
+            one group.
+        **fit_params : dict
+            Nothing is accepted here; `sample_weight` is refused, because the guarantee is per
+            record.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or input, such as a group that is not in `group_names`. Such an
+            error is made before anything is computed, is meant for the data holder, and lies
+            outside of the guarantee.
+        """
+        refuse_fit_params(fit_params)
+        staged = copy.copy(self)
+        staged._check_parameters()
+        X, staged._membership = staged._split(X, groups)
+        staged._fit(X, y)
+        del staged._membership
+        self.__dict__ = staged.__dict__
+        return self
+
+    def _split(self, X: Any, groups: Any) -> tuple[Any, Any]:
+        """Features and groups."""
+        self._group_column: str | None = None
+        if not isinstance(groups, str):
+            return X, None if groups is None else _as_labels(groups)
+        columns = getattr(X, "columns", None)
+        if columns is None or groups not in list(columns):
+            raise ValueError(
+                f"groups == {groups!r} is the name of a column, but X is no data frame with "
+                "such a column."
+            )
+        self._group_column = groups
+        return self._without_groups(X), _as_labels(X[groups])
+
+    def _without_groups(self, X: Any) -> Any:
+        """X without the column that held the groups during fit, if it is there."""
+        column = getattr(self, "_group_column", None)
+        if column is None or column not in list(getattr(X, "columns", ())):
+            return X
+        return X[[name for name in X.columns if name != column]]
+
+    def group_scores(self, X: Any, y: Any, groups: Any) -> np.ndarray:
+        """``score(X, y)`` of each group.
+
+        A function of the released coefficients: on records that were not used to fit, it costs
+        no budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        groups : array-like of shape (n_samples,) or str
+            Groups of the records, or the name of a column of X.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            In the order of ``group_names_``; NaN for a group without records.
+        """
+        check_is_fitted(self)
+        labels = _as_labels(X[groups] if isinstance(groups, str) else groups)
+        y = np.asarray(y)
+        if len(labels) != len(y):
+            raise ValueError(f"groups has {len(labels)} entries, y has {len(y)}.")
+        scores = np.full(len(self.group_names_), np.nan)
+        for k, name in enumerate(self.group_names_):
+            rows = np.flatnonzero(labels == name)
+            if len(rows):
+                scores[k] = self.score(_rows_of(X, rows), y[rows])
+        return scores
+
+    def _default_groups(self, targets: np.ndarray, risk: EmpiricalRisk) -> tuple[np.ndarray, int]:
+        """Codes and number of the groups if none are given."""
+        raise NotImplementedError
+
+    def _codes(
+        self, targets: np.ndarray, risk: EmpiricalRisk
+    ) -> tuple[np.ndarray, int, tuple[str, ...]]:
+        """Position of each record's group in ``group_names_``, their number, and caveats."""
+        if self._membership is None:
+            if self.group_names is not None:
+                raise ValueError("group_names were declared, but fit() was given no groups.")
+            codes, n_groups = self._default_groups(targets, risk)
+            self.group_names_ = np.arange(n_groups)
+            return codes, n_groups, ()
+        labels = self._membership
+        caveats: tuple[str, ...] = ()
+        if labels.shape != targets.shape:
+            raise ValueError(
+                f"groups has shape {labels.shape}, but there are {len(targets)} samples."
+            )
+        if self.group_names is None:
+            names = np.unique(labels)
+            warn_inferred("The groups", "group_names")
+            caveats = ("group_names were inferred from groups",)
+        else:
+            names = declared_labels("group_names", self.group_names, 1)
+        self.group_names_ = names
+        codes = encode(labels, names, "groups contains labels that are not in `group_names`.")
+        return codes, len(names), caveats
+
+    def _proportions(self, n_groups: int) -> np.ndarray:
+        """The declared proportions in the order of ``group_names_``; by default equal ones."""
+        given = self.group_proportions
+        if given is None:
+            return np.full(n_groups, 1.0 / n_groups)
+        if isinstance(given, Mapping):
+            names = self.group_names_.tolist()
+            if set(given) != set(names):
+                raise ValueError(
+                    f"group_proportions has the keys {sorted(map(str, given))}, the groups are "
+                    f"{sorted(map(str, names))}."
+                )
+            given = [given[name] for name in names]
+        elif self.group_names is not None:
+            # declared in the order of group_names; group_names_ is sorted
+            order = np.argsort(np.asarray(self.group_names), kind="stable")
+            given = np.asarray(given)
+            if given.shape == order.shape:
+                given = given[order]
+        proportions = np.asarray(given)
+        if proportions.dtype.kind not in "iuf" or proportions.shape != (n_groups,):
+            raise ValueError(
+                f"group_proportions must be {n_groups} numbers, one per group, or a dict; got "
+                f"{self.group_proportions!r}."
+            )
+        proportions = proportions.astype(np.float64)
+        if not (np.isfinite(proportions).all() and (proportions >= 0).all()):
+            raise ValueError(
+                f"group_proportions == {self.group_proportions!r}, must be finite and >= 0."
+            )
+        if abs(float(proportions.sum()) - 1.0) > 1e-6:
+            raise ValueError(
+                f"group_proportions sum to {float(proportions.sum()):g}, they must sum to 1."
+            )
+        return proportions
+
+    def _private_weights(
+        self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
+    ) -> np.ndarray:
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        codes, n_groups, about_groups = self._codes(targets, risk)
+        solver_rng, noise, seeded = randomness(self.random_state)
+        rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
+        cap, share = float(self.max_group_weight), 1.0
+        releases: tuple[Release, ...] = ()
+        if self.group_mode == "public":
+            proportions = np.bincount(codes, minlength=n_groups) / len(codes)
+            weights = GroupWeights.of_proportions(proportions, cap, public_groups=True)
+            about_groups += ("the group of each record is taken as public: it is not protected",)
+        elif self.group_mode == "floored":
+            weights = GroupWeights((cap,) * n_groups, floored=True)
+        elif self.group_mode == "histogram":
+            share = 1.0 - float(self.histogram_share)
+            proportions, histogram = private_proportions(
+                codes, n_groups, budget, share=float(self.histogram_share), noise=noise
+            )
+            weights, releases = GroupWeights.of_proportions(proportions, cap), (histogram,)
+        else:
+            weights = GroupWeights.of_proportions(self._proportions(n_groups), cap)
+        design = Design.of(rows)
+        radius = risk.reference_norm(design) if self.coef_norm is None else float(self.coef_norm)
+        alpha = 0.0 if self.alpha == "auto" else float(self.alpha)
+        result = max_group_loss(
+            rows,
+            targets,
+            codes,
+            risk,
+            weights,
+            budget,
+            radius=radius,
+            alpha=alpha,
+            share=share,
+            release_weights=bool(self.release_group_weights),
+            n_phases=1 if self.method == "output" else None,
+            calibration=self.calibration,  # type: ignore[arg-type]
+            objective=self.objective,  # type: ignore[arg-type]
+            solver=self.solver,
+            solver_rng=solver_rng,
+            noise=noise,
+            verbose=self.verbose,
+        )
+        phases = result.plan.regularisation
+        # the penalty of the one shot is a property of the result; that of phases has no one center
+        self.alpha_ = alpha + phases[0] if len(phases) == 1 else alpha
+        if result.group_weights is not None:
+            self.group_weights_ = result.group_weights
+        plan = {
+            "risk": repr(risk),
+            "feature_norm": design.feature_norm,
+            "radius": radius,
+            "group_mode": self.group_mode,
+            "largest_group_weights": list(weights.largest),
+            **result.plan.to_dict(),
+        }
+        if not risk.is_smooth:
+            plan["smoothing"] = result.risk.smoothing
+        released = "coefficients"
+        if result.plan.released == "joint":
+            released = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)"
+        self.privacy_ = PrivacyReport(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            method="output" if len(phases) == 1 else "phased",
+            releases=(*releases, result.plan.release(released)),
+            plan=plan,
+            caveats=caveats + about_groups + seed_caveats(seeded),
+        )
+        return result.point.reshape(risk.loss.n_outputs, rows.width)
+
+    def _check_parameters(self) -> None:
+        check_option("group_mode", self.group_mode, _MODES)
+        if self.group_proportions is not None and self.group_mode != "proportions":
+            raise ValueError(
+                f"group_proportions are for group_mode='proportions', not {self.group_mode!r}."
+            )
+        check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
+        check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
+        if not isinstance(self.release_group_weights, (bool, np.bool_)):
+            raise ValueError(
+                f"release_group_weights == {self.release_group_weights!r}, must be True or False."
+            )
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        if self.neighbouring != "replace_one":
+            raise ValueError(
+                "The worst group's loss is proven for neighbouring='replace_one' only."
+            )
+        super()._check_parameters()
+        if self.calibration == "paper":
+            if self.method == "output" or self.release_group_weights:
+                raise ValueError("calibration='paper' has phases, of the coefficients alone.")
+            if self.group_mode == "histogram":
+                raise ValueError("calibration='paper' has no share of the budget for a histogram.")
+            if not (self.delta > 0 and self.epsilon < self._published_epsilon):
+                raise ValueError("calibration='paper' is proven for epsilon < 2, delta > 0 only.")
+
+    def _check_solver(self) -> None:
+        resolve_saddle_solver(self.solver)
+
+
+def _as_labels(groups: Any) -> np.ndarray:
+    """The groups as a 1-d array without missing labels."""
+    labels = np.asarray(groups)
+    if labels.ndim != 1:
+        raise ValueError(f"groups must be 1-dimensional, got an array of shape {labels.shape}.")
+    missing = np.asarray(labels != labels)  # NaN, and pandas' marks
+    if labels.dtype == object:
+        missing = np.array([label is None or bool(label != label) for label in labels], dtype=bool)
+    if missing.any():
+        raise ValueError("groups contains missing values.")
+    return labels
+
+
+def _rows_of(X: Any, rows: np.ndarray) -> Any:
+    """Some rows of a frame, a matrix or a list of lists."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
