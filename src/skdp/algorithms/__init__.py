@@ -5,6 +5,7 @@ from skdp.algorithms.adversarial_output_perturbation import (
     plan_adversarial_output_perturbation,
 )
 from skdp.algorithms.dp_sgd import DPSGDPlan, DPSGDResult, dp_sgd, plan_dp_sgd
+from skdp.algorithms.dp_sgda import DPSGDAPlan, DPSGDAResult, dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
     ExponentialPlan,
     ExponentialResult,
@@ -29,6 +30,14 @@ from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
 )
+from skdp.algorithms.phased_saddle_output_perturbation import (
+    PhasedSaddlePlan,
+    PhasedSaddleResult,
+    SaddlePhase,
+    SaddleUtilityBound,
+    phased_saddle_output_perturbation,
+    plan_phased_saddle_output_perturbation,
+)
 from skdp.algorithms.saddle_output_perturbation import (
     SaddleOutputPerturbationPlan,
     SaddleOutputPerturbationResult,
@@ -37,6 +46,8 @@ from skdp.algorithms.saddle_output_perturbation import (
 )
 
 __all__ = [
+    "DPSGDAPlan",
+    "DPSGDAResult",
     "DPSGDPlan",
     "DPSGDResult",
     "ExponentialPlan",
@@ -48,22 +59,30 @@ __all__ = [
     "OutputPerturbationResult",
     "PhasedPlan",
     "PhasedResult",
+    "PhasedSaddlePlan",
+    "PhasedSaddleResult",
     "SaddleOutputPerturbationPlan",
     "SaddleOutputPerturbationResult",
+    "SaddlePhase",
+    "SaddleUtilityBound",
     "adversarial_output_perturbation",
     "choose_alpha",
     "choose_method",
     "dp_sgd",
+    "dp_sgda",
     "exponential_mechanism",
     "localized_exponential",
     "output_perturbation",
     "phased_output_perturbation",
+    "phased_saddle_output_perturbation",
     "plan_adversarial_output_perturbation",
     "plan_dp_sgd",
+    "plan_dp_sgda",
     "plan_exponential_mechanism",
     "plan_localized_exponential",
     "plan_output_perturbation",
     "plan_phased_output_perturbation",
+    "plan_phased_saddle_output_perturbation",
     "plan_saddle_output_perturbation",
     "saddle_output_perturbation",
 ]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import numbers
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,16 +24,16 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.utils.extmath import row_norms
 
+from skdp.algorithms.sampled_gaussian import (
+    check_count,
+    check_real,
+    poisson_sample,
+    sampled_gaussian_event,
+)
 from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import (
-    GaussianEvent,
-    Neighbouring,
-    PoissonSampledEvent,
-    PrivacyEvent,
-    RepeatedEvent,
-)
+from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -49,11 +48,13 @@ from skdp.problems import (
 __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
+    "add_remove_multiplier",
     "bounded_row_norms",
     "clipped_gradient_sum",
     "dp_sgd",
     "plan_dp_sgd",
     "poisson_sample",
+    "smallest_multiplier",
 ]
 
 #: Relative precision of the calibration.
@@ -114,7 +115,7 @@ class DPSGDPlan:
     @property
     def event(self) -> PrivacyEvent:
         """What the whole run costs, under add/remove neighbours."""
-        return _run_event(self.noise_multiplier, self.sampling_rate, self.n_steps)
+        return sampled_gaussian_event(self.noise_multiplier, self.sampling_rate, self.n_steps)
 
     def release(self, name: str = "gradient sums") -> Release:
         """The statement about what leaves the algorithm: one noisy sum per step."""
@@ -353,14 +354,14 @@ def plan_dp_sgd(
             "'add_remove' only."
         )
     for name, count in (("n_public", n_public), ("dimension", dimension), ("n_steps", n_steps)):
-        _check_count(name, count)
-    _check_real("sampling_rate", sampling_rate, 0.0, 1.0)
+        check_count(name, count)
+    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
     if sampling_rate == 0:
         raise ValueError("sampling_rate == 0, must be > 0.")
     # wide, but products of them are far from the ends of double precision
-    _check_real("learning_rate", learning_rate, 1e-50, 1e50)
-    _check_real("clip_norm", clip_norm, 1e-50, 1e50)
-    _check_real("alpha", alpha, 0.0, 1e150)
+    check_real("learning_rate", learning_rate, 1e-50, 1e50)
+    check_real("clip_norm", clip_norm, 1e-50, 1e50)
+    check_real("alpha", alpha, 0.0, 1e150)
     if learning_rate * alpha > clip_norm:
         raise ValueError(
             f"learning_rate * alpha / clip_norm == {learning_rate * alpha / clip_norm:g}, must be "
@@ -373,13 +374,13 @@ def plan_dp_sgd(
     if (budget is None) == (noise_multiplier is None):
         raise ValueError("Exactly one of budget and noise_multiplier must be given.")
     if noise_multiplier is not None:
-        _check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
+        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
     elif not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     elif budget.is_pure:
         raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
     else:
-        noise_multiplier = _calibrated_multiplier(budget, float(sampling_rate), int(n_steps))
+        noise_multiplier = add_remove_multiplier(budget, float(sampling_rate), int(n_steps))
     return DPSGDPlan(
         n_public=int(n_public),
         dimension=int(dimension),
@@ -397,34 +398,50 @@ def plan_dp_sgd(
 # price and calibration
 
 
-def _run_event(multiplier: float, sampling_rate: float, n_steps: int) -> PrivacyEvent:
-    step: PrivacyEvent = GaussianEvent(multiplier)
-    if sampling_rate < 1.0:
-        step = PoissonSampledEvent(sampling_rate, step)
-    return RepeatedEvent(step, n_steps)
-
-
 @lru_cache(maxsize=256)
-def _calibrated_multiplier(budget: PrivacyBudget, sampling_rate: float, n_steps: int) -> float:
-    """Smallest noise, in units of the clipping norm, that keeps the run within the budget."""
+def add_remove_multiplier(budget: PrivacyBudget, sampling_rate: float, n_steps: int) -> float:
+    """Smallest noise, in units of the sensitivity, that keeps a run within the budget."""
     unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
     if sampling_rate == 1.0:
         return unsampled
+
+    def price(multiplier: float) -> float:
+        event = sampled_gaussian_event(multiplier, sampling_rate, n_steps)
+        return tightest_epsilon(event, budget.delta, Neighbouring.ADD_REMOVE)
+
+    return smallest_multiplier(price, budget, unsampled, sampling_rate)
+
+
+def smallest_multiplier(
+    price: Callable[[float], float],
+    budget: PrivacyBudget,
+    unsampled: float,
+    sampling_rate: float,
+) -> float:
+    """Smallest noise whose price is within the budget, to a relative 1e-3.
+
+    Parameters
+    ----------
+    price : callable ``(multiplier) -> epsilon``
+        Decreasing; the result is checked against it.
+    budget : PrivacyBudget
+    unsampled : float
+        A multiplier that is within the budget without sampling.
+    sampling_rate : float
+    """
     try:
         importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
     except ImportError as error:
         raise ImportError(
-            "The noise of DP-SGD on sampled batches is calibrated with dp-accounting, which is not "
-            "installed: install the extra `accounting` (pip install 'skdp[accounting]'), or give "
+            "Noise for sampled batches is calibrated with dp-accounting, which is not installed: "
+            "install the extra `accounting` (pip install 'skdp[accounting]'), or give "
             "noise_multiplier."
         ) from error
 
     @cache
     def excess(log_multiplier: float) -> float:
         """Logarithm of the share of epsilon that is spent, decreasing; 0 just below 1, too."""
-        event = _run_event(math.exp(log_multiplier), sampling_rate, n_steps)
-        spent = tightest_epsilon(event, budget.delta, Neighbouring.ADD_REMOVE)
-        share = spent / budget.epsilon
+        share = price(math.exp(log_multiplier)) / budget.epsilon
         return 0.0 if 1.0 - _PRECISION <= share <= 1.0 else math.log(max(share, 1e-3))
 
     # sampling can be ignored, so this end is always private enough
@@ -471,35 +488,6 @@ def _descend(
         if 2 * (step + 1) > plan.n_steps:
             total += w
     return plan.domain.project(total / (plan.n_steps - plan.n_steps // 2)) if plan.average else w
-
-
-def poisson_sample(
-    n_records: int, sampling_rate: float, random_bytes: Callable[[int], bytes] = os.urandom
-) -> np.ndarray:
-    """Positions that each of `n_records` takes with probability `sampling_rate`, independently.
-
-    Compares a uniform binary fraction per record with the rate, 16 bits at a time and only as
-    many as it takes, so the probability is exact.
-
-    Parameters
-    ----------
-    n_records : int
-    sampling_rate : float
-        In [0, 1).
-    random_bytes : callable ``(n) -> bytes``, default=os.urandom
-
-    Returns
-    -------
-    ndarray of int, increasing
-    """
-    words = np.frombuffer(random_bytes(2 * n_records), dtype="<u2")
-    rest, first = math.modf(sampling_rate * 2.0**16)  # exact: a shift of the binary point
-    chosen = words < int(first)
-    if rest:
-        ties = np.flatnonzero(words == int(first))
-        if ties.size:
-            chosen[ties[poisson_sample(ties.size, rest, random_bytes)]] = True
-    return np.flatnonzero(chosen)
 
 
 def bounded_row_norms(rows: BoundedRows) -> np.ndarray:
@@ -571,7 +559,7 @@ def _check_arguments(rows: Any, loss: Any, random_bytes: Any) -> None:
         raise TypeError(f"rows must be BoundedRows, got {type(rows).__name__}.")
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
-    _check_real("rows.norm_bound", rows.norm_bound, 1e-50, 1e50)
+    check_real("rows.norm_bound", rows.norm_bound, 1e-50, 1e50)
     if not callable(random_bytes):
         raise TypeError(f"random_bytes must be a callable (n) -> bytes, got {random_bytes!r}.")
 
@@ -592,17 +580,3 @@ def _checked_targets(targets: Any, n_records: int, loss: Loss) -> np.ndarray:
     if isinstance(loss, LogisticLoss) and not ((targets == 0) | (targets == 1)).all():
         raise ValueError("targets must be 0 or 1.")
     return targets
-
-
-def _check_count(name: str, value: Any) -> None:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} == {value}, must be >= 1.")
-
-
-def _check_real(name: str, value: Any, low: float, high: float) -> None:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}.")
-    if not low <= float(value) <= high:
-        raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")

@@ -220,6 +220,10 @@ class MaxGroupLossProblem(SaddleProblem):
         self.targets, self.groups = read_only_view(targets), read_only_view(groups)
         self._weigh()
 
+    @property
+    def is_mean(self) -> bool:
+        return self.weights.public_groups or not self.weights.floored
+
     def _weigh(self) -> None:
         counts = np.bincount(self.groups, minlength=self.weights.n_groups)
         #: c_g; of floored means they depend on the records.

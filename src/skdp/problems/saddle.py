@@ -371,6 +371,11 @@ class SaddleProblem(ABC):
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y.
     offers: frozenset[str] = frozenset()
 
+    @property
+    def is_mean(self) -> bool:
+        """Whether the data part is a mean of one function per record, the same in every set."""
+        return True
+
     def best_response(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The maximiser y(x), the point that was projected to it, and ``grad_x f(x, y(x))``.
 

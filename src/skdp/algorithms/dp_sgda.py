@@ -1,0 +1,590 @@
+"""DP-SGDA: noisy gradient descent ascent on random batches, the baseline of private saddle points.
+
+The algorithm of Yang et al. (2022) for any :class:`skdp.problems.SaddleProblem`. Each step draws a
+batch that every record joins by its own coin, sums the operators of its records, adds one joint
+Gaussian to both blocks, divides by the *expected* size of the batch and takes a projected step in x
+and y at once. Lipschitz constants that hold for every record bound the sums, so nothing is clipped.
+As in :mod:`skdp.algorithms.dp_sgd` the privacy comes from the steps: every step costs.
+
+The plan is a function of public numbers alone; it is made before a record is read.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy as np
+
+from skdp.algorithms.dp_sgd import add_remove_multiplier, smallest_multiplier
+from skdp.algorithms.sampled_gaussian import (
+    PoissonSampledSumEvent,
+    check_count,
+    check_real,
+    poisson_sample,
+    replace_one_epsilon,
+    sampled_gaussian_event,
+)
+from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
+
+__all__ = ["DPSGDAPlan", "DPSGDAResult", "dp_sgda", "plan_dp_sgda"]
+
+
+@dataclass(frozen=True)
+class DPSGDAPlan:
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    n_public : int
+        Public number of records, or nominal number under add/remove neighbours.
+    dimension_x, dimension_y : int
+    sampling_rate : float
+        Probability with which a record is in a batch.
+    n_steps : int
+    n_averaged : int
+        How many of the last iterates are averaged.
+    learning_rate_x, learning_rate_y : float
+    alpha_x, alpha_y : float
+        Strengths of the regularisers, whose gradients are free of data and of noise.
+    lipschitz_x, lipschitz_y : float
+        Bounds on the two blocks of one record's operator.
+    balance : float
+        Share of x in the squared norm of the scaled operator.
+    neighbouring : Neighbouring
+    mechanism : GaussianMechanism
+        Noise of one step for ``(sum_x / unit_x, sum_y / unit_y)``.
+    """
+
+    n_public: int
+    dimension_x: int
+    dimension_y: int
+    sampling_rate: float
+    n_steps: int
+    n_averaged: int
+    learning_rate_x: float
+    learning_rate_y: float
+    alpha_x: float
+    alpha_y: float
+    lipschitz_x: float
+    lipschitz_y: float
+    balance: float
+    neighbouring: Neighbouring
+    mechanism: GaussianMechanism
+
+    @property
+    def unit_x(self) -> float:
+        """``L_x / sqrt(balance)``: a record's scaled operator is at most 1 long."""
+        return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[0]
+
+    @property
+    def unit_y(self) -> float:
+        """``L_y / sqrt(1 - balance)``."""
+        return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[1]
+
+    @property
+    def noise_scale_x(self) -> float:
+        """Standard deviation of the noise in a coordinate of a step's sum over the batch."""
+        return self.mechanism.noise_scale * self.unit_x
+
+    @property
+    def noise_scale_y(self) -> float:
+        """The same for y."""
+        return self.mechanism.noise_scale * self.unit_y
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of a step's scaled noise, in units of the sensitivity."""
+        return self.mechanism.noise_multiplier
+
+    @property
+    def expected_batch(self) -> float:
+        """Public number that a step's sums are divided by."""
+        return self.sampling_rate * self.n_public
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a step's noise."""
+        return self.dimension_x + self.dimension_y
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the whole run costs, under :attr:`neighbouring`.
+
+        With sampling under replace-one it is a
+        :class:`~skdp.algorithms.sampled_gaussian.PoissonSampledSumEvent`, for which
+        :func:`skdp.privacy.tightest_epsilon` has a valid but looser bound than :meth:`epsilon`.
+        """
+        of_record = None
+        if self.neighbouring is Neighbouring.REPLACE_ONE:
+            of_record = self.mechanism.noise_scale / ROUNDING_SLACK
+        return sampled_gaussian_event(
+            self.noise_multiplier, self.sampling_rate, self.n_steps, of_record
+        )
+
+    def epsilon(self, delta: float) -> float:
+        """Smallest epsilon known for the whole run, under :attr:`neighbouring`.
+
+        Parameters
+        ----------
+        delta : float
+
+        Raises
+        ------
+        ImportError
+            With sampling under replace-one, if dp-accounting is missing or older than 0.5.
+        """
+        if self.neighbouring is Neighbouring.REPLACE_ONE and self.sampling_rate < 1.0:
+            step = PoissonSampledSumEvent(
+                self.sampling_rate,
+                self.mechanism.event,
+                self.mechanism.noise_scale / ROUNDING_SLACK,
+            )
+            return replace_one_epsilon(step, self.n_steps, delta)
+        return tightest_epsilon(self.event, delta, self.neighbouring)
+
+    def release(self, name: str = "operator sums") -> Release:
+        """The statement about what leaves the algorithm: one noisy pair of sums per step."""
+        return Release(
+            name=name,
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=self.dimension,
+            n_records=self.n_public,
+            reference="Yang et al. 2022, with one joint Gaussian and privacy loss distributions",
+            event=self.event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers of the plan as plain Python types."""
+        numbers = asdict(self)
+        del numbers["mechanism"]
+        return {
+            **numbers,
+            "neighbouring": self.neighbouring.value,
+            "expected_batch": self.expected_batch,
+            "sensitivity": self.mechanism.sensitivity,
+            "noise_multiplier": self.noise_multiplier,
+            "noise_scale_x": self.noise_scale_x,
+            "noise_scale_y": self.noise_scale_y,
+        }
+
+
+@dataclass(frozen=True)
+class DPSGDAResult:
+    """Private pairs and the plan that they were made by.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        Averages of the last ``plan.n_averaged`` iterates.
+    last_x, last_y : ndarray
+        The last iterates, which cost nothing more.
+    plan : DPSGDAPlan
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    last_x: np.ndarray
+    last_y: np.ndarray
+    plan: DPSGDAPlan
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """Of the plan: what an accountant composes, under ``plan.neighbouring``."""
+        return self.plan.event
+
+
+def dp_sgda(
+    problem: SaddleProblem,
+    budget: PrivacyBudget | None = None,
+    *,
+    sampling_rate: float,
+    n_steps: int,
+    learning_rate_x: float,
+    learning_rate_y: float,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    average: bool | Literal["all"] = True,
+    balance: float | Literal["auto"] = 0.5,
+    noise_multiplier: float | None = None,
+    n_public: int | None = None,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+) -> DPSGDAResult:
+    """Solve a saddle problem by private stochastic gradient descent ascent.
+
+    Starts at the projected centres of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
+    function of record i and B a random batch, each step is, for x and y at once,
+
+        ``x <- project(x - learning_rate_x (s_x / (sampling_rate n_public) + a_x (x - c_x)))``,
+
+    where ``s = sum over B of a((x, y); i)`` plus normal noise of standard deviations
+    ``plan.noise_scale_x`` and ``plan.noise_scale_y``.
+
+    Parameters
+    ----------
+    problem : SaddleProblem
+        Its Lipschitz constants must hold for every record, and its centres must be public.
+    budget : PrivacyBudget, optional
+        What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
+    sampling_rate, n_steps, learning_rate_x, learning_rate_y, neighbouring, average, balance
+        See :func:`plan_dp_sgda`. They must be chosen without looking at the records.
+    noise_multiplier, n_public
+        See :func:`plan_dp_sgda`.
+    random_bytes : callable ``(n) -> bytes``, default=os.urandom
+        The secret bits of coins and noise; seeded bytes are for tests.
+
+    Returns
+    -------
+    DPSGDAResult
+
+    Raises
+    ------
+    ImportError
+        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
+        not installed, or, under "replace_one", is older than 0.5.
+    TypeError, ValueError
+        For invalid parameters, before anything is computed on the records. Also for
+        :class:`skdp.problems.MaxGroupLossProblem` with floored means, unless
+        ``sampling_rate == 1`` and ``neighbouring == "replace_one"``, or groups are public and
+        ``neighbouring == "replace_one"``: there one record rescales the losses of the others.
+
+    Notes
+    -----
+    **Sensitivity.** Let ``u_x = L_x / sqrt(b)`` and ``u_y = L_y / sqrt(1 - b)`` with b the balance.
+    A record adds v = (grad_x / u_x, -grad_y / u_y) to the scaled sums of a batch it is in, and
+    ``||v||^2 <= b + (1 - b) = 1``. The iterate that the operators are taken at is a function of
+    the noisy sums before, so it is the same for both data sets when steps are composed
+    adaptively.
+
+    - *Add/remove*: the scaled sums move by ``||v|| <= 1``.
+    - *Replace-one*: they move by ``||v - v'|| <= 2``, and by
+      ``max over pairs of hypot(G_x / u_x, G_y / u_y)`` of ``constants.ranges``, which is never
+      more, because ``G_x <= 2 L_x``. Moreover ``||v||, ||v'|| <= 1``, which sampling needs; see
+      :mod:`skdp.algorithms.sampled_gaussian`.
+
+    Isotropic noise in the scaled sums is one Gaussian mechanism for both blocks; everything after
+    it is a public function of it. Constants are inflated by a relative 1e-9 for the rounding of
+    records' operators; as in :func:`skdp.algorithms.dp_sgd`, rounding of the sums themselves is
+    not covered.
+
+    Differences to the paper: Poisson samples, an accountant in place of asymptotic constants, one
+    joint Gaussian for both blocks, and regularisers that need no noise.
+
+    References
+    ----------
+    Z. Yang, S. Hu, Y. Lei, K. R. Varshney, S. Lyu, Y. Ying, "Differentially private SGDA for
+    minimax problems", UAI 2022: Algorithm 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.algorithms import dp_sgda
+    >>> from skdp.privacy import PrivacyBudget
+    >>> from skdp.problems import Ball, BilinearProblem
+    >>> rng = np.random.default_rng(0)
+    >>> records = rng.normal(size=(2000, 2, 2)), rng.normal(1.0, size=(2000, 2))
+    >>> problem = BilinearProblem(
+    ...     *records, rng.normal(size=(2000, 2)), (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0
+    ... )
+    >>> result = dp_sgda(
+    ...     problem, PrivacyBudget(1.0, 1e-6), sampling_rate=1.0, n_steps=30,
+    ...     learning_rate_x=0.2, learning_rate_y=0.2, random_bytes=rng.bytes,
+    ... )
+    >>> bool((result.x < -0.3).all()), round(result.plan.epsilon(1e-6), 6)
+    (True, 1.0)
+    """
+    if not isinstance(problem, SaddleProblem):
+        raise TypeError(f"problem must be a SaddleProblem, got {type(problem).__name__}.")
+    if not callable(random_bytes):
+        raise TypeError(f"random_bytes must be a callable (n) -> bytes, got {random_bytes!r}.")
+    _check_records_are_apart(problem, sampling_rate, neighbouring)
+    plan = plan_dp_sgda(
+        problem.constants,
+        budget,
+        sampling_rate=sampling_rate,
+        n_steps=n_steps,
+        learning_rate_x=learning_rate_x,
+        learning_rate_y=learning_rate_y,
+        alpha_x=problem.alpha_x,
+        alpha_y=problem.alpha_y,
+        neighbouring=neighbouring,
+        average=average,
+        balance=balance,
+        noise_multiplier=noise_multiplier,
+        n_public=n_public,
+    )
+    return _descend_ascend(problem, plan, random_bytes)
+
+
+def plan_dp_sgda(
+    constants: SaddleConstants,
+    budget: PrivacyBudget | None = None,
+    *,
+    sampling_rate: float,
+    n_steps: int,
+    learning_rate_x: float,
+    learning_rate_y: float,
+    alpha_x: float | None = None,
+    alpha_y: float | None = None,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    average: bool | Literal["all"] = True,
+    balance: float | Literal["auto"] = 0.5,
+    noise_multiplier: float | None = None,
+    n_public: int | None = None,
+) -> DPSGDAPlan:
+    """Fix the noise from public numbers.
+
+    Parameters
+    ----------
+    constants : SaddleConstants
+        Dimensions, Lipschitz constants and, under "replace_one", gradient ranges and n.
+    budget : PrivacyBudget, optional
+        :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and hardly less. Either this
+        or `noise_multiplier`.
+    sampling_rate : float
+        In (0, 1]. With 1 each step sees all records, and no coins are tossed.
+    n_steps : int
+        >= 1.
+    learning_rate_x, learning_rate_y : float
+        > 0.
+    alpha_x, alpha_y : float, optional
+        Strengths of the regularisers. Default: the moduli of the constants.
+    neighbouring : Neighbouring or str, default="replace_one"
+        Under "add_remove" the number of records is private and is not used.
+    average : bool or "all", default=True
+        True averages the iterates of the second half, "all" all of them, False only the last one.
+    balance : float or "auto", default=0.5
+        Share b of x in the squared norm of a record's scaled operator: the noise has standard
+        deviation proportional to ``L_x / sqrt(b)`` in x and ``L_y / sqrt(1 - b)`` in y. "auto"
+        minimises the noise in the classical bound on the gap of the averages,
+        ``eta_x d_x noise_x^2 + eta_y d_y noise_y^2``, with eta the learning rates and d the
+        dimensions: ``b`` to ``1 - b`` as ``sqrt(eta_x d_x) L_x`` to ``sqrt(eta_y d_y) L_y``.
+        A block of Lipschitz constant 0 gets no noise whatever the balance is.
+    noise_multiplier : float, optional
+        Standard deviation of the scaled noise in units of the sensitivity under `neighbouring`,
+        instead of a calibration.
+    n_public : int, optional
+        Public nominal number of records, needed under "add_remove". Default under "replace_one":
+        n, which is public there.
+
+    Returns
+    -------
+    DPSGDAPlan
+
+    Raises
+    ------
+    ImportError
+        If a calibration needs the optional extra ``accounting``.
+    TypeError, ValueError
+        For invalid parameters.
+
+    Notes
+    -----
+    Without sampling the price is exact under either relation (Gaussian differential privacy).
+    With sampling it is the numerical convolution of privacy loss distributions by Google's
+    dp-accounting: under "add_remove" as in ``docs/theory/accounting.md``, sections 6 and 7, under
+    "replace_one" of the pair in :mod:`skdp.algorithms.sampled_gaussian`.
+    """
+    relation = Neighbouring(neighbouring)
+    if not isinstance(constants, SaddleConstants):
+        raise TypeError(f"constants must be SaddleConstants, got {type(constants).__name__}.")
+    if n_public is None:
+        if relation is Neighbouring.ADD_REMOVE:
+            raise ValueError(
+                "neighbouring == 'add_remove' needs n_public: the number of records is private."
+            )
+        n_public = constants.n_records
+    for name, count in (("n_public", n_public), ("n_steps", n_steps)):
+        check_count(name, count)
+    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
+    if sampling_rate == 0:
+        raise ValueError("sampling_rate == 0, must be > 0.")
+    alphas = (
+        constants.strong_convexity if alpha_x is None else alpha_x,
+        constants.strong_concavity if alpha_y is None else alpha_y,
+    )
+    rates = learning_rate_x, learning_rate_y
+    for block, rate, alpha in zip("xy", rates, alphas, strict=True):
+        # wide, but products of them are far from the ends of double precision
+        check_real(f"learning_rate_{block}", rate, 1e-50, 1e50)
+        check_real(f"alpha_{block}", alpha, 0.0, 1e150)
+        if rate * alpha > 1.0:
+            raise ValueError(
+                f"learning_rate_{block} * alpha_{block} == {rate * alpha:g}, must be <= 1: a step "
+                "of the regulariser alone would overshoot."
+            )
+    if not (isinstance(average, (bool, np.bool_)) or average == "all"):
+        raise TypeError(f"average must be True, False or 'all', got {average!r}.")
+    if (budget is None) == (noise_multiplier is None):
+        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
+    share = _checked_balance(constants, balance, rates)
+    sensitivity = _sensitivity(constants, share, relation)
+    if noise_multiplier is not None:
+        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
+    elif not isinstance(budget, PrivacyBudget):
+        raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
+    elif budget.is_pure:
+        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
+    elif relation is Neighbouring.ADD_REMOVE:
+        noise_multiplier = add_remove_multiplier(budget, float(sampling_rate), int(n_steps))
+    else:
+        noise_multiplier = _replace_one_multiplier(
+            budget, float(sampling_rate), int(n_steps), sensitivity / ROUNDING_SLACK
+        )
+    n_steps = int(n_steps)
+    second_half = n_steps - n_steps // 2
+    return DPSGDAPlan(
+        n_public=int(n_public),
+        dimension_x=constants.dimension_x,
+        dimension_y=constants.dimension_y,
+        sampling_rate=float(sampling_rate),
+        n_steps=n_steps,
+        n_averaged=n_steps if average == "all" else second_half if average else 1,
+        learning_rate_x=float(learning_rate_x),
+        learning_rate_y=float(learning_rate_y),
+        alpha_x=float(alphas[0]),
+        alpha_y=float(alphas[1]),
+        lipschitz_x=float(constants.lipschitz_x),
+        lipschitz_y=float(constants.lipschitz_y),
+        balance=share,
+        neighbouring=relation,
+        mechanism=GaussianMechanism(sensitivity, float(noise_multiplier)),
+    )
+
+
+# ---------------------------------------------------------------------------------------------
+# scaling, sensitivity and calibration
+
+
+def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[float, float]) -> float:
+    lipschitz = constants.lipschitz_x, constants.lipschitz_y
+    for block, bound in zip("xy", lipschitz, strict=True):
+        if bound > 0:
+            check_real(f"lipschitz_{block}", bound, 1e-50, 1e50)
+    if max(lipschitz) == 0:
+        raise ValueError("lipschitz_x == lipschitz_y == 0: the problem depends on no record.")
+    if balance != "auto":
+        check_real("balance", balance, 1e-6, 1.0 - 1e-6)
+    if min(lipschitz) == 0:
+        return 1.0 if lipschitz[0] > 0 else 0.0
+    if balance != "auto":
+        return float(balance)
+    noise_x = math.sqrt(rates[0] * constants.dimension_x) * lipschitz[0]
+    noise_y = math.sqrt(rates[1] * constants.dimension_y) * lipschitz[1]
+    return min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
+
+
+def _units(lipschitz_x: float, lipschitz_y: float, balance: float) -> tuple[float, float]:
+    unit_x = lipschitz_x / math.sqrt(balance) if lipschitz_x > 0 else 0.0
+    return unit_x, lipschitz_y / math.sqrt(1.0 - balance) if lipschitz_y > 0 else 0.0
+
+
+def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbouring) -> float:
+    """How far the scaled sums of a batch move; proof in :func:`dp_sgda`."""
+    if relation is Neighbouring.ADD_REMOVE:
+        return ROUNDING_SLACK
+    units = _units(constants.lipschitz_x, constants.lipschitz_y, balance)
+    worst = max(
+        math.hypot(*(g / unit if unit > 0 else 0.0 for g, unit in zip(pair, units, strict=True)))
+        for pair in constants.ranges
+    )
+    if not worst > 0:
+        raise ValueError("gradient_ranges are 0: the problem depends on no record.")
+    return min(worst, 2.0) * ROUNDING_SLACK
+
+
+@lru_cache(maxsize=256)
+def _replace_one_multiplier(
+    budget: PrivacyBudget, sampling_rate: float, n_steps: int, sensitivity: float
+) -> float:
+    """Smallest noise in units of the sensitivity, itself in units of a record's bound."""
+    unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
+    if sampling_rate == 1.0:
+        return unsampled
+    if -math.expm1(n_steps * math.log1p(-sampling_rate)) <= budget.delta:
+        raise ValueError(
+            f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
+            "which would allow a run without noise."
+        )
+
+    def price(multiplier: float) -> float:
+        step = PoissonSampledSumEvent(
+            sampling_rate, GaussianEvent(multiplier), multiplier * sensitivity
+        )
+        return replace_one_epsilon(step, n_steps, budget.delta)
+
+    return smallest_multiplier(price, budget, unsampled, sampling_rate)
+
+
+# ---------------------------------------------------------------------------------------------
+# the run
+
+
+def _descend_ascend(
+    problem: SaddleProblem, plan: DPSGDAPlan, random_bytes: Callable[[int], bytes]
+) -> DPSGDAResult:
+    noise = NoiseSource(random_bytes)
+    x, y = problem.start()
+    total_x, total_y = np.zeros(plan.dimension_x), np.zeros(plan.dimension_y)
+    for step in range(plan.n_steps):
+        sum_x, sum_y = _batch_sums(problem, plan.sampling_rate, x, y, random_bytes)
+        noise_x, noise_y = np.split(plan.mechanism.noise(plan.dimension, noise), [plan.dimension_x])
+        slope_x = (sum_x + plan.unit_x * noise_x) / plan.expected_batch
+        slope_y = (sum_y + plan.unit_y * noise_y) / plan.expected_batch
+        slope_x = slope_x + plan.alpha_x * (x - problem.center_x)
+        slope_y = slope_y + plan.alpha_y * (y - problem.center_y)
+        # the operator is minus the gradient in y: a descent in both blocks
+        x, y = problem.project(
+            x - plan.learning_rate_x * slope_x, y - plan.learning_rate_y * slope_y
+        )
+        if step >= plan.n_steps - plan.n_averaged:
+            total_x += x
+            total_y += y
+    means = problem.project(total_x / plan.n_averaged, total_y / plan.n_averaged)
+    return DPSGDAResult(*means, x, y, plan)
+
+
+def _batch_sums(
+    problem: SaddleProblem,
+    sampling_rate: float,
+    x: np.ndarray,
+    y: np.ndarray,
+    random_bytes: Callable[[int], bytes],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of the records' operators over a random batch; no noise."""
+    size = problem.n_records
+    if sampling_rate == 1.0:
+        mean_x, mean_y = problem.data_operator(x, y)
+    else:
+        batch = poisson_sample(size, sampling_rate, random_bytes)
+        size = len(batch)
+        if size == 0:
+            return np.zeros_like(x), np.zeros_like(y)
+        mean_x, mean_y = problem.batch_operator(batch, x, y)
+    return size * mean_x, size * mean_y
+
+
+def _check_records_are_apart(
+    problem: SaddleProblem, sampling_rate: float, neighbouring: Neighbouring | str
+) -> None:
+    """The proofs need sums of functions of one record each."""
+    if not (isinstance(problem, MaxGroupLossProblem) and problem.weights.floored):
+        return
+    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE and (
+        problem.weights.public_groups or sampling_rate == 1
+    ):
+        return
+    raise ValueError(
+        "With floored means one record changes the weights of all others in its group: "
+        "use sampling_rate=1 and neighbouring='replace_one', or weights that are not floored."
+    )

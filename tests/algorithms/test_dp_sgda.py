@@ -1,0 +1,694 @@
+"""DP-SGDA: price, sensitivity, noise, and that nothing but public numbers makes the plan.
+
+Seeded tests of a law either always pass or always fail; the rate of false alarms is stated for
+those who change a seed.
+"""
+
+import dataclasses
+import importlib
+import inspect
+import json
+import math
+import os
+import pickle
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import brentq
+
+from skdp.algorithms import DPSGDAPlan, dp_sgda, plan_dp_sgda
+from skdp.algorithms.sampled_gaussian import (
+    PoissonSampledSumEvent,
+    replace_one_epsilon,
+    sampled_gaussian_event,
+)
+from skdp.privacy import (
+    GaussianEvent,
+    PoissonSampledEvent,
+    PrivacyBudget,
+    RepeatedEvent,
+    tightest_epsilon,
+)
+from skdp.problems import (
+    Ball,
+    BilinearProblem,
+    BoundedRows,
+    GroupWeights,
+    LogisticLoss,
+    MaxGroupLossProblem,
+    SaddleConstants,
+    SaddleProblem,
+    Simplex,
+    WholeSpace,
+)
+from skdp.solvers import solve_saddle_certified
+
+CONSTANTS = SaddleConstants(
+    n_records=100, dimension_x=3, dimension_y=2, strong_convexity=0.5, strong_concavity=0.5,
+    lipschitz_x=3.0, lipschitz_y=0.5,
+)  # fmt: skip
+PLAN = {"sampling_rate": 0.1, "n_steps": 20, "learning_rate_x": 0.1, "learning_rate_y": 0.2}
+#: Valid public arguments without noise to speak of.
+RUN = PLAN | {"sampling_rate": 1.0, "noise_multiplier": 1e-13}
+RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
+
+
+def seeded(seed):
+    return np.random.default_rng(seed).bytes
+
+
+def problem_of(n=40, seed=0, domains=None, bounds=(1.0, 1.0, 1.0), mu=(0.5, 1.0), **centers):
+    rng = np.random.default_rng(seed)
+    shapes = (n, 3, 2), (n, 3), (n, 2)
+    domains = domains or (Ball(1.0), Simplex(2))
+    records = [rng.normal(0.3, 1.0, size=shape) for shape in shapes]
+    return BilinearProblem(*records, bounds, *domains, *mu, **centers)
+
+
+def linear_problem(b, c, bounds=(1.0, 1.0), mu=1e-12):
+    """Records <b_i, x> - <c_i, y>: the operator of a record does not depend on the point."""
+    matrices = np.zeros((len(b), b.shape[1], c.shape[1]))
+    return BilinearProblem(matrices, b, c, (0.0, *bounds), WholeSpace(), WholeSpace(), mu, mu)
+
+
+# --- the dominating pair of replace-one ---------------------------------------------------
+
+
+def mixture(x, rate, noise, shift):
+    return (1 - rate) * stats.norm.pdf(x, 0, noise) + rate * stats.norm.pdf(x, shift, noise)
+
+
+def pair_divergence(rate, noise, beta):
+    """H_beta of the claimed pair of laws; their likelihood ratio increases."""
+
+    def log_ratio(x):
+        one, other = (
+            np.logaddexp(
+                math.log1p(-rate) + stats.norm.logpdf(x, 0, noise),
+                math.log(rate) + stats.norm.logpdf(x, shift, noise),
+            )
+            for shift in (1.0, -1.0)
+        )
+        return one - other - math.log(beta)
+
+    cut = brentq(log_ratio, -1e3, 1e3, xtol=1e-14)
+    tails = [
+        (1 - rate) * stats.norm.sf(cut, 0, noise) + rate * stats.norm.sf(cut, shift, noise)
+        for shift in (1.0, -1.0)
+    ]
+    return tails[0] - beta * tails[1]
+
+
+def test_the_pair_dominates_all_records_in_the_ball():
+    """A search over directions and lengths of the two records; the claim is exact and attained."""
+    rng = np.random.default_rng(0)
+    slack, tight = [], []
+    for trial in range(40):
+        rate, noise = rng.uniform(0.02, 0.95), np.exp(rng.uniform(-1, 1))
+        beta = np.exp(rng.uniform(-1.5, 1.5))
+        grid, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 1001, retstep=True)
+        angle, (first, second) = rng.uniform(0, 2 * np.pi), rng.uniform(0, 1, 2) ** 0.2
+        if trial % 8 == 0:
+            angle, first, second = np.pi, 1.0, 1.0
+        laws = []
+        for vector in ((first, 0.0), (second * np.cos(angle), second * np.sin(angle))):
+            bumps = [
+                np.multiply.outer(*(stats.norm.pdf(grid, m, noise) for m in mean))
+                for mean in ((0.0, 0.0), vector)
+            ]
+            laws.append((1 - rate) * bumps[0] + rate * bumps[1])
+        divergence = np.maximum(laws[0] - beta * laws[1], 0.0).sum() * step**2
+        slack.append(pair_divergence(rate, noise, beta) - divergence)
+        if trial % 8 == 0:
+            tight.append(abs(slack[-1]))
+    assert min(slack) > -2e-5  # error of the quadrature
+    assert max(slack) > 0.01
+    assert max(tight) < 2e-5
+
+
+@pytest.mark.parametrize(("rate", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
+def test_the_price_is_that_of_the_pair(rate, noise):
+    """The oracle is the divergence itself: for one step in closed form, for two by quadrature."""
+    pytest.importorskip("dp_accounting")
+    delta = 1e-3
+    event = PoissonSampledSumEvent(rate, GaussianEvent(noise / 2), noise)
+    one_step = pair_divergence(rate, noise, math.exp(replace_one_epsilon(event, 1, delta)))
+    assert 0.995 * delta < one_step <= delta
+    x, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 2001, retstep=True)
+    laws = [mixture(x, rate, noise, shift) for shift in (1.0, -1.0)]
+    one, other = (np.multiply.outer(law, law) for law in laws)
+    beta = math.exp(replace_one_epsilon(event, 2, delta))
+    two_steps = np.maximum(one - beta * other, 0.0).sum() * step**2
+    assert 0.995 * delta < two_steps <= delta * (1 + 1e-4)  # error of the quadrature
+
+
+# --- price --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "sampling_rate", "n_steps"),
+    [(0.3, 1e-5, 0.05, 200), (2.0, 1e-5, 0.05, 200), (0.5, 1e-6, 0.01, 1000), (0.7, 1e-8, 0.5, 1)],
+)
+@RELATIONS
+def test_noise_honours_the_budget(epsilon, delta, sampling_rate, n_steps, relation):
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    changes = {"sampling_rate": sampling_rate, "n_steps": n_steps, "neighbouring": relation}
+    plan = plan_dp_sgda(CONSTANTS, PrivacyBudget(epsilon, delta), **PLAN | changes, n_public=77)
+    assert plan.epsilon(delta) <= epsilon
+    # the library itself, with steps finer than those of the calibration: a tighter bound.
+    # It measures noise in units of a record's bound, which is 1 (and 1e-9) in scaled coordinates
+    step = accounting.PoissonSampledDpEvent(
+        sampling_rate, accounting.GaussianDpEvent(plan.mechanism.noise_scale / (1 + 1e-9))
+    )
+    neighbours = {
+        "replace_one": accounting.NeighboringRelation.REPLACE_ONE,
+        "add_remove": accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
+    }[relation]
+    accountant = PLDAccountant(neighbours, value_discretization_interval=5e-5 * epsilon)
+    spent = accountant.compose(step, n_steps).get_epsilon(delta)
+    assert spent <= epsilon
+    assert spent > 0.99 * epsilon  # no more noise than needed
+
+
+@pytest.mark.parametrize("delta", [1e-5, 1e-300])
+@RELATIONS
+def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, relation, monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting", None)
+    changes = {"sampling_rate": 1.0, "n_steps": 30, "neighbouring": relation, "n_public": 50}
+    plan = plan_dp_sgda(CONSTANTS, PrivacyBudget(0.7, delta), **PLAN | changes)
+    assert plan.event == RepeatedEvent(GaussianEvent(plan.noise_multiplier), 30)
+    assert 0.7 * (1 - 1e-6) < tightest_epsilon(plan.event, delta, relation) <= 0.7
+    assert plan.epsilon(delta) <= 0.7
+    # a record adds a vector of length 1 in scaled coordinates, and replacing it moves by 2
+    known = {"replace_one": 2.0, "add_remove": 1.0}[relation]
+    assert plan.mechanism.sensitivity == pytest.approx(known, rel=1e-8)
+
+
+def test_sampling_saves_noise_and_steps_cost():
+    pytest.importorskip("dp_accounting")
+
+    def noise(**changes):
+        plan = plan_dp_sgda(CONSTANTS, PrivacyBudget(0.3, 1e-5), **PLAN | changes, n_public=100)
+        return plan.noise_scale_x
+
+    assert noise(sampling_rate=0.05) < noise() < noise(n_steps=40) < noise(sampling_rate=1.0)
+    assert noise(neighbouring="add_remove") < noise() < 2.01 * noise(neighbouring="add_remove")
+
+
+def test_smaller_gradient_ranges_save_noise():
+    budget = PrivacyBudget(0.3, 1e-5)
+    close = dataclasses.replace(CONSTANTS, gradient_ranges=((3.0, 1.0), (6.0, 0.2)))
+    plans = [
+        plan_dp_sgda(constants, budget, **PLAN | {"sampling_rate": 1.0})
+        for constants in (CONSTANTS, close)
+    ]
+    ranges = [math.hypot(3 / plans[0].unit_x, 1 / plans[0].unit_y)]
+    ranges.append(math.hypot(6 / plans[0].unit_x, 0.2 / plans[0].unit_y))
+    assert plans[1].mechanism.sensitivity == pytest.approx(max(ranges), rel=1e-8)
+    assert plans[1].noise_scale_x < plans[0].noise_scale_x
+    assert plans[1].noise_multiplier == plans[0].noise_multiplier
+
+
+def test_sampling_never_costs_more_noise_than_small_ranges_without_it():
+    """Where the records' operators are nearly equal, the range may beat the sampling."""
+    pytest.importorskip("dp_accounting")
+    near = dataclasses.replace(CONSTANTS, gradient_ranges=((0.06, 0.01),))
+    sampled, full = (
+        plan_dp_sgda(near, PrivacyBudget(0.5, 1e-5), **PLAN | {"sampling_rate": q, "n_steps": 5})
+        for q in (0.9, 1.0)
+    )
+    assert full.noise_scale_x < 0.1 * plan_dp_sgda(
+        CONSTANTS, PrivacyBudget(0.5, 1e-5), **PLAN | {"sampling_rate": 1.0, "n_steps": 5}
+    ).noise_scale_x  # fmt: skip
+    assert sampled.noise_scale_x <= full.noise_scale_x * 1.01
+    assert sampled.epsilon(1e-5) <= 0.5
+
+
+def test_the_sampled_event_says_what_happened():
+    plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
+    step = PoissonSampledSumEvent(0.1, GaussianEvent(1.5), 3.0)
+    assert isinstance(plan.event, RepeatedEvent)
+    assert plan.event.count == 20
+    assert plan.event.event.record_multiplier == pytest.approx(3.0)
+    assert (plan.event.event.event, plan.event.event.sampling_probability) == (step.event, 0.1)
+    assert pickle.loads(pickle.dumps(step)) == step
+    assert json.loads(json.dumps(step.to_dict())) == {
+        "type": "poisson_sampled_sum", "sampling_probability": 0.1, "record_multiplier": 3.0,
+        "event": {"type": "gaussian", "noise_multiplier": 1.5},
+    }  # fmt: skip
+    for wrong in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="record_multiplier"):
+            PoissonSampledSumEvent(0.1, GaussianEvent(1.0), wrong)
+    # accountants that do not know the event have a valid, looser bound
+    unsampled = tightest_epsilon(RepeatedEvent(GaussianEvent(1.5), 20), 1e-5)
+    assert tightest_epsilon(plan.event, 1e-5, "replace_one") == unsampled
+    pytest.importorskip("dp_accounting")
+    assert plan.epsilon(1e-5) < 0.5 * unsampled
+    other = plan_dp_sgda(
+        CONSTANTS, **PLAN, noise_multiplier=1.5, neighbouring="add_remove", n_public=9
+    )
+    assert other.event == RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(1.5)), 20)
+    assert other.event == sampled_gaussian_event(1.5, 0.1, 20)
+    assert other.epsilon(1e-5) == tightest_epsilon(other.event, 1e-5, "add_remove")
+
+
+def test_a_delta_beyond_the_convolution_gets_more_noise_not_less_privacy():
+    pytest.importorskip("dp_accounting")
+    usual, tiny = (plan_dp_sgda(CONSTANTS, PrivacyBudget(0.5, d), **PLAN) for d in (1e-5, 1e-30))
+    assert tiny.noise_multiplier > usual.noise_multiplier
+    assert tiny.epsilon(1e-30) <= 0.5
+    assert tightest_epsilon(tiny.event, 1e-30) <= 0.5  # without sampling
+
+
+def test_a_missing_or_old_accountant_is_named(monkeypatch):
+    library = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+    with monkeypatch.context() as patch:
+        patch.setattr(library, "from_gaussian_mechanism", lambda standard_deviation: None)
+        with pytest.raises(ImportError, match=r"dp-accounting >= 0\.5.*add_remove"):
+            plan_dp_sgda(CONSTANTS, PrivacyBudget(0.123, 1e-5), **PLAN)
+    for name in ("dp_accounting", "dp_accounting.pld", library.__name__):
+        monkeypatch.setitem(sys.modules, name, None)
+    for relation in ("replace_one", "add_remove"):
+        with pytest.raises(ImportError, match=r"skdp\[accounting\].*noise_multiplier"):
+            plan_dp_sgda(
+                CONSTANTS, PrivacyBudget(0.123, 1e-5), **PLAN, n_public=5, neighbouring=relation
+            )
+    assert plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=2.0).noise_multiplier == 2.0
+
+
+# --- the plan is public -------------------------------------------------------------------
+
+
+@RELATIONS
+def test_the_plan_depends_on_public_numbers_only(relation):
+    pytest.importorskip("dp_accounting")
+    sizes = [40, 40, 40] if relation == "replace_one" else [40, 3, 90]
+    results = [
+        dp_sgda(
+            problem_of(n, seed), PrivacyBudget(0.5, 1e-5), **PLAN, neighbouring=relation,
+            n_public=50, random_bytes=seeded(seed),
+        )
+        for seed, n in enumerate(sizes)
+    ]  # fmt: skip
+    plans = [result.plan for result in results]
+    assert plans == plans[:1] * 3
+    assert isinstance(plans[0], DPSGDAPlan)
+    assert (plans[0].n_public, plans[0].expected_batch) == (50, pytest.approx(5.0))
+    assert results[0].event == plans[0].event
+    assert not np.array_equal(results[0].x, results[1].x)
+
+
+def test_the_size_is_the_default_under_replace_one_and_never_under_add_remove():
+    assert plan_dp_sgda(CONSTANTS, **RUN).n_public == 100
+    with pytest.raises(ValueError, match="needs n_public"):
+        plan_dp_sgda(CONSTANTS, **RUN, neighbouring="add_remove")
+    sizes = (
+        plan_dp_sgda(dataclasses.replace(CONSTANTS, n_records=n), **RUN, n_public=30,
+                     neighbouring="add_remove")
+        for n in (7, 3000)
+    )  # fmt: skip
+    assert next(sizes) == next(sizes)
+
+
+def test_the_plan_as_plain_types_and_as_a_release():
+    plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=3.0, n_public=80)
+    numbers = json.loads(json.dumps(plan.to_dict()))
+    assert numbers["neighbouring"] == "replace_one"
+    assert numbers["noise_scale_x"] == plan.noise_scale_x
+    assert "mechanism" not in numbers
+    release = plan.release()
+    assert release.sensitivity == pytest.approx(2.0)
+    assert release.noise_scale == pytest.approx(6.0)
+    assert (release.dimension, release.n_records) == (5, 80)
+    assert json.loads(json.dumps(release.to_dict()))["event"]["type"] == "repeated"
+    # the balance is 1/2: both blocks have noise of sqrt(2) L per unit
+    assert plan.noise_scale_x == pytest.approx(6.0 * math.sqrt(2) * 3.0)
+    assert plan.noise_scale_y == pytest.approx(6.0 * math.sqrt(2) * 0.5)
+
+
+def test_the_automatic_balance_minimises_the_noise_in_the_bound():
+    def cost(balance):
+        plan = plan_dp_sgda(CONSTANTS, **RUN, balance=balance)
+        return (
+            0.1 * 3 * plan.noise_scale_x**2 + 0.2 * 2 * plan.noise_scale_y**2
+        ) / plan.mechanism.noise_scale**2
+
+    best = plan_dp_sgda(CONSTANTS, **RUN, balance="auto").balance
+    assert cost("auto") == pytest.approx(cost(best))
+    assert cost("auto") < min(map(cost, (0.5, best + 0.02, best - 0.02, 0.1)))
+
+
+def test_a_block_without_records_gets_no_noise():
+    constants = dataclasses.replace(CONSTANTS, lipschitz_y=0.0)
+    for balance in (0.3, "auto"):
+        plan = plan_dp_sgda(constants, **PLAN, noise_multiplier=1.0, balance=balance)
+        assert (plan.noise_scale_y, plan.unit_x) == (0.0, 3.0)
+        assert plan.mechanism.sensitivity == pytest.approx(2.0)
+    for name in ("lipschitz_x", "gradient_ranges"):
+        nothing = dataclasses.replace(
+            constants, **{name: 0.0 if name == "lipschitz_x" else ((0.0, 0.0),)}
+        )
+        with pytest.raises(ValueError, match="depends on no record"):
+            plan_dp_sgda(nothing, **PLAN, noise_multiplier=1.0)
+
+
+# --- sensitivity --------------------------------------------------------------------------
+
+
+def sums_of(problem, x, y):
+    module = importlib.import_module("skdp.algorithms.dp_sgda")
+    return module._batch_sums(problem, 1.0, x, y, None)
+
+
+def scaled_movement(plan, one, other, x, y):
+    sums = zip(sums_of(one, x, y), sums_of(other, x, y), strict=True)
+    moved = [np.linalg.norm(first - second) for first, second in sums]
+    return math.hypot(moved[0] / plan.unit_x, moved[1] / plan.unit_y)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data(), relation=st.sampled_from(["replace_one", "add_remove"]))
+def test_a_record_moves_the_scaled_sums_by_the_sensitivity_at_most(data, relation):
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    n, dx, dy = (data.draw(st.integers(1, 4)) for _ in range(3))
+    bounds = tuple(data.draw(st.sampled_from([1e-3, 1.0, 50.0])) for _ in range(3))
+    size = 10.0 ** data.draw(st.integers(-3, 3))
+    records = [rng.normal(0, size, (n + 1, *shape)) for shape in ((dx, dy), (dx,), (dy,))]
+    domains = Ball(data.draw(st.sampled_from([0.1, 3.0]))), Ball(2.0)
+    problems = []
+    for kept in (slice(0, n), slice(1, n + 1) if relation == "replace_one" else slice(0, n + 1)):
+        parts = [part[kept] for part in records]
+        problems.append(BilinearProblem(*parts, bounds, *domains, 1.0, 1.0))
+    balance = data.draw(st.sampled_from([0.5, 0.01, 0.9, "auto"]))
+    plan = plan_dp_sgda(
+        problems[0].constants, **RUN, neighbouring=relation, n_public=5, balance=balance
+    )
+    x, y = problems[0].project(rng.normal(0, 5, dx), rng.normal(0, 5, dy))
+    assert scaled_movement(plan, *problems, x, y) <= plan.mechanism.sensitivity
+
+
+@pytest.mark.parametrize("balance", [0.5, 0.1, "auto"])
+@RELATIONS
+def test_the_sensitivity_is_reached(relation, balance):
+    """Records (a, b, c) = +-(1, 1, 1) at (x, y) = (-1, 1): both blocks are as long as can be."""
+    record = [np.ones((1, 1, 1)), np.ones((1, 1)), np.ones((1, 1))]
+    minus = [-part for part in record]
+    still = [0 * part for part in record]
+    other = minus if relation == "replace_one" else still  # a record of zeros adds nothing
+    problems = [
+        BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+        for parts in (record, other)
+    ]
+    plan = plan_dp_sgda(
+        problems[0].constants, **RUN, neighbouring=relation, n_public=1, balance=balance
+    )
+    moved = scaled_movement(plan, *problems, np.array([-1.0]), np.array([1.0]))
+    assert 0.99 * plan.mechanism.sensitivity < moved <= plan.mechanism.sensitivity
+
+
+@pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
+@RELATIONS
+def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate, relation):
+    """Through the public function: neighbours under the same coins and noise."""
+    rng = np.random.default_rng(4)
+    n, n_public, moved = 20, 15, []
+    for trial in range(100):
+        b, c = rng.normal(0, 3, (n + 1, 3)), rng.normal(0, 3, (n + 1, 2))
+        b[n], c[n] = -b[0] * 100, -c[0] * 100
+        blocks = []
+        for kept in (
+            np.arange(n),
+            np.arange(n + 1) if relation == "add_remove" else np.r_[n, 1:n],
+        ):
+            streams = iter(range(10))
+
+            def random_bytes(size, trial=trial, streams=streams):
+                # the k-th call gives the same bytes, whatever the number of records is
+                return np.random.default_rng([trial, next(streams)]).bytes(size + 8)[:size]
+
+            result = dp_sgda(
+                linear_problem(b[kept], c[kept], (2.0, 0.3)), sampling_rate=sampling_rate,
+                n_steps=1, learning_rate_x=0.7, learning_rate_y=5.0, neighbouring=relation,
+                n_public=n_public, noise_multiplier=0.5, random_bytes=random_bytes,
+            )  # fmt: skip
+            blocks.append(result)
+        one, two = blocks
+        moved.append(
+            math.hypot(
+                np.linalg.norm(one.x - two.x) / (0.7 * one.plan.unit_x),
+                np.linalg.norm(one.y - two.y) / (5.0 * one.plan.unit_y),
+            )
+        )
+    bound = one.plan.mechanism.sensitivity / (sampling_rate * n_public)
+    assert max(moved) <= bound
+    assert max(moved) > 0.99 * bound
+    drawn = np.mean(np.array(moved) > 1e-9)  # the coin of the record; false alarms below 1e-6
+    assert abs(drawn - sampling_rate) < 0.25
+
+
+def test_a_batch_is_summed_and_an_empty_one_is_zero():
+    module = importlib.import_module("skdp.algorithms.dp_sgda")
+    problem = problem_of(30)
+    x, y = np.array([0.1, -0.2, 0.3]), np.array([0.4, 0.6])
+    alone = [np.concatenate(problem.batch_operator(np.array([i]), x, y)) for i in range(30)]
+    for seed in range(5):
+        drawn = module.poisson_sample(30, 0.3, seeded(seed))
+        sums = module._batch_sums(problem, 0.3, x, y, seeded(seed))
+        assert 0 < len(drawn) < 30
+        np.testing.assert_allclose(np.concatenate(sums), sum(alone[i] for i in drawn), atol=1e-12)
+    everything = module._batch_sums(problem, 1.0, x, y, None)
+    np.testing.assert_allclose(np.concatenate(everything), sum(alone), atol=1e-12)
+    for block in module._batch_sums(problem, 0.3, x, y, lambda size: b"\xff" * size):
+        np.testing.assert_array_equal(block, 0.0)
+
+
+# --- noise --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sampling_rate", [0.25, 1.0])
+@pytest.mark.parametrize("balance", [0.5, 0.2])
+@RELATIONS
+def test_the_law_of_the_noise(sampling_rate, balance, relation):
+    """Records of zeros: what is released is the noise of each step, summed up.
+
+    Both variances, both normalities and the correlation have a false-alarm rate of 1e-6 each.
+    """
+    d, steps, multiplier, n_public = 1000, 3, 1.7, 40
+    result = dp_sgda(
+        linear_problem(np.zeros((7, d)), np.zeros((7, d)), (2.0, 0.3)),
+        sampling_rate=sampling_rate, n_steps=steps, learning_rate_x=3.0, learning_rate_y=0.5,
+        noise_multiplier=multiplier, average=False, balance=balance, n_public=n_public,
+        neighbouring=relation, random_bytes=seeded(7),
+    )  # fmt: skip
+    # multiplier * sensitivity * L / sqrt(share) is the noise of a sum
+    sensitivity = {"replace_one": 2.0, "add_remove": 1.0}[relation]
+    factor = multiplier * sensitivity / (sampling_rate * n_public) * math.sqrt(steps)
+    standard_x = result.x / (3.0 * factor * 2.0 / math.sqrt(balance))
+    standard_y = result.y / (0.5 * factor * 0.3 / math.sqrt(1 - balance))
+    for standard in (standard_x, standard_y):
+        assert 1e-6 / 2 < stats.chi2.sf(standard @ standard, d) < 1 - 1e-6 / 2
+        assert stats.kstest(standard, "norm").pvalue > 1e-6
+    assert stats.pearsonr(standard_x, standard_y).pvalue > 1e-6
+
+
+def test_coins_and_noise_are_secret_by_default():
+    assert inspect.signature(dp_sgda).parameters["random_bytes"].default is os.urandom
+    for changes in ({"sampling_rate": 0.5}, {"noise_multiplier": 1.0}):
+        points = []
+        for _ in range(2):
+            np.random.seed(0)  # noqa: NPY002
+            points.append(dp_sgda(problem_of(50), **RUN | changes).x)
+        assert np.abs(points[0] - points[1]).max() > 1e-9
+
+
+def test_seeded_bytes_make_a_run_reproducible():
+    public = RUN | {"sampling_rate": 0.3, "noise_multiplier": 1.0}
+    one, two = (dp_sgda(problem_of(), **public, random_bytes=seeded(1)) for _ in range(2))
+    for name in ("x", "y", "last_x", "last_y"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+# --- optimisation -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("domains", [(Ball(1.0), Simplex(2)), (Ball(0.2), Ball(3.0))])
+def test_without_noise_or_sampling_it_converges_to_the_saddle_point(domains):
+    centers = {"center_x": np.array([0.1, 0.0, 0.1]), "center_y": np.array([0.3, 0.7])}
+    problem = problem_of(domains=domains, **centers)
+    exact = solve_saddle_certified(problem, 1e-9)
+    steps = RUN | {"n_steps": 800, "learning_rate_x": 0.1, "learning_rate_y": 0.1}
+    result = dp_sgda(problem, **steps)
+    for point in ((result.x, result.y), (result.last_x, result.last_y)):
+        np.testing.assert_allclose(point[0], exact.x, atol=1e-7)
+        np.testing.assert_allclose(point[1], exact.y, atol=1e-7)
+
+
+@pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
+@RELATIONS
+def test_it_converges_as_epsilon_grows(sampling_rate, relation):
+    """Mean distance of ten seeded runs; it falls with every step by far more than it varies."""
+    if sampling_rate < 1:
+        pytest.importorskip("dp_accounting")
+    problem = problem_of(500, mu=(1.0, 1.0))
+    exact = solve_saddle_certified(problem, 1e-8)
+    distances = []
+    for epsilon in (0.1, 1.0, 20.0):
+        far = [
+            dp_sgda(
+                problem, PrivacyBudget(epsilon, 1e-5), sampling_rate=sampling_rate, n_steps=60,
+                learning_rate_x=0.1, learning_rate_y=0.1, neighbouring=relation, n_public=500,
+                random_bytes=seeded(seed),
+            )
+            for seed in range(10)
+        ]  # fmt: skip
+        distances.append(
+            np.mean([np.hypot(*map(np.linalg.norm, (r.x - exact.x, r.y - exact.y))) for r in far])
+        )
+    assert distances[0] > 1.5 * distances[1] > 2.0 * distances[2]
+    assert distances[2] < 0.05
+
+
+def test_what_is_averaged():
+    problem = linear_problem(-np.ones((1, 1)), np.ones((1, 1)))
+
+    def run(n_steps, average):
+        steps = RUN | {"n_steps": n_steps, "learning_rate_x": 1.0, "learning_rate_y": 2.0}
+        return dp_sgda(problem, **steps, average=average)
+
+    # x grows by 1 in each step, y falls by 2
+    for n_steps, half in [(1, 1.0), (2, 2.0), (3, 2.5), (4, 3.5), (5, 4.0)]:
+        for average, mean in ((True, half), ("all", (n_steps + 1) / 2), (False, n_steps)):
+            result = run(n_steps, average)
+            assert (result.x[0], result.y[0]) == pytest.approx((mean, -2 * mean), rel=1e-8)
+            assert (result.last_x[0], result.last_y[0]) == pytest.approx((n_steps, -2 * n_steps))
+
+
+def test_a_step_with_regularisers_and_a_nominal_size_by_hand():
+    centers = {"center_x": np.array([0.5]), "center_y": np.array([-0.25])}
+    problem = BilinearProblem(
+        np.full((2, 1, 1), 0.5), np.full((2, 1), 0.25), np.full((2, 1), 1.0), (1.0, 1.0, 1.0),
+        Ball(10.0), Ball(10.0), 0.5, 0.25, **centers,
+    )  # fmt: skip
+    steps = RUN | {"n_steps": 2, "learning_rate_x": 0.1, "learning_rate_y": 0.2}
+    result = dp_sgda(problem, **steps, n_public=4, neighbouring="add_remove", average=False)
+    x, y = 0.5, -0.25
+    for _ in range(2):
+        step_x = 2 / 4 * (0.5 * y + 0.25) + 0.5 * (x - 0.5)
+        step_y = 2 / 4 * (1.0 - 0.5 * x) + 0.25 * (y + 0.25)
+        x, y = x - 0.1 * step_x, y - 0.2 * step_y
+    assert (result.x[0], result.y[0]) == pytest.approx((x, y), rel=1e-9)
+
+
+@pytest.mark.parametrize("average", [True, False, "all"])
+@pytest.mark.parametrize("noise_multiplier", [0.1, 1e6])
+def test_results_are_feasible(average, noise_multiplier):
+    problem = problem_of(domains=(Ball(0.3), Simplex(2)))
+    for seed in range(5):
+        changes = {"noise_multiplier": noise_multiplier, "random_bytes": seeded(seed)}
+        result = dp_sgda(problem, **RUN | changes, average=average)
+        for x, y in ((result.x, result.y), (result.last_x, result.last_y)):
+            assert np.linalg.norm(x) <= 0.3
+            assert (y >= 0).all()
+            assert y.sum() == pytest.approx(1.0, abs=1e-12)
+
+
+# --- refusals -----------------------------------------------------------------------------
+
+
+class Untouchable(SaddleProblem):
+    """Fails as soon as a record is read."""
+
+    def __init__(self):
+        super().__init__(WholeSpace(), WholeSpace(), CONSTANTS)
+
+    def value(self, x, y):
+        raise AssertionError("records were read")
+
+    def data_operator(self, x, y):
+        raise AssertionError("records were read")
+
+    def batch_operator(self, rows, x, y):
+        raise AssertionError("records were read")
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "match"),
+    [
+        ({"n_public": 0}, ValueError, "n_public == 0, must be >= 1"),
+        ({"n_public": 2.5}, TypeError, "n_public must be an integer"),
+        ({"n_steps": 0}, ValueError, "n_steps == 0"),
+        ({"n_steps": True}, TypeError, "n_steps"),
+        ({"sampling_rate": 0.0}, ValueError, "sampling_rate == 0"),
+        ({"sampling_rate": 1.1}, ValueError, "sampling_rate == 1.1"),
+        ({"sampling_rate": math.nan}, ValueError, "sampling_rate == nan"),
+        ({"sampling_rate": "half"}, TypeError, "sampling_rate"),
+        ({"learning_rate_x": 0.0}, ValueError, "learning_rate_x"),
+        ({"learning_rate_y": math.inf}, ValueError, "learning_rate_y"),
+        ({"learning_rate_y": None}, TypeError, "learning_rate_y"),
+        ({"learning_rate_x": 3.0}, ValueError, "learning_rate_x .* overshoot"),
+        ({"average": 1}, TypeError, "average"),
+        ({"average": "some"}, TypeError, "average"),
+        ({"balance": 0.0}, ValueError, "balance == 0"),
+        ({"balance": 1.0}, ValueError, "balance == 1"),
+        ({"balance": "even"}, TypeError, "balance"),
+        ({"noise_multiplier": 0.0}, ValueError, "noise_multiplier"),
+        ({"noise_multiplier": None}, ValueError, "Exactly one of budget and noise_multiplier"),
+        ({"budget": PrivacyBudget(1.0, 1e-6)}, ValueError, "Exactly one of"),
+        ({"budget": 1.0, "noise_multiplier": None}, TypeError, "PrivacyBudget"),
+        ({"budget": PrivacyBudget(1.0), "noise_multiplier": None}, ValueError, "delta == 0"),
+        ({"neighbouring": "swap"}, ValueError, "swap"),
+        ({"neighbouring": "add_remove"}, ValueError, "needs n_public"),
+        ({"random_bytes": 0}, TypeError, "random_bytes"),
+        ({"problem": CONSTANTS}, TypeError, "problem must be a SaddleProblem"),
+    ],
+)
+def test_invalid_arguments_are_refused_before_a_record_is_read(changes, error, match):
+    with pytest.raises(error, match=match):
+        dp_sgda(**{"problem": Untouchable()} | PLAN | {"noise_multiplier": 1.0} | changes)
+
+
+def test_the_untouchable_problem_notices():
+    with pytest.raises(AssertionError, match="were read"):
+        dp_sgda(Untouchable(), **RUN)
+
+
+def test_constants_are_constants():
+    with pytest.raises(TypeError, match="constants must be SaddleConstants"):
+        plan_dp_sgda(problem_of(), **RUN)
+
+
+def test_a_budget_that_allows_no_noise_is_refused():
+    pytest.importorskip("dp_accounting")
+    with pytest.raises(ValueError, match="without noise"):
+        plan_dp_sgda(
+            CONSTANTS, PrivacyBudget(1.0, 1e-5), **PLAN | {"sampling_rate": 1e-6, "n_steps": 1}
+        )
+
+
+def test_groups_whose_weights_depend_on_the_records():
+    """With floored means one record rescales the others, so only ranges of the whole are proven."""
+    rng = np.random.default_rng(0)
+    X, groups = rng.normal(size=(60, 2)), np.arange(60) % 2
+    targets = (X[:, 0] > 0).astype(float)
+
+    def run(floored, public_groups=False, **changes):
+        weights = GroupWeights((4.0, 4.0), floored=floored, public_groups=public_groups)
+        problem = MaxGroupLossProblem(
+            BoundedRows(X, 1.0), targets, groups, LogisticLoss(), weights, 2.0, 0.1, 0.1
+        )
+        return dp_sgda(problem, **RUN | changes)
+
+    for changes in ({"sampling_rate": 0.5}, {"neighbouring": "add_remove", "n_public": 60}):
+        with pytest.raises(ValueError, match="floored"):
+            run(True, **changes)
+        assert np.isfinite(run(False, **changes).x).all()
+    with pytest.raises(ValueError, match="floored"):
+        run(True, True, neighbouring="add_remove", n_public=60)
+    assert np.isfinite(run(True).x).all()
+    assert np.isfinite(run(True, True, sampling_rate=0.5).x).all()
