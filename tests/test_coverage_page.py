@@ -11,14 +11,23 @@ import skdp
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import (
     adversarial_output_perturbation,
+    dp_sgda,
     exponential_mechanism,
     localized_exponential,
     output_perturbation,
+    phased_saddle_output_perturbation,
+    saddle_output_perturbation,
 )
 from skdp.algorithms.published import lowy_regularisation
 from skdp.privacy import PrivacyBudget
-from skdp.problems import Ball, DeclaredProblem
-from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
+from skdp.problems import Ball, BilinearProblem, DeclaredProblem
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
+from skdp.solvers import LSVRE, Catalyst
 
 PAGE = (Path(__file__).parents[1] / "docs" / "coverage.md").read_text(encoding="utf-8")
 STRONG = [
@@ -115,6 +124,39 @@ def test_other_algorithms():
     assert "Alg. 1" in zhang.plan.reference
     for function in (exponential_mechanism, localized_exponential, adversarial_output_perturbation):
         assert function.__name__ in PAGE
+
+
+@pytest.mark.parametrize("mode", ["proportions", "public", "histogram", "floored"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_worst_group(mode, delta):
+    for estimator in (DPMaxGroupLossClassifier, DPMaxGroupLossRegressor):
+        model = fit(estimator, group_mode=mode, delta=delta)
+        assert np.isfinite(model.coef_).all()
+        assert f'"{mode}"' in PAGE
+
+
+def test_saddle_points():
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(200, 2, 3)), rng.normal(size=(200, 2)), rng.normal(size=(200, 3))
+    problem = BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 0.5, 0.5)
+    budget = PrivacyBudget(0.5, 1e-6)
+    for calibration in ("analytic", "paper"):
+        both = saddle_output_perturbation(problem, budget, calibration=calibration)
+        assert both.x.shape == (2,) and both.y.shape == (3,)
+        for release, share in (("x", 0.5), ("y", 0.5)):
+            shares = {"share": share} if calibration == "analytic" else {}
+            phased = phased_saddle_output_perturbation(
+                problem, budget, release=release, calibration=calibration, **shares
+            )
+            assert ("Alg. 4" if release == "x" else "Alg. 5") in phased.plan.reference
+    baseline = dp_sgda(
+        *(problem, budget), sampling_rate=1.0, n_steps=5, learning_rate_x=0.1, learning_rate_y=0.1
+    )
+    assert baseline.x.shape == (2,)
+    for solver in ("extragradient", "svrg", "saga", "accelerated_svrg", "lsvre", Catalyst(LSVRE())):
+        assert saddle_output_perturbation(problem, budget, solver=solver).x.shape == (2,)
+        if isinstance(solver, str):
+            assert f'"{solver}"' in PAGE
 
 
 def test_names_and_paths_of_the_page_exist():

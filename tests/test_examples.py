@@ -137,6 +137,26 @@ def test_adversarial_accuracy(tmp_path):
     assert again.stdout == result.stdout
 
 
+def test_worst_group(tmp_path):
+    picture = tmp_path / "picture.svg"
+    result = run(
+        "worst_group.py",
+        *("--made-only", "--seeds", 1, "--epsilon", 3, "--output", picture),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    for losses in (numbers(line) for line in result.stdout.splitlines() if "(" in line):
+        assert all(0.3 < loss < 1.5 for loss in losses)
+    plain, ours = (
+        numbers(re.search(rf"^{name} .*$", result.stdout, re.M)[0])[0]
+        for name in ("plain", "worst group")
+    )
+    assert ours < plain - 0.4  # of the worst group, the first table
+    check_picture(picture, panels=2, lines=3)
+
+
 @pytest.fixture
 def adult(tmp_path):
     """A file like the UCI Adult data, with missing values and unknown categories."""

@@ -13,7 +13,12 @@ from skdp.linear_model import (
 )
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
-from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
 
 __version__ = "0.1.0"
 
@@ -24,6 +29,8 @@ __all__ = [
     "DPLinearClassifier",
     "DPLinearRegressor",
     "DPLogisticRegression",
+    "DPMaxGroupLossClassifier",
+    "DPMaxGroupLossRegressor",
     "DPRidge",
     "PrivacyBudget",
     "PrivacyLeakWarning",
