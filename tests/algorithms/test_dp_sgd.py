@@ -124,7 +124,7 @@ def test_a_missing_accountant_is_named(monkeypatch):
 
 def test_the_search_may_end_on_the_wrong_side(monkeypatch):
     pytest.importorskip("dp_accounting")
-    module = importlib.import_module("skdp.algorithms.dp_sgd")
+    module = importlib.import_module("skdp.algorithms.sampled_gaussian")
     monkeypatch.setattr(module, "brentq", lambda *args, **kwargs: brentq(*args, **kwargs) - 0.01)
     plan = plan_dp_sgd(PrivacyBudget(0.111, 1e-5), **PLAN)
     assert tightest_epsilon(plan.event, 1e-5, "add_remove") <= 0.111

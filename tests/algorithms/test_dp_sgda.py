@@ -10,7 +10,6 @@ import inspect
 import json
 import math
 import os
-import pickle
 import sys
 
 import numpy as np
@@ -18,17 +17,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
-from scipy.optimize import brentq
 
 from skdp.algorithms import DPSGDAPlan, dp_sgda, plan_dp_sgda
-from skdp.algorithms.sampled_gaussian import (
-    PoissonSampledSumEvent,
-    replace_one_epsilon,
-    sampled_gaussian_event,
-)
+from skdp.algorithms.sampled_gaussian import sampled_gaussian_event
 from skdp.privacy import (
     GaussianEvent,
     PoissonSampledEvent,
+    PoissonSampledSumEvent,
     PrivacyBudget,
     RepeatedEvent,
     tightest_epsilon,
@@ -73,77 +68,6 @@ def linear_problem(b, c, bounds=(1.0, 1.0), mu=1e-12):
     """Records <b_i, x> - <c_i, y>: the operator of a record does not depend on the point."""
     matrices = np.zeros((len(b), b.shape[1], c.shape[1]))
     return BilinearProblem(matrices, b, c, (0.0, *bounds), WholeSpace(), WholeSpace(), mu, mu)
-
-
-# --- the dominating pair of replace-one ---------------------------------------------------
-
-
-def mixture(x, rate, noise, shift):
-    return (1 - rate) * stats.norm.pdf(x, 0, noise) + rate * stats.norm.pdf(x, shift, noise)
-
-
-def pair_divergence(rate, noise, beta):
-    """H_beta of the claimed pair of laws; their likelihood ratio increases."""
-
-    def log_ratio(x):
-        one, other = (
-            np.logaddexp(
-                math.log1p(-rate) + stats.norm.logpdf(x, 0, noise),
-                math.log(rate) + stats.norm.logpdf(x, shift, noise),
-            )
-            for shift in (1.0, -1.0)
-        )
-        return one - other - math.log(beta)
-
-    cut = brentq(log_ratio, -1e3, 1e3, xtol=1e-14)
-    tails = [
-        (1 - rate) * stats.norm.sf(cut, 0, noise) + rate * stats.norm.sf(cut, shift, noise)
-        for shift in (1.0, -1.0)
-    ]
-    return tails[0] - beta * tails[1]
-
-
-def test_the_pair_dominates_all_records_in_the_ball():
-    """A search over directions and lengths of the two records; the claim is exact and attained."""
-    rng = np.random.default_rng(0)
-    slack, tight = [], []
-    for trial in range(40):
-        rate, noise = rng.uniform(0.02, 0.95), np.exp(rng.uniform(-1, 1))
-        beta = np.exp(rng.uniform(-1.5, 1.5))
-        grid, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 1001, retstep=True)
-        angle, (first, second) = rng.uniform(0, 2 * np.pi), rng.uniform(0, 1, 2) ** 0.2
-        if trial % 8 == 0:
-            angle, first, second = np.pi, 1.0, 1.0
-        laws = []
-        for vector in ((first, 0.0), (second * np.cos(angle), second * np.sin(angle))):
-            bumps = [
-                np.multiply.outer(*(stats.norm.pdf(grid, m, noise) for m in mean))
-                for mean in ((0.0, 0.0), vector)
-            ]
-            laws.append((1 - rate) * bumps[0] + rate * bumps[1])
-        divergence = np.maximum(laws[0] - beta * laws[1], 0.0).sum() * step**2
-        slack.append(pair_divergence(rate, noise, beta) - divergence)
-        if trial % 8 == 0:
-            tight.append(abs(slack[-1]))
-    assert min(slack) > -2e-5  # error of the quadrature
-    assert max(slack) > 0.01
-    assert max(tight) < 2e-5
-
-
-@pytest.mark.parametrize(("rate", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
-def test_the_price_is_that_of_the_pair(rate, noise):
-    """The oracle is the divergence itself: for one step in closed form, for two by quadrature."""
-    pytest.importorskip("dp_accounting")
-    delta = 1e-3
-    event = PoissonSampledSumEvent(rate, GaussianEvent(noise / 2), noise)
-    one_step = pair_divergence(rate, noise, math.exp(replace_one_epsilon(event, 1, delta)))
-    assert 0.995 * delta < one_step <= delta
-    x, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 2001, retstep=True)
-    laws = [mixture(x, rate, noise, shift) for shift in (1.0, -1.0)]
-    one, other = (np.multiply.outer(law, law) for law in laws)
-    beta = math.exp(replace_one_epsilon(event, 2, delta))
-    two_steps = np.maximum(one - beta * other, 0.0).sum() * step**2
-    assert 0.995 * delta < two_steps <= delta * (1 + 1e-4)  # error of the quadrature
 
 
 # --- price --------------------------------------------------------------------------------
@@ -232,24 +156,13 @@ def test_sampling_never_costs_more_noise_than_small_ranges_without_it():
 
 def test_the_sampled_event_says_what_happened():
     plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
-    step = PoissonSampledSumEvent(0.1, GaussianEvent(1.5), 3.0)
-    assert isinstance(plan.event, RepeatedEvent)
-    assert plan.event.count == 20
-    assert plan.event.event.record_multiplier == pytest.approx(3.0)
-    assert (plan.event.event.event, plan.event.event.sampling_probability) == (step.event, 0.1)
-    assert pickle.loads(pickle.dumps(step)) == step
-    assert json.loads(json.dumps(step.to_dict())) == {
-        "type": "poisson_sampled_sum", "sampling_probability": 0.1, "record_multiplier": 3.0,
-        "event": {"type": "gaussian", "noise_multiplier": 1.5},
-    }  # fmt: skip
-    for wrong in (0.0, -1.0, math.nan, math.inf):
-        with pytest.raises(ValueError, match="record_multiplier"):
-            PoissonSampledSumEvent(0.1, GaussianEvent(1.0), wrong)
-    # accountants that do not know the event have a valid, looser bound
-    unsampled = tightest_epsilon(RepeatedEvent(GaussianEvent(1.5), 20), 1e-5)
-    assert tightest_epsilon(plan.event, 1e-5, "replace_one") == unsampled
-    pytest.importorskip("dp_accounting")
-    assert plan.epsilon(1e-5) < 0.5 * unsampled
+    step = plan.event.event
+    assert plan.event == RepeatedEvent(step, 20)
+    assert step == PoissonSampledSumEvent(0.1, GaussianEvent(1.5), step.record_multiplier)
+    # a record adds a vector of length 1 in scaled coordinates
+    assert step.record_multiplier == pytest.approx(plan.mechanism.noise_scale, rel=1e-8)
+    assert step.record_multiplier == pytest.approx(3.0, rel=1e-8)
+    assert plan.epsilon(1e-5) == tightest_epsilon(plan.event, 1e-5, "replace_one")
     other = plan_dp_sgda(
         CONSTANTS, **PLAN, noise_multiplier=1.5, neighbouring="add_remove", n_public=9
     )
@@ -272,6 +185,9 @@ def test_a_missing_or_old_accountant_is_named(monkeypatch):
         patch.setattr(library, "from_gaussian_mechanism", lambda standard_deviation: None)
         with pytest.raises(ImportError, match=r"dp-accounting >= 0\.5.*add_remove"):
             plan_dp_sgda(CONSTANTS, PrivacyBudget(0.123, 1e-5), **PLAN)
+    plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
+    unsampled = tightest_epsilon(RepeatedEvent(GaussianEvent(1.5), 20), 1e-5)
+    assert plan.epsilon(1e-5) < 0.5 * unsampled
     for name in ("dp_accounting", "dp_accounting.pld", library.__name__):
         monkeypatch.setitem(sys.modules, name, None)
     for relation in ("replace_one", "add_remove"):
@@ -279,7 +195,8 @@ def test_a_missing_or_old_accountant_is_named(monkeypatch):
             plan_dp_sgda(
                 CONSTANTS, PrivacyBudget(0.123, 1e-5), **PLAN, n_public=5, neighbouring=relation
             )
-    assert plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=2.0).noise_multiplier == 2.0
+    assert plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5) == plan
+    assert plan.epsilon(1e-5) == unsampled
 
 
 # --- the plan is public -------------------------------------------------------------------

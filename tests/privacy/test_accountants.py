@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import brentq
 
 from skdp.privacy.accountants import (
     GaussianDPAccountant,
@@ -13,6 +15,7 @@ from skdp.privacy.accountants import (
     PureAccountant,
     UnsupportedEventError,
     ZCDPAccountant,
+    import_convolution,
     tightest_epsilon,
 )
 from skdp.privacy.events import (
@@ -21,6 +24,7 @@ from skdp.privacy.events import (
     GaussianEvent,
     Neighbouring,
     PoissonSampledEvent,
+    PoissonSampledSumEvent,
     PrivacyEvent,
     PureEvent,
     RepeatedEvent,
@@ -607,6 +611,237 @@ def test_add_remove_never_costs_more_than_replace_one(inner):
     event = PoissonSampledEvent(0.5, inner)
     plain = tightest_epsilon(event, 1e-6, "replace_one")
     assert tightest_epsilon(event, 1e-6, "add_remove") < plain
+
+
+# --- sums over Poisson samples under replace-one -----------------------------------------------
+
+
+def sampled_sum(probability, noise, sensitivity=2.0):
+    """The noise is in units of what one record adds at most."""
+    return PoissonSampledSumEvent(probability, GaussianEvent(noise / sensitivity), noise)
+
+
+def log_mixture(x, probability, noise, shift):
+    return np.logaddexp(
+        math.log1p(-probability) + stats.norm.logpdf(x, 0.0, noise),
+        math.log(probability) + stats.norm.logpdf(x, shift, noise),
+    )
+
+
+def sampled_sum_delta(probability, noise, epsilon):
+    """Divergence of the claimed pair of laws in closed form; their likelihood ratio increases."""
+    first, second = (
+        lambda x, shift=shift: log_mixture(x, probability, noise, shift) for shift in (1.0, -1.0)
+    )
+    cut = brentq(lambda x: first(x) - second(x) - epsilon, -1e3, 1e3, xtol=1e-14)
+    tails = [
+        (1.0 - probability) * stats.norm.sf(cut, 0.0, noise)
+        + probability * stats.norm.sf(cut, shift, noise)
+        for shift in (1.0, -1.0)
+    ]
+    return tails[0] - math.exp(epsilon) * tails[1]
+
+
+def test_the_pair_dominates_all_records_in_the_ball():
+    """A search over directions and lengths of the two records; the claim is exact and attained."""
+    rng = np.random.default_rng(0)
+    slack, tight = [], []
+    for trial in range(40):
+        rate, noise = rng.uniform(0.02, 0.95), np.exp(rng.uniform(-1, 1))
+        beta = np.exp(rng.uniform(-1.5, 1.5))
+        grid, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 1001, retstep=True)
+        angle, (first, second) = rng.uniform(0, 2 * np.pi), rng.uniform(0, 1, 2) ** 0.2
+        if trial % 8 == 0:
+            angle, first, second = np.pi, 1.0, 1.0
+        laws = []
+        for vector in ((first, 0.0), (second * np.cos(angle), second * np.sin(angle))):
+            bumps = [
+                np.multiply.outer(*(stats.norm.pdf(grid, m, noise) for m in mean))
+                for mean in ((0.0, 0.0), vector)
+            ]
+            laws.append((1 - rate) * bumps[0] + rate * bumps[1])
+        divergence = np.maximum(laws[0] - beta * laws[1], 0.0).sum() * step**2
+        slack.append(sampled_sum_delta(rate, noise, math.log(beta)) - divergence)
+        if trial % 8 == 0:
+            tight.append(abs(slack[-1]))
+    assert min(slack) > -2e-5  # error of the quadrature
+    assert max(slack) > 0.01
+    assert max(tight) < 2e-5
+
+
+@pytest.mark.parametrize(
+    ("probability", "noise"), [(1e-3, 0.3), (0.1, 1.0), (0.4, 2.0), (0.9, 0.7)]
+)
+@pytest.mark.parametrize("delta", [1e-8, 1e-4])
+def test_one_sampled_sum_is_exact(probability, noise, delta):
+    pytest.importorskip(PLD_MODULE)
+    epsilon = tightest_epsilon(sampled_sum(probability, noise), delta)
+    assert sampled_sum_delta(probability, noise, epsilon) <= delta
+    assert sampled_sum_delta(probability, noise, epsilon * (1.0 - 2e-3)) > delta
+
+
+@pytest.mark.parametrize(("probability", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
+def test_two_sampled_sums_by_quadrature(probability, noise):
+    pytest.importorskip(PLD_MODULE)
+    x, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 2001, retstep=True)
+    laws = [np.exp(log_mixture(x, probability, noise, shift)) for shift in (1.0, -1.0)]
+    first, second = (np.multiply.outer(law, law) for law in laws)
+    epsilon = tightest_epsilon(RepeatedEvent(sampled_sum(probability, noise), 2), 1e-3)
+    delta = np.maximum(first - math.exp(epsilon) * second, 0.0).sum() * step**2
+    assert 0.995e-3 < delta <= 1e-3 * (1.0 + 1e-4)  # error of the quadrature
+
+
+def test_sampled_sum_and_gaussian_by_quadrature():
+    """The Gaussian is integrated in closed form, the sampled sum on a grid."""
+    pytest.importorskip(PLD_MODULE)
+    x, step = np.linspace(-13.0, 13.0, 4001, retstep=True)
+    first, second = (log_mixture(x, 0.2, 1.5, shift) for shift in (1.0, -1.0))
+
+    def exact(epsilon):
+        left, mu = epsilon - (first - second), 0.5
+        inner = stats.norm.cdf(mu / 2 - left / mu) - np.exp(left) * stats.norm.cdf(
+            -mu / 2 - left / mu
+        )
+        return float((np.exp(first) * inner).sum() * step)
+
+    epsilon = tightest_epsilon(ComposedEvent([sampled_sum(0.2, 1.5), GAUSSIAN]), 1e-5)
+    assert exact(epsilon) <= 1e-5
+    assert exact(epsilon * (1.0 - 2e-3)) > 1e-5
+
+
+@pytest.mark.parametrize(
+    ("probability", "noise", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
+)
+def test_sampled_sums_against_dp_accounting(probability, noise, count):
+    dp_accounting = pytest.importorskip("dp_accounting")
+    pld = pytest.importorskip(PLD_MODULE)
+    theirs = dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(noise))
+    replace = dp_accounting.NeighboringRelation.REPLACE_ONE
+    above = dp_accounting.pld.PLDAccountant(replace).compose(theirs, count).get_epsilon(1e-6)
+    below = pld.from_gaussian_mechanism(
+        noise,
+        sampling_prob=probability,
+        neighboring_relation=replace,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=1e-3,
+    ).self_compose(count)
+    ours = tightest_epsilon(RepeatedEvent(sampled_sum(probability, noise), count), 1e-6)
+    assert ours == pytest.approx(above, rel=1e-3)
+    assert ours >= below.get_epsilon_for_delta(1e-6)
+
+
+@pytest.mark.parametrize("others", [[GAUSSIAN], [PURE], [DRAW, GAUSSIAN]])
+def test_sampled_sums_compose_with_other_events(others):
+    pytest.importorskip(PLD_MODULE)
+    sums, rest = RepeatedEvent(sampled_sum(0.05, 1.0), 10), ComposedEvent(others)
+    plain = RepeatedEvent(GaussianEvent(0.5), 10)
+    alone, remainder, together, unsampled = (
+        tightest_epsilon(event, 1e-5)
+        for event in (sums, rest, ComposedEvent([sums, rest]), ComposedEvent([plain, rest]))
+    )
+    assert max(alone, remainder) < together < 0.5 * unsampled
+    basic = tightest_epsilon(sums, 5e-6) + tightest_epsilon(rest, 5e-6)
+    assert together < basic
+    assert together == tightest_epsilon(ComposedEvent([*others, sums]), 1e-5)
+
+
+def test_sampled_sums_of_different_kinds_compose():
+    pytest.importorskip(PLD_MODULE)
+    one, other = sampled_sum(0.05, 1.0), sampled_sum(0.3, 4.0)
+    both = tightest_epsilon(ComposedEvent([one, other]), 1e-5)
+    assert both > max(tightest_epsilon(event, 1e-5) for event in (one, other))
+    assert both < sum(tightest_epsilon(event, 5e-6) for event in (one, other))
+
+
+def test_sampled_sums_cost_more_the_more_is_sampled_and_never_more_than_all():
+    pytest.importorskip(PLD_MODULE)
+    losses = [
+        tightest_epsilon(RepeatedEvent(sampled_sum(probability, 2.0), 5), 1e-5)
+        for probability in (0.0, 1e-7, 1e-3, 0.1, 0.5, 0.9, 0.999, 1.0)
+    ]
+    assert losses == sorted(losses)
+    assert losses[:2] == [0.0, 0.0]
+    assert losses[-1] == tightest_epsilon(RepeatedEvent(GaussianEvent(1.0), 5), 1e-5)
+    assert losses[5] < 0.95 * losses[-1]
+
+
+@pytest.mark.parametrize("sensitivity", [2.0, 0.1])
+@pytest.mark.parametrize("probability", [0.01, 0.9, 1.0])
+def test_a_small_sensitivity_may_beat_the_sampling(probability, sensitivity):
+    event = sampled_sum(probability, 2.0, sensitivity)
+    plain = tightest_epsilon(event.event, 1e-5)
+    by_pair = tightest_epsilon(sampled_sum(probability, 2.0), 1e-5)
+    # the smaller of the two bounds, whichever it is
+    assert tightest_epsilon(event, 1e-5) == pytest.approx(min(plain, by_pair), rel=1e-3)
+    assert tightest_epsilon(event, 1e-5) <= plain
+
+
+@pytest.mark.parametrize("sensitivity", [2.0, 0.1])
+def test_a_sampled_sum_under_add_remove_moves_by_the_bound_of_a_record(sensitivity):
+    """The sensitivity under replace-one may be smaller: it must not be used, sampled or not."""
+    event = sampled_sum(0.1, 2.0, sensitivity)
+    plain = tightest_epsilon(GaussianEvent(2.0), 1e-5)
+    assert tightest_epsilon(event, 1e-5, "add_remove") == plain
+    mixed, expected = (
+        ComposedEvent([RepeatedEvent(part, 2), PURE]) for part in (event, GaussianEvent(2.0))
+    )
+    assert tightest_epsilon(mixed, 1e-5, "add_remove") == tightest_epsilon(expected, 1e-5)
+    nested = [PoissonSampledEvent(0.2, part) for part in (event, GaussianEvent(2.0))]
+    amplified_twice = [tightest_epsilon(part, 1e-5, "add_remove") for part in nested]
+    assert amplified_twice[0] == amplified_twice[1] < plain
+    assert tightest_epsilon(sampled_sum(0.0, 2.0), 0.0, "add_remove") == 0.0
+
+
+def test_a_sampled_sum_within_a_sample_under_replace_one_keeps_its_own_sampling():
+    event = sampled_sum(0.1, 2.0)
+    nested = PoissonSampledEvent(0.2, ComposedEvent([PURE, event]))
+    assert tightest_epsilon(nested, 1e-5) == tightest_epsilon(ComposedEvent([PURE, event]), 1e-5)
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_sampled_sums_without_a_new_dp_accounting_are_unsampled(old, monkeypatch):
+    event = ComposedEvent([RepeatedEvent(sampled_sum(0.1, 2.0), 3), PURE])
+    plain = ComposedEvent([RepeatedEvent(GaussianEvent(1.0), 3), PURE])
+    if old:
+        pld = pytest.importorskip(PLD_MODULE)
+        new = pld.from_gaussian_mechanism
+
+        def from_gaussian_mechanism(
+            standard_deviation, sampling_prob=1.0, value_discretization_interval=1e-4
+        ):
+            return new(
+                standard_deviation,
+                sampling_prob=sampling_prob,
+                value_discretization_interval=value_discretization_interval,
+            )
+
+        monkeypatch.setattr(pld, "from_gaussian_mechanism", from_gaussian_mechanism)
+        with pytest.raises(ImportError, match=r"dp-accounting >= 0\.5"):
+            import_convolution("replace_one")
+        assert import_convolution("add_remove") is pld
+    else:
+        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+        for relation in RELATIONS:
+            with pytest.raises(ImportError, match=r"skdp\[accounting\]"):
+                import_convolution(relation)
+    assert tightest_epsilon(event, 1e-5) == tightest_epsilon(plain, 1e-5)
+
+
+def test_sampled_sums_beyond_the_convolution_are_unsampled():
+    event = sampled_sum(0.1, 2.0)
+    for delta in (1e-14, 0.0):
+        assert tightest_epsilon(event, delta) == tightest_epsilon(event.event, delta)
+    for noise in (1e-2, 1e-200):
+        loud = sampled_sum(0.1, noise)
+        assert tightest_epsilon(loud, 1e-5) == tightest_epsilon(loud.event, 1e-5)
+    quiet = sampled_sum(0.1, 1e200)
+    assert 0.0 <= tightest_epsilon(quiet, 1e-5) <= tightest_epsilon(quiet.event, 1e-5)
+
+
+def test_accountants_refuse_sampled_sums():
+    for accountant in (GaussianDPAccountant(), ZCDPAccountant(), PureAccountant()):
+        assert not accountant.supports(sampled_sum(0.1, 2.0))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

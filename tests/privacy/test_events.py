@@ -14,6 +14,7 @@ from skdp.privacy.events import (
     GaussianEvent,
     Neighbouring,
     PoissonSampledEvent,
+    PoissonSampledSumEvent,
     PrivacyEvent,
     PureEvent,
     RepeatedEvent,
@@ -24,6 +25,12 @@ LEAVES = st.one_of(
     st.floats(0.1, 10.0).map(GaussianEvent),
     st.floats(0.0, 10.0).map(PureEvent),
     st.floats(0.0, 10.0).map(ExponentialMechanismEvent),
+    st.builds(
+        PoissonSampledSumEvent,
+        st.floats(0.0, 1.0),
+        st.floats(0.1, 10.0).map(GaussianEvent),
+        st.floats(0.1, 10.0),
+    ),
 )
 EVENTS = st.recursive(
     LEAVES,
@@ -73,6 +80,15 @@ def test_dictionary_of_a_nested_event():
     }
 
 
+def test_dictionary_of_a_sampled_sum():
+    assert PoissonSampledSumEvent(0.1, GaussianEvent(1.5), 3.0).to_dict() == {
+        "type": "poisson_sampled_sum",
+        "sampling_probability": 0.1,
+        "event": {"type": "gaussian", "noise_multiplier": 1.5},
+        "record_multiplier": 3.0,
+    }
+
+
 def test_numpy_numbers_become_plain_ones():
     event = RepeatedEvent(GaussianEvent(np.float64(2.0)), np.int64(3))
     assert type(event.count) is int
@@ -108,6 +124,20 @@ def test_epsilon_is_checked(kind, value):
 def test_sampling_probability_is_checked(value):
     with pytest.raises(ValueError, match="sampling_probability"):
         PoissonSampledEvent(value, PureEvent(1.0))
+    with pytest.raises(ValueError, match="sampling_probability"):
+        PoissonSampledSumEvent(value, GaussianEvent(1.0), 1.0)
+
+
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_record_multiplier_is_checked(value):
+    with pytest.raises(ValueError, match="record_multiplier"):
+        PoissonSampledSumEvent(0.5, GaussianEvent(1.0), value)
+
+
+@pytest.mark.parametrize("part", [1.0, PureEvent(1.0), RepeatedEvent(GaussianEvent(1.0), 1)])
+def test_a_sampled_sum_is_gaussian(part):
+    with pytest.raises(TypeError, match="GaussianEvent"):
+        PoissonSampledSumEvent(0.5, part, 1.0)
 
 
 @pytest.mark.parametrize("value", [-1, 1.5, math.nan])

@@ -12,16 +12,13 @@ public numbers alone; it is made before a record is read.
 
 from __future__ import annotations
 
-import importlib
 import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 from sklearn.utils.extmath import row_norms
 
 from skdp.algorithms.sampled_gaussian import (
@@ -29,9 +26,9 @@ from skdp.algorithms.sampled_gaussian import (
     check_real,
     poisson_sample,
     sampled_gaussian_event,
+    sampled_gaussian_multiplier,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
-from skdp.privacy.accountants import tightest_epsilon
+from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
@@ -48,17 +45,13 @@ from skdp.problems import (
 __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
-    "add_remove_multiplier",
     "bounded_row_norms",
     "clipped_gradient_sum",
     "dp_sgd",
     "plan_dp_sgd",
     "poisson_sample",
-    "smallest_multiplier",
 ]
 
-#: Relative precision of the calibration.
-_PRECISION = 1e-3
 #: More than what the square root of a sum of squares can lose to underflow.
 _UNDERFLOW = 1e-140
 
@@ -380,7 +373,7 @@ def plan_dp_sgd(
     elif budget.is_pure:
         raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
     else:
-        noise_multiplier = add_remove_multiplier(budget, float(sampling_rate), int(n_steps))
+        noise_multiplier = sampled_gaussian_multiplier(budget, float(sampling_rate), int(n_steps))
     return DPSGDPlan(
         n_public=int(n_public),
         dimension=int(dimension),
@@ -392,72 +385,6 @@ def plan_dp_sgd(
         average=bool(average),
         mechanism=GaussianMechanism(float(clip_norm), float(noise_multiplier)),
     )
-
-
-# ---------------------------------------------------------------------------------------------
-# price and calibration
-
-
-@lru_cache(maxsize=256)
-def add_remove_multiplier(budget: PrivacyBudget, sampling_rate: float, n_steps: int) -> float:
-    """Smallest noise, in units of the sensitivity, that keeps a run within the budget."""
-    unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
-    if sampling_rate == 1.0:
-        return unsampled
-
-    def price(multiplier: float) -> float:
-        event = sampled_gaussian_event(multiplier, sampling_rate, n_steps)
-        return tightest_epsilon(event, budget.delta, Neighbouring.ADD_REMOVE)
-
-    return smallest_multiplier(price, budget, unsampled, sampling_rate)
-
-
-def smallest_multiplier(
-    price: Callable[[float], float],
-    budget: PrivacyBudget,
-    unsampled: float,
-    sampling_rate: float,
-) -> float:
-    """Smallest noise whose price is within the budget, to a relative 1e-3.
-
-    Parameters
-    ----------
-    price : callable ``(multiplier) -> epsilon``
-        Decreasing; the result is checked against it.
-    budget : PrivacyBudget
-    unsampled : float
-        A multiplier that is within the budget without sampling.
-    sampling_rate : float
-    """
-    try:
-        importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
-    except ImportError as error:
-        raise ImportError(
-            "Noise for sampled batches is calibrated with dp-accounting, which is not installed: "
-            "install the extra `accounting` (pip install 'skdp[accounting]'), or give "
-            "noise_multiplier."
-        ) from error
-
-    @cache
-    def excess(log_multiplier: float) -> float:
-        """Logarithm of the share of epsilon that is spent, decreasing; 0 just below 1, too."""
-        share = price(math.exp(log_multiplier)) / budget.epsilon
-        return 0.0 if 1.0 - _PRECISION <= share <= 1.0 else math.log(max(share, 1e-3))
-
-    # sampling can be ignored, so this end is always private enough
-    high = math.log(unsampled)
-    low = high + math.log(0.5 * sampling_rate)
-    while excess(low) <= 0.0:
-        low -= 1.0
-        if low < high - 50.0:
-            raise ValueError(
-                f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
-                "which would allow a run without noise."
-            )
-    found = float(brentq(excess, low, high, xtol=_PRECISION))
-    while excess(found) > 0.0:
-        found = min(high, found + _PRECISION)
-    return math.exp(found)
 
 
 # ---------------------------------------------------------------------------------------------

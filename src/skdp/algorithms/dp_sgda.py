@@ -15,24 +15,21 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.dp_sgd import add_remove_multiplier, smallest_multiplier
 from skdp.algorithms.sampled_gaussian import (
-    PoissonSampledSumEvent,
     check_count,
     check_real,
     poisson_sample,
-    replace_one_epsilon,
     sampled_gaussian_event,
+    sampled_gaussian_multiplier,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent
+from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
 
@@ -118,17 +115,12 @@ class DPSGDAPlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under :attr:`neighbouring`.
-
-        With sampling under replace-one it is a
-        :class:`~skdp.algorithms.sampled_gaussian.PoissonSampledSumEvent`, for which
-        :func:`skdp.privacy.tightest_epsilon` has a valid but looser bound than :meth:`epsilon`.
-        """
-        of_record = None
-        if self.neighbouring is Neighbouring.REPLACE_ONE:
-            of_record = self.mechanism.noise_scale / ROUNDING_SLACK
+        """What the whole run costs, under :attr:`neighbouring`."""
         return sampled_gaussian_event(
-            self.noise_multiplier, self.sampling_rate, self.n_steps, of_record
+            self.noise_multiplier,
+            self.sampling_rate,
+            self.n_steps,
+            _of_record(self.mechanism.sensitivity, self.neighbouring),
         )
 
     def epsilon(self, delta: float) -> float:
@@ -138,18 +130,11 @@ class DPSGDAPlan:
         ----------
         delta : float
 
-        Raises
-        ------
-        ImportError
-            With sampling under replace-one, if dp-accounting is missing or older than 0.5.
+        Notes
+        -----
+        Far from tight with sampling if the optional extra ``accounting`` is not installed or,
+        under "replace_one", is older than 0.5.
         """
-        if self.neighbouring is Neighbouring.REPLACE_ONE and self.sampling_rate < 1.0:
-            step = PoissonSampledSumEvent(
-                self.sampling_rate,
-                self.mechanism.event,
-                self.mechanism.noise_scale / ROUNDING_SLACK,
-            )
-            return replace_one_epsilon(step, self.n_steps, delta)
         return tightest_epsilon(self.event, delta, self.neighbouring)
 
     def release(self, name: str = "operator sums") -> Release:
@@ -270,7 +255,7 @@ def dp_sgda(
     - *Replace-one*: they move by ``||v - v'|| <= 2``, and by
       ``max over pairs of hypot(G_x / u_x, G_y / u_y)`` of ``constants.ranges``, which is never
       more, because ``G_x <= 2 L_x``. Moreover ``||v||, ||v'|| <= 1``, which sampling needs; see
-      :mod:`skdp.algorithms.sampled_gaussian`.
+      :class:`skdp.privacy.PoissonSampledSumEvent`.
 
     Isotropic noise in the scaled sums is one Gaussian mechanism for both blocks; everything after
     it is a public function of it. Constants are inflated by a relative 1e-9 for the rounding of
@@ -392,8 +377,7 @@ def plan_dp_sgda(
     -----
     Without sampling the price is exact under either relation (Gaussian differential privacy).
     With sampling it is the numerical convolution of privacy loss distributions by Google's
-    dp-accounting: under "add_remove" as in ``docs/theory/accounting.md``, sections 6 and 7, under
-    "replace_one" of the pair in :mod:`skdp.algorithms.sampled_gaussian`.
+    dp-accounting; see ``docs/theory/accounting.md``, sections 6 and 7.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):
@@ -435,11 +419,9 @@ def plan_dp_sgda(
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     elif budget.is_pure:
         raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
-    elif relation is Neighbouring.ADD_REMOVE:
-        noise_multiplier = add_remove_multiplier(budget, float(sampling_rate), int(n_steps))
     else:
-        noise_multiplier = _replace_one_multiplier(
-            budget, float(sampling_rate), int(n_steps), sensitivity / ROUNDING_SLACK
+        noise_multiplier = sampled_gaussian_multiplier(
+            budget, float(sampling_rate), int(n_steps), _of_record(sensitivity, relation)
         )
     n_steps = int(n_steps)
     second_half = n_steps - n_steps // 2
@@ -503,27 +485,9 @@ def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbour
     return min(worst, 2.0) * ROUNDING_SLACK
 
 
-@lru_cache(maxsize=256)
-def _replace_one_multiplier(
-    budget: PrivacyBudget, sampling_rate: float, n_steps: int, sensitivity: float
-) -> float:
-    """Smallest noise in units of the sensitivity, itself in units of a record's bound."""
-    unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
-    if sampling_rate == 1.0:
-        return unsampled
-    if -math.expm1(n_steps * math.log1p(-sampling_rate)) <= budget.delta:
-        raise ValueError(
-            f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
-            "which would allow a run without noise."
-        )
-
-    def price(multiplier: float) -> float:
-        step = PoissonSampledSumEvent(
-            sampling_rate, GaussianEvent(multiplier), multiplier * sensitivity
-        )
-        return replace_one_epsilon(step, n_steps, budget.delta)
-
-    return smallest_multiplier(price, budget, unsampled, sampling_rate)
+def _of_record(sensitivity: float, relation: Neighbouring) -> float | None:
+    """In units of the bound on a record's scaled operator, where sampling needs it."""
+    return sensitivity / ROUNDING_SLACK if relation is Neighbouring.REPLACE_ONE else None
 
 
 # ---------------------------------------------------------------------------------------------
@@ -577,11 +541,13 @@ def _batch_sums(
 def _check_records_are_apart(
     problem: SaddleProblem, sampling_rate: float, neighbouring: Neighbouring | str
 ) -> None:
-    """The proofs need sums of functions of one record each."""
-    if not (isinstance(problem, MaxGroupLossProblem) and problem.weights.floored):
-        return
-    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE and (
-        problem.weights.public_groups or sampling_rate == 1
+    """The proofs need sums of functions of one record each, or of all the ranges of the whole."""
+    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE:
+        if problem.is_mean or sampling_rate == 1:
+            return
+    # sizes of groups are public under replace-one only
+    elif problem.is_mean and not (
+        isinstance(problem, MaxGroupLossProblem) and problem.weights.floored
     ):
         return
     raise ValueError(

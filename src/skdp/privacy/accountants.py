@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import abc
 import importlib
+import inspect
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -24,6 +25,7 @@ from skdp.privacy.events import (
     GaussianEvent,
     Neighbouring,
     PoissonSampledEvent,
+    PoissonSampledSumEvent,
     PrivacyEvent,
     PureEvent,
     RepeatedEvent,
@@ -37,12 +39,14 @@ __all__ = [
     "PureAccountant",
     "UnsupportedEventError",
     "ZCDPAccountant",
+    "import_convolution",
     "tightest_epsilon",
 ]
 
 Leaves = tuple[tuple[PrivacyEvent, int], ...]
 _Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _PURE = (PureEvent, ExponentialMechanismEvent)
+_SAMPLED = (PoissonSampledEvent, PoissonSampledSumEvent)
 
 
 class UnsupportedEventError(ValueError):
@@ -237,8 +241,11 @@ def tightest_epsilon(
 
     The minimum over all accountants that cover the event. Totals that are not purely Gaussian are
     also given to ``dp-accounting`` if the optional extra ``accounting`` is installed; the answer
-    is then smaller or equal, never invalid. Poisson sampling amplifies privacy under "add_remove"
-    only (section 6); under "replace_one" it is ignored, which is valid but may be far from tight.
+    is then smaller or equal, never invalid. Poisson sampling amplifies privacy under "add_remove",
+    and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which dp-accounting
+    must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid but may be far
+    from tight; a sum then moves by its sensitivity under "replace_one", and by the bound on what
+    one record adds to it under "add_remove".
 
     Parameters
     ----------
@@ -262,15 +269,44 @@ def tightest_epsilon(
         If delta is NaN or outside [0, 1].
     """
     relation = Neighbouring(neighbouring)
-    dropped = _reduce(event, Neighbouring.REPLACE_ONE)
+    dropped = _reduce(event, relation, drop=True)
     candidates = [_epsilon_by_accountants(dropped, delta)]
     reduced = _reduce(event, relation)
-    if reduced != dropped:
-        plain = _reduce(reduced, Neighbouring.REPLACE_ONE)
+    if reduced != dropped and relation is Neighbouring.ADD_REMOVE:
+        plain = _reduce(reduced, relation, drop=True)
         candidates += [_epsilon_by_accountants(plain, delta), _amplified_epsilon(event, delta)]
     for total in dict.fromkeys((dropped, reduced)):
         candidates.append(_pld_epsilon(flatten_event(total), delta, min(candidates)))
     return min(candidates)
+
+
+def import_convolution(neighbouring: Neighbouring | str) -> Any:
+    """The module of dp-accounting that convolves privacy loss distributions.
+
+    Parameters
+    ----------
+    neighbouring : Neighbouring or str
+        Under "replace_one" the module must know the pair of a sampled sum.
+
+    Raises
+    ------
+    ImportError
+        If dp-accounting is missing or, under "replace_one", older than 0.5.
+    """
+    try:
+        pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+    except ImportError as error:
+        raise ImportError(
+            "dp-accounting is not installed; install the extra `accounting` "
+            "(pip install 'skdp[accounting]')"
+        ) from error
+    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE:
+        known = inspect.signature(pld.from_gaussian_mechanism).parameters
+        if "neighboring_relation" not in known:
+            raise ImportError(
+                "neighbouring='replace_one' needs dp-accounting >= 0.5, 'add_remove' does not"
+            )
+    return pld
 
 
 def _epsilon_by_accountants(event: PrivacyEvent, delta: float) -> float:
@@ -297,7 +333,8 @@ def _number(leaves: Iterable[tuple[PrivacyEvent, int]]) -> int:
 
 
 def _mu_squared(event: PrivacyEvent) -> float:
-    return GaussianDPAccountant().compose(_reduce(event, Neighbouring.REPLACE_ONE)).total
+    """Of an event under add/remove, or of one that holds no samples."""
+    return GaussianDPAccountant().compose(_reduce(event, Neighbouring.ADD_REMOVE, drop=True)).total
 
 
 def _amplify(epsilon: float, probability: float) -> float:
@@ -307,21 +344,26 @@ def _amplify(epsilon: float, probability: float) -> float:
     return epsilon + math.log(probability + (1.0 - probability) * math.exp(-epsilon))
 
 
-def _reduce(event: PrivacyEvent, relation: Neighbouring) -> PrivacyEvent:
+def _reduce(event: PrivacyEvent, relation: Neighbouring, *, drop: bool = False) -> PrivacyEvent:
     """Resolve the sampling that needs no numerical treatment; the result is in canonical order.
 
-    Under replace-one all sampling is dropped, which is valid under either relation; under
-    add/remove a sample of pure releases becomes one pure release (section 6).
+    With `drop` that is all of it. Without, samples of sums are left under replace-one, and those
+    of releases that are not pure under add/remove; of pure ones a pure release is made (section 6).
     """
     parts: list[PrivacyEvent] = []
     for leaf, count in flatten_event(event):
         part = leaf
-        if isinstance(leaf, PoissonSampledEvent):
+        if isinstance(leaf, _SAMPLED):
             probability = leaf.sampling_probability
-            inner = _reduce(leaf.event, relation)
+            inner = _reduce(leaf.event, relation, drop=drop)
             if probability == 0.0:
                 continue
-            if probability == 1.0 or relation is Neighbouring.REPLACE_ONE:
+            if isinstance(leaf, PoissonSampledSumEvent):
+                if relation is Neighbouring.ADD_REMOVE:  # not measured by leaf.event
+                    part = GaussianEvent(leaf.record_multiplier)
+                elif drop or probability == 1.0:
+                    part = inner
+            elif drop or probability == 1.0 or relation is Neighbouring.REPLACE_ONE:
                 part = inner
             elif PureAccountant().supports(inner):
                 part = PureEvent(_amplify(PureAccountant().compose(inner).total, probability))
@@ -349,16 +391,18 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
     """Epsilon by numerical convolution of privacy loss distributions (section 7).
 
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
-    two Gaussians for the Gaussian ones, and either of them for an exponential mechanism. The
-    discretisation is pessimistic; the rounding of the convolution is not, so some delta is kept
-    back for it and very small deltas are not attempted. Infinite where there is nothing to gain.
+    two Gaussians for the Gaussian ones, either of them for an exponential mechanism, and mixtures
+    of Gaussians for samples. The discretisation is pessimistic; the rounding of the convolution is
+    not, so some delta is kept back for it and very small deltas are not attempted. Infinite where
+    there is nothing to gain.
     """
     rounding = 1e-12 * max(1.0, _number(leaves) / 1000.0)
-    only_gaussian = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves)
-    if bound == 0.0 or delta < 1000.0 * rounding or only_gaussian or _number(leaves) == 1:
+    sums = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)
+    exact = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves) or _number(leaves) == 1
+    if bound == 0.0 or delta < 1000.0 * rounding or (exact and not sums):
         return math.inf
     try:
-        pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
+        pld = import_convolution(Neighbouring.REPLACE_ONE if sums else Neighbouring.ADD_REMOVE)
     except ImportError:
         return math.inf
     either = {False, any(isinstance(leaf, ExponentialMechanismEvent) for leaf, _ in leaves)}
@@ -373,11 +417,17 @@ def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian:
         for leaf, count in leaves
         if isinstance(leaf, PoissonSampledEvent)
     ]
-    done = (PoissonSampledEvent, as_response)
+    sums = [
+        (leaf.record_multiplier, leaf.sampling_probability, count)
+        for leaf, count in leaves
+        if isinstance(leaf, PoissonSampledSumEvent)
+    ]
+    done = (*_SAMPLED, as_response)
     rest = [RepeatedEvent(*part) for part in leaves if not isinstance(part[0], done)]
     gaussian.append((_mu_squared(ComposedEvent(rest)), 1.0, 1))
     # Small beside the answer, but with about 1e5 steps at most; one epsilon need not be rounded up.
-    spans = [0.5 * square + 10.0 * math.sqrt(square) for square, _, _ in gaussian]
+    distances = [math.sqrt(square) for square, _, _ in gaussian] + [2.0 / s for s, _, _ in sums]
+    spans = [0.5 * distance * distance + 10.0 * distance for distance in distances]
     if max(spans + [epsilon for epsilon, _ in pure]) > 600.0 or len(leaves) > 100:
         return math.inf  # e^loss leaves double precision, or too much work
     width = sum(spans) + sum(epsilon * count for epsilon, count in pure)
@@ -392,6 +442,15 @@ def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian:
                 sigma, sampling_prob=probability, value_discretization_interval=step
             )
             total = total.compose(part.self_compose(count))
+    for noise, probability, count in sums:
+        relations = importlib.import_module("dp_accounting").NeighboringRelation
+        part = pld.from_gaussian_mechanism(
+            min(1e10, noise),
+            sampling_prob=probability,
+            neighboring_relation=relations.REPLACE_ONE,
+            value_discretization_interval=step,
+        )
+        total = total.compose(part.self_compose(count))
     for epsilon, count in pure:
         parameters = pld.common.DifferentialPrivacyParameters(epsilon)
         part = pld.from_privacy_parameters(parameters, value_discretization_interval=step)

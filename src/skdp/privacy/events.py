@@ -29,6 +29,7 @@ __all__ = [
     "GaussianEvent",
     "Neighbouring",
     "PoissonSampledEvent",
+    "PoissonSampledSumEvent",
     "PrivacyEvent",
     "PureEvent",
     "RepeatedEvent",
@@ -97,9 +98,7 @@ class GaussianEvent(PrivacyEvent):
     kind: ClassVar[str] = "gaussian"
 
     def _validate(self) -> None:
-        value = float(self.noise_multiplier)
-        if not 0.0 < value < math.inf:
-            raise ValueError(f"noise_multiplier must be finite and > 0, got {value!r}.")
+        value = _check_multiplier("noise_multiplier", self.noise_multiplier)
         self._set(noise_multiplier=value)
 
 
@@ -170,11 +169,43 @@ class PoissonSampledEvent(PrivacyEvent):
     kind: ClassVar[str] = "poisson_sampled"
 
     def _validate(self) -> None:
-        value = float(self.sampling_probability)
-        if not 0.0 <= value <= 1.0:
-            raise ValueError(f"sampling_probability must lie in [0, 1], got {value!r}.")
         _check_event(self.event)
-        self._set(sampling_probability=value)
+        self._set(sampling_probability=_check_probability(self.sampling_probability))
+
+
+@dataclass(frozen=True)
+class PoissonSampledSumEvent(PrivacyEvent):
+    """A sum over a random subset of the records, with isotropic Gaussian noise.
+
+    The subset is drawn as in :class:`PoissonSampledEvent`. Each of its records adds one vector,
+    which may depend on earlier releases but on no other record. A bound on the length of that
+    vector says more than the sensitivity, and makes sampling pay under replace-one neighbours, for
+    which the event is made (``docs/theory/accounting.md``, section 6). Under add/remove
+    neighbours a :class:`PoissonSampledEvent` says all.
+
+    Parameters
+    ----------
+    sampling_probability : float
+        In [0, 1].
+    event : GaussianEvent
+        The sum over all records: its noise in units of the sensitivity under replace-one.
+    record_multiplier : float
+        Standard deviation of the noise per coordinate divided by the bound on the l2 norm of what
+        one record adds to the sum; finite and > 0. No unit.
+    """
+
+    sampling_probability: float
+    event: GaussianEvent
+    record_multiplier: float
+    kind: ClassVar[str] = "poisson_sampled_sum"
+
+    def _validate(self) -> None:
+        if not isinstance(self.event, GaussianEvent):
+            raise TypeError(f"expected a GaussianEvent, got {self.event!r}.")
+        self._set(
+            sampling_probability=_check_probability(self.sampling_probability),
+            record_multiplier=_check_multiplier("record_multiplier", self.record_multiplier),
+        )
 
 
 @dataclass(frozen=True)
@@ -255,6 +286,20 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
         else:
             counts[current] = counts.get(current, 0) + times
     return tuple(counts.items())
+
+
+def _check_multiplier(name: str, multiplier: float) -> float:
+    value = float(multiplier)
+    if not 0.0 < value < math.inf:
+        raise ValueError(f"{name} must be finite and > 0, got {value!r}.")
+    return value
+
+
+def _check_probability(probability: float) -> float:
+    value = float(probability)
+    if not 0.0 <= value <= 1.0:
+        raise ValueError(f"sampling_probability must lie in [0, 1], got {value!r}.")
+    return value
 
 
 def _check_epsilon(epsilon: float) -> float:

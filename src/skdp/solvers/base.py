@@ -11,18 +11,16 @@ process.
 
 from __future__ import annotations
 
-import contextlib
-import copy
-import inspect
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skdp.solvers.certificates import Attempt, Certificate, Solution, certify, certify_dual
+from skdp.solvers.gate import Described, own_copy, quietly, solver_name
 from skdp.solvers.progress import Progress
 
 if TYPE_CHECKING:
@@ -39,7 +37,7 @@ Records = Any
 _KINDS = ("any", "smooth", "piecewise linear")
 
 
-class Solver(ABC):
+class Solver(Described, ABC):
     """Base class of non-private solvers.
 
     A subclass implements :meth:`minimise`; it need not be right, see the module.
@@ -82,15 +80,6 @@ class Solver(ABC):
     def holds_records(self) -> bool:
         """Whether the object contains something that was computed from records."""
         return False
-
-    def __repr__(self) -> str:
-        known = inspect.signature(type(self)).parameters
-        shown = [
-            f"{name}={value!r}"
-            for name, value in vars(self).items()
-            if name in known and repr(value) != repr(known[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
 
     def check_supports(self, problem: Problem) -> None:
         """Raise a ValueError if the solver is not made for the problem, by what is public.
@@ -149,13 +138,6 @@ class CallableSolver(Solver):
         return self.function(problem, accuracy)
 
 
-def own_copy(solver: Any) -> Any:
-    """A copy for one solve: what a solver stores in itself about the records is not kept."""
-    with contextlib.suppress(Exception):
-        return copy.deepcopy(solver)
-    return solver
-
-
 def solve_certified(
     problem: Problem,
     accuracy: float,
@@ -209,13 +191,15 @@ def solve_certified(
     best: Solution | None = None
     attempts: tuple[Attempt, ...] = ()
     for method in (solver, *_trusted_solvers(problem)):
-        name = _name(method)  # before it has seen anything
+        name = solver_name(method, getattr(method, "function", None))  # it has seen nothing yet
         given = problem.for_solver()
         progress = Progress(name, method, problem, accuracy) if verbose else None
         if progress is not None:
             progress.watch(given)
         begin = start if best is None or _is_better(problem, start, best) else best.point
-        solution, error = _attempt(problem, given, accuracy, method, begin, rng)
+        solution, error = quietly(
+            partial(_certified, problem, given, accuracy, method, begin.copy(), rng)
+        )
         reached = np.inf if solution is None else solution.certificate.distance
         attempts += (Attempt(name, reached, error),)
         if progress is not None:
@@ -229,39 +213,21 @@ def solve_certified(
     )
 
 
-def _attempt(
+def _certified(
     problem: Problem,
     given: Problem,
     accuracy: float,
     solver: Solver,
     start: np.ndarray,
     rng: np.random.Generator,
-) -> tuple[Solution | None, str | None]:
-    """The solver's answer to `given`, certified for `problem`, or why there is none."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a convergence warning depends on the records
-        try:
-            answer = solver.minimise(given, accuracy, start.copy(), rng)
-            return certified_answer(problem, answer), None
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # whatever a foreign solver raises depends on the records
-            return None, f"{type(error).__name__}: {error}"
+) -> Solution | None:
+    """The solver's answer to `given`, certified for `problem`."""
+    return certified_answer(problem, solver.minimise(given, accuracy, start, rng))
 
 
 def _is_better(problem: Problem, start: np.ndarray, solution: Solution) -> bool:
     """Whether a trusted solver had better begin at the start than at a foreign answer."""
     return problem.is_smooth and certify(problem, start).distance < solution.certificate.distance
-
-
-def _name(solver: Solver) -> str:
-    if isinstance(solver, CallableSolver):
-        function = solver.function
-        return str(getattr(function, "__qualname__", type(function).__name__))
-    try:
-        return repr(solver)[:200]
-    except Exception:
-        return type(solver).__name__
 
 
 def certified_answer(problem: Records, answer: Any) -> Solution | None:

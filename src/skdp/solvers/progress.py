@@ -10,8 +10,9 @@ from skdp.problems.counting import CountedLoss
 from skdp.problems.losses import Loss
 
 if TYPE_CHECKING:
-    from skdp.problems import Problem
+    from skdp.problems import Problem, SaddleProblem
     from skdp.solvers.base import Solver
+    from skdp.solvers.saddle.base import SaddleSolver
 
 __all__ = ["Progress"]
 
@@ -22,8 +23,9 @@ class Progress:
     Parameters
     ----------
     name : str
-    solver : Solver
-    problem : Problem
+    solver : Solver or SaddleSolver
+    problem : Problem or SaddleProblem
+        The solver's kind.
     accuracy : float
     interval : float, default=2.0
         Seconds between two lines, and before the first.
@@ -32,8 +34,8 @@ class Progress:
     def __init__(
         self,
         name: str,
-        solver: Solver,
-        problem: Problem,
+        solver: Solver | SaddleSolver,
+        problem: Problem | SaddleProblem,
         accuracy: float,
         interval: float = 2.0,
     ) -> None:
@@ -41,7 +43,7 @@ class Progress:
         self.n_records = max(1, problem.n_records)
         self.accuracy = accuracy
         try:
-            self.limit = solver.pass_limit(problem, accuracy)
+            self.limit = solver.pass_limit(problem, accuracy)  # type: ignore[arg-type]
         except ArithmeticError:  # constants without a bound
             self.limit = math.inf
         self.interval = interval
@@ -52,9 +54,10 @@ class Progress:
         """Have the evaluations of `problem`, an object of the solver's own, reported here."""
         loss = getattr(problem, "loss", None)
         if isinstance(loss, Loss):
-            problem.loss = CountedLoss(loss, self._report)  # type: ignore[attr-defined]
+            problem.loss = CountedLoss(loss, self.report)  # type: ignore[attr-defined]
 
-    def _report(self, gradients: int) -> None:
+    def report(self, gradients: int) -> None:
+        """Hear of the number of gradients of single records so far."""
         self._passes = gradients / self.n_records
         now = time.monotonic()
         if now < self._next:

@@ -5,6 +5,8 @@ full operators         :class:`GDA`, :class:`Extragradient`
 mini-batches           :class:`SaddleSVRG`, :class:`SaddleSAGA`,
                        :class:`AcceleratedSaddleSVRG`,
                        :class:`LSVRE`
+around other solvers   :class:`BestResponse`: of minimisation problems,
+                       :class:`Catalyst`: of saddle problems
 =====================  ==========================================================
 
 All of them work in the coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)``, in which a strong
@@ -18,6 +20,8 @@ from skdp.solvers.saddle.base import (
     resolve_saddle_solver,
     solve_saddle_certified,
 )
+from skdp.solvers.saddle.best_response import BestResponse
+from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.certificate import (
     SaddlePoint,
     certifiable_saddle_accuracy,
@@ -33,7 +37,9 @@ __all__ = [
     "GDA",
     "LSVRE",
     "AcceleratedSaddleSVRG",
+    "BestResponse",
     "CallableSaddleSolver",
+    "Catalyst",
     "Extragradient",
     "SaddlePoint",
     "SaddleSAGA",

@@ -1,26 +1,28 @@
 """The contract of a saddle solver, and the one place where its word is checked.
 
 As in :mod:`skdp.solvers.base`: a solver may be anything. What it returns is projected and
-certified; if that does not reach the accuracy, the extragradient method, whose success is a
-theorem, finishes the job. A wrong or lazy solver costs time, never privacy.
+certified; if that does not reach the accuracy, trusted deterministic methods finish the job. The
+last of them is the extragradient method, whose success is a theorem in exact arithmetic. A wrong
+or lazy solver costs time, never privacy.
 """
 
 from __future__ import annotations
 
 import difflib
-import inspect
 import math
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skdp.solvers.base import own_copy
 from skdp.solvers.certificates import Attempt
+from skdp.solvers.gate import Described, own_copy, quietly, solver_name
+from skdp.solvers.progress import Progress
 from skdp.solvers.saddle.certificate import SaddlePoint, certify_saddle
+from skdp.solvers.saddle.counting import counted
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -37,7 +39,7 @@ __all__ = [
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-class SaddleSolver(ABC):
+class SaddleSolver(Described, ABC):
     """Base class of non-private saddle solvers; :meth:`solve` need not be right."""
 
     @abstractmethod
@@ -63,14 +65,18 @@ class SaddleSolver(ABC):
             :func:`skdp.solvers.saddle.certify_saddle`.
         """
 
-    def __repr__(self) -> str:
-        known = inspect.signature(type(self)).parameters
-        shown = [
-            f"{name}={value!r}"
-            for name, value in vars(self).items()
-            if name in known and repr(value) != repr(known[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+    def check_supports(self, problem: SaddleProblem) -> None:
+        """Raise a ValueError if the solver is not made for the problem, by what is public.
+
+        Called before any work. Default: it is made for all of them.
+        """
+
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        """Public limit of the passes over the records, roughly; ``inf`` where none is known.
+
+        For progress messages only. A pass is as many operators as there are records.
+        """
+        return math.inf
 
 
 @dataclass(frozen=True)
@@ -96,6 +102,9 @@ def resolve_saddle_solver(
         For an unknown name or anything else.
     """
     # imported here: these modules build on the contract above
+    from skdp.solvers.saddle.auto import Auto
+    from skdp.solvers.saddle.best_response import BestResponse
+    from skdp.solvers.saddle.catalyst import Catalyst
     from skdp.solvers.saddle.extragradient import Extragradient
     from skdp.solvers.saddle.gda import GDA
     from skdp.solvers.saddle.lsvre import LSVRE
@@ -103,13 +112,15 @@ def resolve_saddle_solver(
     from skdp.solvers.saddle.svrg import AcceleratedSaddleSVRG, SaddleSVRG
 
     names: dict[str, type[SaddleSolver]] = {
-        "auto": Extragradient,
+        "auto": Auto,
+        "best_response": BestResponse,
         "extragradient": Extragradient,
         "gda": GDA,
         "svrg": SaddleSVRG,
         "saga": SaddleSAGA,
         "lsvre": LSVRE,
         "accelerated_svrg": AcceleratedSaddleSVRG,
+        "catalyst": Catalyst,
     }
     if isinstance(solver, SaddleSolver):
         return solver
@@ -135,6 +146,7 @@ def solve_saddle_certified(
     solver: str | SaddleSolver | Callable[[SaddleProblem, float], Pair] = "auto",
     start: Pair | None = None,
     rng: np.random.Generator | None = None,
+    verbose: int = 0,
 ) -> SaddlePoint:
     """Run `solver`, check its answer, and finish the job with a trusted method if needed.
 
@@ -149,6 +161,9 @@ def solve_saddle_certified(
     start : pair of ndarray, optional
         Default: the projected centres of the regularisers.
     rng : numpy.random.Generator, optional
+    verbose : int, default=0
+        1 prints the progress of long solves. How much is printed depends on the records: it
+        is for whoever holds them, and must not be published.
 
     Returns
     -------
@@ -157,32 +172,42 @@ def solve_saddle_certified(
 
     Raises
     ------
+    ValueError
+        If the solver is not made for the problem.
     RuntimeError
         If `accuracy` is below what double precision can certify. Plans rule this out beforehand,
         see :func:`certifiable_saddle_accuracy`.
     """
-    from skdp.solvers.saddle.extragradient import Extragradient
+    from skdp.solvers.saddle.auto import Auto  # it builds on this module
 
     if not accuracy > 0:
         raise ValueError(f"accuracy == {accuracy}, must be > 0.")
     chosen = resolve_saddle_solver(solver)
+    if isinstance(chosen, Auto):
+        chosen = chosen.choice(problem)
+    chosen.check_supports(problem)
     constants = problem.constants
     if 0.5 * constants.diameter <= accuracy:  # a public decision: the centres will do
         x = problem.domain_x.center(constants.dimension_x)
         y = problem.domain_y.center(constants.dimension_y)
         return SaddlePoint(x, y, 0.5 * constants.diameter)
-    given = problem.start() if start is None else _as_pair(problem, start)
+    begin = problem.start() if start is None else _as_pair(problem, start)
     rng = np.random.default_rng() if rng is None else rng
     best: SaddlePoint | None = None
     attempts: tuple[Attempt, ...] = ()
-    for method in (chosen, Extragradient()):
-        name = _name(method)  # before it has seen anything
-        begin = given
-        if best is not None and best.distance < certify_saddle(problem, *given).distance:
+    for method in (chosen, *_trusted_solvers(problem, chosen)):
+        name = solver_name(method, getattr(method, "function", None))  # it has seen nothing yet
+        given = problem.for_solver()
+        progress = Progress(name, method, problem, accuracy) if verbose else None
+        if progress is not None:
+            given = counted(given, progress.report)
+        if best is not None and best.distance < certify_saddle(problem, *begin).distance:
             begin = best.x, best.y
-        found, error = _attempt(problem, accuracy, method, begin, rng)
+        found, error = quietly(partial(_certified, problem, given, accuracy, method, begin, rng))
         reached = math.inf if found is None else found.distance
         attempts += (Attempt(name, reached, error),)
+        if progress is not None:
+            progress.close(reached, error)
         if found is not None and (best is None or reached <= best.distance):
             best = found
         if best is not None and best.distance <= accuracy:
@@ -192,25 +217,30 @@ def solve_saddle_certified(
     )
 
 
-def _attempt(
+def _trusted_solvers(problem: SaddleProblem, chosen: SaddleSolver) -> list[SaddleSolver]:
+    # imported here: these modules build on the contract above
+    from skdp.solvers.saddle.auto import newton_pays
+    from skdp.solvers.saddle.best_response import BestResponse
+    from skdp.solvers.saddle.extragradient import Extragradient
+
+    trusted: list[SaddleSolver] = [Extragradient()]  # its success is a theorem
+    if newton_pays(problem) and not isinstance(chosen, BestResponse):
+        trusted.insert(0, BestResponse("newton"))
+    return trusted
+
+
+def _certified(
     problem: SaddleProblem,
+    given: SaddleProblem,
     accuracy: float,
     solver: SaddleSolver,
     start: Pair,
     rng: np.random.Generator,
-) -> tuple[SaddlePoint | None, str | None]:
-    """What the solver makes of an object of its own, certified, or why there is nothing."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # a convergence warning depends on the records
-        try:
-            begin = start[0].copy(), start[1].copy()
-            answer = own_copy(solver).solve(problem.for_solver(), accuracy, begin, rng)
-            x, y = _as_pair(problem, answer)
-            return certify_saddle(problem, x, y), None
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # whatever a foreign solver raises depends on the records
-            return None, f"{type(error).__name__}: {error}"
+) -> SaddlePoint:
+    """The solver's answer to `given`, certified for `problem`."""
+    begin = start[0].copy(), start[1].copy()
+    x, y = _as_pair(problem, own_copy(solver).solve(given, accuracy, begin, rng))
+    return certify_saddle(problem, x, y)
 
 
 def _as_pair(problem: SaddleProblem, answer: Any) -> Pair:
@@ -226,13 +256,3 @@ def _as_pair(problem: SaddleProblem, answer: Any) -> Pair:
             raise ValueError(f"a block has {vector.size} numbers; {length} finite ones are needed.")
         pair.append(vector)
     return problem.project(pair[0], pair[1])
-
-
-def _name(solver: SaddleSolver) -> str:
-    if isinstance(solver, CallableSaddleSolver):
-        function = solver.function
-        return str(getattr(function, "__qualname__", type(function).__name__))
-    try:
-        return repr(solver)[:200]
-    except Exception:
-        return type(solver).__name__

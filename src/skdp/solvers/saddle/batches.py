@@ -9,14 +9,35 @@ import numpy as np
 
 from skdp.problems.domains import euclidean_norm
 from skdp.solvers.saddle.base import Pair
+from skdp.solvers.saddle.certificate import certify_saddle
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
 
-__all__ = ["SaddleBatches"]
+__all__ = ["DIVERGENCE", "SHRINKAGE", "Best", "SaddleBatches"]
 
-#: Margin over the Lipschitz constant that was measured on a few batches.
-_MARGIN = 1.5
+#: Share of the Lipschitz constant that was measured on a few batches. The steps of the theorems
+#: are for the worst case; where these longer ones fail to converge, solvers raise the constant.
+_SHARE = 0.4
+#: A run of steps that leaves more of the certified distance has to be made with shorter steps,
+SHRINKAGE = 0.9
+#: and one that leaves more than this to be forgotten.
+DIVERGENCE = 10.0
+
+
+class Best:
+    """The best certified of the pairs that a solver has come by."""
+
+    def __init__(self, problem: SaddleProblem, z: Pair) -> None:
+        self._problem = problem
+        self.pair, self.distance = z, certify_saddle(problem, *z).distance
+
+    def improve(self, z: Pair) -> float:
+        """Take z if it is better; its certified distance relative to the best before."""
+        found, before = certify_saddle(self._problem, *z).distance, self.distance
+        if found <= before:
+            self.pair, self.distance = z, found
+        return found / before if before > 0 else math.inf
 
 
 class SaddleBatches:
@@ -44,7 +65,7 @@ class SaddleBatches:
         n_batches: int = 3,
         power: int = 8,
     ) -> float:
-        """Scaled Lipschitz constant of a batch's operator near z: measured, with a margin.
+        """A share of the scaled Lipschitz constant of a batch's operator near z, measured.
 
         Power iteration along feasible differences. It is no bound, which costs time only.
         """
@@ -68,4 +89,4 @@ class SaddleBatches:
                 size = constants.dual_norm(euclidean_norm(change[0]), euclidean_norm(change[1]))
                 largest = max(largest, size / moved)
                 v = change[0] / constants.strong_convexity, change[1] / constants.strong_concavity
-        return min(_MARGIN * largest, constants.data_lipschitz)
+        return min(_SHARE * largest, constants.data_lipschitz)

@@ -18,6 +18,8 @@ __all__ = ["Extragradient", "extragradient_iterations"]
 
 #: Longest step, in the scaled coordinates; the regulariser alone allows no more than 1/2.
 _LONGEST = 0.25
+#: Share of the last move in the condition for a step; 1 would leave nothing for rounding.
+_LAST = 0.9
 #: Growth of the step after an iteration that would have allowed it.
 _GROWTH = 1.5
 #: Iterations between two certificates once the steps look short enough.
@@ -39,11 +41,12 @@ def extragradient_iterations(constants: SaddleConstants, accuracy: float, start:
 class Extragradient(SaddleSolver):
     """Extragradient steps until certified: ``zh = Proj(z - T A(z))``, ``z <- Proj(z - T A(zh))``.
 
-    ``T = eta M^-1``. A step ``eta <= 1/4`` is accepted if
-    ``eta^2 ||A(zh) - A(z)||^2 <= min(1 - 2 eta, 1/2) ||zh - z||^2`` (in the norms of operators and
-    points), which is all that the proof of the contraction by ``1 - eta`` needs; else it is halved,
-    but not below ``(sqrt(2) - 1) / lt``, which always satisfies it. It thus adapts to records whose
-    operator is smoother than the public bound, and is never proven to be slower for it.
+    ``T = eta M^-1``. A step ``eta <= 1/4`` that leads from z to z' is accepted if
+    ``2 eta <A(z) - A(zh), z' - zh> <= min(1 - 2 eta, 1/2) ||zh - z||^2 + 0.9 ||z' - zh||^2``, which
+    is more than the proof of the contraction by ``1 - eta`` needs; else it is halved, but not below
+    ``(sqrt(2) - 1) / lt``, which is proven to contract. It thus adapts to records whose operator is
+    smoother than the public bound, and to the faces of the domains that hold the solution, and
+    is never proven to be slower for it.
 
     The number of iterations is limited by what is proven to suffice
     (:func:`extragradient_iterations`).
@@ -67,27 +70,33 @@ class Extragradient(SaddleSolver):
                 steps = eta / constants.strong_convexity, eta / constants.strong_concavity
                 half = problem.project(x - steps[0] * slopes[0], y - steps[1] * slopes[1])
                 slopes_half = problem.operator(*half)
+                after = problem.project(
+                    x - steps[0] * slopes_half[0], y - steps[1] * slopes_half[1]
+                )
                 move_x, move_y = x - half[0], y - half[1]
-                moved = constants.norm(euclidean_norm(move_x), euclidean_norm(move_y))
+                last_x, last_y = after[0] - half[0], after[1] - half[1]
                 change_x, change_y = slopes[0] - slopes_half[0], slopes[1] - slopes_half[1]
-                changed = constants.dual_norm(euclidean_norm(change_x), euclidean_norm(change_y))
-                if eta <= shortest or eta * changed <= math.sqrt(_allowed(eta)) * moved:
+                excess = 2.0 * eta * float(change_x @ last_x + change_y @ last_y)
+                moved = constants.norm(euclidean_norm(move_x), euclidean_norm(move_y))
+                last = constants.norm(euclidean_norm(last_x), euclidean_norm(last_y))
+                allowed = min(1.0 - 2.0 * eta, 0.5) * moved**2 + _LAST * last**2
+                if eta <= shortest or excess <= allowed:
                     break
                 eta = max(shortest, 0.5 * eta)
             # C4 of the half step, without an allowance for rounding
             residual_x, residual_y = move_x / steps[0] - change_x, move_y / steps[1] - change_y
             bound = constants.dual_norm(euclidean_norm(residual_x), euclidean_norm(residual_y))
-            x, y = problem.project(x - steps[0] * slopes_half[0], y - steps[1] * slopes_half[1])
+            x, y = after
             pause -= 1
             if bound <= accuracy and pause <= 0:
                 if certify_saddle(problem, x, y).distance <= accuracy:
                     return x, y
                 pause = _PAUSE
-            longer = min(_LONGEST, _GROWTH * eta)
-            if longer > eta and longer * changed <= math.sqrt(_allowed(longer)) * moved:
-                eta = longer
+            if _GROWTH**2 * excess <= allowed:
+                eta = min(_LONGEST, _GROWTH * eta)
         return x, y
 
-
-def _allowed(eta: float) -> float:
-    return min(1.0 - 2.0 * eta, 0.5)
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        constants = problem.constants
+        first = min(constants.diameter, constants.localisation)
+        return 2.0 * extragradient_iterations(constants, 0.5 * accuracy, first)

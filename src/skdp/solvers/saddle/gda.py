@@ -47,3 +47,6 @@ class GDA(SaddleSolver):
                     break
             x, y = problem.project(x - step_x * slope_x, y - step_y * slope_y)
         return x, y
+
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        return self.max_iterations * (1.0 + 1.0 / _PAUSE)

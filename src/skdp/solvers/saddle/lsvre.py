@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.batches import SaddleBatches
-from skdp.solvers.saddle.certificate import certify_saddle
+from skdp.solvers.saddle.batches import DIVERGENCE, SHRINKAGE, Best, SaddleBatches
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -45,7 +44,7 @@ class LSVRE(SaddleSolver):
         constants, count = problem.constants, len(batches)
         p = min(1.0, 2.0 / count)
         lipschitz = batches.lipschitz(problem, start, rng)
-        best, snapshot = certify_saddle(problem, x, y), start
+        best, snapshot = Best(problem, start), start
         full = problem.data_operator(x, y)
         while passes < self.max_passes and best.distance > accuracy:
             step = min(1.0, 0.9 * math.sqrt(p) / max(lipschitz, 1e-12))
@@ -70,12 +69,13 @@ class LSVRE(SaddleSolver):
                     snapshot, full = (x, y), problem.data_operator(x, y)
                     renewals += 1
             passes += 2.0 + renewals + 2.0 * length / count
-            found = certify_saddle(problem, x, y)
-            if not found.distance <= 0.9 * best.distance:
+            shrinkage = best.improve((x, y))
+            if not shrinkage <= SHRINKAGE:
                 lipschitz = min(2.0 * lipschitz, constants.data_lipschitz)
-                if not found.distance <= 10.0 * best.distance:  # it diverges
-                    x, y = snapshot = best.x, best.y
+                if not shrinkage <= DIVERGENCE:
+                    x, y = snapshot = best.pair
                     full = problem.data_operator(x, y)
-            if found.distance <= best.distance:
-                best = found
-        return best.x, best.y
+        return best.pair
+
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        return self.max_passes

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.batches import SaddleBatches
-from skdp.solvers.saddle.certificate import certify_saddle
+from skdp.solvers.saddle.batches import DIVERGENCE, SHRINKAGE, Best, SaddleBatches
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -42,7 +41,7 @@ class SaddleSAGA(SaddleSolver):
         batches, passes, (x, y) = SaddleBatches(problem, self.batch_size), 0.0, start
         constants, count = problem.constants, len(batches)
         lipschitz = batches.lipschitz(problem, start, rng)
-        best, fresh = certify_saddle(problem, x, y), True
+        best, fresh = Best(problem, start), True
         while passes < self.max_passes and best.distance > accuracy:
             if fresh:
                 table = [problem.batch_operator(rows, x, y) for rows in batches.rows]
@@ -66,11 +65,12 @@ class SaddleSAGA(SaddleSolver):
                 mean_y = mean_y + batches.weights[j] * change_y
                 table[j] = slope_x, slope_y
             passes += 2.0 + length / count
-            found = certify_saddle(problem, x, y)
-            if not found.distance <= 0.9 * best.distance:
+            shrinkage = best.improve((x, y))
+            if not shrinkage <= SHRINKAGE:
                 lipschitz = min(2.0 * lipschitz, constants.data_lipschitz)
-                if not found.distance <= 10.0 * best.distance:  # it diverges
-                    x, y, fresh = best.x, best.y, True
-            if found.distance <= best.distance:
-                best = found
-        return best.x, best.y
+                if not shrinkage <= DIVERGENCE:
+                    (x, y), fresh = best.pair, True
+        return best.pair
+
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        return self.max_passes

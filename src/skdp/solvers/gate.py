@@ -1,0 +1,62 @@
+"""What the gates of minimisation and of saddle points have in common.
+
+A gate runs solvers of whatever origin: on an object of their own, without a word that could
+tell something about the records.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+__all__ = ["Described", "own_copy", "quietly", "solver_name"]
+
+_Result = TypeVar("_Result")
+
+
+class Described:
+    """The representation of a solver: its class and the parameters that are no defaults."""
+
+    def __repr__(self) -> str:
+        known = inspect.signature(type(self)).parameters
+        shown = [
+            f"{name}={value!r}"
+            for name, value in vars(self).items()
+            if name in known and repr(value) != repr(known[name].default)
+        ]
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def own_copy(solver: Any) -> Any:
+    """A copy for one solve: what a solver stores in itself about the records is not kept."""
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(solver)
+    return solver
+
+
+def solver_name(solver: Any, function: Any = None) -> str:
+    """How a solver, or the function that it adapts, is called in reports."""
+    if function is not None:
+        return str(getattr(function, "__qualname__", type(function).__name__))
+    try:
+        return repr(solver)[:200]
+    except Exception:
+        return type(solver).__name__
+
+
+def quietly(work: Callable[[], _Result]) -> tuple[_Result | None, str | None]:
+    """Its result, or what went wrong: warnings and errors depend on the records."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return work(), None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # SystemExit included
+            return None, f"{type(error).__name__}: {error}"

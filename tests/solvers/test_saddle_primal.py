@@ -1,0 +1,327 @@
+"""Solvers around solvers, the choice among all of them, and functions that are not bilinear."""
+
+import functools
+import math
+
+import numpy as np
+import pytest
+from saddle_problems import ConcaveRecords, GroupLogistic, chosen, distance
+
+from skdp.problems import (
+    BoundedRows,
+    GroupWeights,
+    LogisticLoss,
+    MaxGroupLossProblem,
+)
+from skdp.solvers import (
+    GDA,
+    LSVRE,
+    AcceleratedSaddleSVRG,
+    BestResponse,
+    Catalyst,
+    Extragradient,
+    SaddleSAGA,
+    SaddleSVRG,
+    certifiable_saddle_accuracy,
+    certify_saddle,
+    solve_certified,
+    solve_saddle_certified,
+)
+from skdp.solvers import resolve_solver as minimiser
+from skdp.solvers.progress import Progress
+from skdp.solvers.saddle.auto import Auto
+from skdp.solvers.saddle.best_response import _Found, _PrimalProblem
+from skdp.solvers.saddle.counting import counted
+
+INNER = [SaddleSVRG(), SaddleSAGA(), LSVRE(), AcceleratedSaddleSVRG(), GDA(), Extragradient()]
+ALL = [
+    *INNER,
+    BestResponse("newton"),
+    BestResponse("lbfgs"),
+    BestResponse("accelerated_gradient"),
+    *(Catalyst(inner, max_passes=30_000) for inner in INNER),
+    Catalyst("best_response"),
+    Auto(),
+]
+MU = [(1.0, 1.0), (0.125, 0.5), (0.5, 1.0 / 16)]
+
+
+@functools.cache
+def groups(mu_x=0.5, mu_y=0.5, n=400):
+    """A problem, and its solution to all certifiable digits."""
+    problem = GroupLogistic.random(n, 3, 3, mu_x, mu_y)
+    accuracy = certifiable_saddle_accuracy(problem.constants)
+    found = solve_saddle_certified(problem, accuracy, Extragradient())
+    return problem, (found.x, found.y), found.distance
+
+
+def max_group_loss(mu=0.1):
+    problem, _, _ = groups()
+    signs = np.sign(problem.rows[:, 0])
+    signs[signs == 0] = 1
+    return MaxGroupLossProblem(
+        BoundedRows(problem.rows * signs[:, None], 1.0), (signs > 0).astype(float),
+        problem.groups, LogisticLoss(), GroupWeights((3.0, 3.0, 3.0)), 2.0, mu, mu,
+    )  # fmt: skip
+
+
+def rng_of(seed):
+    return np.random.default_rng(seed)
+
+
+def primal(problem):
+    """The wrapped problem; nothing is ever accurate enough for it."""
+    return _PrimalProblem(problem, 0.0)
+
+
+@pytest.mark.parametrize("solver", ALL, ids=repr)
+@pytest.mark.parametrize("mu", MU)
+def test_worst_group_is_solved(solver, mu):
+    problem, exact, slack = groups(*mu)
+    accuracy = 1e-5 * problem.constants.localisation
+    rng = np.random.default_rng(0)
+    found = solve_saddle_certified(problem, accuracy, solver, rng=rng)
+    assert len(found.attempts) == 1
+    assert distance(problem, found.x, found.y, exact) <= found.distance + slack
+    assert found.distance <= accuracy
+
+
+@pytest.mark.parametrize("solver", ["newton", "lbfgs", "gradient_descent", "accelerated_gradient"])
+def test_any_minimisation_solver_will_do(solver):
+    problem, exact = chosen(("sphere", "edge"), 1.0, 1.0, n=64)
+    found = solve_saddle_certified(problem, 1e-5, BestResponse(solver))
+    assert len(found.attempts) == 1
+    assert distance(problem, found.x, found.y, exact) <= 1e-5
+
+
+def test_a_function_is_a_minimisation_solver_as_well():
+    problem, exact = chosen(("interior", "face"), 1.0, 1.0, n=64)
+    found = solve_saddle_certified(problem, 1e-8, BestResponse(lambda problem, accuracy: exact[0]))
+    assert len(found.attempts) == 1 and found.distance <= 1e-8
+
+
+@pytest.mark.parametrize(
+    "problem", [groups()[0], max_group_loss(), chosen(("interior", "face"))[0]],
+    ids=["groups", "max_group_loss", "bilinear"],
+)  # fmt: skip
+def test_derivatives_and_constants_of_the_best_response(problem):
+    phi, rng = primal(problem), np.random.default_rng(0)
+    saddle, h = phi.constants, 1e-6
+    for _ in range(20):
+        x, other, v = rng.normal(size=(3, phi.dimension)) / 4
+        value, gradient = phi.value_and_gradient(x)
+        assert value == pytest.approx(problem.value(x, problem.best_response(x)[0]))
+        slope = (phi.value(x + h * v) - phi.value(x - h * v)) / (2 * h)
+        assert slope == pytest.approx(gradient @ v, rel=1e-5, abs=1e-8)
+        change = (phi.gradient(x + h * v) - phi.gradient(x - h * v)) / (2 * h)
+        assert change == pytest.approx(phi.hessian(x) @ v, rel=1e-4, abs=1e-6)
+        for y in rng.dirichlet(np.ones(problem.constants.dimension_y), 5):
+            assert problem.value(x, y) <= value + 1e-12
+        steep = np.linalg.norm(phi.gradient(other) - gradient)
+        assert steep <= saddle.total_smoothness * np.linalg.norm(other - x)
+        curved = (phi.gradient(other) - gradient) @ (other - x)
+        assert curved >= saddle.strong_convexity * np.linalg.norm(other - x) ** 2 * (1 - 1e-12)
+        assert np.linalg.norm(gradient - phi.alpha * x) <= saddle.lipschitz
+
+
+def test_sufficient_accuracy_of_the_best_response():
+    """Lemma 6: that close to the minimiser, the pair is certified."""
+    rng = np.random.default_rng(0)
+    for place in [("interior", "face"), ("sphere", "edge"), ("sphere", "sphere")]:
+        problem, exact = chosen(place, 2.0**-4, 2.0**-6)
+        phi = _PrimalProblem(problem, 1e-6)
+        for _ in range(20):
+            v = rng.normal(size=2)
+            near = problem.domain_x.project(
+                exact[0] + 0.999 * phi.sufficient_accuracy * v / np.linalg.norm(v)
+            )
+            with pytest.raises(_Found) as found:
+                phi.gradient(near)
+            assert certify_saddle(problem, *found.value.pair).distance <= 1e-6
+
+
+def test_the_certificate_of_the_minimisation_is_one_as_well():
+    problem, exact, slack = groups()
+    found = solve_certified(primal(problem), 1e-8, minimiser("newton"))
+    away = np.linalg.norm(found.point - exact[0])
+    assert away <= found.certificate.distance + slack / math.sqrt(0.5) <= 2e-8
+
+
+def test_newton_takes_few_passes():
+    """Whatever the condition number, and where y is hardly regularised."""
+    for mu in [(0.1, 0.1), (1e-4, 1e-2), (1e-2, 1e-4), (1e-4, 1e-4)]:
+        problem = GroupLogistic.random(2000, 5, 4, *mu)
+        total = []
+        watched = counted(problem, total.append)
+        accuracy = max(1e-6 * problem.constants.localisation,
+                       certifiable_saddle_accuracy(problem.constants))  # fmt: skip
+        answer = BestResponse("newton").solve(watched, accuracy, problem.start(), None)
+        assert certify_saddle(problem, *answer).distance <= accuracy
+        assert total[-1] <= 150 * problem.n_records
+
+
+def test_what_best_responses_are_not_for():
+    regularised, _ = chosen(("interior", "face"), 0.25, 1.0)
+    problem = ConcaveRecords(regularised)
+    for solver in ("best_response", Catalyst("best_response")):
+        with pytest.raises(ValueError, match="linear in y"):
+            solve_saddle_certified(problem, 1e-3, solver)
+    blind = regularised.for_solver()
+    blind.offers = frozenset()
+    with pytest.raises(ValueError, match="needs hessian"):
+        solve_saddle_certified(blind, 1e-3, BestResponse("newton"))
+    assert len(solve_saddle_certified(blind, 1e-6, BestResponse()).attempts) == 1
+
+
+def test_the_default_is_chosen_by_public_numbers():
+    problem, _ = chosen(("interior", "face"), 0.25, 1.0)
+    assert repr(Auto.choice(problem)) == "BestResponse(solver='newton')"
+    assert isinstance(Auto.choice(ConcaveRecords(problem)), Extragradient)
+    large = ConcaveRecords(problem)
+    object.__setattr__(large.constants, "n_records", 10**6)
+    assert isinstance(Auto.choice(large), LSVRE)
+    found = solve_saddle_certified(problem, 1e-6)
+    assert [attempt.solver for attempt in found.attempts] == ["BestResponse(solver='newton')"]
+    assert Auto().pass_limit(problem, 1e-6) == BestResponse("newton").pass_limit(problem, 1e-6)
+
+
+def test_the_last_resort():
+    """Where there are no Hessians; from the start, which is better than the lazy answer."""
+    problem = ConcaveRecords(chosen(("sphere", "vertex"), 0.25, 1.0)[0])
+    found = solve_saddle_certified(problem, 1e-8, lambda problem, accuracy: problem.start())
+    assert [attempt.solver for attempt in found.attempts][1:] == ["Extragradient()"]
+    assert found.distance <= 1e-8
+
+
+def test_catalyst_gives_up_after_its_passes():
+    problem, _ = chosen(("sphere", "edge"), 2.0**-10, 2.0**-10, n=64)
+    total = []
+    solver = Catalyst(GDA(), max_passes=50.0)
+    answer = solver.solve(counted(problem, total.append), 1e-9, problem.start(), rng_of(0))
+    assert 50 * 64 < total[-1] <= 54 * 64  # the certificate of the start is not counted
+    before = certify_saddle(problem, *problem.start()).distance
+    assert certify_saddle(problem, *problem.project(*answer)).distance <= before
+
+
+def test_catalyst_pays():
+    """Where mu_x is much smaller than mu_y."""
+    problem = GroupLogistic.random(400, 3, 3, 2.0**-12, 0.5)
+    passes = []
+    for solver in (Catalyst("lsvre"), LSVRE()):
+        total = []
+        accuracy = 1e-5 * problem.constants.localisation
+        watched = counted(problem, total.append)
+        answer = solver.solve(watched, accuracy, problem.start(), rng_of(0))
+        assert certify_saddle(problem, *answer).distance <= accuracy
+        passes.append(total[-1] / problem.n_records)
+    assert passes[0] < passes[1]
+
+
+@pytest.mark.parametrize("inner", [Extragradient(), LSVRE(batch_size=64)], ids=repr)
+def test_catalyst_in_y(inner):
+    """The records are smoother in x than in y."""
+    seen = []
+
+    class Spy(type(inner)):
+        def solve(self, problem, accuracy, start, rng):
+            seen.append((problem.alpha_x, problem.alpha_y))
+            return super().solve(problem, accuracy, start, rng)
+
+    regularised, exact = chosen(("sphere", "edge"), 2.0**-6, 1.0, n=64)
+    problem = ConcaveRecords(regularised)
+    answer = Catalyst(Spy(**vars(inner))).solve(problem, 1e-6, problem.start(), rng_of(0))
+    found = certify_saddle(problem, *problem.project(*answer))
+    assert distance(problem, found.x, found.y, exact) <= found.distance <= 1e-6
+    assert len(seen) > 1
+    assert all(alphas[0] == 2.0**-6 and alphas[1] > 0 for alphas in seen)
+
+
+def test_limits_are_public_and_kept():
+    problem, _, _ = groups(*MU[1])
+    accuracy = 1e-4 * problem.constants.localisation
+    for solver in ALL:
+        limit = solver.pass_limit(problem, accuracy)
+        assert limit == solver.pass_limit(groups(*MU[1])[0], accuracy)
+        total = []
+        solver.solve(counted(problem, total.append), accuracy, problem.start(), rng_of(0))
+        assert total[-1] <= 1.2 * limit * problem.n_records
+
+
+def test_progress_is_printed(capsys, monkeypatch):
+    problem, _ = chosen(("sphere", "vertex"), 0.25, 0.25, n=64)
+    accuracy = 1e-6
+    quiet = solve_saddle_certified(problem, accuracy, "lsvre", rng=rng_of(0))
+    assert capsys.readouterr().out == ""
+    monkeypatch.setattr(Progress.__init__, "__defaults__", (0.0,))
+    told = solve_saddle_certified(problem, accuracy, "lsvre", rng=rng_of(0), verbose=1)
+    assert np.array_equal(told.x, quiet.x) and np.array_equal(told.y, quiet.y)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) > 2 and all(line.startswith("[skdp] LSVRE(): ") for line in lines)
+    assert "passes over the records, about " in lines[0]
+    assert lines[-1].endswith("accuracy reached")
+
+    def lazy(problem, accuracy):
+        return problem.start()
+
+    solve_saddle_certified(problem, accuracy, lazy, verbose=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert "lazy: 0 passes over the records, accuracy not reached" in lines[0]
+    assert lines[-1].startswith("[skdp] BestResponse(solver='newton'): ")
+
+
+def test_evaluations_are_counted():
+    problem, _ = chosen(("sphere", "vertex"), 0.25, 0.25, n=64)
+    total = []
+    watched = counted(problem, total.append)
+    x, y = problem.start()
+    assert np.array_equal(watched.operator(x, y)[0], problem.operator(x, y)[0])
+    watched.batch_operator(slice(0, 10, 2), x, y)
+    watched.batch_operator(np.arange(7), x, y)
+    assert total == [64, 69, 76]
+    watched.best_response(x)
+    watched.with_regularisers(1.0, 1.0).data_operator(x, y)
+    watched.take(np.arange(4)).data_operator(x, y)
+    assert total[-1] == 76 + 2 * 64 + 64 + 4
+    assert type(watched).__name__ == "BilinearProblem"
+    own = counted(max_group_loss(), total.append)
+    own.best_response(np.zeros(3))  # in a way of its own
+    assert total[-1] == 400
+
+
+@pytest.mark.parametrize("lt", [30, 300])
+def test_rounding_of_extragradient_steps(lt):
+    """Residuals of iterates that go on for ever, for rotations of all speeds up to lt.
+
+    Their proven bound grows like ``lt^1.5``; what is seen here is ``4 lt`` units of rounding, where
+    the least accuracy that is asked for allows about ``19 lt``.
+    """
+    rng, count, eps = np.random.default_rng(0), 60, 2.0**-52
+    speed = np.exp(rng.uniform(0.0, math.log(lt), count))
+    speed[:20], speed[20:40] = math.sqrt(lt), lt
+    turn = rng.normal(size=(count, 2, 2))
+    turn *= (speed / np.linalg.norm(turn, 2, axis=(1, 2)))[:, None, None]
+    exact = rng.normal(size=(2, count, 2))
+    exact /= np.linalg.norm(exact, axis=2)[:, :, None]
+    on_sphere = (rng.random((2, count)) < 0.5)[:, :, None]
+    exact = np.where(on_sphere, exact, 0.7 * exact)
+    normal = np.where(on_sphere, exact * rng.random((2, count, 1)), 0.0)
+    linear_x = -exact[0] - np.einsum("bij,bj->bi", turn, exact[1]) - normal[0]
+    linear_y = np.einsum("bij,bi->bj", turn, exact[0]) - exact[1] - normal[1]
+
+    def operator(z):
+        slope_x = np.einsum("bij,bj->bi", turn, z[1]) + linear_x + z[0]
+        return np.stack([slope_x, linear_y - np.einsum("bij,bi->bj", turn, z[0]) + z[1]])
+
+    def project(z):
+        norms = np.linalg.norm(z, axis=2)[:, :, None]
+        return np.where(norms <= 1.0 - 10 * eps, z, z * ((1.0 - 10 * eps) / norms))
+
+    eta, worst = (math.sqrt(2) - 1) / lt, np.zeros(count)
+    z = project(exact + 1e-12 * rng.normal(size=exact.shape))
+    settled = math.ceil(2 / eta * 5)
+    for k in range(settled + 500):
+        half = project(z - eta * operator(z))
+        if k >= settled:
+            worst = np.maximum(worst, np.sqrt(((z - half) ** 2).sum(axis=(0, 2))) / eta)
+        z = project(z - eta * operator(half))
+    assert (worst <= 5 * eps * lt * np.sqrt((exact**2).sum(axis=(0, 2)))).all()
