@@ -255,7 +255,10 @@ def dp_sgda(
     - *Replace-one*: they move by ``||v - v'|| <= 2``, and by
       ``max over pairs of hypot(G_x / u_x, G_y / u_y)`` of ``constants.ranges``, which is never
       more, because ``G_x <= 2 L_x``. Moreover ``||v||, ||v'|| <= 1``, which sampling needs; see
-      :class:`skdp.privacy.PoissonSampledSumEvent`.
+      :class:`skdp.privacy.PoissonSampledSumEvent`. Ranges bound what is parallel to the domain
+      of y. The rest does not reach the iterates, because projections ignore it, so that v
+      stands for its parallel part (docs/theory/saddle.md, "Groups"); only iterates are
+      released, not the noisy sums.
 
     Isotropic noise in the scaled sums is one Gaussian mechanism for both blocks; everything after
     it is a public function of it. Constants are inflated by a relative 1e-9 for the rounding of

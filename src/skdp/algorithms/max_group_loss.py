@@ -307,6 +307,8 @@ def private_proportions(
         Not negative; their sum need not be 1.
     release : Release
     """
+    if not ((groups >= 0) & (groups < n_groups)).all():
+        raise ValueError(f"groups must be in 0, ..., {n_groups - 1}.")
     n = len(groups)
     mechanism: AdditiveMechanism = calibrated_mechanism(
         budget, math.sqrt(2.0) * (1.0 + 1e-12) / n, share=share

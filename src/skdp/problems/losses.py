@@ -327,7 +327,7 @@ class SoftmaxLoss(Loss):
         return basis
 
     def _logits(self, margins: np.ndarray) -> np.ndarray:
-        return margins.reshape(len(margins), -1) @ self.basis.T
+        return margins.reshape(len(margins), self.n_outputs) @ self.basis.T
 
     def probabilities(self, margins: np.ndarray) -> np.ndarray:
         """Class probabilities, shape (m, K)."""

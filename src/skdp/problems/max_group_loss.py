@@ -89,11 +89,13 @@ class GroupWeights:
           moves a point of the simplex. The only case if groups are public.
         - Two groups: ``(c L, sqrt(2) c B)``, because weights on the simplex sum to 1, and
           because the two losses stand in different places.
-        - Floored means, any two records: ``(2 c L, sqrt(2) c B)`` (review Z-20).
+        - Floored means, any two records: ``(c max(D, L), sqrt(2) c B)``.
+
+        Proofs: docs/theory/saddle.md, "Groups".
         """
         c, root = self.bound, math.sqrt(2.0)
         if self.floored and not self.public_groups:
-            return ((2.0 * c * lipschitz, root * c * largest_loss),)
+            return ((c * max(gradient_diameter, lipschitz), root * c * largest_loss),)
         centred = math.sqrt(1.0 - 1.0 / self.n_groups)
         same = (c * gradient_diameter, c * largest_loss * centred)
         if self.public_groups or self.n_groups == 1:

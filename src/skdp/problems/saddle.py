@@ -52,7 +52,9 @@ class SaddleConstants:
         the other variable, and of grad_y in y.
     gradient_ranges : tuple of pairs of float, optional
         Pairs (G_x, G_y): for any two records there is a pair such that, at every feasible z, the
-        two gradients differ by at most G_x in x and G_y in y. Default: ``((2 L_x, 2 L_y),)``.
+        two gradients differ by at most G_x in x and G_y in y. Only what is parallel to differences
+        of feasible points counts: on a simplex the means of the entries do not.
+        Default: ``((2 L_x, 2 L_y),)``.
     radius_x, radius_y : float, default=inf
         Largest norms of feasible x and y.
     reach_x, reach_y : float, optional

@@ -1,0 +1,473 @@
+"""The worst group's loss: derivatives, parts of the records, and constants of every record.
+
+How far its saddle points move: test_group_sensitivity.py.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.special import logsumexp
+
+from skdp.algorithms.max_group_loss import private_proportions
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.problems import (
+    AbsoluteLoss,
+    BoundedRows,
+    GroupWeights,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    MaxGroupLossProblem,
+    OneVsRestLoss,
+    QuantileLoss,
+    SmoothedLoss,
+    SoftmaxLoss,
+    SquaredHingeLoss,
+    huber_loss,
+)
+
+LOSSES = {
+    "logistic": LogisticLoss(),
+    "softmax": SoftmaxLoss(3),
+    "squared": HalfSquaredLoss(1.5),
+    "hinge": SmoothedLoss(HingeLoss(), 0.3),
+    "squared_hinge": SquaredHingeLoss(),
+    "absolute": SmoothedLoss(AbsoluteLoss(1.5), 0.2),
+    "quantile": SmoothedLoss(QuantileLoss(1.5, 0.8), 0.2),
+    "huber": huber_loss(1.5, 0.7),
+    "one_vs_rest": OneVsRestLoss(SmoothedLoss(HingeLoss(), 0.3), 3),
+}
+MAIN = ("logistic", "softmax", "squared", "hinge")
+ROWS = ("dense", "csr", "scaled", "intercept")
+N_GROUPS = 3
+
+
+def targets_of(loss, n, rng):
+    if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
+        return rng.integers(0, 3, size=n)
+    if hasattr(getattr(loss, "base", loss), "target_bound"):
+        return rng.uniform(-1.5, 1.5, size=n)
+    return rng.integers(0, 2, size=n)
+
+
+def rows_of(kind, n, rng):
+    X = rng.normal(size=(n, 4))
+    if kind == "csr":
+        X = sp.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0))
+    norm = 1.2 if kind in ("scaled", "intercept") else 10.0
+    return BoundedRows(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
+
+
+def weights_of(floored):
+    return GroupWeights((4.0,) * N_GROUPS, floored=True) if floored else GroupWeights((2, 3, 4))
+
+
+def random_problem(name, kind="scaled", n=50, floored=False, seed=0, empty=False):
+    rng = np.random.default_rng(seed)
+    loss = LOSSES[name]
+    groups = rng.integers(0, 2 if empty else N_GROUPS, size=n)
+    rows, targets = rows_of(kind, n, rng), targets_of(loss, n, rng)
+    width = loss.n_outputs * rows.width
+    return MaxGroupLossProblem(
+        rows, targets, groups, loss, weights_of(floored), 1.3, 0.3, 0.2,
+        rng.normal(size=width), rng.normal(size=N_GROUPS),
+    )  # fmt: skip
+
+
+def point(problem, rng):
+    c = problem.constants
+    return problem.project(rng.normal(size=c.dimension_x), rng.dirichlet(np.ones(c.dimension_y)))
+
+
+def own_losses(problem, x):
+    """Loss of each record, and 1/n times its group's weight, written without the package's sums."""
+    X = problem.rows.materialise()
+    X = X.toarray() if sp.issparse(X) else X
+    z = X @ x.reshape(problem.loss.n_outputs, -1).T
+    z = z[:, 0] if problem.loss.n_outputs == 1 else z
+    counts = np.array([(problem.groups == g).sum() for g in range(N_GROUPS)])
+    largest, n = np.array(problem.weights.largest), len(X)
+    shares = 1 / np.maximum(counts, n / largest) if problem.weights.floored else largest / n
+    return problem.loss.value(z, problem.targets), shares[problem.groups]
+
+
+# ----------------------------------------------------------------------------- derivatives
+
+
+@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("name", MAIN)
+def test_derivatives(name, kind, floored):
+    """Operator, Hessian and cross derivative against central differences."""
+    problem = random_problem(name, kind, floored=floored)
+    rng = np.random.default_rng(1)
+    x, y = point(problem, rng)
+    losses, shares = own_losses(problem, x)
+    data = float((y[problem.groups] * shares) @ losses)
+    assert problem.value(x, y) - problem.regulariser(x, y) == pytest.approx(data, rel=1e-12)
+
+    def data_value(x, y):
+        return problem.value(x, y) - problem.regulariser(x, y)
+
+    slope_x, slope_y = problem.data_operator(x, y)
+    hessian, cross = problem.hessian_x(x, y), problem.cross_derivative(x)
+    np.testing.assert_allclose(problem.group_losses(x), -slope_y, rtol=1e-12)
+    step, d = 1e-5, x.size
+    for k in range(d):
+        shift = step * np.eye(d)[k]
+        slope = (data_value(x + shift, y) - data_value(x - shift, y)) / (2 * step)
+        assert slope == pytest.approx(slope_x[k], abs=1e-8)
+        ahead, behind = (problem.data_operator(x + s * shift, y) for s in (1, -1))
+        np.testing.assert_allclose((ahead[0] - behind[0]) / (2 * step), hessian[k], atol=1e-7)
+        np.testing.assert_allclose((behind[1] - ahead[1]) / (2 * step), cross[:, k], atol=1e-7)
+    for g in range(N_GROUPS):
+        shift = step * np.eye(N_GROUPS)[g]
+        slope = (data_value(x, y + shift) - data_value(x, y - shift)) / (2 * step)
+        assert slope == pytest.approx(-slope_y[g], abs=1e-8)
+
+
+@pytest.mark.parametrize("name", MAIN)
+def test_best_response(name):
+    rng = np.random.default_rng(2)
+    for seed, alpha in itertools.product(range(3), (0.02, 1.0)):
+        problem = random_problem(name, seed=seed)
+        problem = problem.with_regularisers(0.3, alpha, None, rng.normal(size=N_GROUPS))
+        x, _ = point(problem, rng)
+        y, free, slope = problem.best_response(x)
+        np.testing.assert_allclose(problem.domain_y.project(free), y, atol=1e-15)
+        np.testing.assert_allclose(slope, problem.data_operator(x, y)[0], atol=1e-13)
+        climbing = np.full(N_GROUPS, 1 / N_GROUPS)
+        for _ in range(300):  # an ascent whose every step halves the distance
+            rise = -problem.operator(x, climbing)[1]
+            climbing = problem.domain_y.project(climbing + 0.5 / alpha * rise)
+        np.testing.assert_allclose(y, climbing, atol=1e-13)
+        best = problem.value(x, y)
+        others = rng.dirichlet(np.ones(N_GROUPS), size=50)
+        assert max(problem.value(x, other) for other in [*others, *np.eye(N_GROUPS)]) <= best
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize("floored", [False, True])
+def test_batches_average_to_the_whole(kind, floored):
+    problem = random_problem("softmax", kind, floored=floored)
+    x, y = point(problem, np.random.default_rng(0))
+    whole = problem.data_operator(x, y)
+    batches = ((17, np.arange(0, 50, 3)), (17, np.arange(1, 50, 3)), (16, slice(2, 50, 3)))
+    operators = [(size, problem.batch_operator(batch, x, y)) for size, batch in batches]
+    for block in range(2):
+        mean = sum(size * operator[block] for size, operator in operators) / 50
+        np.testing.assert_allclose(mean, whole[block], atol=1e-14)
+    problem = random_problem("logistic", kind, floored=floored)
+    x, y = point(problem, np.random.default_rng(0))
+    assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_operator_is_monotone(name):
+    """On the ball and the simplex: convex in w only because no weight is negative."""
+    problem, rng = random_problem(name, "intercept"), np.random.default_rng(0)
+    for _ in range(50):
+        (x, y), (u, v) = point(problem, rng), point(problem, rng)
+        (a, b), (c, d) = problem.data_operator(x, y), problem.data_operator(u, v)
+        assert (a - c) @ (x - u) + (b - d) @ (y - v) >= -1e-14
+
+
+# --------------------------------------------------------------------- records and regularisers
+
+
+@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("kind", ROWS)
+def test_parts_are_problems_of_their_own(kind, floored):
+    """Floored weights are those of the block: its groups, and its share of the floor."""
+    problem = random_problem("logistic", kind, floored=floored)
+    rng = np.random.default_rng(4)
+    some = rng.permutation(50)[:17]
+    center_x, center_y = rng.normal(size=problem.constants.dimension_x), rng.dirichlet(np.ones(3))
+    part = problem.take(some).with_regularisers(0.7, 0.9, center_x, center_y)
+    rows = problem.rows
+    X = rows.matrix[some]
+    direct = MaxGroupLossProblem(
+        BoundedRows(X, rows.data_norm, rows.intercept), problem.targets[some],
+        problem.groups[some], problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
+    )  # fmt: skip
+    np.testing.assert_array_equal(part.multipliers, direct.multipliers)
+    if floored:
+        counts = np.bincount(problem.groups[some], minlength=3)
+        np.testing.assert_allclose(part.multipliers, 17 / np.maximum(counts, 17 / 4))
+        assert not np.array_equal(part.multipliers, problem.multipliers)
+    for name in ("ranges", "argmin_sensitivity", "argmin_sensitivity_x", "scaled_lipschitz"):
+        assert getattr(part.constants, name) == getattr(direct.constants, name)
+    assert part.constants.summation_chain >= direct.constants.summation_chain
+    x, y = point(problem, rng)
+    for one, other in zip(part.operator(x, y), direct.operator(x, y), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-15)
+    assert part.value(x, y) == pytest.approx(direct.value(x, y), rel=1e-13)
+    assert problem.n_records == 50  # and left alone
+
+
+def test_default_centre_of_the_weights():
+    problem = random_problem("logistic")
+    again = problem.with_regularisers(0.7, 0.9)
+    np.testing.assert_allclose(again.center_y, np.full(3, 1 / 3))
+    assert not again.center_x.any()
+    assert again.constants.center_norm_y == pytest.approx(math.sqrt(1 / 3))
+
+
+@pytest.mark.parametrize("floored", [False, True])
+def test_empty_groups_have_no_loss(floored):
+    problem = random_problem("hinge", floored=floored, empty=True)
+    x, y = point(problem, np.random.default_rng(0))
+    assert problem.group_losses(x)[2] == 0.0
+    assert not problem.cross_derivative(x)[2].any()
+    assert np.isfinite(problem.multipliers).all()
+    assert np.isfinite(np.concatenate(problem.operator(x, y))).all()
+
+
+def test_right_proportions_make_the_means_of_groups():
+    problem = random_problem("squared")
+    counts = np.bincount(problem.groups, minlength=3)
+    weights = GroupWeights.of_proportions(counts / 50, 1e6)
+    same = MaxGroupLossProblem(
+        problem.rows, problem.targets, problem.groups, problem.loss, weights, 1.3, 0.3, 0.2
+    )
+    x, _ = point(problem, np.random.default_rng(0))
+    losses, _ = own_losses(problem, x)
+    means = [losses[problem.groups == g].mean() for g in range(3)]
+    np.testing.assert_allclose(same.group_losses(x), means, rtol=1e-13)
+    worst, y = max(means), np.eye(3)[np.argmax(means)]
+    assert same.value(x, y) - same.regulariser(x, y) == pytest.approx(worst, rel=1e-13)
+    # so do floored means above the floor
+    floored = MaxGroupLossProblem(
+        problem.rows, problem.targets, problem.groups, problem.loss,
+        GroupWeights((50.0,) * 3, floored=True), 1.3, 0.3, 0.2,
+    )  # fmt: skip
+    np.testing.assert_allclose(floored.group_losses(x), means, rtol=1e-13)
+
+
+# ------------------------------------------------------------------------------- the weights
+
+
+def test_group_weights():
+    assert GroupWeights.of_proportions([0.5, 0.01, 0.0], 8.0).largest == (2.0, 8.0, 8.0)
+    weights = GroupWeights((5.0, 5.0, 5.0), floored=True)
+    np.testing.assert_allclose(weights.of_counts(np.array([16, 4, 0])), [1.25, 5.0, 5.0])
+    assert weights.bound == 5.0 and weights.n_groups == 3
+    np.testing.assert_array_equal(GroupWeights((1.0, 2.0)).of_counts(np.array([7, 0])), [1, 2])
+    L, D, B, root = 1.0, 1.5, 3.0, math.sqrt(2)
+    same, across = GroupWeights((1.0, 2.0)).ranges(L, D, B)
+    assert same == pytest.approx((2 * D, 2 * B / root)) and across == (2 * L, 2 * root * B)
+    assert GroupWeights((1.0, 2.0), public_groups=True).ranges(L, D, B) == (same,)
+    assert GroupWeights((2.0,)).ranges(L, D, B) == ((2 * D, 0.0),)
+    ((range_x, range_y),) = weights.ranges(L, D, B)
+    assert range_x >= 5 * D and range_y == 5 * root * B
+    public = GroupWeights((5.0,) * 3, floored=True, public_groups=True)
+    assert public.ranges(L, D, B)[0] == pytest.approx((5 * D, 5 * B * math.sqrt(2 / 3)))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"largest": ()}, {"largest": (1.0, 0.0)}, {"largest": (1.0, math.inf)},
+        {"largest": (1.0, math.nan)}, {"largest": (1.0, 2.0), "floored": True},
+    ],
+)  # fmt: skip
+def test_weights_that_make_no_sense(arguments):
+    with pytest.raises(ValueError):
+        GroupWeights(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"groups": np.array([0, 1, 2])}, "groups must be integers"),
+        ({"groups": np.array([0, 1, -1])}, "groups must be integers"),
+        ({"groups": np.array([0.0, 1.0, 1.0])}, "groups must be integers"),
+        ({"groups": np.array([0, 1])}, "groups has shape"),
+        ({"targets": np.array([0, 1])}, "targets has shape"),
+        ({"targets": np.array([0, 1, 2])}, "0 or 1"),
+        ({"loss": HingeLoss()}, "not smooth"),
+    ],
+)
+def test_problems_that_make_no_sense(change, message):
+    arguments = {
+        "rows": BoundedRows(np.ones((3, 2)), 1.0), "targets": np.array([0, 1, 1]),
+        "groups": np.array([0, 1, 1]), "loss": LogisticLoss(), "weights": GroupWeights((2.0, 2.0)),
+        "radius": 1.0, "alpha_x": 1.0, "alpha_y": 1.0,
+    }  # fmt: skip
+    with pytest.raises(ValueError, match=message):
+        MaxGroupLossProblem(**{**arguments, **change})
+
+
+def test_private_proportions():
+    """One record moves two counts: a distance of sqrt(2) / n."""
+    groups = np.repeat([0, 1, 2], [50, 30, 20])
+    budget = PrivacyBudget(1.0, 1e-6)
+    proportions, release = private_proportions(
+        groups, 4, budget, noise=NoiseSource(np.random.default_rng(0).bytes)
+    )
+    assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)
+    assert proportions.shape == (4,) and (proportions >= 0).all()
+    assert np.abs(proportions - [0.5, 0.3, 0.2, 0.0]).max() < 6 * release.noise_scale
+    counts = [np.bincount(g, minlength=4) / 100 for g in (groups, np.append(groups[1:], 3))]
+    assert np.linalg.norm(counts[0] - counts[1]) <= release.sensitivity
+    _, part = private_proportions(groups, 4, budget, share=0.25)
+    assert part.noise_scale == pytest.approx(2 * release.noise_scale, rel=1e-6)
+
+
+# ------------------------------------------------------------------------- public constants
+
+
+def extreme_records(loss, direction, radius, rng):
+    """Rows along and across w, of full length and shorter, with extreme targets."""
+    k = loss.n_outputs
+    w = direction.reshape(k, -1)
+    along = np.linalg.svd(w)[2][0]  # the direction in which margins are largest
+    across = rng.normal(size=along.size)
+    across -= (across @ along) * along
+    across /= np.linalg.norm(across)
+    rows = [along, -along, across, -across, 0.5 * along, 0 * along]
+    for angle in rng.uniform(0, 2 * math.pi, size=4):
+        rows.append(math.cos(angle) * along + math.sin(angle) * across)
+    if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
+        levels = [0, 1, 2]
+    else:
+        bound = getattr(getattr(loss, "base", loss), "target_bound", None)
+        levels = [0, 1] if bound is None else [-bound, 0.0, bound]
+    return list(itertools.product(rows, levels))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_constants_hold_for_every_record(name):
+    """Each record's own function, and every pair of records, at extreme and random points."""
+    loss, rng, weights = LOSSES[name], np.random.default_rng(6), GroupWeights((2.0, 4.0, 4.0))
+    width, attained = 3, np.zeros(6)
+    for (radius, scale), trial in itertools.product(
+        ((0.05, 2.0), (1.0, 0.7), (1.0, 2.0), (4.0, 2.0)), range(4)
+    ):
+        direction = rng.normal(size=loss.n_outputs * width)
+        if trial == 0:  # margins that differ as much as they can
+            direction = np.zeros_like(direction)
+            direction[::width] = rng.normal(size=loss.n_outputs)
+        x = radius * (1.0 if trial < 3 else rng.random()) * direction
+        x /= np.linalg.norm(direction) * (1 + 1e-12)
+        records = itertools.product(extreme_records(loss, direction, radius, rng), (1, 2))
+        slopes, levels = [], []
+        for (row, target), g in records:
+            problem = MaxGroupLossProblem(
+                BoundedRows(scale * row[None], scale), np.array([target]), np.array([g]),
+                loss, weights, radius, 1.0, 1.0,
+            )  # fmt: skip
+            c, y, cross = problem.constants, np.eye(3)[g], problem.cross_derivative(x)
+            slope_x, slope_y = problem.data_operator(x, y)
+            slopes.append(slope_x)
+            levels.append(slope_y)
+            assert (slope_y <= 0.0).all() and c.smoothness_yy == 0.0
+            found = (
+                np.linalg.norm(slope_x) / c.lipschitz_x,
+                np.linalg.norm(slope_y) / c.lipschitz_y,
+                np.linalg.norm(problem.hessian_x(x, y), 2) / c.smoothness_xx,
+                np.linalg.norm(cross, 2) / c.smoothness_xy,
+            )
+            attained[:4] = np.maximum(attained[:4], found)
+        slopes, levels = np.array(slopes), np.array(levels)
+        sizes, groups = np.linalg.norm(slopes, axis=1), np.arange(len(slopes)) % 2
+        (same_x, same_y), (other_x, other_y) = c.ranges
+        for slope, level, size, g in zip(slopes, levels, sizes, groups, strict=True):
+            apart_x = np.linalg.norm(slopes - slope, axis=1)
+            apart_y = levels - level
+            apart_y = np.linalg.norm(apart_y - apart_y.mean(axis=1, keepdims=True), axis=1)
+            same = groups == g
+            found = apart_x[same].max() / same_x, apart_y[same].max() / same_y
+            attained[4] = max(attained[4], *found)
+            # y_a slope_a - y_b slope_b with y_a + y_b <= 1: a convex function, largest at a vertex
+            found = max(size, sizes[~same].max()) / other_x, apart_y[~same].max() / other_y
+            attained[5] = max(attained[5], *found)
+    assert (attained <= 1 + 1e-9).all(), attained
+    assert (attained > 0.9).all(), attained  # it is able to find what it looks for
+
+
+# ------------------------------------------------------------------------------- rounding
+
+
+def exact_losses(mpmath, name, z, target):
+    """Value and derivative in the margins, without the package."""
+    if name == "logistic":
+        z = z[0]
+        return mpmath.log1p(mpmath.exp(z)) - target * z, [1 / (1 + mpmath.exp(-z)) - target]
+    if name == "squared":
+        return (z[0] - target) ** 2 / 2, [z[0] - target]
+    if name == "hinge":
+        h, s = mpmath.mpf(LOSSES["hinge"].width), 2 * int(target) - 1
+        short = 1 - s * z[0]
+        slope = min(max(short / h, mpmath.mpf(0)), mpmath.mpf(1))
+        return slope * (short - h * slope / 2), [-s * slope]
+    basis = LOSSES["softmax"].basis
+    logits = [mpmath.fdot(zip(map(mpmath.mpf, line), z, strict=True)) for line in basis.tolist()]
+    total = mpmath.fsum(map(mpmath.exp, logits))
+    residual = [mpmath.exp(v) / total - (j == target) for j, v in enumerate(logits)]
+    slope = [mpmath.fdot(residual, map(mpmath.mpf, column)) for column in basis.T.tolist()]
+    return mpmath.log(total) - logits[target], slope
+
+
+@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("name", MAIN)
+def test_operator_rounding(name, floored):
+    """Against 40 digits, 5000 rows."""
+    mpmath = pytest.importorskip("mpmath")
+    n = 5000
+    rng = np.random.default_rng(0)
+    loss, X = LOSSES[name], rng.normal(size=(n, 2))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None] * (1 + 1e-15)
+    targets, groups = targets_of(loss, n, rng), rng.integers(0, N_GROUPS, size=n)
+    center_x, center_y = rng.normal(size=2 * loss.n_outputs), rng.dirichlet(np.ones(3))
+    problem = MaxGroupLossProblem(
+        BoundedRows(X, 1.0), targets, groups, loss, weights_of(floored), 1.3, 0.3, 0.2,
+        center_x, center_y,
+    )  # fmt: skip
+    assert problem.rows.scale is None
+    x, y = point(problem, rng)
+    with mpmath.workdps(40):
+        k, mpf = loss.n_outputs, mpmath.mpf
+        w = [[mpf(v) for v in line] for line in x.reshape(k, -1).tolist()]
+        counts = np.bincount(groups, minlength=3).tolist()
+        largest = [mpf(v) for v in problem.weights.largest]
+        factors = [mpf(n) / max(mpf(m), n / c) if floored else c
+                   for m, c in zip(counts, largest, strict=True)]  # fmt: skip
+        sums, slope = [mpf(0)] * 3, [[mpf(0)] * 2 for _ in range(k)]
+        for row, target, g in zip(X.tolist(), targets.tolist(), groups.tolist(), strict=True):
+            row = [mpf(v) for v in row]
+            z = [line[0] * row[0] + line[1] * row[1] for line in w]
+            value, derivative = exact_losses(mpmath, name, z, target)
+            sums[g] += value
+            push = mpf(float(y[g])) * factors[g]
+            for j in range(k):
+                for column in range(2):
+                    slope[j][column] += push * derivative[j] * row[column]
+        true_x = [v / n for line in slope for v in line]
+        true_y = [-s * f / n for s, f in zip(sums, factors, strict=True)]
+        for own, alpha, z, c in (
+            (true_x, problem.alpha_x, x, problem.center_x),
+            (true_y, problem.alpha_y, y, problem.center_y),
+        ):
+            for j in range(len(own)):
+                own[j] += mpf(alpha) * (mpf(float(z[j])) - mpf(float(c[j])))
+        computed = problem.operator(x, y)
+        for got, true, allowed in zip(
+            computed, (true_x, true_y), problem.operator_rounding(x, y), strict=True
+        ):
+            error = mpmath.norm([mpf(v) - t for v, t in zip(got.tolist(), true, strict=True)])
+            assert error <= allowed
+            assert allowed < 1e-10
+
+
+def test_losses_are_those_of_scipy():
+    """The formulas above, once more: softmax logits sum to zero."""
+    problem = random_problem("softmax")
+    x, _ = point(problem, np.random.default_rng(0))
+    logits = problem.rows.materialise() @ x.reshape(2, -1).T @ problem.loss.basis.T
+    own = logits[np.arange(50), problem.targets]
+    np.testing.assert_allclose(own_losses(problem, x)[0], logsumexp(logits, axis=1) - own)
