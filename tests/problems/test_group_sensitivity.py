@@ -309,7 +309,7 @@ def test_operators_of_neighbours(mode, name):
 
 
 def test_the_range_of_y_is_not_that_of_the_raw_gradient():
-    """Whoever needs the norm of the difference itself may not take it (docs/theory, Lemma 8)."""
+    """Whoever needs the norm of the difference itself may not take it (docs/theory, Lemma 9)."""
     weights = GroupWeights((2.0, 2.0), public_groups=True)
     shell = Instance(
         np.array([[1.0], [-1.0]]), np.ones(2, dtype=int), np.array([0, 0]), HINGE, weights,

@@ -36,8 +36,8 @@ def deal(
         At least the sum of `sizes`.
     sizes : sequence of int
     strata : ndarray of shape (n_records,), optional
-        *Public* labels; each block then gets its share of every one of them, give or take a
-        record.
+        *Public* labels; each block k then gets its share of every one of them, give or take
+        ``1 + (K + 1) * sizes[k] / n_records`` records, mostly one.
 
     Returns
     -------
@@ -45,6 +45,10 @@ def deal(
         Fewer records than there are blocks may be left over; theirs is ``len(sizes)``.
     """
     shares = [*sizes, n_records - sum(sizes)]
+    if len(shares) > 256:
+        raise ValueError(f"{len(sizes)} blocks, must be at most 255.")
+    if strata is not None and np.shape(strata) != (n_records,):
+        raise ValueError(f"strata has shape {np.shape(strata)}, must be ({n_records},).")
     dealt = np.repeat(np.arange(len(shares), dtype=np.uint8), shares)
     if strata is None:
         rng.shuffle(dealt)

@@ -52,6 +52,9 @@ __all__ = [
 PhasedRelease = Literal["x", "y", "joint"]
 
 _MAX_PHASES = 24
+#: Those of minimisation, and steps between blocks of about equal size: the terms of y do not
+#: fall with mu_k, only with the size of the blocks.
+_SCHEDULES = (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
 #: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
 _PATIENCE = 2
 
@@ -91,10 +94,12 @@ class UtilityBound(Hashable, Protocol):
 class SaddleUtilityBound:
     """Bound on the expected excess of ``max over y of F`` at the released x, F the population's.
 
-    ``(mu_1/2) D_x^2 + (nu/2) D_y^2 + sum_k (2 + [k < K] 2 (1 + r) sqrt(mu_{k+1}/mu_k)) Lam_k^2/n_k
+    ``(mu_1/2) D_x^2 + (nu/2) D_y^2 + sum_k 2 Lam_k^2/n_k
+    + sum_{k < K} (L_y/2) sqrt(mu_{k+1}/nu) Delta_k
     + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (ell_xy / nu) Delta_K`` with
-    ``Lam_k^2 = L_x^2/mu_k + L_y^2/nu`` and V_k the mean square of the noise (Zhang et al. 2022
-    specification, section 3.5 and E9; the last term is not in the paper).
+    ``Lam_k^2 = L_x^2/mu_k + L_y^2/nu``, Delta_k the sensitivity and V_k the mean square of the
+    noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
+    paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
 
     Parameters
     ----------
@@ -119,11 +124,11 @@ class SaddleUtilityBound:
         for k, phase in enumerate(phases):
             square = self.lipschitz**2 / phase.modulus
             square += self.other_lipschitz**2 / phase.other_modulus
-            factor = 2.0
+            total += 2.0 * square / phase.n_records
             if k + 1 < len(phases):
-                growth = phases[k + 1].modulus / phase.modulus
-                factor += 2.0 * (1.0 + ACCURACY_FRACTION) * math.sqrt(growth)
-            total += factor * square / phase.n_records
+                later = phases[k + 1]
+                pull = later.strength / math.sqrt(later.modulus * later.other_modulus)
+                total += 0.5 * self.other_lipschitz * pull * phase.sensitivity
             if k:
                 total += 0.5 * phase.strength * phases[k - 1].mean_square
         total += self.lipschitz * math.sqrt(last.mean_square)
@@ -357,6 +362,13 @@ def plan_phased_saddle_output_perturbation(
         raise ValueError(f"release == {release!r}, must be 'x', 'y' or 'joint'.")
     if not (alpha >= 0 and math.isfinite(alpha)):
         raise ValueError(f"alpha == {alpha}, must be >= 0 and finite.")
+    if not 0 < share <= 1:
+        raise ValueError(f"share == {share}, must be in (0, 1].")
+    if n_phases is not None and not (n_phases == int(n_phases) and 1 <= n_phases <= 255):
+        raise ValueError(f"n_phases == {n_phases}, must be an integer from 1 to 255.")
+    for name, modulus in (("own_convexity", own_convexity), ("own_concavity", own_concavity)):
+        if not (modulus >= 0 and math.isfinite(modulus)):
+            raise ValueError(f"{name} == {modulus}, must be >= 0 and finite.")
     if not (math.isfinite(constants.radius_x) and math.isfinite(constants.radius_y)):
         raise ValueError("Phases need bounded domains.")
     mirrored = release == "y"
@@ -462,13 +474,17 @@ class _Schedules:
         best, best_value = None, math.inf
         n_records = self.constants.n_records
         counts = range(1, _MAX_PHASES + 1) if n_phases is None else (n_phases,)
-        for growth, decrease in GROWING_SCHEDULES:
+        for growth, decrease in _SCHEDULES:
             stale, least = 0, math.inf
             for count in counts:
                 sizes = block_sizes(n_records, count, decrease)
                 if sizes[-1] < 1 or stale == _PATIENCE:
                     break
-                value, strengths, other = self._tuned(sizes, growth)
+                value, strengths, other = self._tuned(sizes, growth, None)
+                if self.other_own > 0:  # then there need not be a regulariser
+                    plain = self._tuned(sizes, growth, 0.0)
+                    if plain[0] <= 1.01 * value:
+                        value, strengths, other = plain
                 stale = 0 if value < least else stale + 1
                 least = min(least, value)
                 if value < best_value * (1.0 - 1e-9):
@@ -477,14 +493,16 @@ class _Schedules:
             raise ValueError(f"n_phases == {n_phases} for {n_records} records.")
         return best
 
-    def _tuned(self, sizes: list[int], growth: float) -> tuple[float, list[float], float]:
+    def _tuned(
+        self, sizes: list[int], growth: float, fixed: float | None
+    ) -> tuple[float, list[float], float]:
         constants = self.constants
         balance = math.sqrt(2.0 / constants.n_records)
-        start = [math.log(max(constants.lipschitz_x, 1e-300) / constants.radius_x * balance)]
-        other = max(constants.lipschitz_y, 1e-300) / constants.radius_y * balance
-        fixed = 0.0 if self.other_own > 0 else None
-        if constants.half_diameter_y == 0:  # there is one y, so any regulariser will do
-            fixed = other
+        radii = constants.radius_x or 1.0, constants.radius_y or 1.0
+        start = [math.log(max(constants.lipschitz_x, 1e-300) / radii[0] * balance)]
+        other = max(constants.lipschitz_y, 1e-300) / radii[1] * balance
+        if fixed is None and constants.half_diameter_y == 0:
+            fixed = other  # there is one y, so any regulariser will do
         if fixed is None:
             start.append(math.log(other))
 

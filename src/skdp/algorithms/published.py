@@ -175,6 +175,8 @@ def zhang_schedule(
         "alg4": (2.0, 13.0, 5.0),
         "c-sc": (3.0, 12.0, 2.5),
     }[algorithm]
+    if budget.is_pure:
+        raise ValueError("delta == 0: Zhang et al. (2022) need delta > 0.")
     phases = max(1, math.ceil(math.log2(n)))
     noise = math.sqrt(dimension * math.log(log_factor / budget.delta)) / (n * budget.epsilon)
     scale = max(constant / math.sqrt(n), privacy * phases * noise)

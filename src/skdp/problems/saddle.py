@@ -441,12 +441,12 @@ class SaddleProblem(ABC):
     @property
     def own_convexity(self) -> float:
         """Strong convexity of every record's own function, without the regulariser."""
-        return max(0.0, self.constants.strong_convexity - self.alpha_x)
+        return _own_modulus(self.constants.strong_convexity, self.alpha_x)
 
     @property
     def own_concavity(self) -> float:
         """Strong concavity of every record's own function, without the regulariser."""
-        return max(0.0, self.constants.strong_concavity - self.alpha_y)
+        return _own_modulus(self.constants.strong_concavity, self.alpha_y)
 
     def operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(grad_x F, -grad_y F)`` of the whole objective."""
@@ -495,6 +495,11 @@ class SaddleProblem(ABC):
             if isinstance(attribute, np.ndarray):
                 setattr(other, name, read_only_view(attribute))
         return other
+
+
+def _own_modulus(modulus: float, alpha: float) -> float:
+    """``modulus - alpha``, or a little less: the modulus is a rounded sum."""
+    return max(0.0, modulus - alpha - 2.0 * _EPS * modulus) if alpha > 0 else modulus
 
 
 def _center(name: str, center: np.ndarray | None, dimension: int) -> np.ndarray:

@@ -185,7 +185,7 @@ def solve_saddle_certified(
     chosen = resolve_saddle_solver(solver)
     if isinstance(chosen, Auto):
         chosen = chosen.choice(problem)
-    chosen.check_supports(problem)
+    own_copy(chosen).check_supports(problem)
     constants = problem.constants
     if 0.5 * constants.diameter <= accuracy:  # a public decision: the centres will do
         x = problem.domain_x.center(constants.dimension_x)
