@@ -1,0 +1,217 @@
+"""Noisy second moments of rows and targets: all that least squares needs of the records."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, BoundedRows
+
+__all__ = ["MomentsPlan", "PrivateMoments", "plan_private_moments", "private_moments"]
+
+
+@dataclass(frozen=True)
+class MomentsPlan:
+    """How moments are released; public.
+
+    Attributes
+    ----------
+    n_records : int
+        Of one fold, the smallest.
+    width : int
+        Coefficients p.
+    weight : float
+        gamma: a target counts as a feature ``gamma * t``.
+    mechanism : AdditiveMechanism
+        For the symmetric matrix in its orthonormal coordinates (`_pack`).
+    """
+
+    n_records: int
+    width: int
+    weight: float
+    mechanism: AdditiveMechanism
+
+    @property
+    def dimension(self) -> int:
+        """Number of different entries of the matrix."""
+        return (self.width + 1) * (self.width + 2) // 2
+
+    @cached_property
+    def deviation(self) -> float:
+        """Standard deviation of the noise of one orthonormal coordinate."""
+        return math.sqrt(self.mechanism.mean_square(self.dimension) / self.dimension)
+
+    def release(self, n_records: int) -> Release:
+        """The statement about one fold, or about all of them: they are disjoint."""
+        return Release(
+            name="second moments",
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=self.dimension,
+            n_records=n_records,
+            reference="docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets",
+            event=self.mechanism.event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers as plain Python types."""
+        return {"target_weight": self.weight, "moment_noise": self.mechanism.noise_scale}
+
+
+@dataclass(frozen=True)
+class PrivateMoments:
+    """Released moments ``H = mean x x'``, ``c = mean t x``, ``q = mean t^2`` of some records.
+
+    Attributes
+    ----------
+    matrix : ndarray of shape (p, p)
+        H; need not be positive semi-definite.
+    vector : ndarray of shape (p,)
+    square : float
+    deviation : float
+        Of the noise of a diagonal entry of H; off the diagonal it is ``1 / sqrt(2)`` times that.
+    vector_deviation : float
+        Of the noise of an entry of c.
+    n_records : int
+    """
+
+    matrix: np.ndarray
+    vector: np.ndarray
+    square: float
+    deviation: float
+    vector_deviation: float
+    n_records: int
+
+    @classmethod
+    def pooled(cls, parts: Sequence[PrivateMoments]) -> PrivateMoments:
+        """The moments of the union of disjoint sets of records."""
+        sizes = np.array([part.n_records for part in parts])
+        shares = sizes / sizes.sum()
+
+        def mean(values: Sequence[Any]) -> Any:
+            return np.tensordot(shares, np.array(values), axes=1)
+
+        return cls(
+            matrix=mean([part.matrix for part in parts]),
+            vector=mean([part.vector for part in parts]),
+            square=float(mean([part.square for part in parts])),
+            deviation=float(np.linalg.norm(shares * [part.deviation for part in parts])),
+            vector_deviation=float(
+                np.linalg.norm(shares * [part.vector_deviation for part in parts])
+            ),
+            n_records=int(sizes.sum()),
+        )
+
+
+def plan_private_moments(
+    budget: PrivacyBudget,
+    *,
+    n_records: int,
+    width: int,
+    feature_norm: float,
+    target_bound: float,
+    coef_norm: float,
+    share: float = 1.0,
+) -> MomentsPlan:
+    """Fix the weight of the targets and the noise, for replace-one neighbours.
+
+    With ``u = (x, gamma t)`` a record has ``||u||^2 <= U = X^2 + gamma^2 Y^2``, and
+    ``||u u' - v v'||_F^2 = ||u||^4 + ||v||^4 - 2 <u, v>^2 <= 2 U^2``: the mean of ``u u'`` moves by
+    at most ``sqrt(2) U / n`` in the Frobenius norm, in which the entries of the diagonal and
+    sqrt(2) times those above it are orthonormal coordinates. (Kornowski 2024 specification, 5.5 C,
+    releases c and H apart; together they need less noise.)
+
+    The weight minimises the noise that ``H w - c`` has at a predictor of norm `coef_norm`,
+    ``U^2 (||w||^2 + 1 / gamma^2)``: with ``k = ||w|| X / Y``, ``gamma^2 Y^2 / X^2`` is
+    ``2 / (1 + sqrt(1 + 8 k^2))``.
+
+    Parameters
+    ----------
+    budget : PrivacyBudget
+    n_records : int
+        Public.
+    width : int
+        p, intercept feature included.
+    feature_norm, target_bound : float
+        X and Y, public bounds on the norms of rows and on targets.
+    coef_norm : float
+        A guess of the norm of a good predictor, for utility only.
+    share : float, default=1.0
+        Part of the budget that may be spent.
+    """
+    k = coef_norm * feature_norm / target_bound
+    ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))
+    weight = math.sqrt(ratio) * feature_norm / target_bound
+    bound = feature_norm**2 * (1.0 + ratio)
+    sensitivity = math.sqrt(2.0) * bound / n_records * ROUNDING_SLACK
+    return MomentsPlan(
+        n_records, width, weight, calibrated_mechanism(budget, sensitivity, share=share)
+    )
+
+
+def private_moments(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    plan: MomentsPlan,
+    noise: NoiseSource,
+    part: slice = slice(None),
+) -> PrivateMoments:
+    """Release the moments of some records with the noise of a plan.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+        Within the norm bound of the plan.
+    targets : ndarray of shape (n,)
+        Within the bound of the plan.
+    plan : MomentsPlan
+    noise : NoiseSource
+    part : slice, default=all
+        Which records, by position; at least ``plan.n_records``.
+    """
+    start, stop, step = part.indices(rows.n_records)
+    count, p = len(range(start, stop, step)), plan.width
+    if count < plan.n_records:
+        raise ValueError(f"{count} records, the plan is for {plan.n_records} or more.")
+    total = np.zeros((p + 1, p + 1))
+    length = step * rows.block_size
+    for first in range(start, stop, length):
+        block = rows.block(slice(first, min(first + length, stop), step))
+        scaled = plan.weight * targets[block.rows]
+        total[:p, :p] += block.gram(np.ones(len(scaled)))
+        total[:p, p] += block.pull_back(scaled)[0]
+        total[p, p] += scaled @ scaled
+    total[p, :p] = total[:p, p]
+    released = _unpack(plan.mechanism.release(_pack(total / count), noise), p + 1)
+    return PrivateMoments(
+        matrix=released[:p, :p],
+        vector=released[:p, p] / plan.weight,
+        square=float(released[p, p]) / plan.weight**2,
+        deviation=plan.deviation,
+        vector_deviation=plan.deviation / (math.sqrt(2.0) * plan.weight),
+        n_records=count,
+    )
+
+
+def _pack(matrix: np.ndarray) -> np.ndarray:
+    """Coordinates of a symmetric matrix whose Euclidean norm is its Frobenius norm."""
+    upper = np.triu_indices(len(matrix))
+    return matrix[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+
+
+def _unpack(coordinates: np.ndarray, size: int) -> np.ndarray:
+    """The symmetric matrix with these coordinates."""
+    upper = np.triu_indices(size)
+    matrix = np.empty((size, size))
+    matrix[upper] = coordinates / np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    matrix.T[upper] = matrix[upper]
+    return matrix

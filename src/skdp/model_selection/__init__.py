@@ -1,0 +1,5 @@
+"""Private models that choose the strength of their penalty themselves, within one budget."""
+
+from skdp.model_selection.ridge_cv import DPRidgeCV
+
+__all__ = ["DPRidgeCV"]

@@ -1,0 +1,157 @@
+"""Private ridge regression that tunes its own penalty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.tuning import PenaltyGroups, TunedModel, tune_by_sufficient_statistics
+from skdp.linear_model.regression import DPLinearRegression
+from skdp.mechanisms import NoiseSource
+from skdp.model_selection.tuned_model import TunedLinearModel
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems import BoundedRows, Design, EmpiricalRisk, HalfSquaredLoss, Loss
+
+__all__ = ["DPRidgeCV"]
+
+
+class DPRidgeCV(TunedLinearModel, DPLinearRegression):
+    """Differentially private ridge regression that tunes its own penalty.
+
+    As :class:`~sklearn.linear_model.RidgeCV`, but within one privacy budget, whatever the number of
+    strengths that are compared: the second moments of the records are released once, with
+    noise, and both the choice and the fit are functions of them.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float, default=1e-6
+        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
+        privacy (spherical Laplace noise instead of Gaussian).
+    method : {"sufficient_statistics"}, default="sufficient_statistics"
+        How strengths are compared and the model is fitted.
+    alpha_bounds : tuple of two floats or None, default=None
+        Public bounds of the strength ``alpha`` in the convention of
+        :class:`~skdp.linear_model.DPRidge`: mean loss plus ``(alpha / 2) ||w||^2``. None: from 1e-6
+        to 10 times the square of `data_norm`.
+    penalty_groups : array-like of shape (n_features,) or None, default=None
+        A label per feature; features with the same label share a strength. None: one strength
+        for all. More than about ten groups choose by chance.
+    cv : int or None, default=None
+        None: the loss of every candidate is estimated from the moments of all records, corrected
+        for the bias of using them twice. An integer: the moments of so many folds are released,
+        and each is predicted from the others; every fold then has the noise of its own few
+        records.
+    data_norm : float, default=1.0
+        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
+        during ``fit``.
+    target_range : tuple of two floats, default=(-1.0, 1.0)
+        Public range of y, in the units of y; targets outside are clipped to it during
+        ``fit``. With an intercept, predictions are centred at its middle; the default is
+        hardly ever right.
+    fit_intercept : bool, default=True
+        The intercept is the weight of a constant feature, penalised like the others.
+    intercept_scaling : float, default=0.1
+        Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
+        of value `data_norm` would be.
+    neighbouring : {"replace_one"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced; their size is public.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws the noise from the operating system's secure generator. Anything else
+        makes it reproducible, for tests: who knows the seed can remove the noise.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Private coefficients, in units of y per unit of X.
+    intercept_ : float
+    alpha_ : float or ndarray of shape (n_groups,)
+        The strength that was chosen; one per group, in the order of the sorted labels, if there are
+        groups.
+    alpha_path_ : ndarray of shape (n_iterates,) or (n_iterates, n_groups)
+        Strengths on the way to it; functions of what was released.
+    privacy_ : PrivacyReport
+        What was released, at which cost.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    See Also
+    --------
+    skdp.linear_model.DPRidge : With a strength of your own, or one by a public rule.
+
+    Notes
+    -----
+    Noise: second moments of rows and scaled targets move by at most ``sqrt(2) (X^2 + g^2 Y^2) / n``
+    in the Frobenius norm. Proofs, also of the estimate that strengths are compared by:
+    docs/theory/tuning.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.model_selection import DPRidgeCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.3, 0.3, size=(20000, 10))
+    >>> y = X[:, 0] + 0.1 * rng.standard_normal(20000)
+    >>> model = DPRidgeCV(epsilon=1.0, random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.7)
+    True
+    """
+
+    _methods = ("sufficient_statistics",)
+    _methods_with_radius = _methods
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        method: str = "sufficient_statistics",
+        alpha_bounds: tuple[float, float] | None = None,
+        penalty_groups: Any = None,
+        cv: int | None = None,
+        data_norm: float = 1.0,
+        target_range: tuple[float, float] = (-1.0, 1.0),
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.1,
+        neighbouring: str = "replace_one",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.alpha_bounds = alpha_bounds
+        self.penalty_groups = penalty_groups
+        self.cv = cv
+        self.data_norm = data_norm
+        self.target_range = target_range
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.neighbouring = neighbouring
+        self.random_state = random_state
+
+    def _loss(self, target_bound: float) -> Loss:
+        return HalfSquaredLoss(target_bound)
+
+    def _tune(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        risk: EmpiricalRisk,
+        penalties: PenaltyGroups,
+        budget: PrivacyBudget,
+        noise: NoiseSource,
+        solver_rng: np.random.Generator,
+    ) -> TunedModel:
+        assert isinstance(risk.loss, HalfSquaredLoss)
+        return tune_by_sufficient_statistics(
+            rows,
+            targets,
+            risk.loss.target_bound,
+            penalties,
+            budget,
+            coef_norm=risk.reference_norm(Design.of(rows)),
+            n_folds=None if self.cv is None else int(self.cv),
+            noise=noise,
+        )

@@ -1,0 +1,131 @@
+"""What the self-tuning estimators share: penalty groups, bounds, the report."""
+
+from __future__ import annotations
+
+import numbers
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.tuning import PenaltyGroups, TunedModel
+from skdp.linear_model.base import (
+    DPLinearModel,
+    check_option,
+    check_real,
+    randomness,
+    seed_caveats,
+)
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyReport
+from skdp.problems import BoundedRows, EmpiricalRisk
+
+__all__ = ["TunedLinearModel"]
+
+#: Bounds of the strengths in units of the squared norm bound of a row.
+_DEFAULT_BOUNDS = (1e-6, 10.0)
+
+
+class TunedLinearModel(DPLinearModel):
+    """Base of linear models that tune their own penalty; not for direct use."""
+
+    alpha_bounds: tuple[float, float] | None
+    penalty_groups: Any
+    cv: int | None
+
+    # parameters of other linear models that these need not have
+    alpha = "auto"
+    coef_norm = None
+    n_public = None
+    objective = "empirical"
+    solver: Any = "auto"
+    calibration = "analytic"
+    verbose = 0
+
+    @abstractmethod
+    def _tune(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        risk: EmpiricalRisk,
+        penalties: PenaltyGroups,
+        budget: PrivacyBudget,
+        noise: NoiseSource,
+        solver_rng: np.random.Generator,
+    ) -> TunedModel:
+        """Run the chosen method."""
+
+    def _private_weights(
+        self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
+    ) -> np.ndarray:
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        penalties = self._penalties(X.shape[1], risk.loss.n_outputs)
+        solver_rng, noise, seeded = randomness(self.random_state)
+        rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
+        tuned = self._tune(rows, targets, risk, penalties, budget, noise, solver_rng)
+        several = self.penalty_groups is not None
+        self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
+        self.alpha_path_ = tuned.path if several else tuned.path[:, 0]
+        self.privacy_ = PrivacyReport(
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            method=self.method,
+            releases=tuned.releases,
+            plan={
+                "risk": repr(risk),
+                "feature_norm": rows.norm_bound,
+                "alpha_bounds": [penalties.low, penalties.high],
+                "n_penalty_groups": penalties.n_groups,
+                **tuned.plan,
+            },
+            caveats=caveats + seed_caveats(seeded),
+        )
+        return tuned.point.reshape(risk.loss.n_outputs, rows.width)
+
+    def _penalties(self, n_features: int, n_outputs: int) -> PenaltyGroups:
+        """The groups of all coefficients; the intercept is in that of the first feature."""
+        if self.penalty_groups is None:
+            groups = np.zeros(n_features, dtype=np.intp)
+        else:
+            labels = np.asarray(self.penalty_groups)
+            if labels.shape != (n_features,):
+                raise ValueError(
+                    f"penalty_groups has shape {labels.shape}, but X has {n_features} features."
+                )
+            groups = np.unique(labels, return_inverse=True)[1]
+        own, relative = [int(group) for group in groups], [1.0] * n_features
+        if self.fit_intercept:
+            own.append(own[0])
+            relative.append(float(self.intercept_scaling) ** 2)
+        low, high = self._bounds()
+        return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high)
+
+    def _bounds(self) -> tuple[float, float]:
+        if self.alpha_bounds is None:
+            unit = float(self.data_norm) ** 2
+            return _DEFAULT_BOUNDS[0] * unit, _DEFAULT_BOUNDS[1] * unit
+        try:
+            low, high = (float(end) for end in self.alpha_bounds)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"alpha_bounds must be a pair (low, high), got {self.alpha_bounds!r}."
+            ) from error
+        if not 0 < low < high <= 1e150:
+            raise ValueError(f"alpha_bounds == {self.alpha_bounds!r}, must be 0 < low < high.")
+        return low, high
+
+    def _check_parameters(self) -> None:
+        self._bounds()
+        if self.cv is not None:
+            if isinstance(self.cv, bool) or not isinstance(self.cv, numbers.Integral):
+                raise TypeError(f"cv must be None or an integer, got {self.cv!r}.")
+            if self.cv < 2:
+                raise ValueError(f"cv == {self.cv}, must be None or at least 2.")
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        if self.neighbouring != "replace_one":
+            raise ValueError("Private tuning is proven for neighbouring='replace_one' only.")
+        super()._check_parameters()
+        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
