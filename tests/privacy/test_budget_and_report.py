@@ -63,7 +63,7 @@ def test_report_is_plain_and_readable():
 
 def test_remarks_of_a_report_are_public_arithmetic():
     """What a plan says about the result is printed; the numbers are those of the plan."""
-    release = Release("w", "gaussian", 1.0, 3.0, 4, 100, "theorem", GaussianEvent(1.0))
+    release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", GaussianEvent(1.0))
 
     def text(**plan):
         relation = Neighbouring.REPLACE_ONE

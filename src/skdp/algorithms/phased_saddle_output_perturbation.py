@@ -55,6 +55,9 @@ _MAX_PHASES = 24
 #: Those of minimisation, and steps between blocks of about equal size: the terms of y do not
 #: fall with mu_k, only with the size of the blocks.
 _SCHEDULES = (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
+#: Regularisers are at least this part of what would suit records without noise: smaller ones would
+#: need an accuracy beyond double precision.
+_WEAKEST = 1e-7
 #: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
 _PATIENCE = 2
 
@@ -507,7 +510,10 @@ class _Schedules:
             start.append(math.log(other))
 
         def split(logs: Sequence[float]) -> tuple[list[float], float]:
-            first, *rest = (math.exp(min(max(number, -300.0), 300.0)) for number in logs)
+            first, *rest = (
+                math.exp(min(max(number, begin + math.log(_WEAKEST)), 300.0))
+                for number, begin in zip(logs, start, strict=True)
+            )
             strengths = [first * growth**k for k in range(len(sizes))]
             return strengths, rest[0] if fixed is None else fixed
 

@@ -59,10 +59,10 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         codes = encode(y, classes, "y contains labels that are not in `classes`.")
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
+        self.classes_ = classes
         weights = self._private_weights(X, targets, self._risk(loss), caveats)
         if isinstance(loss, SoftmaxLoss):
             weights = loss.basis @ weights
-        self.classes_ = classes
         d = X.shape[1]
         self.coef_ = np.ascontiguousarray(weights[:, :d])
         self.intercept_ = (

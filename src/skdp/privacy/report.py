@@ -113,9 +113,10 @@ class PrivacyReport:
         if "method_bounds" in plan:
             bounds = ", ".join(f"{name} {b:.3g}" for name, b in plan["method_bounds"].items())
             yield f"  chosen by the smallest bound on the excess loss: {bounds}"
-        for release in self.releases if "accuracy" in plan else ():
+        for release in self.releases if "radius" in plan else ():
+            additive = release.name == "coefficients" and release.mechanism != "exponential"
             length = release.noise_scale * math.sqrt(release.dimension)
-            if length > plan["radius"]:
+            if additive and length > plan["radius"]:
                 yield (
                     f"  the noise, of length {length:.3g} or more, is longer than any solution "
                     f"({plan['radius']:.3g}): the result is mostly noise"

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
@@ -76,7 +78,10 @@ class GroupedLinearModel(DPLinearModel):
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
         staged._check_parameters()
-        X, staged._membership = staged._split(X, groups)
+        X, labels = staged._split(X, groups)
+        if labels is None and self.group_names is not None:
+            raise ValueError("group_names were declared, but fit() was given no groups.")
+        staged._membership = None if labels is None else staged._encoded(labels)
         staged._fit(X, y)
         del staged._membership
         self.__dict__ = staged.__dict__
@@ -86,22 +91,17 @@ class GroupedLinearModel(DPLinearModel):
         """Features and groups."""
         self._group_column: str | None = None
         if not isinstance(groups, str):
-            return X, None if groups is None else _as_labels(groups)
-        columns = getattr(X, "columns", None)
-        if columns is None or groups not in list(columns):
-            raise ValueError(
-                f"groups == {groups!r} is the name of a column, but X is no data frame with "
-                "such a column."
-            )
+            return X, None if groups is None else _as_labels("groups", groups)
+        labels = _column(X, groups)
         self._group_column = groups
-        return self._without_groups(X), _as_labels(X[groups])
+        return _drop(X, groups), labels
 
     def _without_groups(self, X: Any) -> Any:
         """X without the column that held the groups during fit, if it is there."""
         column = getattr(self, "_group_column", None)
         if column is None or column not in list(getattr(X, "columns", ())):
             return X
-        return X[[name for name in X.columns if name != column]]
+        return _drop(X, column)
 
     def group_scores(self, X: Any, y: Any, groups: Any) -> np.ndarray:
         """``score(X, y)`` of each group.
@@ -114,7 +114,7 @@ class GroupedLinearModel(DPLinearModel):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         groups : array-like of shape (n_samples,) or str
-            Groups of the records, or the name of a column of X.
+            Groups of the records, all of them in ``group_names_``, or the name of a column of X.
 
         Returns
         -------
@@ -122,46 +122,39 @@ class GroupedLinearModel(DPLinearModel):
             In the order of ``group_names_``; NaN for a group without records.
         """
         check_is_fitted(self)
-        labels = _as_labels(X[groups] if isinstance(groups, str) else groups)
+        if isinstance(groups, str):
+            labels = _column(X, groups)
+            if groups not in getattr(self, "feature_names_in_", ()):
+                X = _drop(X, groups)
+        else:
+            labels = _as_labels("groups", groups)
+        check_consistent_length(X, y, labels)
         y = np.asarray(y)
-        if len(labels) != len(y):
-            raise ValueError(f"groups has {len(labels)} entries, y has {len(y)}.")
+        codes = encode(labels, self.group_names_, "groups contains labels not seen in fit.")
         scores = np.full(len(self.group_names_), np.nan)
-        for k, name in enumerate(self.group_names_):
-            rows = np.flatnonzero(labels == name)
+        for k in range(len(scores)):
+            rows = np.flatnonzero(codes == k)
             if len(rows):
                 scores[k] = self.score(_rows_of(X, rows), y[rows])
         return scores
 
-    def _default_groups(self, targets: np.ndarray, risk: EmpiricalRisk) -> tuple[np.ndarray, int]:
-        """Codes and number of the groups if none are given."""
+    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Codes and names of the groups if none are given."""
         raise NotImplementedError
 
-    def _codes(
-        self, targets: np.ndarray, risk: EmpiricalRisk
-    ) -> tuple[np.ndarray, int, tuple[str, ...]]:
-        """Position of each record's group in ``group_names_``, their number, and caveats."""
-        if self._membership is None:
-            if self.group_names is not None:
-                raise ValueError("group_names were declared, but fit() was given no groups.")
-            codes, n_groups = self._default_groups(targets, risk)
-            self.group_names_ = np.arange(n_groups)
-            return codes, n_groups, ()
-        labels = self._membership
+    def _encoded(self, labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Position of each record's group in ``group_names_``, and caveats."""
         caveats: tuple[str, ...] = ()
-        if labels.shape != targets.shape:
-            raise ValueError(
-                f"groups has shape {labels.shape}, but there are {len(targets)} samples."
-            )
         if self.group_names is None:
             names = np.unique(labels)
             warn_inferred("The groups", "group_names")
             caveats = ("group_names were inferred from groups",)
         else:
-            names = declared_labels("group_names", self.group_names, 1)
+            declared = _as_labels("group_names", self.group_names)
+            names = declared_labels("group_names", declared, 1)
         self.group_names_ = names
         codes = encode(labels, names, "groups contains labels that are not in `group_names`.")
-        return codes, len(names), caveats
+        return codes, caveats
 
     def _proportions(self, n_groups: int) -> np.ndarray:
         """The declared proportions in the order of ``group_names_``; by default equal ones."""
@@ -203,7 +196,16 @@ class GroupedLinearModel(DPLinearModel):
         self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         budget = PrivacyBudget(self.epsilon, self.delta)
-        codes, n_groups, about_groups = self._codes(targets, risk)
+        about_groups: tuple[str, ...] = ()
+        if self._membership is None:
+            codes, self.group_names_ = self._default_groups(targets)
+        else:
+            codes, about_groups = self._membership
+            if codes.shape != targets.shape:
+                raise ValueError(
+                    f"groups has shape {codes.shape}, but there are {len(targets)} samples."
+                )
+        n_groups = len(self.group_names_)
         solver_rng, noise, seeded = randomness(self.random_state)
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
         cap, share = float(self.max_group_weight), 1.0
@@ -212,16 +214,18 @@ class GroupedLinearModel(DPLinearModel):
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             weights = GroupWeights.of_proportions(proportions, cap, public_groups=True)
             about_groups += ("the group of each record is taken as public: it is not protected",)
+        elif self.group_mode == "proportions":
+            weights = GroupWeights.of_proportions(self._proportions(n_groups), cap)
+        elif n_groups == 1:  # it has all the records: nothing to estimate, no floor
+            weights = GroupWeights((1.0,))
         elif self.group_mode == "floored":
             weights = GroupWeights((cap,) * n_groups, floored=True)
-        elif self.group_mode == "histogram":
+        else:
             share = 1.0 - float(self.histogram_share)
             proportions, histogram = private_proportions(
                 codes, n_groups, budget, share=float(self.histogram_share), noise=noise
             )
             weights, releases = GroupWeights.of_proportions(proportions, cap), (histogram,)
-        else:
-            weights = GroupWeights.of_proportions(self._proportions(n_groups), cap)
         design = Design.of(rows)
         radius = risk.reference_norm(design) if self.coef_norm is None else float(self.coef_norm)
         alpha = 0.0 if self.alpha == "auto" else float(self.alpha)
@@ -247,6 +251,7 @@ class GroupedLinearModel(DPLinearModel):
         phases = result.plan.regularisation
         # the penalty of the one shot is a property of the result; that of phases has no one center
         self.alpha_ = alpha + phases[0] if len(phases) == 1 else alpha
+        self.__dict__.pop("group_weights_", None)  # of an earlier fit
         if result.group_weights is not None:
             self.group_weights_ = result.group_weights
         plan = {
@@ -303,21 +308,56 @@ class GroupedLinearModel(DPLinearModel):
         resolve_saddle_solver(self.solver)
 
 
-def _as_labels(groups: Any) -> np.ndarray:
-    """The groups as a 1-d array without missing labels."""
+def _as_labels(name: str, groups: Any) -> np.ndarray:
+    """The groups as a 1-d array of one kind of labels, none of them missing."""
     labels = np.asarray(groups)
     if labels.ndim != 1:
-        raise ValueError(f"groups must be 1-dimensional, got an array of shape {labels.shape}.")
-    missing = np.asarray(labels != labels)  # NaN, and pandas' marks
-    if labels.dtype == object:
-        missing = np.array([label is None or bool(label != label) for label in labels], dtype=bool)
-    if missing.any():
-        raise ValueError("groups contains missing values.")
+        raise ValueError(f"{name} must be 1-dimensional, got an array of shape {labels.shape}.")
+    entries = labels
+    if labels.dtype.kind == "U" and not hasattr(groups, "dtype"):
+        # a list in which numpy turned everything into strings, NaN and numbers included
+        entries = np.asarray(groups, dtype=object)
+    if entries.dtype != object:
+        missing = bool((entries != entries).any())
+    else:
+        missing = any(_is_missing(label) for label in entries)
+    if missing:
+        raise ValueError(f"{name} contains missing values.")
+    if entries.dtype == object:
+        strings = [isinstance(label, str) for label in entries]
+        if any(strings) and not all(strings):
+            raise ValueError(f"{name} mixes strings with labels of other types.")
+        if not any(strings):  # numbers of a nullable type
+            labels = np.array(entries.tolist())
     return labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
+
+
+def _column(X: Any, name: str) -> np.ndarray:
+    """The groups that a column of a data frame holds."""
+    if name not in list(getattr(X, "columns", ())):
+        raise ValueError(
+            f"groups == {name!r} is the name of a column, but X is no data frame with such a "
+            "column."
+        )
+    return _as_labels("groups", X[name])
+
+
+def _drop(X: Any, column: str) -> Any:
+    """A data frame without a column."""
+    return X[[name for name in X.columns if name != column]]
 
 
 def _rows_of(X: Any, rows: np.ndarray) -> Any:
     """Some rows of a frame, a matrix or a list of lists."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
+    if issparse(X):
+        X = X.tocsr()
     return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from skdp.linear_model.linear_classifier import DPLinearClassifier
-from skdp.problems import EmpiricalRisk
 from skdp.robust.grouped_model import GroupedLinearModel
 
 __all__ = ["DPMaxGroupLossClassifier"]
@@ -196,18 +195,14 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, X: Any, y: Any) -> None:
-        super()._fit(X, y)
-        if self._membership is None:
-            self.group_names_ = self.classes_
-
-    def _default_groups(self, targets: np.ndarray, risk: EmpiricalRisk) -> tuple[np.ndarray, int]:
-        return targets.astype(np.intp), getattr(risk.loss, "n_classes", 2)
+    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return targets.astype(np.intp), self.classes_
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         # the tag's yardstick is an accuracy of 0.83 from 300 records, out of reach of their noise
-        tags.classifier_tags.poor_score = self.group_mode in ("floored", "histogram")
+        noisy = self.group_mode in ("floored", "histogram") or self.calibration == "paper"
+        tags.classifier_tags.poor_score = noisy
         return tags
 
     def decision_function(self, X: Any) -> np.ndarray:

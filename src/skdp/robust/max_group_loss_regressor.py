@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from skdp.linear_model.linear_regressor import DPLinearRegressor
-from skdp.problems import EmpiricalRisk
 from skdp.robust.grouped_model import GroupedLinearModel
 
 __all__ = ["DPMaxGroupLossRegressor"]
@@ -205,8 +204,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _default_groups(self, targets: np.ndarray, risk: EmpiricalRisk) -> tuple[np.ndarray, int]:
-        return np.zeros(len(targets), dtype=np.intp), 1
+    def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets in the units of y.
