@@ -1001,3 +1001,40 @@ def test_what_the_algorithm_refuses():
 def test_strata_of_another_length(length):
     with pytest.raises(ValueError, match="strata"):
         run(problem_of(), strata=np.zeros(length))
+
+
+class Uncopyable(SaddleSolver):
+    """Cannot be copied, and remembers what it has seen."""
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def solve(self, problem, accuracy, start, rng):
+        return start
+
+
+def test_solvers_that_cannot_be_copied_are_refused():
+    rng = np.random.default_rng(0)
+    parts = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2)), rng.normal(size=(50, 3))
+    problem = BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+    with pytest.raises(ValueError, match="cannot be copied"):
+        phased_saddle_output_perturbation(problem, PrivacyBudget(1.0, 1e-6), solver=Uncopyable())
+
+
+def test_the_printed_variant_needs_its_condition():
+    """Section 4.3 is for mu_y >= L / (D sqrt(n)); a smaller one would ruin the noise."""
+    constants = SaddleConstants(
+        n_records=1000, dimension_x=2, dimension_y=2, strong_convexity=1.0, strong_concavity=1.0,
+        lipschitz_x=1.0, lipschitz_y=0.0, radius_x=1.0, radius_y=1.0,
+    )  # fmt: skip
+    budget = PrivacyBudget(0.5, 1e-5)
+
+    def plan(own):
+        return plan_phased_saddle_output_perturbation(
+            constants, budget, own_concavity=own, calibration="paper"
+        )
+
+    assert "Alg. 4" in plan(0.9 / math.sqrt(1000)).reference
+    assert "4.3" in plan(1.1 / math.sqrt(1000)).reference
+    scales = plan(0.0).noise_scales
+    assert plan(1e-12).noise_scales == pytest.approx(scales)

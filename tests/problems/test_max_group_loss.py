@@ -471,3 +471,11 @@ def test_losses_are_those_of_scipy():
     logits = problem.rows.materialise() @ x.reshape(2, -1).T @ problem.loss.basis.T
     own = logits[np.arange(50), problem.targets]
     np.testing.assert_allclose(own_losses(problem, x)[0], logsumexp(logits, axis=1) - own)
+
+
+def test_weights_of_absent_and_odd_groups():
+    public = GroupWeights.of_proportions([0.5, 0.5, 0.0], 10.0, public_groups=True)
+    assert public.largest == (2.0, 2.0, 2.0)  # nobody is in the third
+    assert GroupWeights.of_proportions([0.5, 0.5, 0.0], 10.0).largest == (2.0, 2.0, 10.0)
+    assert GroupWeights(np.array([2, 3])).largest == (2.0, 3.0)
+    hash(GroupWeights([1.0, 2.0]))

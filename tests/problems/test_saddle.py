@@ -257,6 +257,34 @@ def test_records_are_bounded_one_by_one():
         )
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("layout", ["C", "F", "transposed", "strided", "list"])
+def test_records_are_bounded_in_any_memory_layout(layout):
+    rng = np.random.default_rng(0)
+    A, b, c = rng.normal(size=(6, 2, 3)) * 1e3, rng.normal(size=(6, 2)), rng.normal(size=(6, 3))
+    A[0, 0, 0] = 1.7e308
+    given = {
+        "C": A,
+        "F": np.asfortranarray(A),
+        "transposed": np.ascontiguousarray(A.transpose(2, 1, 0)).transpose(2, 1, 0),
+        "strided": np.repeat(A, 2, axis=0)[::2],
+        "list": A.tolist(),
+    }[layout]
+    problem = BilinearProblem(given, b, c, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+    norms = np.linalg.norm(problem.matrices.reshape(6, -1), axis=1)
+    assert (norms <= 1.0 + 1e-12).all() and (norms > 0.99).all()
+    reference = BilinearProblem(A, b, c, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+    np.testing.assert_allclose(problem.matrices, reference.matrices)
+
+
+@pytest.mark.parametrize("name", ["reach_x", "reach_y", "projection_rounding_x"])
+def test_constants_of_the_domains_are_checked(name):
+    problem = bilinear()
+    wrong = dataclasses.replace(problem.constants, **{name: 1e-18})
+    with pytest.raises(ValueError, match=name):
+        SaddleProblem.__init__(problem, problem.domain_x, problem.domain_y, wrong)
+
+
 def test_solver_object_is_apart():
     problem = bilinear()
     other = problem.for_solver()

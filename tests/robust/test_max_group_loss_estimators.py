@@ -46,6 +46,10 @@ NAMES = ["most", "few"]
 every_mode = pytest.mark.parametrize("mode", MODES)
 
 
+#: Most fits here do not care how large the groups are.
+pytestmark = pytest.mark.filterwarnings("ignore:group_proportions were not declared")
+
+
 def classifier(*args, **kwargs):
     defaults = {"classes": [0, 1], "group_names": NAMES, "random_state": 0}
     return DPMaxGroupLossClassifier(*args, **{**defaults, **kwargs})
@@ -302,9 +306,10 @@ def test_kinds_of_groups(model, groups, names):
 
 @every_model
 def test_inferred_group_names_are_a_leak(model):
-    declared = model(group_names=["few", "most"]).fit(X, Y, groups=GROUPS)  # silently
+    names = ["few", "most"]
+    declared = model(group_names=names, group_mode="floored").fit(X, Y, groups=GROUPS)  # silently
     with pytest.warns(PrivacyLeakWarning, match="`group_names`") as caught:
-        inferred = model(group_names=None).fit(X, Y, groups=GROUPS)
+        inferred = model(group_names=None, group_mode="floored").fit(X, Y, groups=GROUPS)
     assert len(caught) == 1 and caught[0].filename == __file__
     assert "group_names were inferred from groups" in inferred.privacy_.caveats
     assert inferred.group_names_.tolist() == declared.group_names_.tolist()
@@ -365,10 +370,9 @@ def test_classes_are_the_default_groups(mode, names):
 def test_proportions_of_classes():
     """Without groups a dict has the classes as its keys."""
     y = np.where(Y == 1, "yes", "no")
-    by_list = classifier(group_names=None, classes=["no", "yes"], group_proportions=[0.2, 0.8])
-    by_list.fit(X, y)
-    by_name = clone(by_list).set_params(group_proportions={"yes": 0.8, "no": 0.2}).fit(X, y)
-    np.testing.assert_array_equal(by_name.coef_, by_list.coef_)
+    shares = {"yes": 0.8, "no": 0.2}
+    by_name = classifier(group_names=None, classes=["no", "yes"], group_proportions=shares)
+    by_name.fit(X, y)
     assert by_name.privacy_.plan["largest_group_weights"] == [5.0, 1.25]
     with pytest.raises(ValueError, match="keys"):
         by_name.set_params(group_proportions={0: 0.2, 1: 0.8}).fit(X, y)
@@ -411,7 +415,7 @@ def test_nothing_of_the_groups_stays(model, mode):
     assert [reference() for reference in references] == [None] * 3
     added = set(vars(fitted)) - before
     public = {"coef_", "intercept_", "alpha_", "privacy_", "n_features_in_", "group_names_"}
-    allowed = public | {"classes_", "group_weights_", "_group_column"}
+    allowed = public | {"classes_", "group_weights_", "group_proportions_", "_group_column"}
     assert public <= added <= allowed
     assert fitted._group_column is None
     sizes = [np.size(value) for value in vars(fitted).values()]
@@ -1071,3 +1075,65 @@ def test_storage_and_clipping_do_not_matter(model, mode):
     np.testing.assert_allclose(longer.coef_, fitted.coef_, rtol=0, atol=tolerance)
     units = clone(fitted).set_params(data_norm=10.0).fit(10 * X, Y, groups=GROUPS)
     np.testing.assert_allclose(10 * units.coef_, fitted.coef_, rtol=0, atol=tolerance)
+
+
+@every_model
+def test_undeclared_proportions_warn(model):
+    with pytest.warns(UserWarning, match="group_proportions were not declared"):
+        model().fit(X, Y, groups=GROUPS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model(group_proportions=[0.3, 0.7]).fit(X, Y, groups=GROUPS)
+        for mode in ("public", "histogram", "floored"):
+            model(group_mode=mode).fit(X, Y, groups=GROUPS)
+        model(group_names=None).fit(X, Y)  # the classes, or one group
+
+
+@every_model
+def test_proportions_of_a_series_are_by_name(model):
+    """`value_counts` orders by size, not by name."""
+    shares = {"most": 0.7, "few": 0.3}
+    named = model(group_proportions=shares).fit(X, Y, groups=GROUPS)
+    series = model(group_proportions=pd.Series(shares)).fit(X, Y, groups=GROUPS)
+    assert series.privacy_.plan["group_proportions"] == [0.3, 0.7]
+    np.testing.assert_array_equal(named.coef_, series.coef_)
+    np.testing.assert_array_equal(series.group_proportions_, [0.3, 0.7])
+
+
+@every_model
+def test_declared_proportions_need_groups(model):
+    with pytest.raises(ValueError, match=r"given no groups.*<step>__groups"):
+        model(group_names=None, group_proportions=[0.3, 0.7]).fit(X, Y)
+
+
+def test_group_losses():
+    model = classifier(epsilon=100.0, group_proportions=[0.3, 0.7]).fit(X, Y, groups=GROUPS)
+    margins = np.where(Y == 1, 1, -1) * model.decision_function(X)
+    expected = [np.logaddexp(0, -margins[name == GROUPS]).mean() for name in ("few", "most")]
+    np.testing.assert_allclose(model.group_losses(X, Y, GROUPS), expected)
+    model = regressor(epsilon=100.0, group_proportions=[0.3, 0.7]).fit(X, Y, groups=GROUPS)
+    errors = (model.predict(X) - Y) ** 2 / 2
+    expected = [errors[name == GROUPS].mean() for name in ("few", "most")]
+    np.testing.assert_allclose(model.group_losses(X, Y, GROUPS), expected)
+    rng = np.random.default_rng(0)
+    several = rng.integers(0, 3, len(X))
+    for loss in ("log_loss", "hinge"):
+        model = classifier(loss=loss, classes=[0, 1, 2], group_mode="floored")
+        model.fit(X, several, groups=GROUPS)
+        assert (model.group_losses(X, several, GROUPS) > 0.5).all()
+    model = classifier(loss="log_loss", classes=[0, 1, 2], group_mode="floored")
+    model.fit(X, several, groups=GROUPS)
+    own = model.predict_log_proba(X)[np.arange(len(X)), several]
+    expected = [-own[name == GROUPS].mean() for name in ("few", "most")]
+    np.testing.assert_allclose(model.group_losses(X, several, GROUPS), expected)
+
+
+def test_report_names_the_groups():
+    shares = {"most": 0.98, "few": 0.02}
+    report = classifier(group_proportions=shares).fit(X, Y, groups=GROUPS).privacy_
+    assert "few 10, most 1.02" in str(report)
+    assert "group few counts for 0.2 of a group" in str(report)
+    classes = classifier(group_names=None, group_mode="public").fit(X, Y).privacy_
+    assert "the class of each record is taken as public" in str(classes)
+    paper = classifier(epsilon=0.5, calibration="paper", group_proportions=shares)
+    assert "spends half" in str(paper.fit(X, Y, groups=GROUPS).privacy_)

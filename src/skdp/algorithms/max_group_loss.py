@@ -45,6 +45,10 @@ __all__ = [
 ]
 
 
+#: Least spread of margins that a kink is smoothed for, in units of a good predictor's margins.
+_LEAST_SPREAD = 0.01
+
+
 @dataclass(frozen=True)
 class MaxGroupLossBound:
     """Public estimate of the expected excess of the largest group loss, for choosing a plan.
@@ -93,7 +97,8 @@ class MaxGroupLossBound:
         square, moved = 0.0, 0.0
         for k, phase in enumerate(phases):
             if self.objective == "population":
-                stability = lipschitz**2 / phase.modulus + largest**2 / phase.other_modulus
+                stability = lipschitz * lipschitz / phase.modulus
+                stability += largest * largest / phase.other_modulus
                 total += 2.0 * c**2 * stability / phase.n_records
             else:
                 total += c * risk.sampling_cost(design, phase.modulus, phase.n_records)
@@ -271,12 +276,16 @@ def plan_max_group_loss(
 
     if risk.is_smooth:
         return risk, plan(risk)
-    # a width that suits the noise of the last phase, which depends on the width a little
-    spread = design.feature_norm * risk.reference_norm(design)
+    # a width that suits the noise of the last phase, which depends on the width a little, but not
+    # far below a margin: other solvers than Newton's would take very long
+    spread, least = (
+        design.feature_norm * risk.reference_norm(design),
+        _LEAST_SPREAD * risk.loss.margin_scale,
+    )
     for _ in range(3):
         smooth = risk.smoothed(spread)
         planned = plan(smooth)
-        spread = design.feature_norm * planned.phases[-1].noise_deviation_x
+        spread = max(least, design.feature_norm * planned.phases[-1].noise_deviation_x)
     return smooth, planned
 
 
@@ -304,7 +313,7 @@ def private_proportions(
     Returns
     -------
     proportions : ndarray of shape (n_groups,)
-        Not negative; their sum need not be 1.
+        Within [0, 1]; their sum need not be 1.
     release : Release
     """
     if not ((groups >= 0) & (groups < n_groups)).all():
@@ -325,4 +334,4 @@ def private_proportions(
         reference="Zhang et al. 2022, specification, section 7.4 C; one record, two counts",
         event=mechanism.event,
     )
-    return np.maximum(released, 0.0), release
+    return np.clip(released, 0.0, 1.0), release

@@ -42,6 +42,7 @@ from skdp.problems import (
     EmpiricalRisk,
 )
 from skdp.solvers import resolve_solver
+from skdp.solvers.gate import refuse_shared
 
 __all__ = [
     "PhasedPlan",
@@ -176,8 +177,8 @@ def phased_output_perturbation(
     solver, solver_rng, noise, verbose
         As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the order in
         which the records are dealt to the blocks. The guarantee assumes that the solver keeps
-        nothing from one phase to the next: an object is copied for each, a function with
-        memory of its own is not covered.
+        nothing from one phase to the next: an object is copied for each (one that cannot be is
+        refused), a function with memory of its own is not covered.
 
     Returns
     -------
@@ -200,6 +201,7 @@ def phased_output_perturbation(
         objective=objective,
     )
     solver = resolve_solver(solver)
+    refuse_shared(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
     dealt = deal(rng, rows.n_records, plan.block_sizes)

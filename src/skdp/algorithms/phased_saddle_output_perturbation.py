@@ -37,6 +37,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_movement, joint_movement
+from skdp.solvers.gate import refuse_shared
 from skdp.solvers.saddle import SaddleSolver, resolve_saddle_solver
 
 __all__ = [
@@ -275,6 +276,7 @@ def phased_saddle_output_perturbation(
     Replace-one neighbours only.
     """
     chosen = resolve_saddle_solver(solver)
+    refuse_shared(chosen)
     plan = plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -419,13 +421,17 @@ def plan_phased_saddle_output_perturbation(
             raise ValueError(
                 "calibration='paper' releases one block: 'x' (Alg. 4) or 'y' (Alg. 5)."
             )
-        variant = "c-sc" if other_own > 0 else "alg4"
+        lipschitz = math.hypot(constants.lipschitz_x, constants.lipschitz_y)
+        radius = max(constants.radius_x, constants.radius_y)
+        # the condition of section 4.3; an own concavity below it is left unused
+        strong = other_own * radius * math.sqrt(constants.n_records) >= lipschitz
+        variant = "c-sc" if other_own > 0 and strong else "alg4"
         dimensions = constants.dimension_x, constants.dimension_y
         printed = zhang_schedule(
             budget,
             variant,
-            math.hypot(constants.lipschitz_x, constants.lipschitz_y),
-            max(constants.radius_x, constants.radius_y),
+            lipschitz,
+            radius,
             constants.n_records,
             dimensions[mirrored] if variant == "c-sc" else max(dimensions),
         )
@@ -452,7 +458,10 @@ def plan_phased_saddle_output_perturbation(
     reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4} with planned blocks and parallel "
     reference += "composition, "
     reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
-    return plan(strengths, sizes, other, "analytic", reference)
+    chosen = plan(strengths, sizes, other, "analytic", reference)
+    if len(sizes) == 1:
+        chosen = replace(chosen, reference=chosen.phases[0].reference)
+    return chosen
 
 
 @dataclass(frozen=True)
@@ -522,7 +531,8 @@ class _Schedules:
 
         simplex = np.vstack([start, np.array(start) + 3.0 * np.eye(len(start))])
         options = {"initial_simplex": simplex, "xatol": 0.02, "fatol": math.inf, "maxfev": 200}
-        found = minimize(bound, start, method="Nelder-Mead", options=options)
+        with np.errstate(all="ignore"):  # bounds may be infinite
+            found = minimize(bound, start, method="Nelder-Mead", options=options)
         strengths, other = split([float(number) for number in found.x])
         return float(found.fun), strengths, other
 

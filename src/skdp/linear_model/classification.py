@@ -166,6 +166,8 @@ def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
     except TypeError as error:  # labels of mixed kinds have no order
         raise ValueError(message) from error
     np.minimum(codes, len(known) - 1, out=codes)
-    if not (known[codes] == labels).all():
-        raise ValueError(message)
+    strange = known[codes] != labels
+    if strange.any():
+        examples = list(dict.fromkeys(labels[strange].tolist()))[:3]
+        raise ValueError(f"{message} For example: {examples}.")
     return codes

@@ -106,7 +106,16 @@ class PrivacyReport:
     def _remarks(self) -> Iterator[str]:
         """What the plan says about the quality of the result; public like all of it."""
         plan = self.plan
-        if "block_sizes" in plan:
+        if "group_names" in plan:
+            weights = plan["largest_group_weights"]
+            named = [f"{n} {w:.3g}" for n, w in zip(plan["group_names"], weights, strict=True)]
+            listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
+            yield f"  groups ({plan['group_mode']}) and their largest weights: {listed}"
+            shares = plan.get("group_proportions", ())
+            for name, weight, share in zip(plan["group_names"], weights, shares, strict=False):
+                if 0.0 < share * weight < 0.999:
+                    yield f"  group {name} counts for {share * weight:.2g} of a group"
+        if len(plan.get("block_sizes", ())) > 1:
             sizes = ", ".join(str(size) for size in plan["block_sizes"])
             scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
             yield f"  phases: {sizes} records with noise of scale {scales}"

@@ -51,7 +51,8 @@ class BilinearProblem(SaddleProblem):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> None:
-        parts = [np.array(part, dtype=np.float64) for part in (matrices, offsets_x, offsets_y)]
+        given = matrices, offsets_x, offsets_y
+        parts = [np.array(part, dtype=np.float64, order="C") for part in given]
         if parts[0].ndim != 3:
             raise ValueError(f"matrices has shape {parts[0].shape}, must have three axes.")
         n, dx, dy = parts[0].shape
@@ -63,7 +64,7 @@ class BilinearProblem(SaddleProblem):
         finite = np.all([np.isfinite(part.reshape(n, -1)).all(axis=1) for part in parts], axis=0)
         for part, bound in zip(parts, bounds, strict=True):
             part[~finite] = 0.0
-            _scale_to(part.reshape(n, -1), float(bound))
+            part[...] = _scaled_to(part.reshape(n, -1), float(bound)).reshape(part.shape)
         self.matrices, self.offsets_x, self.offsets_y = map(read_only_view, parts)
         largest, bound_x, bound_y = (float(bound) for bound in bounds)
         radii = domain_x.radius, domain_y.radius
@@ -127,15 +128,16 @@ class BilinearProblem(SaddleProblem):
         return slope_x, (self.offsets_y[rows] - x @ matrices).mean(axis=0)
 
 
-def _scale_to(vectors: np.ndarray, bound: float) -> None:
-    """Scale each row to at most `bound`, in place; rows of moderate length stay as they are."""
+def _scaled_to(vectors: np.ndarray, bound: float) -> np.ndarray:
+    """Each row scaled down to at most `bound`; rows of moderate length stay as they are."""
     if not (bound >= 0 and math.isfinite(bound)):
         raise ValueError(f"bounds must be >= 0 and finite, got {bound}.")
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
-    norms = safe * np.linalg.norm(vectors / safe[:, None], axis=1)
-    long = norms > bound
-    # infinite norms of finite rows: divide by the largest entry first
+    with np.errstate(over="ignore"):  # of finite rows with an infinite norm
+        long = safe * np.linalg.norm(vectors / safe[:, None], axis=1) > bound
     rows = vectors[long] / safe[long, None]
     rows *= (bound / np.linalg.norm(rows, axis=1))[:, None]
-    vectors[long] = rows
+    out = vectors.copy()
+    out[long] = rows
+    return out

@@ -45,6 +45,7 @@ class GroupWeights:
     public_groups: bool = False
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "largest", tuple(float(weight) for weight in self.largest))
         if not self.largest:
             raise ValueError("There must be at least one group.")
         for weight in self.largest:
@@ -57,9 +58,18 @@ class GroupWeights:
     def of_proportions(
         cls, proportions: Iterable[float], cap: float, *, public_groups: bool = False
     ) -> GroupWeights:
-        """``min(1 / p_g, cap)`` for groups of these public proportions; cap where p_g is 0."""
-        weights = tuple(min(1.0 / p, cap) if p > 0 else cap for p in map(float, proportions))
-        return cls(weights, public_groups=public_groups)
+        """``min(1 / p_g, cap)`` for groups of these public proportions.
+
+        Where p_g is 0 it is the cap, but the least of the others if groups are public: such a
+        group has no records.
+        """
+        shares = [float(p) for p in proportions]
+        weights = [min(1.0 / p, cap) for p in shares if p > 0]
+        absent = min(weights, default=cap) if public_groups else cap
+        return cls(
+            tuple(min(1.0 / p, cap) if p > 0 else absent for p in shares),
+            public_groups=public_groups,
+        )
 
     @property
     def n_groups(self) -> int:

@@ -58,7 +58,8 @@ class SaddleConstants:
     radius_x, radius_y : float, default=inf
         Largest norms of feasible x and y.
     reach_x, reach_y : float, optional
-        Half of the diameters of X and Y, or more. Default: the radii.
+        Largest distances of feasible x and y to the centres of their domains
+        (:attr:`skdp.problems.Domain.reach`). Default: the radii.
     center_norm_x, center_norm_y : float, default=0.0
         Norms of the centres of the regularisers.
     projection_rounding_x, projection_rounding_y : float, default=0.0
@@ -349,6 +350,18 @@ class SaddleProblem(ABC):
         for name, known, stated in (
             ("radius_x", domain_x.radius, constants.radius_x),
             ("radius_y", domain_y.radius, constants.radius_y),
+            ("reach_x", domain_x.reach, constants.half_diameter_x),
+            ("reach_y", domain_y.reach, constants.half_diameter_y),
+            (
+                "projection_rounding_x",
+                domain_x.projection_rounding(constants.dimension_x),
+                constants.projection_rounding_x,
+            ),
+            (
+                "projection_rounding_y",
+                domain_y.projection_rounding(constants.dimension_y),
+                constants.projection_rounding_y,
+            ),
             ("center_norm_x", euclidean_norm(self.center_x), constants.center_norm_x),
             ("center_norm_y", euclidean_norm(self.center_y), constants.center_norm_y),
         ):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,10 @@ from skdp.solvers import resolve_saddle_solver
 
 __all__ = ["GroupedLinearModel"]
 
+_NO_GROUPS = (
+    "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
+    "metadata routing and call set_fit_request(groups=True)."
+)
 _MODES = ("proportions", "public", "histogram", "floored")
 
 
@@ -80,7 +85,10 @@ class GroupedLinearModel(DPLinearModel):
         staged._check_parameters()
         X, labels = staged._split(X, groups)
         if labels is None and self.group_names is not None:
-            raise ValueError("group_names were declared, but fit() was given no groups.")
+            raise ValueError(f"group_names were declared, but {_NO_GROUPS}")
+        declared = self.group_proportions is not None and not _by_name(self.group_proportions)
+        if labels is None and declared:
+            raise ValueError(f"group_proportions were declared, but {_NO_GROUPS}")
         staged._membership = None if labels is None else staged._encoded(labels)
         staged._fit(X, y)
         del staged._membership
@@ -103,8 +111,21 @@ class GroupedLinearModel(DPLinearModel):
             return X
         return _drop(X, column)
 
+    def group_losses(self, X: Any, y: Any, groups: Any) -> np.ndarray:
+        """Mean loss of each group: what was minimised, the largest of them.
+
+        Parameters and result as for :meth:`group_scores`.
+        """
+        return self._of_groups(X, y, groups, lambda X, y: float(self._record_losses(X, y).mean()))
+
+    def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
+        """Loss of each record."""
+        raise NotImplementedError
+
     def group_scores(self, X: Any, y: Any, groups: Any) -> np.ndarray:
-        """``score(X, y)`` of each group.
+        """``score(X, y)`` of each group: accuracy or, of a regressor, R2 within the group.
+
+        Of a regressor they do not order the groups: see :meth:`group_losses`.
 
         A function of the released coefficients: on records that were not used to fit, it costs
         no budget.
@@ -121,6 +142,11 @@ class GroupedLinearModel(DPLinearModel):
         ndarray of shape (n_groups,)
             In the order of ``group_names_``; NaN for a group without records.
         """
+        return self._of_groups(X, y, groups, self.score)
+
+    def _of_groups(
+        self, X: Any, y: Any, groups: Any, function: Callable[[Any, np.ndarray], float]
+    ) -> np.ndarray:
         check_is_fitted(self)
         if isinstance(groups, str):
             labels = _column(X, groups)
@@ -135,7 +161,7 @@ class GroupedLinearModel(DPLinearModel):
         for k in range(len(scores)):
             rows = np.flatnonzero(codes == k)
             if len(rows):
-                scores[k] = self.score(_rows_of(X, rows), y[rows])
+                scores[k] = function(_rows_of(X, rows), y[rows])
         return scores
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -160,8 +186,17 @@ class GroupedLinearModel(DPLinearModel):
         """The declared proportions in the order of ``group_names_``; by default equal ones."""
         given = self.group_proportions
         if given is None:
+            if self._membership is not None and n_groups > 1:
+                warnings.warn(
+                    "group_proportions were not declared: all groups are taken to be equally "
+                    "large, and a smaller one counts for less. Declare public ones, or use "
+                    "group_mode='histogram'.",
+                    UserWarning,
+                    stacklevel=5,
+                )
             return np.full(n_groups, 1.0 / n_groups)
-        if isinstance(given, Mapping):
+        if _by_name(given):
+            given = given if isinstance(given, Mapping) else given.to_dict()
             names = self.group_names_.tolist()
             if set(given) != set(names):
                 raise ValueError(
@@ -210,12 +245,17 @@ class GroupedLinearModel(DPLinearModel):
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
         cap, share = float(self.max_group_weight), 1.0
         releases: tuple[Release, ...] = ()
+        if self.calibration == "paper":
+            about_groups += ("calibration='paper' spends half of the budget",)
+        proportions: np.ndarray | None = None
         if self.group_mode == "public":
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             weights = GroupWeights.of_proportions(proportions, cap, public_groups=True)
-            about_groups += ("the group of each record is taken as public: it is not protected",)
+            what = "class" if self._membership is None else "group"
+            about_groups += (f"the {what} of each record is taken as public: it is not protected",)
         elif self.group_mode == "proportions":
-            weights = GroupWeights.of_proportions(self._proportions(n_groups), cap)
+            proportions = self._proportions(n_groups)
+            weights = GroupWeights.of_proportions(proportions, cap)
         elif n_groups == 1:  # it has all the records: nothing to estimate, no floor
             weights = GroupWeights((1.0,))
         elif self.group_mode == "floored":
@@ -251,17 +291,25 @@ class GroupedLinearModel(DPLinearModel):
         phases = result.plan.regularisation
         # the penalty of the one shot is a property of the result; that of phases has no one center
         self.alpha_ = alpha + phases[0] if len(phases) == 1 else alpha
-        self.__dict__.pop("group_weights_", None)  # of an earlier fit
+        for name in ("group_weights_", "group_proportions_"):  # of an earlier fit
+            self.__dict__.pop(name, None)
         if result.group_weights is not None:
             self.group_weights_ = result.group_weights
+        if proportions is not None:
+            self.group_proportions_ = proportions
         plan = {
             "risk": repr(risk),
             "feature_norm": design.feature_norm,
             "radius": radius,
             "group_mode": self.group_mode,
+            "group_names": [str(name) for name in self.group_names_],
             "largest_group_weights": list(weights.largest),
             **result.plan.to_dict(),
         }
+        if proportions is not None:
+            plan["group_proportions"] = proportions.tolist()
+        if self.release_group_weights:
+            plan["group_weights_noise"] = result.plan.phases[-1].noise_scale_y
         if not risk.is_smooth:
             plan["smoothing"] = result.risk.smoothing
         released = "coefficients"
@@ -332,6 +380,11 @@ def _as_labels(name: str, groups: Any) -> np.ndarray:
     return labels
 
 
+def _by_name(proportions: Any) -> bool:
+    """Whether proportions have names: a dict, or a Series of pandas."""
+    return isinstance(proportions, Mapping) or hasattr(proportions, "to_dict")
+
+
 def _is_missing(label: Any) -> bool:
     try:
         return label is None or bool(label != label)
@@ -344,14 +397,14 @@ def _column(X: Any, name: str) -> np.ndarray:
     if name not in list(getattr(X, "columns", ())):
         raise ValueError(
             f"groups == {name!r} is the name of a column, but X is no data frame with such a "
-            "column."
+            "column. (In a pipeline X is what the steps before return: pass the values.)"
         )
     return _as_labels("groups", X[name])
 
 
 def _drop(X: Any, column: str) -> Any:
     """A data frame without a column."""
-    return X[[name for name in X.columns if name != column]]
+    return X.drop(columns=column) if hasattr(X, "iloc") else X.drop(column)
 
 
 def _rows_of(X: Any, rows: np.ndarray) -> Any:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax
 
+from skdp.linear_model.classification import encode
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.robust.grouped_model import GroupedLinearModel
 
@@ -43,11 +45,13 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups, in the order of `group_names` (or sorted, if these are
-        None), or by name; their sum is 1. For "proportions" only. None: equal ones. Wrong ones
-        weigh the groups differently; the guarantee does not need them to be right.
+        None), or by name (also a Series of pandas); their sum is 1. For "proportions" only. None:
+        equal ones, with a warning. Wrong ones weigh the groups differently; the guarantee does not
+        need them to be right, but they must not be frequencies in the private records.
     max_group_weight : float, default=10.0
-        Limit of the weight n_samples / n_g of a group, >= 1. Noise grows in proportion to the
-        largest weight; smaller groups than n_samples / max_group_weight count for less.
+        Limit W of the weight n_samples / n_g of a group, >= 1. Noise grows with the largest
+        weight; a group with a share p below 1 / W counts for p W of a group, and may be left
+        behind at any budget.
     histogram_share : float, default=0.1
         Part of the budget that "histogram" spends on the proportions.
     release_group_weights : bool, default=False
@@ -102,6 +106,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         The penalty used; in phases, `alpha`.
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
+    group_proportions_ : ndarray of shape (n_groups,)
+        Declared, public or, for "histogram", private ones; not for "floored".
     group_weights_ : ndarray of shape (n_groups,)
         The weights under which the groups' losses are worst, with noise, on the simplex; a group
         that is harder to please has a larger one. Only if they are released.
@@ -197,6 +203,13 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return targets.astype(np.intp), self.classes_
+
+    def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
+        codes = encode(y, self.classes_, "y contains labels that are not in `classes`.")
+        scores = self.decision_function(X)
+        if scores.ndim == 1 or self.loss != "log_loss":
+            return self._loss(len(self.classes_)).value(scores, codes)
+        return -np.take_along_axis(log_softmax(scores, axis=1), codes[:, None], axis=1)[:, 0]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

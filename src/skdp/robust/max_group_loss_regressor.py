@@ -44,11 +44,13 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups, in the order of `group_names` (or sorted, if these are
-        None), or by name; their sum is 1. For "proportions" only. None: equal ones. Wrong ones
-        weigh the groups differently; the guarantee does not need them to be right.
+        None), or by name (also a Series of pandas); their sum is 1. For "proportions" only. None:
+        equal ones, with a warning. Wrong ones weigh the groups differently; the guarantee does not
+        need them to be right, but they must not be frequencies in the private records.
     max_group_weight : float, default=10.0
-        Limit of the weight n_samples / n_g of a group, >= 1. Noise grows in proportion to the
-        largest weight; smaller groups than n_samples / max_group_weight count for less.
+        Limit W of the weight n_samples / n_g of a group, >= 1. Noise grows with the largest
+        weight; a group with a share p below 1 / W counts for p W of a group, and may be left
+        behind at any budget.
     histogram_share : float, default=0.1
         Part of the budget that "histogram" spends on the proportions.
     release_group_weights : bool, default=False
@@ -108,6 +110,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         The penalty used; in phases, `alpha`.
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
+    group_proportions_ : ndarray of shape (n_groups,)
+        Declared, public or, for "histogram", private ones; not for "floored".
     group_weights_ : ndarray of shape (n_groups,)
         The weights under which the groups' losses are worst, with noise, on the simplex; a group
         that is harder to please has a larger one. Only if they are released.
@@ -206,6 +210,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
+
+    def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
+        bound = max(abs(float(end)) for end in self.target_range)
+        return self._loss(bound).value(self.predict(X), y.astype(np.float64))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted targets in the units of y.

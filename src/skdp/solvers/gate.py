@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-__all__ = ["Described", "own_copy", "quietly", "solver_name"]
+__all__ = ["Described", "own_copy", "quietly", "refuse_shared", "solver_name"]
 
 _Result = TypeVar("_Result")
 
@@ -38,6 +38,15 @@ def own_copy(solver: Any) -> Any:
     with contextlib.suppress(Exception):
         return copy.deepcopy(solver)
     return solver
+
+
+def refuse_shared(solver: Any) -> None:
+    """Refuse a solver that cannot be copied, where it must not remember one solve in the next."""
+    if own_copy(solver) is solver:
+        raise ValueError(
+            f"{solver_name(solver)} cannot be copied. Phases need a solver of their own each: what "
+            "it keeps of one block of records must not reach the next."
+        )
 
 
 def solver_name(solver: Any, function: Any = None) -> str:

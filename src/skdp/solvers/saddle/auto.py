@@ -16,22 +16,27 @@ if TYPE_CHECKING:
 
 __all__ = ["Auto", "newton_pays"]
 
-#: Largest number of coordinates of x for which Hessians pay.
-_MAX_DIMENSION = 200
+#: Largest number of coordinates of x for which Hessians pay, at a moderate condition number and
+#: at one from which other methods take very long.
+_MAX_DIMENSION, _MAX_DIMENSION_IF_HARD = 200, 2000
+_HARD = 1e5
 #: Number of records from which steps with a part of them pay.
 _MANY_RECORDS = 30_000
 
 
 def newton_pays(problem: SaddleProblem) -> bool:
     """Whether Newton's method on the best response can be had at a reasonable price."""
-    small = problem.constants.dimension_x <= _MAX_DIMENSION
+    hard = problem.constants.scaled_lipschitz > _HARD
+    largest = _MAX_DIMENSION_IF_HARD if hard else _MAX_DIMENSION
+    small = problem.constants.dimension_x <= largest
     return small and "hessian" in problem.offers and is_linear(problem)
 
 
 class Auto(SaddleSolver):
     """Newton's method on the best response, else :class:`Extragradient` or :class:`LSVRE`.
 
-    The first needs f to be linear in y, and Hessians, which pay up to some 200 coordinates of x.
+    The first needs f to be linear in y, and Hessians, which pay up to some 200 coordinates of x,
+    2000 where the public condition number is above 1e5.
     Without Hessians, extragradient steps took about as long as stochastic ones at 1e4 records, and
     twice as long at 1e5. Measured with 5 groups and condition numbers of 50 to 5e4.
     """
