@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 import skdp
-from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPLogisticRegressionCV,
+    DPRidge,
+    DPRidgeCV,
+)
 from skdp.algorithms import (
     adversarial_output_perturbation,
     dp_sgda,
@@ -159,6 +166,19 @@ def test_saddle_points():
         assert saddle_output_perturbation(problem, budget, solver=solver).x.shape == (2,)
         if isinstance(solver, str):
             assert f'"{solver}"' in PAGE
+
+
+@pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
+def test_tuning(estimator):
+    for method in estimator._methods:
+        model = fit(estimator, method=method)
+        assert model.privacy_.method == method and np.isfinite(model.coef_).all()
+        assert f'"{method}"' in PAGE
+        if "bilevel" in method:
+            with pytest.raises(ValueError, match="delta > 0"):
+                fit(estimator, method=method, delta=0.0)
+        else:
+            assert fit(estimator, method=method, delta=0.0).privacy_.delta == 0.0
 
 
 def test_names_and_paths_of_the_page_exist():

@@ -247,6 +247,33 @@ def test_adult_income_without_a_network(tmp_path):
     assert "--csv PATH" in result.stderr
 
 
+def test_tuning_leak(tmp_path):
+    """Without privacy the label is found out, with skdp hardly more often than by a coin."""
+    picture, trials = tmp_path / "leak.svg", 16
+    result = run(
+        "tuning_leak.py",
+        *("--sizes", 100, 300, "--trials", trials, "--output", picture),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    assert float(re.search(r"largest error +(\S+)", result.stdout).group(1)) < 1e-12
+
+    def rates(label):
+        row = re.search(rf"^ *{label}((?: +\d\.\d{{3}})+)$", result.stdout, re.M)
+        return [float(rate) for rate in row.group(1).split()]
+
+    assert min(rates("one hypergradient, no privacy")) == 1.0
+    assert min(rates("tuned strength, no privacy")) > 0.9
+    limits = re.findall(r"right more often than +(\d\.\d{3})$", result.stdout, re.M)
+    assert limits == ["0.547", "0.695"]
+    # four standard deviations above what privacy permits
+    found = rates("skdp: strength and coefficients, epsilon = 1")
+    assert max(found) < 0.547 + 4 * 0.5 / trials**0.5
+    check_picture(picture, panels=2, lines=3, reference="tossing a coin")
+
+
 def test_readme_example(capsys):
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S).group(
         1

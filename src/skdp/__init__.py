@@ -11,6 +11,7 @@ from skdp.linear_model import (
     DPLogisticRegression,
     DPRidge,
 )
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
 from skdp.robust import (
@@ -29,9 +30,11 @@ __all__ = [
     "DPLinearClassifier",
     "DPLinearRegressor",
     "DPLogisticRegression",
+    "DPLogisticRegressionCV",
     "DPMaxGroupLossClassifier",
     "DPMaxGroupLossRegressor",
     "DPRidge",
+    "DPRidgeCV",
     "PrivacyBudget",
     "PrivacyLeakWarning",
     "PrivacyReport",

@@ -239,3 +239,156 @@ def test_phased_scale_writes_chunks_of_one_data_set(phased_scale, tmp_path, monk
     monkeypatch.setattr(phased_scale, "_CHUNK", 300)
     phased_scale.write_records(tmp_path, 1000, 3)
     assert np.linalg.norm(np.load(tmp_path / "X.npy"), axis=1).min() > 0.0
+
+
+@pytest.fixture
+def saddle_data(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.saddle_data")
+
+
+@pytest.mark.parametrize("diagonal", [(0.0, 0.0, 0.0), (2.0, 0.5, 0.0), (1.0, 1.0, 3.0)])
+@pytest.mark.parametrize("size", [0.0, 0.1, 3.0])
+def test_saddle_data_least_of_a_quadratic_on_the_ball(saddle_data, diagonal, size):
+    diagonal, rng = np.array(diagonal), np.random.default_rng(0)
+    slope = rng.standard_normal(3)
+    slope *= size / np.linalg.norm(slope)
+    w = rng.standard_normal((200_000, 3))
+    w *= (rng.random((len(w), 1)) ** 0.2) / np.linalg.norm(w, axis=1, keepdims=True)
+    values = 0.5 * (w**2) @ diagonal + w @ slope
+    least = saddle_data.least(diagonal, slope)
+    assert least <= values.min() + 1e-12
+    assert least == pytest.approx(values.min(), abs=0.02)
+
+
+@pytest.mark.parametrize("name", ["interior", "boundary", "flat", "quadratic", "groups"])
+def test_saddle_data_gaps_are_zero_at_the_saddle_point_only(saddle_data, name):
+    from skdp.solvers import solve_saddle_certified
+
+    make = {"quadratic": saddle_data.quadratic, "groups": saddle_data.groups}
+    given = make[name](3000) if name in make else saddle_data.bilinear(name, 3000, scale=0.1)
+    weak = given.problem.with_regularisers(1e-5, 1e-5)
+    found = solve_saddle_certified(weak, 1e-6)
+    at_start = given.measures(*given.problem.start())
+    at_solution = given.measures(found.x, found.y)
+    assert {"duality gap, records", "duality gap, distribution"} <= set(at_start)
+    for measure, value in at_solution.items():
+        assert value > -1e-7
+        if measure.endswith("records"):
+            assert value < 1e-4 < 0.02 * at_start[measure]
+
+
+def test_saddle_data_quadratic_is_the_derivative_of_its_value(saddle_data):
+    problem = saddle_data.quadratic(50, mu=0.3).problem
+    rng = np.random.default_rng(0)
+    x, y = 0.3 * rng.standard_normal(4), 0.3 * rng.standard_normal(3)
+    slopes, step = problem.operator(x, y), 1e-6
+    for i in range(4):
+        e = step * np.eye(4)[i]
+        change = (problem.value(x + e, y) - problem.value(x - e, y)) / (2.0 * step)
+        assert slopes[0][i] == pytest.approx(change, abs=1e-8)
+    for i in range(3):
+        e = step * np.eye(3)[i]
+        change = (problem.value(x, y + e) - problem.value(x, y - e)) / (2.0 * step)
+        assert -slopes[1][i] == pytest.approx(change, abs=1e-8)
+    halves = [problem.batch_operator(slice(j, 50, 2), x, y) for j in range(2)]
+    for whole, first, second in zip(problem.data_operator(x, y), *halves, strict=True):
+        np.testing.assert_allclose(whole, 0.5 * (first + second), atol=1e-14)
+    # the public constants bound every record's operator, and the difference of two
+    singles = [problem.batch_operator(slice(i, i + 1), x, y) for i in range(50)]
+    (range_x, range_y), c = problem.constants.ranges[0], problem.constants
+    for block, bound, width in ((0, c.lipschitz_x, range_x), (1, c.lipschitz_y, range_y)):
+        slopes = np.array([single[block] for single in singles])
+        assert np.linalg.norm(slopes, axis=1).max() <= bound
+        apart = np.linalg.norm(slopes[:, None] - slopes[None], axis=2).max()
+        assert apart <= width
+
+
+def test_saddle_data_counts_operators_and_hessians(saddle_data):
+    from skdp.solvers.saddle import BestResponse, Extragradient
+
+    counts = []
+    for solver in (Extragradient(), BestResponse("newton")):
+        counter = saddle_data.Counter()
+        problem = saddle_data.watched(saddle_data.groups(500, 3).problem, counter)
+        solver.solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
+        assert counter.operators > 0 and counter.operators % 500 == 0
+        counts.append(counter.hessians)
+    assert counts[0] == 0 < counts[1]
+    short = saddle_data.Counter(limit=600)
+    problem = saddle_data.watched(saddle_data.groups(500, 3).problem, short)
+    with pytest.raises(saddle_data.OutOfWork):
+        Extragradient().solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
+
+
+@pytest.fixture
+def saddle_gradients(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.saddle_gradients")
+
+
+def test_saddle_gradients_formulas_have_the_exponents_of_table_2(saddle_gradients):
+    # Zhang et al. (2022), Table 2, Alg. 3 at kappa = sqrt(n)
+    large = np.array([1e40, 1e42])
+    for name, contestant in saddle_gradients.CONTESTANTS.items():
+        if contestant.leading is None:
+            assert name == "Best response, Newton"
+            continue
+        work = [contestant.leading(n, n**0.5, n**0.5, n**0.5, 1.0) for n in large]
+        expected = float(contestant.alg3)
+        assert saddle_gradients.slope(large, work) == pytest.approx(expected, abs=0.01)
+
+
+def test_saddle_gradients_fit_leaves_out_what_was_not_certified(saddle_gradients):
+    row = {"problem": "p", "algorithm": "Alg. 3", "solver": "SVRG", "quick": False}
+    row |= {"certified": True, "kappa": 1.0, "formula": 2.0, "seconds": 1.0}
+    rows = [row | {"n": n, "evaluations": 5.0 * n**1.5} for n in (10_000, 100_000)]
+    rows.append(row | {"n": 1_000_000, "evaluations": 1.0, "certified": False})
+    rows.append(row | {"n": 1_000, "evaluations": 1.0})  # another size of batches
+    (fit,) = saddle_gradients.exponents(pd.DataFrame(rows)).to_dict("records")
+    assert (fit["points"], fit["largest n"]) == (2, 100_000)
+    assert fit["exponent"] == pytest.approx(1.5)
+
+
+@pytest.fixture
+def saddle_gap(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.saddle_gap")
+
+
+def test_saddle_gap_compares_the_joint_release_with_the_baseline(saddle_gap):
+    row = {"problem": "p", "measure": "duality gap, records", "n": 10, "epsilon": 1.0}
+    row |= {"passes": 4.0, "hessian_passes": 1.0, "cheapest_passes": 2.0, "standard_error": 0.1}
+    means = {saddle_gap.JOINT: 3.0, saddle_gap.BOTH: 1.0, saddle_gap.SGDA: 2.0}
+    rows = [row | {"method": method, "mean": mean} for method, mean in means.items()]
+    rows.append(row | {"method": saddle_gap.PAPER, "mean": math.nan})
+    (found,) = saddle_gap.compared(pd.DataFrame(rows)).to_dict("records")
+    assert found["ratio"] == 1.5
+    assert found["passes ours"] == 5.0
+    assert found["+-"] == pytest.approx(2 * 1.5 * math.hypot(0.1 / 3, 0.1 / 2))
+    assert saddle_gap.verdict(found) == "above"
+    assert saddle_gap.verdict(found | {"ratio": 1.1}).startswith("level")
+
+
+@pytest.fixture
+def worst_group(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.worst_group")
+
+
+def test_worst_group_scores_are_those_of_the_worst_group(worst_group):
+    data = worst_group.conflict(10, 0.5, 1000)
+    perfect = np.where(data.y_test == 1, 50.0, -50.0)
+    few = data.groups_test == "minority"
+    scores = data.scores(np.where(few, -perfect, perfect))
+    assert scores["worst_group"] == "minority"
+    assert (scores["worst_accuracy"], scores["worst_log_loss"]) == (0.0, 50.0)
+    assert scores["accuracy"] == pytest.approx((~few).mean())
+
+
+def test_worst_group_conflict_is_one(worst_group):
+    """The minority does badly unless it is asked for."""
+    data = worst_group.conflict(4000, 0.1, 4000)
+    fair = data.scores(worst_group.margins_of(data, worst_group.minimax(data)))
+    mean = worst_group.LogisticRegression().fit(data.X, data.y).decision_function(data.X_test)
+    assert fair["worst_log_loss"] < 0.66 < 1.0 < data.scores(mean)["worst_log_loss"]

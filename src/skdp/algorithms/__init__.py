@@ -4,6 +4,15 @@ from skdp.algorithms.adversarial_output_perturbation import (
     adversarial_output_perturbation,
     plan_adversarial_output_perturbation,
 )
+from skdp.algorithms.bilevel import (
+    BilevelPlan,
+    BilevelResult,
+    LocalizedGradientDescent,
+    OutputPerturbation,
+    PrivateSolver,
+    dp_bilevel,
+    plan_bilevel,
+)
 from skdp.algorithms.dp_sgd import DPSGDPlan, DPSGDResult, dp_sgd, plan_dp_sgd
 from skdp.algorithms.dp_sgda import DPSGDAPlan, DPSGDAResult, dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
@@ -15,6 +24,19 @@ from skdp.algorithms.exponential_mechanism import (
     localized_exponential,
     plan_exponential_mechanism,
     plan_localized_exponential,
+)
+from skdp.algorithms.localized_gradient_descent import (
+    LocalizedGDPlan,
+    LocalizedGDResult,
+    dp_localized_gd,
+    plan_localized_gd,
+)
+from skdp.algorithms.max_group_loss import (
+    MaxGroupLossBound,
+    MaxGroupLossResult,
+    max_group_loss,
+    plan_max_group_loss,
+    private_proportions,
 )
 from skdp.algorithms.method_choice import MethodChoice, choose_method
 from skdp.algorithms.output_perturbation import (
@@ -46,6 +68,8 @@ from skdp.algorithms.saddle_output_perturbation import (
 )
 
 __all__ = [
+    "BilevelPlan",
+    "BilevelResult",
     "DPSGDAPlan",
     "DPSGDAResult",
     "DPSGDPlan",
@@ -54,13 +78,20 @@ __all__ = [
     "ExponentialResult",
     "LocalizedExponentialPlan",
     "LocalizedExponentialResult",
+    "LocalizedGDPlan",
+    "LocalizedGDResult",
+    "LocalizedGradientDescent",
+    "MaxGroupLossBound",
+    "MaxGroupLossResult",
     "MethodChoice",
+    "OutputPerturbation",
     "OutputPerturbationPlan",
     "OutputPerturbationResult",
     "PhasedPlan",
     "PhasedResult",
     "PhasedSaddlePlan",
     "PhasedSaddleResult",
+    "PrivateSolver",
     "SaddleOutputPerturbationPlan",
     "SaddleOutputPerturbationResult",
     "SaddlePhase",
@@ -68,21 +99,28 @@ __all__ = [
     "adversarial_output_perturbation",
     "choose_alpha",
     "choose_method",
+    "dp_bilevel",
+    "dp_localized_gd",
     "dp_sgd",
     "dp_sgda",
     "exponential_mechanism",
     "localized_exponential",
+    "max_group_loss",
     "output_perturbation",
     "phased_output_perturbation",
     "phased_saddle_output_perturbation",
     "plan_adversarial_output_perturbation",
+    "plan_bilevel",
     "plan_dp_sgd",
     "plan_dp_sgda",
     "plan_exponential_mechanism",
     "plan_localized_exponential",
+    "plan_localized_gd",
+    "plan_max_group_loss",
     "plan_output_perturbation",
     "plan_phased_output_perturbation",
     "plan_phased_saddle_output_perturbation",
     "plan_saddle_output_perturbation",
+    "private_proportions",
     "saddle_output_perturbation",
 ]

@@ -355,23 +355,7 @@ class DPLinearModel(BaseEstimator):
                 )
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         check_option("method", self.method, self._methods)
-        if self.method in ("phased", "exponential") and self.neighbouring != "replace_one":
-            raise ValueError(
-                f"method={self.method!r} is proven for neighbouring='replace_one' only."
-            )
-        if self.method == "exponential" and self.calibration != "analytic":
-            raise ValueError("method='exponential' has no calibration='paper'.")
-        published = self.method == "phased" and self.calibration == "paper"
-        if published and not (self.delta > 0 and self.epsilon < self._published_epsilon):
-            raise ValueError(
-                "method='phased' with calibration='paper' is proven for epsilon < "
-                f"{self._published_epsilon:g} and delta > 0 only."
-            )
-        if self.method == "exponential" and self.delta != 0:
-            raise ValueError(
-                "method='exponential' gives pure privacy: delta must be 0. The methods for "
-                "delta > 0 are 'output' and 'phased'."
-            )
+        self._check_method()
         check_option("objective", self.objective, ("empirical", "population"))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":
@@ -394,6 +378,26 @@ class DPLinearModel(BaseEstimator):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
         self._check_solver()
         randomness(self.random_state, probe=True)
+
+    def _check_method(self) -> None:
+        """Refuse a method where its proof does not reach."""
+        if self.method in ("phased", "exponential") and self.neighbouring != "replace_one":
+            raise ValueError(
+                f"method={self.method!r} is proven for neighbouring='replace_one' only."
+            )
+        if self.method == "exponential" and self.calibration != "analytic":
+            raise ValueError("method='exponential' has no calibration='paper'.")
+        published = self.method == "phased" and self.calibration == "paper"
+        if published and not (self.delta > 0 and self.epsilon < self._published_epsilon):
+            raise ValueError(
+                "method='phased' with calibration='paper' is proven for epsilon < "
+                f"{self._published_epsilon:g} and delta > 0 only."
+            )
+        if self.method == "exponential" and self.delta != 0:
+            raise ValueError(
+                "method='exponential' gives pure privacy: delta must be 0. The methods for "
+                "delta > 0 are 'output' and 'phased'."
+            )
 
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""

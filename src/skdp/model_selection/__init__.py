@@ -1,5 +1,6 @@
 """Private models that choose the strength of their penalty themselves, within one budget."""
 
+from skdp.model_selection.logistic_regression_cv import DPLogisticRegressionCV
 from skdp.model_selection.ridge_cv import DPRidgeCV
 
-__all__ = ["DPRidgeCV"]
+__all__ = ["DPLogisticRegressionCV", "DPRidgeCV"]

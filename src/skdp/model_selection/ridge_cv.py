@@ -30,8 +30,20 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     delta : float, default=1e-6
         In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
         privacy (spherical Laplace noise instead of Gaussian).
-    method : {"sufficient_statistics"}, default="sufficient_statistics"
-        How strengths are compared and the model is fitted.
+    method : {"sufficient_statistics", "bilevel", "bilevel_minibatch", "hypergradient", \
+            "exponential", "public"}, default="sufficient_statistics"
+        - "sufficient_statistics": the moments are released once, with noise; both the choice and
+          the fit are functions of them. No budget is split.
+        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in the logarithm of the
+          strength from private solutions for a training and a validation half;
+          "bilevel_minibatch": solutions by noisy steps on batches (needs dp-accounting >= 0.5).
+        - "hypergradient": noisy derivatives of the validation loss of the exact solution.
+        - "exponential": a draw from a grid of strengths by the exponential mechanism.
+        - "public": a strength by a formula of public numbers.
+
+        All but the first end with output perturbation of the solution for all records at the
+        chosen strength. They are there for losses and sizes that the first does not suit, and for
+        comparison: see docs/model_selection.md.
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of the strength ``alpha`` in the convention of
         :class:`~skdp.linear_model.DPRidge`: mean loss plus ``(alpha / 2) ||w||^2``. None: from 1e-6
@@ -58,6 +70,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         of value `data_norm` would be.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced; their size is public.
+    tune_share : float, default=0.2
+        Part of the budget that the choice may spend, for the methods that split it.
+    solver : str, Solver or callable, default="auto"
+        For the methods that solve penalised problems; see :func:`skdp.solvers.resolve_solver`.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: who knows the seed can remove the noise.
@@ -99,7 +115,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     True
     """
 
-    _methods = ("sufficient_statistics",)
+    _methods = (
+        *("sufficient_statistics", "bilevel", "bilevel_minibatch"),
+        *("hypergradient", "exponential", "public"),
+    )
     _methods_with_radius = _methods
 
     def __init__(
@@ -116,6 +135,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         neighbouring: str = "replace_one",
+        tune_share: float = 0.2,
+        solver: Any = "auto",
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -129,6 +150,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
+        self.tune_share = tune_share
+        self.solver = solver
         self.random_state = random_state
 
     def _loss(self, target_bound: float) -> Loss:

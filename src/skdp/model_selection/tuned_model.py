@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.tuning import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning import (
+    PenaltyGroups,
+    TunedModel,
+    tune_by_bilevel,
+    tune_by_exponential_mechanism,
+    tune_by_hypergradient,
+    tune_by_public_rule,
+)
 from skdp.linear_model.base import (
     DPLinearModel,
     check_option,
@@ -20,7 +27,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyReport
-from skdp.problems import BoundedRows, EmpiricalRisk
+from skdp.problems import BoundedRows, Design, EmpiricalRisk
 
 __all__ = ["TunedLinearModel"]
 
@@ -40,9 +47,11 @@ class TunedLinearModel(DPLinearModel):
     coef_norm = None
     n_public = None
     objective = "empirical"
-    solver: Any = "auto"
     calibration = "analytic"
     verbose = 0
+
+    solver: Any
+    tune_share: float
 
     @abstractmethod
     def _tune(
@@ -55,7 +64,36 @@ class TunedLinearModel(DPLinearModel):
         noise: NoiseSource,
         solver_rng: np.random.Generator,
     ) -> TunedModel:
-        """Run the chosen method."""
+        """Run the method that is the estimator's own."""
+
+    def _tune_by_fits(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        risk: EmpiricalRisk,
+        penalties: PenaltyGroups,
+        budget: PrivacyBudget,
+        noise: NoiseSource,
+        solver_rng: np.random.Generator,
+    ) -> TunedModel:
+        """Methods that solve penalised problems, for the choice and for the final model."""
+        arguments = (rows, targets, risk.loss, penalties, budget)
+        shared: dict[str, Any] = {
+            "coef_norm": risk.reference_norm(Design.of(rows)),
+            "solver": self.solver,
+            "solver_rng": solver_rng,
+            "noise": noise,
+        }
+        if self.method == "public":
+            return tune_by_public_rule(*arguments, **shared)
+        shared["tune_share"] = float(self.tune_share)
+        if self.method in ("bilevel", "bilevel_minibatch"):
+            minibatch = self.method == "bilevel_minibatch"
+            return tune_by_bilevel(*arguments, minibatch=minibatch, **shared)
+        folds = None if self.cv is None else int(self.cv)
+        if self.method == "hypergradient":
+            return tune_by_hypergradient(*arguments, n_folds=folds, **shared)
+        return tune_by_exponential_mechanism(*arguments, n_folds=folds, **shared)
 
     def _private_weights(
         self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
@@ -64,7 +102,9 @@ class TunedLinearModel(DPLinearModel):
         penalties = self._penalties(X.shape[1], risk.loss.n_outputs)
         solver_rng, noise, seeded = randomness(self.random_state)
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
-        tuned = self._tune(rows, targets, risk, penalties, budget, noise, solver_rng)
+        own = self.method == self._methods[0]
+        tune = self._tune if own else self._tune_by_fits
+        tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
         several = self.penalty_groups is not None
         self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
         self.alpha_path_ = tuned.path if several else tuned.path[:, 0]
@@ -128,4 +168,12 @@ class TunedLinearModel(DPLinearModel):
         if self.neighbouring != "replace_one":
             raise ValueError("Private tuning is proven for neighbouring='replace_one' only.")
         super()._check_parameters()
-        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
+        check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
+
+    def _check_method(self) -> None:
+        if self.cv is not None and self.method in ("bilevel", "bilevel_minibatch", "public"):
+            raise ValueError(f"method={self.method!r} has no folds: cv must be None.")
+        if self.method in ("bilevel", "bilevel_minibatch") and self.delta == 0:
+            raise ValueError(
+                f"method={self.method!r} needs delta > 0. The other methods give pure privacy."
+            )

@@ -6,6 +6,12 @@ values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` a
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
 from skdp.problems.adversarial_inner import ConcaveInnerProblem
+from skdp.problems.bilevel import (
+    BilevelConstants,
+    BilevelProblem,
+    PenaltyProblem,
+    WeightedLoss,
+)
 from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.counting import CountedLoss
@@ -56,6 +62,8 @@ __all__ = [
     "Attack",
     "Ball",
     "Batch",
+    "BilevelConstants",
+    "BilevelProblem",
     "BilinearProblem",
     "BoundedRows",
     "Box",
@@ -74,6 +82,7 @@ __all__ = [
     "Loss",
     "MaxGroupLossProblem",
     "OneVsRestLoss",
+    "PenaltyProblem",
     "PiecewiseLinearLoss",
     "Problem",
     "ProblemConstants",
@@ -86,6 +95,7 @@ __all__ = [
     "SquaredHingeLoss",
     "TiltedProblem",
     "TiltedRisk",
+    "WeightedLoss",
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",

@@ -121,14 +121,15 @@ def plan_private_moments(
     target_bound: float,
     coef_norm: float,
     share: float = 1.0,
+    block_size: int = 4096,
 ) -> MomentsPlan:
     """Fix the weight of the targets and the noise, for replace-one neighbours.
 
     With ``u = (x, gamma t)`` a record has ``||u||^2 <= U = X^2 + gamma^2 Y^2``, and
     ``||u u' - v v'||_F^2 = ||u||^4 + ||v||^4 - 2 <u, v>^2 <= 2 U^2``: the mean of ``u u'`` moves by
     at most ``sqrt(2) U / n`` in the Frobenius norm, in which the entries of the diagonal and
-    sqrt(2) times those above it are orthonormal coordinates. (Kornowski 2024 specification, 5.5 C,
-    releases c and H apart; together they need less noise.)
+    sqrt(2) times those above it are orthonormal coordinates (docs/theory/tuning.md, Lemma 1).
+    (Kornowski 2024 specification, 5.5 C, releases c and H apart; together they need less noise.)
 
     The weight minimises the noise that ``H w - c`` has at a predictor of norm `coef_norm`,
     ``U^2 (||w||^2 + 1 / gamma^2)``: with ``k = ||w|| X / Y``, ``gamma^2 Y^2 / X^2`` is
@@ -147,12 +148,16 @@ def plan_private_moments(
         A guess of the norm of a good predictor, for utility only.
     share : float, default=1.0
         Part of the budget that may be spent.
+    block_size : int, default=4096
+        That of the rows; sets the rounding error of their sums.
     """
     k = coef_norm * feature_norm / target_bound
     ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))
     weight = math.sqrt(ratio) * feature_norm / target_bound
     bound = feature_norm**2 * (1.0 + ratio)
     sensitivity = math.sqrt(2.0) * bound / n_records * ROUNDING_SLACK
+    # of two sums of products, in chains of one block and of all blocks
+    sensitivity += (block_size + n_records / block_size + 16.0) * 2.0**-52 * bound
     return MomentsPlan(
         n_records, width, weight, calibrated_mechanism(budget, sensitivity, share=share)
     )

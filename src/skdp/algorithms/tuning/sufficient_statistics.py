@@ -6,7 +6,8 @@ and the final model (Kornowski 2024 specification, 5.5, route C). No budget is s
 
 Candidates are compared in one of two ways. With folds, models of noisy moments of some folds are
 evaluated on those of the others: unbiased, because their noises are independent, but every
-fold has the noise of its own few records. Without folds (the default) the moments
+fold has the noise of its own few records, and of strengths that leave some noisy matrix indefinite
+the weakest would win. Those are no candidates. Without folds (the default) the moments
 are those of all records, and the bias of evaluating a model on the moments that it was fitted to
 is computed: for Gaussian noise Stein's identity gives it exactly (docs/theory/tuning.md).
 """
@@ -17,7 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
 from scipy.optimize import minimize, minimize_scalar
 
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
@@ -34,6 +35,8 @@ __all__ = ["tune_by_sufficient_statistics"]
 
 #: Candidates of a strength before the best one is refined.
 _GRID = 65
+#: Each so many of them are candidates for one group.
+_EVERY = 4
 
 
 def tune_by_sufficient_statistics(
@@ -81,13 +84,18 @@ def tune_by_sufficient_statistics(
         feature_norm=rows.norm_bound,
         target_bound=target_bound,
         coef_norm=coef_norm,
+        block_size=rows.block_size,
     )
     parts = [
         private_moments(rows, targets, plan, noise, slice(k, None, folds)) for k in range(folds)
     ]
     ridge = _Ridge(PrivateMoments.pooled(parts), penalties)
-    risk = _stein_risk(ridge, target_bound) if n_folds is None else _cross_risk(parts, penalties)
-    alpha, path = _search(risk, penalties)
+    if n_folds is None:
+        alpha, path = _search(_stein_risk(ridge, target_bound), penalties)
+    else:
+        # below that the noisy loss of some fold has its minimum at a huge model
+        least = max(-float(eigvalsh(part.matrix)[0]) for part in parts)
+        alpha, path = _search(_cross_risk(parts, penalties), penalties, least)
     return TunedModel(
         point=ridge.coefficients(alpha),
         alpha=alpha,
@@ -101,18 +109,29 @@ class _Ridge:
     """Penalised least squares on released moments, for many strengths.
 
     With ``Omega = diag(alpha_g(j) r_j)``: ``w = Q c`` and ``Q = (H_+ + Omega)^-1``, where H_+ is
-    H without its negative eigenvalues, the nearest matrix that moments can have.
+    H without its negative eigenvalues, the nearest matrix that moments can have. (They become as
+    large as rounding errors, so that Q can be computed however small Omega is.)
 
     Parameters
     ----------
     moments : PrivateMoments
     penalties : PenaltyGroups
+    centre : ndarray of shape (p,), optional
+        Where c is minus the gradient of the unpenalised loss: ``w = m + Q (c - Omega m)`` for a
+        centre m. Default: 0.
     """
 
-    def __init__(self, moments: PrivateMoments, penalties: PenaltyGroups) -> None:
+    def __init__(
+        self,
+        moments: PrivateMoments,
+        penalties: PenaltyGroups,
+        centre: np.ndarray | None = None,
+    ) -> None:
         values, vectors = eigh(moments.matrix)
         self.moments, self.penalties = moments, penalties
-        self.convex = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        self.centre = np.zeros(len(values)) if centre is None else centre
+        rounding = 8.0 * len(values) * np.finfo(float).eps * float(abs(values).max())
+        self.convex = (vectors * np.maximum(values, rounding)) @ vectors.T
 
     def inverse(self, alpha: np.ndarray) -> np.ndarray:
         """Q."""
@@ -120,49 +139,53 @@ class _Ridge:
         return np.asarray(cho_solve(factor, np.eye(len(self.convex))))
 
     def coefficients(self, alpha: np.ndarray) -> np.ndarray:
-        """W."""
-        factor = cho_factor(self.convex + np.diag(self.penalties.diagonal(alpha)))
-        return np.asarray(cho_solve(factor, self.moments.vector))
+        """The model w."""
+        omega = self.penalties.diagonal(alpha)
+        factor = cho_factor(self.convex + np.diag(omega))
+        step = cho_solve(factor, self.moments.vector - omega * self.centre)
+        return np.asarray(self.centre + step)
 
 
 #: Estimated risk of strengths, and its derivatives in their logarithms.
 _Risk = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-def _stein_risk(ridge: _Ridge, target_bound: float) -> _Risk:
-    """Unbiased estimate of the loss of the model of these very moments.
+def _stein_risk(
+    ridge: _Ridge, target_bound: float, residual_variance: float | None = None
+) -> _Risk:
+    """Estimate of the loss of the model of these very moments, without the bias of that.
 
     ``w' H w / 2 - c' w + (s^2/2) (tr Q ||w||^2 + w' Q w) + s_c^2 tr Q + (v/n) tr Q H_+`` for the
     noisy H and c, with the deviations s and s_c of their noise: without the last term its
-    expectation is that of the loss on the records, but for a constant (docs/theory/tuning.md,
-    Lemma 2). The last term is what other records cost more, v being the estimated variance of the
-    residuals.
+    expectation is that of the loss on the records, but for a constant, where H_+ = H
+    (docs/theory/tuning.md, Lemma 2). The last term is what other records cost more, v being the
+    variance of the residuals; it is estimated if it is not given. With a centre m, w is w - m in
+    all terms.
     """
     moments, members = ridge.moments, ridge.penalties.members
     H, c, n = moments.matrix, moments.vector, moments.n_records
     s, s_c = moments.deviation**2, moments.vector_deviation**2
 
     def risk(alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        # s^2 is multiplied first: Q and w are huge for rows in tiny units
         Q = ridge.inverse(alpha)
-        w = Q @ c
-        residual, trace, square, Qw = H @ w - c, float(np.trace(Q)), float(w @ w), Q @ w
-        error = moments.square - 2.0 * (c @ w) + w @ H @ w
-        spread = min(max(float(error), 0.0), target_bound**2) / n
-        QH = Q @ ridge.convex
-        value = 0.5 * float(w @ (residual - c)) + 0.5 * s * (trace * square + float(w @ Qw))
-        value += s_c * trace + spread * float(np.trace(QH))
-        slopes = np.empty(len(alpha))
-        for j, group in enumerate(members):
-            strength = alpha[j] * group  # d Omega / d log alpha_j
-            dw = -Q @ (strength * w)
-            d_trace = -float(((Q * Q) @ strength).sum())
-            slope = float(residual @ dw)
-            slope += 0.5 * s * (d_trace * square + 2.0 * trace * float(w @ dw))
-            # w' Q w = c' Q^3 c
-            slope += 0.5 * s * (2.0 * float(dw @ Qw) - float(Qw @ (strength * Qw)))
-            slope += s_c * d_trace - spread * float(((QH.T * Q) @ strength).sum())
-            slopes[j] = slope
-        return value, slopes
+        step = Q @ (c - ridge.penalties.diagonal(alpha) * ridge.centre)
+        trace, QH = float(np.trace(Q)), Q @ ridge.convex
+        Qstep, residual, freedom = Q @ step, H @ step - c, float(np.trace(QH))
+        shift = s * trace * step + s * Qstep
+        error = residual_variance
+        if error is None:
+            error = moments.square + float(step @ (residual - c))
+        spread = min(max(error, 0.0), target_bound**2) / n
+        value = 0.5 * float(step @ (residual - c + shift)) + s_c * trace + spread * freedom
+        # d step = -Q dOmega w and dQ = -Q dOmega Q
+        by_w = residual + shift
+        if residual_variance is None and 0.0 < error < target_bound**2:
+            by_w += 2.0 * freedom / n * residual
+        by_Q = (0.5 * s * float(step @ step) + s_c) * (Q * Q).sum(axis=1)
+        by_Q += 0.5 * s * Qstep * Qstep + spread * (QH * Q).sum(axis=1)
+        w = ridge.centre + step
+        return value, -alpha * (members @ (w * (Q @ by_w) + by_Q))
 
     return risk
 
@@ -189,34 +212,49 @@ def _cross_risk(parts: Sequence[PrivateMoments], penalties: PenaltyGroups) -> _R
     return risk
 
 
-def _search(risk: _Risk, penalties: PenaltyGroups) -> tuple[np.ndarray, np.ndarray]:
+def _search(
+    risk: _Risk, penalties: PenaltyGroups, least_strength: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Strengths of the least risk, and those on the way: post-processing.
 
-    One strength for all groups first, on a grid, then refined; then one for each by a quasi-Newton
-    method in their logarithms.
+    One strength for all groups first, on a grid, then refined; then one group after the other on a
+    coarser grid; then all by a quasi-Newton method in their logarithms. `least_strength` narrows
+    the range of candidates.
     """
-    low, high, q = math.log(penalties.low), math.log(penalties.high), penalties.n_groups
+    smallest, q = min(max(penalties.low, least_strength), penalties.high), penalties.n_groups
+    low, high = math.log(smallest), math.log(penalties.high)
     path: list[np.ndarray] = []
 
-    def value(logs: np.ndarray) -> tuple[float, np.ndarray]:
-        alpha = np.exp(np.clip(logs, low, high))
-        path.append(alpha)
-        return risk(alpha)
+    def strengths(logs: np.ndarray) -> np.ndarray:
+        return np.clip(np.exp(logs), smallest, penalties.high)
 
     grid = np.linspace(low, high, _GRID)
-    least = int(np.argmin([risk(np.full(q, math.exp(point)))[0] for point in grid]))
+    values = [risk(strengths(np.full(q, point)))[0] for point in grid]
+    least = int(np.argmin(values))
+    unit = abs(values[least]) or 1.0  # tolerances of the quasi-Newton method are absolute
+
+    def value(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        path.append(strengths(logs))
+        level, slopes = risk(path[-1])
+        return level / unit, slopes / unit
+
     ends = grid[max(0, least - 1)], grid[min(_GRID - 1, least + 1)]
     found = minimize_scalar(
         lambda point: value(np.full(q, point))[0], bounds=ends, method="bounded"
     )
-    start = float(found.x)
-    if risk(np.full(q, math.exp(grid[least])))[0] <= found.fun:  # an end of the range
-        start = float(grid[least])
-    best = np.full(q, start)
+    best, fun = np.full(q, float(found.x)), float(found.fun)
+    if values[least] / unit <= fun:  # an end of the range
+        best, fun = np.full(q, grid[least]), values[least] / unit
     if q > 1:
+        for j in range(q):  # the risk is flat where a strength is far too small or too large
+            for point in grid[::_EVERY]:
+                trial = best.copy()
+                trial[j] = point
+                level = risk(strengths(trial))[0] / unit
+                if level < fun:
+                    best, fun = trial, level
         several = minimize(value, best, jac=True, method="L-BFGS-B", bounds=[(low, high)] * q)
-        if several.fun < risk(np.exp(best))[0]:
+        if several.fun < fun:
             best = several.x
-    alpha = np.exp(np.clip(best, low, high))
-    path.append(alpha)
-    return alpha, np.array(path)
+    path.append(strengths(best))
+    return path[-1], np.array(path)

@@ -1,0 +1,324 @@
+"""Localised noisy gradient descent for strongly convex problems.
+
+Algorithms 2 and 4 of Kornowski (2024), after Feldman, Koren and Talwar (2020): rounds of noisy
+gradient descent, each in a smaller ball around the average of the one before. Corrected (errata E8,
+E12 and E13): public radii that never grow, points that never leave the domain on which the
+gradients are bounded, exact accounting, batches by independent coins.
+
+Output perturbation has the same rate with one release and no parameters; this is for comparison,
+and for problems too large to be solved. Proofs: docs/theory/bilevel.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.sampled_gaussian import (
+    check_count,
+    check_real,
+    sampled_gaussian_event,
+    sampled_gaussian_multiplier,
+)
+from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import PrivacyEvent
+from skdp.privacy.report import Release
+from skdp.problems import (
+    ROUNDING_SLACK,
+    Ball,
+    Domain,
+    FiniteSumProblem,
+    Problem,
+    ProblemConstants,
+    WholeSpace,
+)
+from skdp.problems.domains import euclidean_norm
+
+__all__ = [
+    "LocalizedGDPlan",
+    "LocalizedGDResult",
+    "dp_localized_gd",
+    "plan_localized_gd",
+]
+
+#: Full gradients that a run takes unless it is told otherwise.
+_MAX_STEPS = 300
+#: Most rounds that a plan considers, and failure probability of its radii; for utility only.
+_MAX_ROUNDS, _FAILURE = 4, 0.05
+
+
+@dataclass(frozen=True)
+class LocalizedGDPlan:
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    constants : ProblemConstants
+    radii : tuple of float
+        R_m of each round.
+    n_steps : int
+        Steps of a round.
+    sampling_rate : float
+        Probability with which a record is in a batch; 1 for full gradients.
+    mechanism : GaussianMechanism
+        Noise of one step, in units of the gradient of the mean.
+    """
+
+    constants: ProblemConstants
+    radii: tuple[float, ...]
+    n_steps: int
+    sampling_rate: float
+    mechanism: GaussianMechanism
+
+    @property
+    def n_rounds(self) -> int:
+        return len(self.radii)
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """What the whole run costs, under replace-one neighbours."""
+        return localized_event(
+            self.mechanism.noise_multiplier, self.sampling_rate, self.n_rounds * self.n_steps
+        )
+
+    def release(self, name: str = "gradients") -> Release:
+        """The statement about what leaves the algorithm: one noisy gradient per step."""
+        return Release(
+            name=name,
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=self.constants.dimension,
+            n_records=self.constants.n_records,
+            reference="Kornowski 2024, Alg. 2 and 4, corrected (E8, E12, E13), exact accounting",
+            event=self.event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The public numbers of the plan as plain Python types."""
+        return {
+            "alpha": self.constants.strong_convexity,
+            "radii": list(self.radii),
+            "n_steps": self.n_steps,
+            "sampling_rate": self.sampling_rate,
+            "noise_multiplier": self.mechanism.noise_multiplier,
+        }
+
+
+@dataclass(frozen=True)
+class LocalizedGDResult:
+    """A private point and the plan that it was made by.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+    plan : LocalizedGDPlan
+    """
+
+    point: np.ndarray
+    plan: LocalizedGDPlan
+
+
+def localized_event(multiplier: float, sampling_rate: float, n_steps: int) -> PrivacyEvent:
+    """The event of so many noisy gradients; the sensitivity is twice what one record adds."""
+    return sampled_gaussian_event(multiplier, sampling_rate, n_steps, 2.0)
+
+
+def plan_localized_gd(
+    constants: ProblemConstants,
+    budget: PrivacyBudget | None = None,
+    *,
+    n_rounds: int | None = None,
+    n_steps: int | None = None,
+    sampling_rate: float = 1.0,
+    noise_multiplier: float | None = None,
+) -> LocalizedGDPlan:
+    """Fix noise, rounds and radii from public constants; replace-one neighbours.
+
+    One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
+    sum over a batch divided by ``q n`` by ``2 L / (q n)``. The run is a composition of
+    ``n_rounds * n_steps`` such releases, exact without sampling: noise of standard deviation
+    ``(2 L / n) sqrt(M T) / mu`` per step for mu-Gaussian differential privacy (specification 3.2).
+
+    Parameters
+    ----------
+    constants : ProblemConstants
+    budget : PrivacyBudget, optional
+        Delta > 0. Either this or `noise_multiplier`.
+    n_rounds : int, optional
+        M. Default: that of the smallest last radius; with the sizes of common data that is 1.
+    n_steps : int, optional
+        T. Default: ``(n mu)^2 / d``, from 10 to 300.
+    sampling_rate : float, default=1.0
+        q in (0, 1].
+    noise_multiplier : float, optional
+        Of one step, in units of the sensitivity.
+    """
+    if (budget is None) == (noise_multiplier is None):
+        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
+    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
+    if sampling_rate == 0:
+        raise ValueError("sampling_rate == 0, must be > 0.")
+    if not math.isfinite(constants.lipschitz):
+        raise ValueError("Gradients are not bounded: bound the domain by a ball.")
+    if sampling_rate < 1.0 and constants.effective_records < (1.0 - 1e-9) * constants.n_records:
+        raise ValueError("Batches need a mean over records.")
+    if budget is not None and budget.is_pure:
+        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
+    n = constants.effective_records
+    if n_steps is None:
+        per_solve = (
+            1.0 if budget is None else 1.0 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+        )
+        wanted = (n * per_solve) ** 2 / constants.dimension
+        n_steps = int(min(max(wanted, 10.0), float(_MAX_STEPS)))
+    check_count("n_steps", n_steps)
+    # sampling is priced for 2 L, whole means move by the diameter of the gradients
+    moved = constants.gradient_diameter if sampling_rate == 1.0 else 2.0 * constants.lipschitz
+    sensitivity = moved / (sampling_rate * n) * ROUNDING_SLACK
+
+    def of(rounds: int) -> LocalizedGDPlan:
+        multiplier = noise_multiplier
+        if budget is not None:
+            multiplier = sampled_gaussian_multiplier(
+                budget, float(sampling_rate), rounds * n_steps, 2.0
+            )
+        mechanism = GaussianMechanism(sensitivity, float(multiplier or 0.0))
+        radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
+        return LocalizedGDPlan(constants, radii, n_steps, float(sampling_rate), mechanism)
+
+    if n_rounds is None:
+        plan = min(map(of, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
+    else:
+        check_count("n_rounds", n_rounds)
+        plan = of(n_rounds)
+    return LocalizedGDPlan(
+        constants, plan.radii[:-1], plan.n_steps, plan.sampling_rate, plan.mechanism
+    )
+
+
+def _radii(
+    constants: ProblemConstants, deviation: float, count: int, n_steps: int, sampling_rate: float
+) -> tuple[float, ...]:
+    """``R_{m+1} = min(R_m, error of a round)`` with high probability (specification 3.2)."""
+    mu, d, T = constants.strong_convexity, constants.dimension, n_steps
+    slope = constants.lipschitz + 2.0 * mu * constants.radius
+    if sampling_rate < 1.0:
+        deviation = math.hypot(
+            deviation, constants.lipschitz / math.sqrt(d * sampling_rate * constants.n_records)
+        )
+    drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / _FAILURE) / T)
+    length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / _FAILURE))
+    spread = (1.0 + math.log(T)) / (mu * T) * (slope**2 + (deviation * length) ** 2)
+    radii = [constants.localisation]
+    while len(radii) < count:
+        error = math.sqrt(2.0 / mu * (2.0 * radii[-1] * drift + spread))
+        radii.append(min(radii[-1], error))
+    return tuple(radii)
+
+
+def dp_localized_gd(
+    problem: Problem,
+    budget: PrivacyBudget | None = None,
+    *,
+    n_rounds: int | None = None,
+    n_steps: int | None = None,
+    sampling_rate: float = 1.0,
+    noise_multiplier: float | None = None,
+    noise: NoiseSource | None = None,
+) -> LocalizedGDResult:
+    """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
+
+    Each of M rounds starts at the average y of the last one and makes T steps
+    ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
+    of radius R_m around its start. The steps of a round are averaged.
+
+    Parameters
+    ----------
+    problem : Problem
+        Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
+    budget, n_rounds, n_steps, sampling_rate, noise_multiplier
+        See :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem must be
+        a :class:`skdp.problems.FiniteSumProblem`, and every step sees its own random batch.
+    noise : NoiseSource, optional
+        Of noise and of the coins of the batches, both of which are secret. Default: the operating
+        system's secure generator.
+
+    Returns
+    -------
+    LocalizedGDResult
+
+    Notes
+    -----
+    R_0 is public, not a measured distance, and all points lie in the domain: a ball around a point
+    of the domain is projected onto along a segment that does not leave it (review K4).
+
+    References
+    ----------
+    G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
+    """
+    plan = plan_localized_gd(
+        problem.constants,
+        budget,
+        n_rounds=n_rounds,
+        n_steps=n_steps,
+        sampling_rate=sampling_rate,
+        noise_multiplier=noise_multiplier,
+    )
+    domain = _bounded_domain(problem)
+    if plan.sampling_rate < 1.0 and not (
+        isinstance(problem, FiniteSumProblem) and "records" in problem.offers
+    ):
+        raise ValueError(f"A {type(problem).__name__} has no batches: use sampling_rate=1.")
+    source = NoiseSource() if noise is None else noise
+    start = np.zeros(problem.dimension) if problem.center is None else problem.center
+    return LocalizedGDResult(_descend(problem, plan, domain, domain.project(start), source), plan)
+
+
+def _bounded_domain(problem: Problem) -> Domain:
+    """The part of the domain on which the constants hold; it contains the solution."""
+    domain, radius = problem.domain, problem.constants.radius
+    if isinstance(domain, Ball | WholeSpace):
+        return Ball(min(radius, domain.radius))
+    if not domain.radius <= radius:
+        raise ValueError(
+            f"Gradients must be bounded on the whole domain, of radius {domain.radius:g}."
+        )
+    return domain
+
+
+def _descend(
+    problem: Problem, plan: LocalizedGDPlan, domain: Domain, start: np.ndarray, noise: NoiseSource
+) -> np.ndarray:
+    mu = problem.strong_convexity
+    for radius in plan.radii:
+        y, total = start, np.zeros_like(start)
+        for t in range(plan.n_steps):
+            total += y
+            slope = _gradient(problem, plan.sampling_rate, y, noise)
+            y = domain.project(y - plan.mechanism.release(slope, noise) / (mu * (t + 1)))
+            away = y - start
+            length = euclidean_norm(away)
+            if length > radius:  # the segment from the start to y lies in the domain
+                y = domain.project(start + (radius / length) * away)
+        start = domain.project(total / plan.n_steps)
+    return start
+
+
+def _gradient(
+    problem: Problem, sampling_rate: float, y: np.ndarray, noise: NoiseSource
+) -> np.ndarray:
+    """The gradient, or an unbiased estimate from a batch that every record joins by its coin."""
+    if sampling_rate == 1.0:
+        return problem.gradient(y)
+    assert isinstance(problem, FiniteSumProblem)
+    chosen = np.flatnonzero(noise.uniform(problem.n_records) <= sampling_rate)
+    slope = problem.penalty_gradient(y)
+    if chosen.size:
+        batch = problem.batch(chosen)
+        slope = slope + batch.pull_back(batch.residuals(y)) / (sampling_rate * problem.n_public)
+    return slope

@@ -1,0 +1,286 @@
+"""Strengths drawn by the exponential mechanism from a grid, by their validation losses.
+
+Route D of the Kornowski 2024 specification, 5.5. The score of a candidate is the validation loss
+of the exact minimiser at it, plus the public cost of the noise that the final model will have
+there. One record moves the score of a weak penalty far more than that of a strong one. An ordinary
+exponential mechanism has the noise of the worst candidate for all; the generalised one
+(Raskhodnikova and Smith 2016, section 5) compares candidates pair by pair in units of their own
+sensitivities. Their handicap for uncertain candidates is replaced by prior weights that are largest
+near the public rule, so that few records do not choose by chance. Proofs:
+docs/theory/hypergradient.md, Lemmas 5 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr
+
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
+from skdp.algorithms.tuning.final_fit import (
+    final_fit,
+    final_noise_cost,
+    whitened_norm,
+    whitened_problem,
+    whitened_rows,
+)
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.public_rule import public_strength
+from skdp.algorithms.tuning.roles import Roles
+from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ExponentialMechanismEvent
+from skdp.privacy.report import Release
+from skdp.problems import (
+    ROUNDING_SLACK,
+    BoundedRows,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Loss,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
+from skdp.solvers import Solver, resolve_solver, solve_certified
+from skdp.solvers.base import own_copy
+
+__all__ = [
+    "draw_by_score",
+    "draw_epsilon",
+    "log_prior_weights",
+    "plan_score",
+    "relative_scores",
+    "tune_by_exponential_mechanism",
+    "validation_score",
+]
+
+#: Power of the public bound in the prior weights.
+_POWER = 2.0
+
+
+def plan_score(
+    rows: BoundedRows,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    roles: Roles,
+) -> tuple[float, float]:
+    """Sensitivity of a computed score, and the accuracy of the minimisers that it needs.
+
+    In whitened coordinates a training record moves the minimiser by ``D_g / m`` and the validation
+    loss by ``L`` times that; a validating record moves the mean by the range of the loss (review
+    K19). To that come ``2 (L e + rounding)``, e the accuracy of the minimiser. Of `rows` only
+    public numbers are read.
+    """
+    if not isinstance(loss, HalfSquaredLoss | LogisticLoss):
+        raise ValueError(f"No bound is known for {type(loss).__name__}.")
+    U = whitened_norm(rows, penalties, alpha)
+    radius = bounded_problem_radius(loss, U, 1.0, None)
+    constants = generalised_linear_constants(
+        loss,
+        alpha=1.0,
+        radius=radius,
+        feature_norm=U,
+        row_width=rows.width,
+        n_records=rows.n_records,
+        block_size=rows.block_size,
+    )
+    lipschitz, largest = constants.lipschitz, loss.largest_value(U, radius)
+    exact = roles.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
+    exact = min(exact * ROUNDING_SLACK, largest)
+    accuracy = max(0.5 * ACCURACY_FRACTION * exact / lipschitz, certifiable_accuracy(constants))
+    n, unit = rows.n_records, float(np.finfo(np.float64).eps)
+    chain = min(rows.block_size, n) + n / rows.block_size + 16.0
+    rounding = unit * (chain * largest + (rows.width + 16.0) * lipschitz * radius)
+    return exact + 2.0 * (lipschitz * accuracy + rounding), accuracy
+
+
+def validation_score(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    roles: Roles,
+    *,
+    accuracy: float,
+    solver: Solver,
+    solver_rng: np.random.Generator,
+) -> float:
+    """Mean validation loss of the minimisers at some strengths: not private."""
+    whitened = whitened_rows(rows, penalties, alpha)
+    values = []
+    for train, validate in roles.pairs():
+        problem = whitened_problem(whitened.take(train), targets[train], loss)
+        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        held_out, total = whitened.take(validate), 0.0
+        for block in held_out.blocks():
+            margins = block.margins(solution.point[None])
+            total += float(loss.value(margins, targets[validate][block.rows]).sum())
+        values.append(total / len(validate))
+    return float(np.mean(values))
+
+
+def relative_scores(losses: np.ndarray, sensitivities: np.ndarray) -> np.ndarray:
+    """``max_i (l_j - l_i) / (S_j + S_i)``, of sensitivity 1; small is good."""
+    gaps = (losses[:, None] - losses) / (sensitivities[:, None] + sensitivities)
+    return np.asarray(gaps.max(axis=1))
+
+
+def log_prior_weights(candidates: np.ndarray, costs: np.ndarray, coef_norm: float) -> np.ndarray:
+    """The public rule's bound, cost of noise plus ``alpha B^2 / 2``, to the power -2.
+
+    Weak penalties, whose scores hardly count for their large sensitivities, have little weight.
+    """
+    bounds = costs + 0.5 * coef_norm**2 * candidates.mean(axis=1)
+    return np.asarray(-_POWER * np.log(bounds / bounds.min()))
+
+
+def draw_by_score(
+    scores: np.ndarray, log_prior: np.ndarray, epsilon: float, noise: NoiseSource
+) -> int:
+    """Draw j with probability proportional to ``exp(log_prior_j - epsilon scores_j / 2)``.
+
+    By inversion with one uniform number, the unlikely candidates first, where it is finest.
+    """
+    logs = log_prior - 0.5 * epsilon * scores
+    weights = np.exp(logs - logs.max())
+    order = np.argsort(weights, kind="stable")
+    below = np.cumsum(weights[order])
+    position = np.searchsorted(below, float(noise.uniform(1)[0]) * below[-1])
+    return int(order[min(int(position), len(order) - 1)])
+
+
+def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
+    """Parameter of a draw that spends a share of the budget.
+
+    For ``delta == 0`` that share of epsilon. Otherwise a draw of range epsilon has the
+    Gaussian-DP parameter of a pure ``epsilon / 2`` release (docs/theory/accounting.md, section 3),
+    whose square is to be the share of that of the budget.
+    """
+    if budget.is_pure:
+        return share * budget.epsilon
+    mu = math.sqrt(share) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    pure = float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
+    return 2.0 * pure * (1.0 - 1e-8)
+
+
+def tune_by_exponential_mechanism(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    budget: PrivacyBudget,
+    *,
+    coef_norm: float,
+    n_folds: int | None = None,
+    n_candidates: int = 15,
+    tune_share: float = 0.2,
+    solver: Any = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+) -> TunedModel:
+    """Draw the strengths from a grid, then fit; replace-one neighbours.
+
+    With one group there is one draw. With several, first one strength is drawn for all, then one
+    for each group in turn with those of the others fixed; the draws share what tuning may spend.
+
+    Parameters
+    ----------
+    rows, targets, loss, penalties, budget, solver, solver_rng, noise
+        As in :func:`skdp.algorithms.tuning.final_fit`; `loss` a :class:`HalfSquaredLoss` or a
+        :class:`LogisticLoss`. ``delta == 0`` is possible.
+    coef_norm : float
+        Public guess of the norm of a good predictor: the grid holds the public rule.
+    n_folds : int, optional
+        See :class:`Roles`. K folds need K solves per candidate and have a smaller sensitivity.
+    n_candidates : int, default=15
+        Per draw, evenly spaced in the logarithm within the bounds, besides the public rule.
+    tune_share : float, default=0.2
+        Part of the budget for tuning; the final fit has the rest.
+
+    Returns
+    -------
+    TunedModel
+    """
+    if not 0.0 < tune_share < 1.0:
+        raise ValueError(f"tune_share == {tune_share}, must lie in (0, 1).")
+    if n_candidates < 2:
+        raise ValueError(f"n_candidates == {n_candidates}, must be at least 2.")
+    noise = NoiseSource() if noise is None else noise
+    solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
+    solver_rng = np.random.default_rng() if solver_rng is None else solver_rng
+    roles, q = Roles(rows.n_records, n_folds), penalties.n_groups
+    fit_share, n_draws = 1.0 - tune_share, 1 if q == 1 else 1 + q
+    epsilon = draw_epsilon(budget, tune_share / n_draws)
+
+    def draw(candidates: np.ndarray) -> np.ndarray:
+        """One of the rows of `candidates`."""
+        losses, sensitivities, costs = np.empty((3, len(candidates)))
+        for j, alpha in enumerate(candidates):
+            sensitivities[j], accuracy = plan_score(rows, loss, penalties, alpha, roles)
+            losses[j] = validation_score(
+                rows,
+                targets,
+                loss,
+                penalties,
+                alpha,
+                roles,
+                accuracy=accuracy,
+                solver=solver,
+                solver_rng=solver_rng,
+            )
+            costs[j] = final_noise_cost(rows, loss, penalties, alpha, budget, fit_share)
+        scores = relative_scores(losses + costs, sensitivities)
+        log_prior = log_prior_weights(candidates, costs, coef_norm)
+        return np.asarray(candidates[draw_by_score(scores, log_prior, epsilon, noise)])
+
+    rule = public_strength(rows, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
+    grid = np.geomspace(penalties.low, penalties.high, n_candidates)
+    grid = np.union1d(np.clip(grid, penalties.low, penalties.high), [rule])
+    alpha = draw(np.repeat(grid[:, None], q, axis=1))
+    path = [alpha]
+    for group in range(q if q > 1 else 0):
+        candidates = np.repeat(alpha[None], len(grid), axis=0)
+        candidates[:, group] = grid
+        alpha = draw(candidates)
+        path.append(alpha)
+    point, release = final_fit(
+        rows,
+        targets,
+        loss,
+        penalties,
+        alpha,
+        budget,
+        fit_share,
+        solver=solver,
+        solver_rng=solver_rng,
+        noise=noise,
+    )
+    draws = tuple(
+        Release(
+            name=f"strength, draw {k + 1}",
+            mechanism="exponential",
+            sensitivity=1.0,
+            noise_scale=2.0 / epsilon,
+            dimension=1,
+            n_records=rows.n_records,
+            reference="docs/theory/hypergradient.md, Lemmas 5 and 6",
+            event=ExponentialMechanismEvent(epsilon),
+        )
+        for k in range(n_draws)
+    )
+    return TunedModel(
+        point=point,
+        alpha=alpha,
+        path=np.array(path),
+        releases=(*draws, release),
+        plan={
+            "n_candidates": len(grid),
+            "n_folds": None if n_folds is None else int(n_folds),
+            "draw_epsilon": epsilon,
+            "tune_share": float(tune_share),
+            "rule_alpha": rule,
+        },
+    )

@@ -1,0 +1,218 @@
+"""The last step of routes that choose strengths first: one fit on all records at them.
+
+Output perturbation (:mod:`skdp.algorithms.output_perturbation`) in *whitened* coordinates. With
+``Omega = diag(alpha_g(j) r_j)`` the substitution ``v = Omega^{1/2} w``,
+``u = Omega^{-1/2} x`` turns ``mean loss(<w, x>) + w' Omega w / 2`` into
+``mean loss(<v, u>) + ||v||^2 / 2``: a penalty of
+strength 1 whatever the groups are, on rows of norm at most ``U(alpha)``. Noise is isotropic
+there, so it has covariance ``s^2 Omega^{-1}`` in w (Kornowski 2024 specification, 5.5 and 5.6;
+docs/theory/hypergradient.md, section 1).
+
+The strengths have been released before, so the noise may depend on them. What the fit costs does
+not: its event is fixed by the budget alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.algorithms.kernel import solve_and_release
+from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
+from skdp.algorithms.tuning.model import PenaltyGroups
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    FiniteSumProblem,
+    Loss,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
+from skdp.solvers import Solver, resolve_solver
+
+__all__ = [
+    "final_fit",
+    "final_noise_cost",
+    "final_noise_slopes",
+    "plan_final_fit",
+    "whitened_norm",
+    "whitened_problem",
+    "whitened_rows",
+]
+
+#: Step in the logarithm of a strength for the slopes of a public cost.
+_LOG_STEP = 1e-4
+
+
+def whitened_norm(rows: BoundedRows, penalties: PenaltyGroups, alpha: np.ndarray) -> float:
+    """Public bound U on the norm of whitened rows.
+
+    ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the minimum over the features and the last
+    term that of an intercept feature of value s. Of `rows` only public numbers are read.
+    """
+    diagonal = penalties.diagonal(alpha)
+    if len(diagonal) != rows.width:
+        raise ValueError(f"{len(diagonal)} strengths for {rows.width} coefficients.")
+    if not rows.intercept:
+        return rows.data_norm / math.sqrt(diagonal.min())
+    features = diagonal[:-1].min(initial=math.inf)
+    return math.hypot(rows.data_norm / math.sqrt(features), rows.intercept / diagonal[-1] ** 0.5)
+
+
+def whitened_rows(rows: BoundedRows, penalties: PenaltyGroups, alpha: np.ndarray) -> BoundedRows:
+    """The rows ``Omega^{-1/2} x`` as a data set of their own (a copy), without an intercept."""
+    bound = whitened_norm(rows, penalties, alpha)
+    roots = 1.0 / np.sqrt(penalties.diagonal(alpha))
+    X = rows.materialise()
+    # nothing is longer than the bound but by rounding; the bound is enforced all the same
+    whitened = BoundedRows(
+        (X @ sp.diags(roots)).tocsr() if sp.issparse(X) else X * roots, data_norm=bound
+    )
+    whitened.block_size = rows.block_size  # that of the plan
+    return whitened
+
+
+def whitened_problem(rows: BoundedRows, targets: np.ndarray, loss: Loss) -> FiniteSumProblem:
+    """The problem of whitened rows: strength 1, on the ball that holds all solutions anyway."""
+    radius = bounded_problem_radius(loss, rows.norm_bound, 1.0, None)
+    return FiniteSumProblem(rows, targets, loss, 1.0, Ball(radius))
+
+
+def plan_final_fit(
+    rows: BoundedRows,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    budget: PrivacyBudget,
+    share: float = 1.0,
+) -> OutputPerturbationPlan:
+    """The plan of the fit, in whitened coordinates; of `rows` only public numbers are read."""
+    if loss.n_outputs != 1:
+        raise ValueError("Private tuning is made for losses of one margin.")
+    bound = whitened_norm(rows, penalties, alpha)
+    constants = generalised_linear_constants(
+        loss,
+        alpha=1.0,
+        radius=bounded_problem_radius(loss, bound, 1.0, None),
+        feature_norm=bound,
+        row_width=rows.width,
+        n_records=rows.n_records,
+        block_size=rows.block_size,
+    )
+    plan = plan_output_perturbation(constants, budget)
+    mechanism = calibrated_mechanism(budget, plan.mechanism.sensitivity, share=share)
+    return replace(plan, mechanism=mechanism)
+
+
+def final_noise_cost(
+    rows: BoundedRows,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    budget: PrivacyBudget,
+    share: float = 1.0,
+) -> float:
+    """Public bound on what the noise of the final fit adds to the expected loss.
+
+    At most ``c s^2 tr(H Omega^{-1}) / 2 <= c s^2 U^2 / 2``, s^2 the variance of a whitened
+    coordinate and c the loss's curvature (specification, 5.6). Added to a loss that strengths are
+    compared by, it makes the choice aware of the noise of the model that will be released.
+    """
+    plan = plan_final_fit(rows, loss, penalties, alpha, budget, share)
+    variance = plan.mechanism.mean_square(rows.width) / rows.width
+    return loss.noise_cost(whitened_norm(rows, penalties, alpha) ** 2 * variance)
+
+
+def final_noise_slopes(
+    rows: BoundedRows,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    budget: PrivacyBudget,
+    share: float = 1.0,
+) -> np.ndarray:
+    """Derivatives of :func:`final_noise_cost` in ``log alpha``, shape (n_groups,).
+
+    By central differences of the public function: its formula has many cases, and a kink where
+    another group becomes the weakest.
+    """
+    slopes = np.empty(len(alpha))
+    for j in range(len(alpha)):
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = np.array(alpha, dtype=np.float64)
+            moved[j] *= math.exp(sign * _LOG_STEP)
+            ends.append(final_noise_cost(rows, loss, penalties, moved, budget, share))
+        slopes[j] = (ends[0] - ends[1]) / (2.0 * _LOG_STEP)
+    return slopes
+
+
+def final_fit(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    budget: PrivacyBudget,
+    share: float = 1.0,
+    *,
+    solver: Any = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+) -> tuple[np.ndarray, Release]:
+    """Fit the model on all records at strengths that are public or have been released.
+
+    Parameters
+    ----------
+    rows : BoundedRows
+    targets : ndarray of shape (n,)
+        In the encoding of `loss`.
+    loss : Loss
+        Smooth, of one margin.
+    penalties : PenaltyGroups
+    alpha : ndarray of shape (n_groups,)
+        Strengths; a function of earlier releases and public numbers.
+    budget : PrivacyBudget
+    share : float, default=1.0
+        Part of the budget that this release spends: of epsilon for ``delta == 0``, else of the
+        square of the Gaussian-DP parameter. See :func:`skdp.mechanisms.calibrated_mechanism`.
+    solver : str, Solver or callable, default="auto"
+        See :func:`skdp.solvers.resolve_solver`.
+    solver_rng : numpy.random.Generator, optional
+        The solver's own randomness.
+    noise : NoiseSource, optional
+        Default: the operating system's secure generator.
+
+    Returns
+    -------
+    point : ndarray of shape (dimension,)
+        Coefficients, in the units of `rows`.
+    release : Release
+        About the whitened coefficients ``Omega^{1/2} w``. Sensitivity and noise scale depend on
+        `alpha`, the event does not.
+    """
+    alpha = np.asarray(alpha, dtype=np.float64)
+    if alpha.shape != (penalties.n_groups,) or not (alpha > 0).all():
+        raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} numbers > 0.")
+    plan = plan_final_fit(rows, loss, penalties, alpha, budget, share)
+    whitened = whitened_problem(whitened_rows(rows, penalties, alpha), targets, loss)
+    point = solve_and_release(
+        whitened,
+        plan.accuracy,
+        plan.mechanism,
+        solver if isinstance(solver, Solver) else resolve_solver(solver),
+        np.random.default_rng() if solver_rng is None else solver_rng,
+        NoiseSource() if noise is None else noise,
+    )
+    release = replace(
+        plan.release("whitened coefficients"),
+        reference="docs/theory/hypergradient.md, Lemma 1: output perturbation, whitened",
+    )
+    return point / np.sqrt(penalties.diagonal(alpha)), release

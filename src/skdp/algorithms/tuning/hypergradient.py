@@ -1,0 +1,416 @@
+"""Strengths tuned on noisy releases of the exact derivative of a validation loss.
+
+Route B of the Kornowski 2024 specification, 5.5. With w(alpha) the minimiser of the training
+loss, the validation loss F(alpha) of w(alpha) has the derivative ("hypergradient")
+
+    ``dF / d log alpha_g = -<v_g, p_g>``,  ``p = K^{-1} grad f(v)``,
+
+in whitened coordinates (:mod:`skdp.algorithms.tuning.final_fit`): v the whitened minimiser, K the
+Hessian of the penalised training loss there, f the validation loss, and v_g the coefficients of
+group g. It has one entry per group, so its noise does not grow with the number of features. Its
+sensitivity is the movement of v and K with one record (docs/theory/hypergradient.md, Lemmas
+2 to 4). v and p never leave this module: what is released is noisy and few.
+
+To every answer the derivative of the cost of the final model's noise is added, a public number
+(:func:`skdp.algorithms.tuning.final_fit.final_noise_cost`). Without it strengths that are far too
+small would win. One strength is searched for by noisy bisection: each answer moves the probability
+of "smaller" or "larger" by as much as its noise permits. Several follow noisy gradients.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
+from skdp.algorithms.tuning.final_fit import (
+    final_fit,
+    final_noise_slopes,
+    whitened_norm,
+    whitened_problem,
+    whitened_rows,
+)
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.noisy_search import bisect, descend
+from skdp.algorithms.tuning.public_rule import public_strength
+from skdp.algorithms.tuning.roles import Roles
+from skdp.mechanisms import (
+    AdditiveMechanism,
+    NoiseSource,
+    calibrated_mechanism,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import (
+    ROUNDING_SLACK,
+    BoundedRows,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Loss,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
+from skdp.solvers import Solver, resolve_solver, solve_certified
+from skdp.solvers.base import own_copy
+
+__all__ = [
+    "HypergradientBounds",
+    "HypergradientPlan",
+    "hypergradient",
+    "hypergradient_bounds",
+    "plan_hypergradient",
+    "tune_by_hypergradient",
+]
+
+
+@dataclass(frozen=True)
+class HypergradientBounds:
+    """What is known of a hypergradient whatever the records are.
+
+    Attributes
+    ----------
+    train, validate : float
+        A record that is one of m training (validating) ones moves it by at most ``train / m``
+        (``validate / m``), in the Euclidean norm over groups.
+    size : float
+        Bound on its norm.
+    radius : float
+        Bound on the norm of the whitened minimiser.
+    slope, drift, weight : float
+        An error e of the minimiser and eta of the linear solve move p by at most
+        ``e_p = drift * e + eta``, and the hypergradient by at most
+        ``(e + weight * e_p) (slope + e_p) + (radius + weight * slope) e_p``.
+    """
+
+    train: float
+    validate: float
+    size: float
+    radius: float
+    slope: float
+    drift: float
+    weight: float
+
+    def error(self, point: float, solve: float) -> float:
+        """Bound on the error of a computed hypergradient."""
+        turned = self.drift * point + solve
+        middle = self.radius + self.weight * self.slope
+        return (point + self.weight * turned) * (self.slope + turned) + middle * turned
+
+
+def hypergradient_bounds(
+    loss: Loss, feature_norm: float, n_groups: int, penalty: float = math.inf
+) -> HypergradientBounds:
+    """Lemmas 2, 3 and 4 of docs/theory/hypergradient.md.
+
+    Parameters
+    ----------
+    loss : HalfSquaredLoss or LogisticLoss
+    feature_norm : float
+        U, the bound on whitened rows.
+    n_groups : int
+    penalty : float, default=inf
+        lambda of the penalty form; finite for :class:`HalfSquaredLoss` only.
+    """
+    if not penalty > 0:
+        raise ValueError(f"penalty == {penalty}, must be > 0.")
+    U, u = feature_norm, 1.0 / penalty
+    radius = bounded_problem_radius(loss, U, 1.0, None)  # D
+    lipschitz = loss.lipschitz(U, radius)  # L
+    bend = loss.curvature * U**2
+    if isinstance(loss, HalfSquaredLoss):
+        third = 0.0
+        top = min(U, 1.0 / math.sqrt(3.0))
+        turned = top / (top**2 + 1.0) ** 2 * loss.target_bound  # bound on ||K^{-1} v||
+        wide = math.sqrt(1.0 + u) * U
+        other = math.sqrt(1.0 + u) * loss.target_bound
+        other *= 0.5 if wide >= 1.0 else wide / (wide**2 + 1.0)  # D_u (review K6)
+    elif isinstance(loss, LogisticLoss):
+        if u > 0:
+            raise ValueError("The penalty form is proven for HalfSquaredLoss only.")
+        third, turned, other = U**3 / (6.0 * math.sqrt(3.0)), radius, radius
+    else:
+        raise ValueError(f"No bound is known for {type(loss).__name__}.")
+    diameter = loss.gradient_diameter(U, radius)
+    wide_diameter = loss.gradient_diameter(U, max(radius, other))
+    drift = bend + third * lipschitz
+    # the mean of both minimisers, and how it and p move with a training record
+    middle = min(0.5 * (radius + other), radius + 0.5 * u * lipschitz)
+    turn = drift * diameter + bend * lipschitz
+    moved = min(0.5 * (diameter + wide_diameter), diameter + 0.5 * u * turn)
+    train = moved * lipschitz + middle * turn
+    validate = (0.5 * u * lipschitz + middle) * wide_diameter
+    size = middle * lipschitz
+    if u > 0:
+        train = min(train, penalty * (radius * diameter + other * wide_diameter))
+        validate = min(validate, other * wide_diameter)
+    elif n_groups == 1:
+        validate = min(radius, turned) * diameter
+        size = min(radius, turned) * lipschitz
+    return HypergradientBounds(
+        train * ROUNDING_SLACK,
+        validate * ROUNDING_SLACK,
+        size * ROUNDING_SLACK,
+        radius,
+        lipschitz,
+        drift,
+        0.5 * u,
+    )
+
+
+@dataclass(frozen=True)
+class HypergradientPlan:
+    """One query, decided before a record is read (but for the strengths, released before).
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n_groups,)
+    exact_sensitivity : float
+        Of the hypergradient in exact arithmetic.
+    accuracy : float
+        Certified distance of computed minimisers to the exact ones.
+    error : float
+        Bound on the error of the hypergradient that follows from it, rounding included.
+    mechanism : AdditiveMechanism
+        Calibrated to ``exact_sensitivity + 2 error``, or twice the largest norm.
+    n_records : int
+    penalty : float
+    """
+
+    alpha: np.ndarray
+    exact_sensitivity: float
+    accuracy: float
+    error: float
+    mechanism: AdditiveMechanism
+    n_records: int
+    penalty: float
+
+    def release(self, name: str) -> Release:
+        """The statement about the answer."""
+        return Release(
+            name=name,
+            mechanism=self.mechanism.name,
+            sensitivity=self.mechanism.sensitivity,
+            noise_scale=self.mechanism.noise_scale,
+            dimension=len(self.alpha),
+            n_records=self.n_records,
+            reference="docs/theory/hypergradient.md, Lemmas 2 to 4",
+            event=self.mechanism.event,
+        )
+
+
+def plan_hypergradient(
+    rows: BoundedRows,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    roles: Roles,
+    budget: PrivacyBudget,
+    share: float,
+    *,
+    penalty: float = math.inf,
+) -> HypergradientPlan:
+    """Fix accuracy and noise of one query; of `rows` only public numbers are read."""
+    U = whitened_norm(rows, penalties, alpha)
+    bounds = hypergradient_bounds(loss, U, penalties.n_groups, penalty)
+    constants = generalised_linear_constants(
+        loss,
+        alpha=1.0,
+        radius=bounds.radius,
+        feature_norm=U,
+        row_width=rows.width,
+        n_records=rows.n_records,
+        block_size=rows.block_size,
+    )
+    exact = min(roles.sensitivity(bounds.train, bounds.validate), 2.0 * bounds.size)
+    middle = bounds.radius + bounds.weight * bounds.slope
+    steepness = bounds.slope + (middle + bounds.weight * bounds.slope) * bounds.drift
+    accuracy = max(0.5 * ACCURACY_FRACTION * exact / steepness, certifiable_accuracy(constants))
+    # rounding of the gradient, of K, and of a Cholesky solve, relative to the size of K
+    n, unit = rows.n_records, float(np.finfo(np.float64).eps)
+    chain = min(rows.block_size, n) + n / rows.block_size + 16.0 * (rows.width + 4) ** 2
+    largest = 1.0 + (1.0 + 2.0 * bounds.weight) * loss.curvature * U**2
+    if not unit * chain * largest < 0.1:
+        raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
+    solve = unit * chain * largest * bounds.slope + constants.gradient_rounding
+    error = bounds.error(accuracy, solve)
+    sensitivity = min(exact + 2.0 * error, 2.0 * (bounds.size + error))
+    mechanism = calibrated_mechanism(budget, sensitivity, share=share)
+    return HypergradientPlan(
+        np.array(alpha), exact, accuracy, error, mechanism, rows.n_records, penalty
+    )
+
+
+def hypergradient(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    alpha: np.ndarray,
+    roles: Roles,
+    *,
+    accuracy: float,
+    penalty: float = math.inf,
+    solver: Solver,
+    solver_rng: np.random.Generator,
+) -> np.ndarray:
+    """Derivatives of the validation loss in ``log alpha``, without any noise: not private.
+
+    Parameters
+    ----------
+    rows, targets, loss, penalties, alpha
+        As in :func:`skdp.algorithms.tuning.final_fit`.
+    roles : Roles
+    accuracy : float
+        Certified distance of the minimisers, in whitened coordinates.
+    penalty : float, default=inf
+        lambda: the exact derivative is replaced by that of the penalty form,
+        ``lambda (R(v_lambda) - R(v))`` (specification, 5.3).
+    solver : Solver
+    solver_rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+    """
+    whitened = whitened_rows(rows, penalties, alpha)
+    members = (penalties.members > 0).astype(np.float64)
+    u = 1.0 / penalty
+    values = []
+    for train, validate in roles.pairs():
+        problem = whitened_problem(whitened.take(train), targets[train], loss)
+        held_out = whitened_problem(whitened.take(validate), targets[validate], loss)
+        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        point = solution.point
+        slope = held_out.residuals_and_gradient(point)[1]
+        curvature = _mean_hessian(problem, point) + np.eye(problem.dimension)
+        if u > 0:
+            curvature += u * _mean_hessian(held_out, point)
+        turned = cho_solve(cho_factor(curvature), slope)
+        values.append(-members @ ((point - 0.5 * u * turned) * turned))
+    return np.mean(values, axis=0)
+
+
+def _mean_hessian(problem: Any, point: np.ndarray) -> np.ndarray:
+    """Hessian of the mean loss, block by block as its rounding bound has it."""
+    total = np.zeros((problem.dimension, problem.dimension))
+    for block in problem.rows.blocks():
+        margins = block.margins(point[None])
+        total += block.gram(problem.loss.second_derivative(margins, problem.targets[block.rows]))
+    return total / problem.n_records
+
+
+def tune_by_hypergradient(
+    rows: BoundedRows,
+    targets: np.ndarray,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    budget: PrivacyBudget,
+    *,
+    coef_norm: float,
+    n_folds: int | None = None,
+    n_queries: int = 7,
+    penalty: float = math.inf,
+    tune_share: float = 0.2,
+    solver: Any = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+) -> TunedModel:
+    """Search for the strengths with noisy hypergradients, then fit; replace-one neighbours.
+
+    Parameters
+    ----------
+    rows, targets, loss, penalties, budget, solver, solver_rng, noise
+        As in :func:`skdp.algorithms.tuning.final_fit`; `loss` a :class:`HalfSquaredLoss` or a
+        :class:`LogisticLoss`. ``delta == 0`` is possible: noise is spherical Laplace then.
+    coef_norm : float
+        Public guess of the norm of a good predictor: the search begins at the public rule.
+    n_folds : int, optional
+        See :class:`Roles`. K folds need K solves per query and have less noise.
+    n_queries : int, default=7
+        Releases of a hypergradient; each has an equal part of what tuning may spend.
+    penalty : float, default=inf
+        lambda of the penalty form; ``inf``: the exact derivative.
+    tune_share : float, default=0.2
+        Part of the budget for tuning; the final fit has the rest.
+
+    Returns
+    -------
+    TunedModel
+    """
+    if not 0.0 < tune_share < 1.0:
+        raise ValueError(f"tune_share == {tune_share}, must lie in (0, 1).")
+    if n_queries < 1:
+        raise ValueError(f"n_queries == {n_queries}, must be at least 1.")
+    noise = NoiseSource() if noise is None else noise
+    solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
+    solver_rng = np.random.default_rng() if solver_rng is None else solver_rng
+    roles = Roles(rows.n_records, n_folds)
+    fit_share = 1.0 - tune_share
+    # what is refused is refused before a record is read
+    weakest = np.full(penalties.n_groups, penalties.low)
+    plan_hypergradient(
+        rows, loss, penalties, weakest, roles, budget, tune_share / n_queries, penalty=penalty
+    )
+    releases: list[Release] = []
+
+    def query(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
+        """A noisy derivative of validation loss plus cost of noise, and the noise that it has."""
+        plan = plan_hypergradient(
+            rows,
+            loss,
+            penalties,
+            alpha,
+            roles,
+            budget,
+            tune_share / n_queries,
+            penalty=penalty,
+        )
+        value = hypergradient(
+            rows,
+            targets,
+            loss,
+            penalties,
+            alpha,
+            roles,
+            accuracy=plan.accuracy,
+            penalty=penalty,
+            solver=solver,
+            solver_rng=solver_rng,
+        )
+        released = plan.mechanism.release(value, noise)
+        releases.append(plan.release(f"hypergradient {len(releases) + 1}"))
+        public = final_noise_slopes(rows, loss, penalties, alpha, budget, fit_share)
+        return released + public, plan.mechanism
+
+    start = public_strength(rows, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
+    search = bisect if penalties.n_groups == 1 else descend
+    path = search(query, penalties, start, n_queries, coef_norm)
+    point, release = final_fit(
+        rows,
+        targets,
+        loss,
+        penalties,
+        path[-1],
+        budget,
+        fit_share,
+        solver=solver,
+        solver_rng=solver_rng,
+        noise=noise,
+    )
+    return TunedModel(
+        point=point,
+        alpha=path[-1],
+        path=path,
+        releases=(*releases, release),
+        plan={
+            "n_queries": int(n_queries),
+            "n_folds": None if n_folds is None else int(n_folds),
+            "penalty": None if math.isinf(penalty) else float(penalty),
+            "tune_share": float(tune_share),
+            "start_alpha": start,
+        },
+    )

@@ -1,0 +1,193 @@
+"""Private logistic regression that tunes its own penalty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.tuning import PenaltyGroups, TunedModel, tune_by_newton_statistics
+from skdp.linear_model.classification import DPLinearClassification
+from skdp.mechanisms import NoiseSource
+from skdp.model_selection.tuned_model import TunedLinearModel
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems import BoundedRows, EmpiricalRisk, LogisticLoss, Loss
+
+__all__ = ["DPLogisticRegressionCV"]
+
+
+class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
+    """Differentially private logistic regression, for two classes, that tunes its own penalty.
+
+    As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
+    the number of strengths that are compared: the second moments of the records and two gradients
+    of the log loss are released with noise, and both the choice and the fit are functions of them.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float, default=1e-6
+        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
+        privacy (spherical Laplace noise instead of Gaussian).
+    method : {"newton", "bilevel", "bilevel_minibatch", "hypergradient", \
+            "exponential", "public"}, default="newton"
+        - "newton": noisy moments of the records, then noisy gradients at private points; both the
+          choice and the fit are functions of them. No budget is split.
+        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in the logarithm of the
+          strength from private solutions for a training and a validation half;
+          "bilevel_minibatch": solutions by noisy steps on batches (needs dp-accounting >= 0.5).
+        - "hypergradient": noisy derivatives of the validation loss of the exact solution.
+        - "exponential": a draw from a grid of strengths by the exponential mechanism.
+        - "public": a strength by a formula of public numbers.
+
+        All but the first end with output perturbation of the solution for all records at the
+        chosen strength. They are there for losses and sizes that the first does not suit, and for
+        comparison: see docs/model_selection.md.
+    alpha_bounds : tuple of two floats or None, default=None
+        Public bounds of the strength ``alpha`` in the convention of
+        :class:`~skdp.linear_model.DPLogisticRegression`: mean loss plus ``(alpha / 2) ||w||^2``.
+        None: from 1e-6 to 10 times the square of `data_norm`.
+    penalty_groups : array-like of shape (n_features,) or None, default=None
+        A label per feature; features with the same label share a strength. None: one strength
+        for all. More than about ten groups choose by chance.
+    cv : int or None, default=None
+        None: the loss of every candidate is estimated from statistics of all records, corrected
+        for the bias of using them twice. An integer: the statistics of so many folds are
+        released, and each is predicted from the others; every fold then has the noise of its own
+        few records.
+    data_norm : float, default=1.0
+        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
+        during ``fit``.
+    fit_intercept : bool, default=True
+        The intercept is the weight of a constant feature, penalised like the others. Without it,
+        rows should have a mean near 0.
+    intercept_scaling : float, default=0.1
+        Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
+        of value `data_norm` would be.
+    classes : array-like or None, default=None
+        The public pair of labels. None: taken from y with a `PrivacyLeakWarning`.
+    neighbouring : {"replace_one"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced; their size is public.
+    tune_share : float, default=0.2
+        Part of the budget that the choice may spend, for the methods that split it.
+    solver : str, Solver or callable, default="auto"
+        For the methods that solve penalised problems; see :func:`skdp.solvers.resolve_solver`.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws the noise from the operating system's secure generator. Anything else
+        makes it reproducible, for tests: who knows the seed can remove the noise.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+    coef_ : ndarray of shape (1, n_features)
+        Private coefficients.
+    intercept_ : ndarray of shape (1,)
+    alpha_ : float or ndarray of shape (n_groups,)
+        The strength that was chosen; one per group, in the order of the sorted labels, if there are
+        groups.
+    alpha_path_ : ndarray of shape (n_rounds,) or (n_rounds, n_groups)
+        Choices after each release, the last of which is `alpha_`; functions of what was released.
+    privacy_ : PrivacyReport
+        What was released, at which cost.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    See Also
+    --------
+    skdp.linear_model.DPLogisticRegression : With a strength of your own, or one by a public rule;
+        also for several classes.
+
+    Notes
+    -----
+    Noise: 0.6 of the budget is for second moments of rows and scaled targets +-1/2, which move by
+    at most ``sqrt(2) (X^2 + g^2 / 4) / n`` in the Frobenius norm, and 0.2 for the mean gradient
+    at each of two models on the way, which moves by less than ``2 X / n``. The root mean square of
+    the model's log odds is kept to 8, as far as the released moments tell. Memory grows with the
+    square of n_features, time with the cube, and so does, with delta = 0, the noise of the moments.
+    Proofs, also of the estimate that strengths are compared by: docs/theory/tuning.md.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.model_selection import DPLogisticRegressionCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.7, 0.7, size=(5000, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = DPLogisticRegressionCV(epsilon=1.0, classes=[0, 1], random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.9)
+    True
+    """
+
+    _methods = (
+        *("newton", "bilevel", "bilevel_minibatch"),
+        *("hypergradient", "exponential", "public"),
+    )
+    _methods_with_radius = _methods
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        method: str = "newton",
+        alpha_bounds: tuple[float, float] | None = None,
+        penalty_groups: Any = None,
+        cv: int | None = None,
+        data_norm: float = 1.0,
+        fit_intercept: bool = True,
+        intercept_scaling: float = 0.1,
+        classes: Any = None,
+        neighbouring: str = "replace_one",
+        tune_share: float = 0.2,
+        solver: Any = "auto",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.method = method
+        self.alpha_bounds = alpha_bounds
+        self.penalty_groups = penalty_groups
+        self.cv = cv
+        self.data_norm = data_norm
+        self.fit_intercept = fit_intercept
+        self.intercept_scaling = intercept_scaling
+        self.classes = classes
+        self.neighbouring = neighbouring
+        self.tune_share = tune_share
+        self.solver = solver
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # scikit-learn judges scores on a few hundred records
+        tags.classifier_tags.poor_score = self.delta == 0 or self.cv is not None
+        return tags
+
+    def _loss(self, n_classes: int) -> Loss:
+        if n_classes > 2:
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is multiclass. "
+                "DPLogisticRegression is for several classes."
+            )
+        return LogisticLoss()
+
+    def _tune(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        risk: EmpiricalRisk,
+        penalties: PenaltyGroups,
+        budget: PrivacyBudget,
+        noise: NoiseSource,
+        solver_rng: np.random.Generator,
+    ) -> TunedModel:
+        return tune_by_newton_statistics(
+            rows,
+            targets,
+            penalties,
+            budget,
+            n_folds=None if self.cv is None else int(self.cv),
+            noise=noise,
+        )

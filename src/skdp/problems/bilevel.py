@@ -1,0 +1,392 @@
+"""Bilevel problems: an upper variable is judged by the solution of a lower problem.
+
+``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``. Both are means over
+records: f over the validation records, g over the training records, which may be the same. A method
+that needs no second derivatives replaces the inner solution's derivative by a second solution, that
+of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
+
+:class:`PenaltyProblem` is the case that model selection needs: x holds the logarithms of the
+strengths of a penalty. Proofs: docs/theory/bilevel.md.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.problems.constants import ROUNDING_SLACK
+from skdp.problems.domains import Ball, Box, Domain, WholeSpace
+from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems.losses import Loss
+from skdp.problems.problem import Problem
+from skdp.problems.rows import BoundedRows
+
+__all__ = ["BilevelConstants", "BilevelProblem", "PenaltyProblem", "WeightedLoss"]
+
+
+@dataclass(frozen=True)
+class BilevelConstants:
+    """Public bounds for every record, every x of its domain and every y of its domain.
+
+    Parameters
+    ----------
+    bound_upper, bound_lower : float
+        On the norms of the gradients in x of one record's part of f, and of g.
+    mixed_lipschitz : float
+        Lipschitz constant in y of the gradient in x of one record's part of g.
+    """
+
+    bound_upper: float
+    bound_lower: float
+    mixed_lipschitz: float
+
+    def __post_init__(self) -> None:
+        for name in ("bound_upper", "bound_lower", "mixed_lipschitz"):
+            value = getattr(self, name)
+            if not (value >= 0 and math.isfinite(value)):
+                raise ValueError(f"{name} == {value}, must be >= 0 and finite.")
+
+
+class BilevelProblem(ABC):
+    """``min over x of f(x, y*(x))``, ``y*(x) = argmin over y of g(x, y)``.
+
+    Attributes
+    ----------
+    domain_x, domain_y : Domain
+        Released points are projected onto `domain_y` before the constants are used at them.
+    dimension_x, dimension_y : int
+    n_train, n_val : int
+        Public numbers of records that g and f are means over.
+    disjoint : bool
+        Whether no record has both roles. If False all have both, and ``n_train == n_val``.
+    is_record_free : bool
+        Whether the gradients of f and g in x depend on no record: given released y, an update of x
+        then costs nothing.
+    constants : BilevelConstants or None
+        Needed unless `is_record_free`.
+    """
+
+    domain_x: Domain
+    domain_y: Domain
+    dimension_x: int
+    dimension_y: int
+    n_train: int
+    n_val: int
+    disjoint: bool
+    is_record_free: bool = False
+    constants: BilevelConstants | None = None
+
+    @abstractmethod
+    def lower(self, x: np.ndarray) -> Problem:
+        """Minimisation of g(x, y) in the coordinates ``w = metric(x) * y``, smooth and strongly
+        convex. Its constants must hold for every data set.
+        """
+
+    @abstractmethod
+    def penalised(self, x: np.ndarray, lam: float) -> Problem:
+        """The same for ``g + f / lam``, whose minimiser is that of ``f + lam g``."""
+
+    @abstractmethod
+    def upper_gradient_x(
+        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
+
+        `batch` holds positions of records, of which there are :attr:`n_records`; None stands for
+        all of them.
+        """
+
+    @abstractmethod
+    def lower_gradient_x(
+        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`."""
+
+    def metric(self, x: np.ndarray) -> np.ndarray | float:
+        """Factors that turn y into the coordinates of the lower problems; public given x."""
+        return 1.0
+
+    def lower_difference_x(
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``grad_x g(x, y_lam) - grad_x g(x, y)``; override where there is a form that cancels
+        less.
+        """
+        return self.lower_gradient_x(x, y_lam, batch) - self.lower_gradient_x(x, y, batch)
+
+    def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray | float:
+        """Expected ``grad_x g(x, y + noise) - grad_x g(x, y)``, where it is known exactly.
+
+        `variance` is that of a coordinate of the noise in ``w = metric(x) * y``.
+        """
+        return 0.0
+
+    def noise_deviation(
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
+    ) -> np.ndarray | float:
+        """Standard deviation of ``lower_difference_x`` due to the noise, to first order."""
+        return 0.0
+
+    @property
+    def n_records(self) -> int:
+        """Number of records in either role."""
+        return self.n_train + self.n_val if self.disjoint else self.n_train
+
+    def hypergradient(
+        self,
+        x: np.ndarray,
+        y: np.ndarray,
+        y_lam: np.ndarray,
+        lam: float,
+        batch: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """``grad_x f(x, y_lam) + lam (grad_x g(x, y_lam) - grad_x g(x, y))``.
+
+        At the exact solutions it is the gradient of ``min over y of f + lam (g - min g)``, and
+        tends to that of ``f(x, y*(x))`` as lam grows (Kornowski 2024, equation 3).
+        """
+        return self.upper_gradient_x(x, y_lam, batch) + lam * self.lower_difference_x(
+            x, y, y_lam, batch
+        )
+
+    def record_bound(self, distance: float, lam: float) -> float:
+        """Bound on the norm of what one record adds to :meth:`hypergradient`; 0 if record-free.
+
+        Parameters
+        ----------
+        distance : float
+            ``||y_lam - y||`` of the points that the gradient is taken at, both in `domain_y`.
+        lam : float
+
+        Notes
+        -----
+        The distance is that of the released points, not one that holds at the exact solutions
+        (erratum E3). One record's part of the difference is at most ``min(mixed_lipschitz *
+        distance, 2 bound_lower)``.
+        """
+        if self.is_record_free:
+            return 0.0
+        if self.constants is None:
+            raise ValueError(f"{type(self).__name__} has no constants, and is not record-free.")
+        c = self.constants
+        upper = c.bound_upper / self.n_val
+        lower = lam * min(c.mixed_lipschitz * distance, 2.0 * c.bound_lower) / self.n_train
+        return (max(upper, lower) if self.disjoint else upper + lower) * ROUNDING_SLACK
+
+
+@dataclass(frozen=True)
+class WeightedLoss(Loss):
+    """A loss times a weight per record; targets have the columns (target, weight).
+
+    Parameters
+    ----------
+    base : Loss
+        Of one margin.
+    largest : float
+        Public bound on the weights, which depend on a record's position alone.
+    mean : float
+        Mean of the weights.
+    """
+
+    base: Loss
+    largest: float
+    mean: float
+
+    def __post_init__(self) -> None:
+        if self.base.n_outputs != 1:
+            raise ValueError(f"{self.base!r} has {self.base.n_outputs} margins, must have one.")
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        self.base.check_targets(targets[:, 0])
+        if not ((targets[:, 1] >= 0) & (targets[:, 1] <= self.largest)).all():
+            raise ValueError(f"weights must be between 0 and {self.largest:g}.")
+
+    @property
+    def is_quadratic(self) -> bool:  # type: ignore[override]
+        return self.base.is_quadratic
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return targets[:, 1] * self.base.value(margins, targets[:, 0])
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return targets[:, 1] * self.base.derivative(margins, targets[:, 0])
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        return targets[:, 1] * self.base.second_derivative(margins, targets[:, 0])
+
+    @property
+    def curvature(self) -> float:
+        return self.largest * self.base.curvature
+
+    @property
+    def curvature_trace(self) -> float:
+        return self.largest * self.base.curvature_trace
+
+    @property
+    def margin_scale(self) -> float:
+        return self.base.margin_scale
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        return self.largest * self.base.lipschitz(feature_norm, radius)
+
+    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
+        """Of two records at one position, which have the same weight."""
+        return self.largest * self.base.gradient_diameter(feature_norm, radius)
+
+    def solution_radius(self, feature_norm: float, alpha: float) -> float:
+        """That of the base at ``alpha / mean``: a weighted mean is a limit of plain means."""
+        return self.base.solution_radius(feature_norm, alpha / self.mean) * ROUNDING_SLACK
+
+    def value_range(self, feature_norm: float, radius: float) -> float:
+        return self.largest * self.base.value_range(feature_norm, radius)
+
+
+class PenaltyProblem(BilevelProblem):
+    """Strengths of a penalty, judged by the loss on other records.
+
+    f is the mean loss on the validation records, g that on the training records plus
+    ``(1/2) sum_j alpha_g(j) r_j y_j^2``, and ``x_g = log alpha_g`` for each group g (Kornowski
+    2024, section 7, with squared norms and bounded strengths: errata E1, E2 and E5).
+
+    Parameters
+    ----------
+    rows : BoundedRows
+    targets : ndarray of shape (n,)
+    loss : Loss
+        Smooth, of one margin.
+    groups : sequence of int, shape (width,)
+        The group of each coefficient, 0 to q - 1.
+    relative : sequence of float, shape (width,)
+        r_j > 0.
+    low, high : float
+        Public bounds of the strengths.
+    disjoint : bool, default=True
+        Record i is for training if i is even, else for validation. If False every record has both
+        roles.
+
+    Notes
+    -----
+    Let ``D = diag(alpha_g(j) r_j)``, a the least entry of D, and ``w = sqrt(D / a) y``. Then both
+    lower problems have the plain penalty ``(a/2) ||w||^2``, and rows ``x_i / sqrt(D / a)`` of norm
+    at most X'. With ``L(X, R)`` the bound on the distance between two records' gradients, ``u = 1 /
+    lam`` and R, R_u radii that hold the solutions, w* moves by at most ``L(X', R) / (a n_train)``
+    and the solution of ``g + u f`` by ``max(1 / n_train, u / n_val) L(X', R_u) / a``; if records
+    have both roles, by ``(1 + u) L(X', R_u) / (a n)``.
+    """
+
+    is_record_free = True
+
+    def __init__(
+        self,
+        rows: BoundedRows,
+        targets: np.ndarray,
+        loss: Loss,
+        groups: tuple[int, ...],
+        relative: tuple[float, ...],
+        low: float,
+        high: float,
+        *,
+        disjoint: bool = True,
+    ) -> None:
+        if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
+            raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
+        if not len(groups) == len(relative) == rows.width:
+            raise ValueError(f"groups and relative must have one entry per {rows.width} columns.")
+        if rows.n_records < 2 and disjoint:
+            raise ValueError("n_samples=1: training and validation need one record each.")
+        self.groups, self.relative = np.array(groups), np.array(relative, dtype=np.float64)
+        q = int(self.groups.max()) + 1
+        self.members = np.arange(q)[:, None] == self.groups
+        self.loss, self.disjoint = loss, disjoint
+        self.dimension_x, self.dimension_y = q, rows.width
+        self.domain_x = Box(np.full(q, math.log(low)), np.full(q, math.log(high)))
+        self.domain_y = WholeSpace()
+        self._rows, self._targets = rows, np.asarray(targets, dtype=np.float64)
+        n = rows.n_records
+        self.n_train = (n + 1) // 2 if disjoint else n
+        self.n_val = n // 2 if disjoint else n
+        self._whitened = lru_cache(maxsize=1)(self._whiten)
+
+    def strengths(self, x: np.ndarray) -> np.ndarray:
+        """The penalty's strength for every coefficient, shape (dimension_y,)."""
+        return np.exp(x)[self.groups] * self.relative
+
+    def metric(self, x: np.ndarray) -> np.ndarray:
+        strengths = self.strengths(x)
+        return np.sqrt(strengths / strengths.min())
+
+    def feature_norm(self, x: np.ndarray) -> float:
+        """X', the norm that no row exceeds in the coordinates of the lower problems."""
+        return self._norm_in(self.metric(x))
+
+    def _norm_in(self, metric: np.ndarray) -> float:
+        rows = self._rows
+        if not rows.intercept:
+            return rows.data_norm / float(metric.min())
+        return math.hypot(rows.data_norm / float(metric[:-1].min()), rows.intercept / metric[-1])
+
+    def lower(self, x: np.ndarray) -> FiniteSumProblem:
+        rows, train = self._whitened(tuple(self.metric(x)))
+        alpha = float(self.strengths(x).min())
+        radius = self.loss.solution_radius(rows.norm_bound, alpha)
+        targets = self._targets[::2] if self.disjoint else self._targets
+        return FiniteSumProblem(train, targets, self.loss, alpha, Ball(radius))
+
+    def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
+        rows, _ = self._whitened(tuple(self.metric(x)))
+        alpha, n = float(self.strengths(x).min()), rows.n_records
+        weights = np.full(n, n / self.n_train)
+        if self.disjoint:
+            weights[1::2] = n / (lam * self.n_val)
+        else:
+            weights += n / (lam * self.n_val)
+        loss = WeightedLoss(self.loss, float(weights[:2].max()), 1.0 + 1.0 / lam)
+        radius = loss.solution_radius(rows.norm_bound, alpha)
+        targets = np.column_stack([self._targets, weights])
+        return FiniteSumProblem(rows, targets, loss, alpha, Ball(radius))
+
+    def upper_gradient_x(
+        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
+    ) -> np.ndarray:
+        return np.zeros(self.dimension_x)
+
+    def lower_gradient_x(
+        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
+    ) -> np.ndarray:
+        """``(1/2) sum_{j in g} alpha_g r_j y_j^2``."""
+        return 0.5 * self.members @ (self.strengths(x) * y**2)
+
+    def lower_difference_x(
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: np.ndarray | None = None
+    ) -> np.ndarray:
+        """As a product, ``(1/2) <y_lam - y, y_lam + y>``: squares would cancel."""
+        return 0.5 * self.members @ (self.strengths(x) * (y_lam - y) * (y_lam + y))
+
+    def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray:
+        """``(a/2) |g| variance``, a the least strength: exact for noise of mean 0."""
+        return 0.5 * float(self.strengths(x).min()) * variance * self.members.sum(axis=1)
+
+    def noise_deviation(
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
+    ) -> np.ndarray:
+        """``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the strengths."""
+        strengths = self.strengths(x)
+        square = variances[0] * y**2 + variances[1] * y_lam**2
+        return np.sqrt(float(strengths.min()) * (self.members @ (strengths * square)))
+
+    def _whiten(self, factors: tuple[float, ...]) -> tuple[BoundedRows, BoundedRows]:
+        """All rows, and the training rows, divided by the metric."""
+        metric, rows = np.array(factors), self._rows
+        if not (metric == 1.0).all():
+            matrix = rows.materialise()
+            if sp.issparse(matrix):
+                matrix = (matrix @ sp.diags(1.0 / metric)).tocsr()
+            else:
+                matrix = matrix / metric
+            rows = BoundedRows(matrix, self._norm_in(metric))
+        return rows, rows.every(2) if self.disjoint else rows

@@ -1,0 +1,172 @@
+"""Localised noisy gradient descent: noise, radii, domain, price."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from skdp.algorithms import dp_localized_gd, plan_localized_gd
+from skdp.algorithms.localized_gradient_descent import _gradient
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    Ball,
+    BoundedRows,
+    Box,
+    DeclaredProblem,
+    HalfSquaredLoss,
+    LogisticLoss,
+    ball_problem,
+)
+from skdp.solvers import Newton, solve_certified
+
+BUDGET = PrivacyBudget(1.0, 1e-6)
+
+
+def problem_of(n=200, loss=None, alpha=0.3, seed=0):
+    rng = np.random.default_rng(seed)
+    loss = LogisticLoss() if loss is None else loss
+    X = rng.normal(size=(n, 3))
+    t = (X[:, 0] > 0) * 1.0
+    return ball_problem(BoundedRows(X, 1.0), t, loss, alpha)
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+@pytest.mark.parametrize("n_rounds", [1, 3])
+def test_noise_of_the_corrected_algorithm(n_rounds):
+    """``D sqrt(M T) / (n mu)`` with D <= 2 L, the diameter of the gradients."""
+    constants = problem_of().constants
+    plan = plan_localized_gd(constants, BUDGET, n_rounds=n_rounds, n_steps=40)
+    moved = constants.gradient_diameter / 200
+    assert moved <= 2 * constants.lipschitz / 200
+    known = moved * math.sqrt(n_rounds * 40) / 0.2367043804
+    assert plan.mechanism.noise_scale == pytest.approx(known, rel=1e-8)
+    spent = tightest_epsilon(plan.event, 1e-6)
+    assert spent <= 1.0
+    assert spent == pytest.approx(1.0, rel=1e-6)
+    assert plan.release().event == plan.event
+    assert plan.to_dict()["n_steps"] == 40
+
+
+def test_radii():
+    """Public, never growing; with common sizes one round is best."""
+    constants = problem_of(n=2000).constants
+    plan = plan_localized_gd(constants, BUDGET)
+    assert plan.n_rounds == 1
+    assert plan.radii[0] == constants.localisation
+    many = plan_localized_gd(constants, BUDGET, n_rounds=4, n_steps=50)
+    assert list(many.radii) == sorted(many.radii, reverse=True)
+    large = dataclasses.replace(constants, n_records=10**9, record_weight=None)
+    several = plan_localized_gd(large, BUDGET, n_rounds=3, n_steps=10**7)
+    assert several.radii[2] < several.radii[1] < several.radii[0]
+
+
+def test_converges_without_noise():
+    problem = problem_of()
+    exact = solve_certified(problem, 1e-10, Newton()).point
+    found = dp_localized_gd(
+        problem, n_rounds=2, n_steps=500, noise_multiplier=1e-9, noise=seeded(0)
+    ).point
+    assert np.linalg.norm(found - exact) < 0.02
+
+
+def test_batches_are_unbiased():
+    """Mean error of 20 runs with little noise, seeded."""
+    problem = problem_of()
+    exact = solve_certified(problem, 1e-10, Newton()).point
+    options = {"n_rounds": 1, "n_steps": 300, "sampling_rate": 0.2, "noise_multiplier": 1e-6}
+    points = [dp_localized_gd(problem, noise=seeded(k), **options).point for k in range(20)]
+    assert np.linalg.norm(np.mean(points, axis=0) - exact) < 0.06
+
+
+class Coins:
+    """Chooses the first three of the records."""
+
+    def uniform(self, size):
+        return np.where(np.arange(size) < 3, 0.01, 0.9)
+
+
+def test_batches_are_divided_by_their_expected_size():
+    """The realised size is private: dividing by it is not a sum of bounded vectors."""
+    problem, w = problem_of(), np.array([0.1, -0.2, 0.3])
+    batch = problem.batch(np.arange(3))
+    known = batch.pull_back(batch.residuals(w)) / (0.1 * 200) + 0.3 * w
+    np.testing.assert_allclose(_gradient(problem, 0.1, w, Coins()), known, rtol=1e-12)
+
+
+def test_price_of_batches():
+    constants = problem_of(n=1000).constants
+    plan = plan_localized_gd(constants, BUDGET, n_rounds=1, n_steps=50, sampling_rate=0.1)
+    assert tightest_epsilon(plan.event, 1e-6) <= 1.0
+    whole = math.sqrt(50) / 0.2367043804
+    assert plan.mechanism.noise_multiplier < 0.3 * whole  # sampling pays
+    assert plan.mechanism.sensitivity == pytest.approx(2 * constants.lipschitz / 100)
+    with pytest.raises(ValueError, match="batches"):
+        dp_localized_gd(_declared(Ball(2.0)), sampling_rate=0.5, noise_multiplier=1.0, n_steps=3)
+
+
+def _declared(domain=None, radius=None):
+    def f(w):
+        return 0.5 * float(w @ w) - w[0], w - np.eye(2)[0]
+
+    return DeclaredProblem(
+        f, dimension=2, lipschitz=3.0, smoothness=1.0, strong_convexity=1.0,
+        domain=domain, radius=radius, n_records=10, mean_of_records=True,
+    )  # fmt: skip
+
+
+class Watched(HalfSquaredLoss):
+    """Remembers the largest margin that it was asked for."""
+
+    largest = 0.0
+
+    def derivative(self, margins, targets):
+        Watched.largest = max(Watched.largest, float(np.abs(margins).max()))
+        return super().derivative(margins, targets)
+
+
+def test_points_never_leave_the_domain():
+    """E13: squared losses have no Lipschitz constant outside of the ball."""
+    problem = problem_of(loss=Watched(1.0))
+    Watched.largest = 0.0
+    dp_localized_gd(problem, n_rounds=2, n_steps=30, noise_multiplier=100.0, noise=seeded(1))
+    limit = problem.domain.radius
+    assert 0.5 * limit < Watched.largest <= limit * (1 + 1e-12)
+    rows = problem.rows.materialise()
+    assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
+
+
+def test_declared_problems():
+    problem = _declared(domain=Ball(2.0))
+    found = dp_localized_gd(problem, n_rounds=1, n_steps=200, noise_multiplier=1e-9).point
+    np.testing.assert_allclose(found, [1.0, 0.0], atol=0.05)
+    with pytest.raises(ValueError, match="whole domain"):
+        box = Box(np.full(2, -5.0), np.full(2, 5.0))
+        dp_localized_gd(_declared(domain=box, radius=2.0), noise_multiplier=1.0, n_steps=3)
+
+
+def test_plan_is_public():
+    first, second = (dp_localized_gd(problem_of(seed=k), BUDGET).plan for k in range(2))
+    assert first == second
+    assert tightest_epsilon(first.event, 1e-6, Neighbouring.REPLACE_ONE) <= 1.0
+
+
+def test_refusals():
+    constants = problem_of().constants
+    with pytest.raises(ValueError, match="Exactly one"):
+        plan_localized_gd(constants)
+    with pytest.raises(ValueError, match="delta"):
+        plan_localized_gd(constants, PrivacyBudget(1.0))
+    with pytest.raises(ValueError, match="sampling_rate"):
+        plan_localized_gd(constants, BUDGET, sampling_rate=0.0)
+    with pytest.raises(ValueError, match="mean over records"):
+        single = dataclasses.replace(constants, record_weight=1.0)
+        plan_localized_gd(single, BUDGET, sampling_rate=0.5)
+    with pytest.raises(ValueError, match="not bounded"):
+        plan_localized_gd(dataclasses.replace(constants, lipschitz=math.inf), BUDGET)

@@ -1,0 +1,128 @@
+"""Tuning by bilevel optimisation: budget, public plan, path, quality."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.algorithms.tuning import PenaltyGroups, tune_by_bilevel
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import ComposedEvent
+from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
+
+BUDGET = PrivacyBudget(1.0, 1e-6)
+RIDGE, LOGISTIC = HalfSquaredLoss(1.0), LogisticLoss()
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def data(loss, n=2000, d=4, seed=0, sparse=False, strength=1.5, intercept=0.1):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    signal = strength * X[:, 0]
+    if loss.is_quadratic:
+        t = np.clip(signal + 0.2 * rng.normal(size=n), -1, 1)
+    else:
+        t = (rng.uniform(size=n) < 1 / (1 + np.exp(-4 * signal))) * 1.0
+    return BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, intercept), t
+
+
+def groups_of(q, d=4, intercept=True, low=1e-6):
+    groups = tuple(j % q for j in range(d)) + ((0,) if intercept else ())
+    return PenaltyGroups(groups, (1.0,) * d + ((0.01,) if intercept else ()), low, 10.0)
+
+
+def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
+    rows, t = data(
+        loss, seed=data_seed, n=options.pop("n", 2000), sparse=options.pop("sparse", False)
+    )
+    return tune_by_bilevel(
+        rows, t, loss, groups_of(q), budget, coef_norm=1.0, noise=seeded(seed), **options
+    )
+
+
+@pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
+@pytest.mark.parametrize("q", [1, 2])
+def test_within_the_budget(loss, q):
+    tuned = run(loss, q)
+    spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.releases]), 1e-6)
+    assert spent <= 1.0
+    assert spent == pytest.approx(1.0, rel=1e-6)
+    assert tuned.alpha.shape == (q,)
+    assert tuned.path.shape == (9, q)
+    assert tuned.point.shape == (5,)
+    assert (tuned.path >= 1e-6 * (1 - 1e-12)).all()
+    assert (tuned.path <= 10 * (1 + 1e-12)).all()
+    np.testing.assert_allclose(tuned.alpha, np.exp(np.log(tuned.path[5:]).mean(axis=0)))
+
+
+def test_mini_batches_are_within_the_budget():
+    tuned = run(RIDGE, minibatch=True, n_steps=3, n=500)
+    spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.releases]), 1e-6)
+    assert 0.97 < spent <= 1.0
+
+
+@pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
+def test_plan_is_public(loss):
+    first, second = (run(loss, data_seed=k) for k in range(2))
+    assert first.plan == second.plan
+    assert [r.event for r in first.releases] == [r.event for r in second.releases]
+    assert first.releases[:2] == second.releases[:2]
+
+
+@pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
+def test_follows_the_data(loss):
+    """With a huge budget: a weaker penalty where there is a signal, a stronger one without."""
+    budget = PrivacyBudget(1e4, 1e-6)
+    alphas = []
+    for strength in (1.5, 0.0):
+        rows, t = data(loss, strength=strength)
+        tuned = tune_by_bilevel(
+            rows, t, loss, groups_of(1), budget, coef_norm=1.0, start=0.1, noise=seeded(0)
+        )
+        alphas.append(float(tuned.alpha[0]))
+    assert alphas[0] < 0.05
+    assert alphas[1] > 0.2
+
+
+def test_groups_get_strengths_of_their_own():
+    rows, t = data(RIDGE, n=4000)
+    tuned = tune_by_bilevel(
+        rows, t, RIDGE, PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
+        PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, noise=seeded(0),
+    )  # fmt: skip
+    assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
+
+
+def test_sparse_rows_give_the_same():
+    dense, sparse = (run(RIDGE, 2, sparse=flag) for flag in (False, True))
+    np.testing.assert_allclose(dense.point, sparse.point, rtol=1e-2, atol=1e-3)
+    np.testing.assert_allclose(dense.path, sparse.path, rtol=1e-2)
+
+
+def test_not_worse_than_nothing():
+    rows, t = data(RIDGE, n=40000)
+    points = [
+        tune_by_bilevel(rows, t, RIDGE, groups_of(1), BUDGET, coef_norm=1.0, noise=seeded(k)).point
+        for k in range(5)
+    ]
+    losses = [RIDGE.value(rows.materialise() @ point, t).mean() for point in points]
+    assert np.mean(losses) < 0.4 * RIDGE.value(0 * t, t).mean()
+
+
+def test_refusals():
+    rows, t = data(RIDGE, n=50)
+    for options, match in (
+        ({"tune_share": 1.0}, "tune_share"),
+        ({"penalty": 0.0}, "penalty"),
+    ):
+        with pytest.raises(ValueError, match=match):
+            tune_by_bilevel(rows, t, RIDGE, groups_of(1), BUDGET, coef_norm=1.0, **options)
+    with pytest.raises(ValueError, match="delta"):
+        tune_by_bilevel(rows, t, RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0)
+    with pytest.raises(ValueError, match="margin"):
+        tune_by_bilevel(rows, t, SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)

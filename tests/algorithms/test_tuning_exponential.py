@@ -1,0 +1,310 @@
+"""Strengths drawn by their validation losses: sensitivity, law of the draw, accounting."""
+
+import math
+
+import numpy as np
+import pytest
+import tuning_attacks as attacks
+from scipy.special import softmax
+from scipy.stats import chisquare
+
+from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
+from skdp.algorithms.tuning import exponential as route
+from skdp.algorithms.tuning.exponential import (
+    draw_by_score,
+    draw_epsilon,
+    plan_score,
+    relative_scores,
+    validation_score,
+)
+from skdp.algorithms.tuning.roles import Roles
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.privacy.accountants import GaussianDPAccountant
+from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
+from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SquaredHingeLoss
+from skdp.solvers import Newton
+
+#: False-alarm rate of every statistical test here; their seeds are fixed.
+ALARM = 1e-6
+LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
+BUDGET = PrivacyBudget(1.0, 1e-6)
+ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
+GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def records(loss, n=101, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 4)) * 0.6
+    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
+    t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
+    return BoundedRows(X, 1.0, 0.1), t
+
+
+@pytest.mark.parametrize("role", ["train", "validate"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_no_neighbours_move_a_score_further(loss, role):
+    """Best ratios: 0.986 and 0.999 (squared, train and validate), 0.995 and 0.996 (logistic)."""
+    best = 0.0
+    for norm in (0.1, 1.0, 5.0):
+        for n in (1, 3, 1000):
+            sizes = (n, 3) if role == "train" else (3, n)
+            sets = attacks.DataSets(loss, norm, 2, *sizes)
+            effort = {"population": 48, "generations": 12 if loss == "logistic" else 25}
+            moved, _ = attacks.largest_movement("score", sets, role, seed=n, **effort)
+            # rows of norm U at strength 1; the role's own number of records decides
+            penalties = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9)
+
+            class Role(Roles):
+                def sensitivity(self, train, validate, size=n):
+                    return (train if role == "train" else validate) / size
+
+            rows = BoundedRows(np.zeros((2, 2)), norm)
+            bound, _ = plan_score(rows, LOSSES[loss], penalties, np.ones(1), Role(2))
+            best = max(best, moved / bound)
+    assert 0.3 < best <= 1.0
+
+
+def test_the_search_looks_at_what_is_scored():
+    sets = attacks.DataSets("logistic", 2.0, 2, 3, 3)
+    genome = np.random.default_rng(0).standard_normal((1, sets.size))
+    (X, t, Xv, tv), _ = sets.neighbours(genome, "train")
+    rows, targets = np.empty((6, 2)), np.empty(6)
+    rows[::2], rows[1::2], targets[::2], targets[1::2] = X[0], Xv[0], t[0], tv[0]
+    value = validation_score(
+        BoundedRows(rows, 2.0),
+        targets,
+        LOSSES["logistic"],
+        PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3),
+        np.ones(1),
+        Roles(6),
+        accuracy=1e-11,
+        solver=Newton(),
+        solver_rng=np.random.default_rng(0),
+    )
+    expected = attacks.released("score", sets, (X, t, Xv, tv))[0, 0]
+    assert value == pytest.approx(expected, abs=1e-10)
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_scores_of_wrong_minimisers_stay_within_the_tolerance(loss):
+    """The tolerance is small, and the computed score is that near to the exact one."""
+    rows, t = records(loss)
+    roles, alpha = Roles(101, 2), np.array([0.05])
+    sensitivity, accuracy = plan_score(rows, LOSSES[loss], ONE, alpha, roles)
+    shared = {"solver": Newton(), "solver_rng": np.random.default_rng(0)}
+    scores = [
+        validation_score(rows, t, LOSSES[loss], ONE, alpha, roles, accuracy=a, **shared)
+        for a in (accuracy, 1e-11)
+    ]
+    assert abs(scores[0] - scores[1]) <= 2e-3 * sensitivity
+
+
+def test_relative_scores_have_sensitivity_one():
+    """Every pair of losses that move by no more than their sensitivities; attained."""
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(2000):
+        k = rng.integers(2, 6)
+        S = 10.0 ** rng.uniform(-3, 1, k)
+        losses = rng.standard_normal(k) * 10.0 ** rng.uniform(-3, 1)
+        moved = losses + S * rng.choice([-1.0, 1.0], k)
+        change = relative_scores(losses, S) - relative_scores(moved, S)
+        worst = max(worst, np.abs(change).max())
+    assert 0.99 < worst <= 1.0 + 1e-12
+    assert (relative_scores(np.array([3.0, 3.0]), np.array([1.0, 9.0])) == 0).all()
+    np.testing.assert_allclose(
+        relative_scores(np.array([0.0, 2.0]), np.array([1.0, 3.0])), [0.0, 0.5]
+    )
+
+
+def test_log_ratios_of_draws_lie_in_an_interval_of_length_epsilon():
+    rng = np.random.default_rng(1)
+    worst, epsilon = 0.0, 0.7
+    for _ in range(2000):
+        k = rng.integers(2, 6)
+        S, prior = 10.0 ** rng.uniform(-3, 1, k), rng.standard_normal(k)
+        losses = rng.standard_normal(k)
+        logs = []
+        for values in (losses, losses + S * rng.choice([-1.0, 1.0], k)):
+            raw = prior - 0.5 * epsilon * relative_scores(values, S)
+            logs.append(raw - np.log(np.exp(raw).sum()))
+        ratio = logs[0] - logs[1]
+        worst = max(worst, np.ptp(ratio), np.abs(ratio).max())
+    assert 0.5 * epsilon < worst <= epsilon * (1 + 1e-12)
+
+
+def test_draws_have_their_law():
+    """Chi-square test, false alarms at the rate ALARM; a slightly other law would be seen."""
+    scores = np.array([0.0, 0.3, 1.0, 0.5, 2.0])
+    prior = np.array([-1.0, 0.2, 0.0, 0.4, 1.0])
+    noise, size = seeded(0), 40_000
+    draws = [draw_by_score(scores, prior, 1.5, noise) for _ in range(size)]
+    counts = np.bincount(draws, minlength=5)
+    law = softmax(prior - 0.75 * scores)
+    assert chisquare(counts, size * law).pvalue > ALARM
+    assert chisquare(counts, size * softmax(prior - 0.65 * scores)).pvalue < ALARM
+
+
+def test_draws_at_the_ends():
+    class Fixed(NoiseSource):
+        def __init__(self, value):
+            self.value = value
+
+        def uniform(self, size):
+            return np.full(size, self.value)
+
+    scores = np.array([0.0, 100.0, 0.0])
+    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(1e-25)) == 1
+    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(1.0)) == 2
+    # no overflow, whatever the sizes
+    assert draw_by_score(np.array([1e9, 0.0]), np.zeros(2), 1e3, Fixed(0.5)) == 1
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("penalties", [ONE, GROUPS], ids=["one", "groups"])
+def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta):
+    budget, q = PrivacyBudget(1.0, delta), penalties.n_groups
+    models = []
+    for seed in (0, 1):
+        rows, t = records(loss, seed=seed)
+        models.append(
+            tune_by_exponential_mechanism(
+                rows,
+                t,
+                LOSSES[loss],
+                penalties,
+                budget,
+                coef_norm=1.0,
+                n_folds=2,
+                n_candidates=4,
+                noise=seeded(3),
+            )
+        )
+    draws = 1 if q == 1 else 1 + q
+    for model in models:
+        assert model.alpha.shape == (q,)
+        assert model.path.shape == (draws, q)
+        assert (model.path[-1] == model.alpha).all()
+        assert ((model.path >= penalties.low) & (model.path <= penalties.high)).all()
+        kinds = [type(release.event) for release in model.releases]
+        assert kinds[:-1] == [ExponentialMechanismEvent] * draws
+        event = ComposedEvent([release.event for release in model.releases])
+        spent = tightest_epsilon(event, delta)
+        assert 0.9 < spent <= 1.0 + 1e-9
+    assert models[0].plan == models[1].plan
+    assert models[0].releases[:-1] == models[1].releases[:-1]
+    assert models[0].releases[-1].event == models[1].releases[-1].event
+
+
+def test_share_of_a_draw():
+    assert draw_epsilon(PrivacyBudget(2.0, 0.0), 0.25) == 0.5
+    event = ExponentialMechanismEvent(draw_epsilon(BUDGET, 1.0))
+    spent = GaussianDPAccountant().compose(event).get_epsilon(1e-6)
+    assert spent == pytest.approx(1.0, rel=1e-6)
+    assert spent <= 1.0
+
+
+def test_the_strengths_are_drawn_with_the_stated_law():
+    """The whole function but for the fit, many times; false alarms at the rate ALARM."""
+    rows, t = records("squared")
+    loss, n_candidates = LOSSES["squared"], 3
+    budget = PrivacyBudget(60.0, 0.0)
+    roles = Roles(101)
+    epsilon = draw_epsilon(budget, 0.2)
+    counts: dict[float, int] = {}
+    shared = {"coef_norm": 1.0, "n_candidates": n_candidates}
+
+    def quick(*args, **kwargs):
+        return np.zeros(5), None
+
+    original = route.final_fit
+    route.final_fit = quick
+    try:
+        for seed in range(800):
+            drawn = tune_by_exponential_mechanism(
+                rows, t, loss, ONE, budget, noise=seeded(seed), **shared
+            )
+            counts[drawn.alpha[0]] = counts.get(drawn.alpha[0], 0) + 1
+    finally:
+        route.final_fit = original
+    rule = drawn.plan["rule_alpha"]
+    grid = np.union1d(np.geomspace(ONE.low, ONE.high, n_candidates), [rule])
+    losses, S, costs = np.empty((3, len(grid)))
+    for j, alpha in enumerate(grid[:, None]):
+        S[j], _ = plan_score(rows, loss, ONE, alpha, roles)
+        costs[j] = route.final_noise_cost(rows, loss, ONE, alpha, budget, 0.8)
+        losses[j] = validation_score(
+            rows,
+            t,
+            loss,
+            ONE,
+            alpha,
+            roles,
+            accuracy=1e-11,
+            solver=Newton(),
+            solver_rng=np.random.default_rng(0),
+        )
+    prior = route.log_prior_weights(grid[:, None], costs, 1.0)
+    losses += costs
+    law = softmax(prior - 0.5 * epsilon * relative_scores(losses, S))
+    seen = np.array([counts.get(alpha, 0) for alpha in grid])
+    assert seen.sum() == 800
+    common = 800 * law > 5
+    assert (
+        chisquare(
+            [*seen[common], seen[~common].sum() + 1e-9],
+            [*800 * law[common], 800 * law[~common].sum() + 1e-9],
+        ).pvalue
+        > ALARM
+    )
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
+    rows, t = records(loss, n=400)
+    tuned = tune_by_exponential_mechanism(
+        rows,
+        t,
+        LOSSES[loss],
+        ONE,
+        PrivacyBudget(1e7, 0.0),
+        coef_norm=1.0,
+        n_folds=4,
+        n_candidates=9,
+        noise=seeded(0),
+    )
+    grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan["rule_alpha"]])
+    scores = [
+        validation_score(
+            rows,
+            t,
+            LOSSES[loss],
+            ONE,
+            np.array([alpha]),
+            Roles(400, 4),
+            accuracy=1e-9,
+            solver=Newton(),
+            solver_rng=np.random.default_rng(0),
+        )
+        for alpha in grid
+    ]
+    chosen = scores[int(np.argmin(np.abs(grid - tuned.alpha[0])))]
+    assert chosen <= min(scores) + 1e-5
+
+
+def test_what_is_refused():
+    rows, t = records("squared")
+    with pytest.raises(ValueError, match="SquaredHingeLoss"):
+        plan_score(rows, SquaredHingeLoss(), ONE, np.ones(1), Roles(101))
+    for wrong in ({"tune_share": 1.5}, {"n_candidates": 1}):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            tune_by_exponential_mechanism(
+                rows, t, LOSSES["squared"], ONE, BUDGET, coef_norm=1.0, **wrong
+            )
+    assert math.isfinite(draw_epsilon(BUDGET, 1e-9))

@@ -1,0 +1,326 @@
+"""Statistics of Newton steps: sensitivities, law of the noise, estimate of the risk, the limit.
+
+Seeded tests either always pass or always fail; the rate of false alarms is stated for those who
+change a seed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import check_grad, minimize
+from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
+
+from skdp.algorithms.tuning import PenaltyGroups, PrivateMoments, tune_by_newton_statistics
+from skdp.algorithms.tuning.newton_statistics import (
+    _gradient,
+    _NormalMargins,
+    _Statistics,
+    plan_newton_statistics,
+)
+from skdp.algorithms.tuning.statistics import _unpack
+from skdp.algorithms.tuning.sufficient_statistics import _Ridge, _stein_risk
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import tightest_epsilon
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ComposedEvent
+from skdp.problems import BoundedRows, Design, LogisticLoss
+
+BUDGET = PrivacyBudget(1.0, 1e-6)
+#: So much that the noise is below rounding errors.
+NO_NOISE = PrivacyBudget(1e20, 1e-6)
+
+
+def source(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def penalties(width, low=1e-6, high=10.0):
+    return PenaltyGroups((0,) * width, (1.0,) * width, low, high)
+
+
+def records(n, d, seed=0, intercept=0.0, norm=1.0, shift=0.5):
+    """Rows, some of which are shortened, and targets 0 and 1 of a logistic model."""
+    rng = np.random.default_rng(seed)
+    rows = BoundedRows(rng.normal(size=(n, d)) * 1.2 * norm / math.sqrt(d), norm, intercept)
+    slope = np.linspace(-4.0, 6.0, d) / norm
+    margins = rows.block(slice(0, n)).matrix @ slope + shift
+    return rows, (rng.random(n) < 1.0 / (1.0 + np.exp(-margins))).astype(float)
+
+
+# --- sensitivities -------------------------------------------------------------------------------
+
+
+def distance_at_zero(x, y, t, u, weight):
+    """Frobenius distance of two records' matrices of the first round."""
+    a, b = np.append(x, weight * (t - 0.5)), np.append(y, weight * (u - 0.5))
+    return np.linalg.norm(np.outer(a, a) - np.outer(b, b))
+
+
+@pytest.mark.parametrize(("d", "intercept"), [(2, 0.0), (5, 0.3), (20, 0.1)])
+def test_first_round_moves_by_its_sensitivity(d, intercept):
+    n, norm = 50, 2.0
+    rows = BoundedRows(np.zeros((n, d)), norm, intercept * norm)
+    plan = plan_newton_statistics(BUDGET, Design.of(rows), n_records=n).moments
+    rng = np.random.default_rng(1)
+    largest = 0.0
+
+    def record(direction, length):
+        return np.append(direction * length, [rows.intercept] if intercept else [])
+
+    for _ in range(300):
+        first, second = rng.normal(size=(2, d))
+        first, second = (v / np.linalg.norm(v) * norm for v in (first, second))
+        lengths = rng.choice([0.0, 0.5, 1.0], size=2)
+        moved = distance_at_zero(
+            record(first, lengths[0]),
+            record(second, lengths[1]),
+            *rng.integers(2, size=2),
+            plan.weight,
+        )
+        largest = max(largest, moved)
+    # rows and scaled targets at right angles
+    inner = plan.weight**2 / 4 - rows.intercept**2
+    cosine = np.clip(inner / norm**2, -1, 1)
+    first, second = np.eye(d)[0] * norm, np.zeros(d)
+    second[:2] = norm * np.array([cosine, math.sqrt(1 - cosine**2)])
+    attack = distance_at_zero(record(first, 1), record(second, 1), 0, 1, plan.weight)
+    bound = plan.mechanism.sensitivity * n
+    assert max(largest, attack) <= bound * (1 + 1e-12)
+    assert attack >= 0.999 * bound
+
+
+@pytest.mark.parametrize("d", [1, 3, 30])
+def test_further_rounds_move_by_their_sensitivity(d):
+    """A search over pairs of records and points."""
+    n, norm = 50, 2.0
+    design = Design.of(BoundedRows(np.zeros((n, d)), norm, 0.0))
+    bound = plan_newton_statistics(BUDGET, design, n_records=n).gradients[0].sensitivity * n
+    # only the part of a record in the plane of w and of the difference matters
+    angles = np.linspace(0.0, math.pi, 181)
+    largest = 0.0
+    for length, s, (t, u) in itertools.product(
+        (0.0, 1.0, 10.0, 1000.0), (0.5, 1.0), itertools.product((0, 1), repeat=2)
+    ):
+        if d == 1:
+            first = second = np.array([[-norm, 0.0], [norm, 0.0]])
+        else:
+            first = norm * np.column_stack([np.cos(angles), np.sin(angles)])
+            second = s * norm * np.column_stack([np.cos(angles), -np.sin(angles)])
+        ends = [
+            (expit(length * a[:, 0]) - target)[:, None] * a
+            for a, target in ((first, t), (second, u))
+        ]
+        moved = np.linalg.norm(ends[0][:, None] - ends[1][None], axis=2).max()
+        largest = max(largest, float(moved))
+    assert largest <= bound <= 2.0 * norm * (1 + 1e-8)
+    assert largest >= (0.99 * bound if d > 1 else 0.499 * bound)
+
+
+def test_margins_are_bounded(monkeypatch):
+    """By the moments that were released; a separable sample has no optimum without a penalty."""
+    rows, _ = records(400, 3, intercept=0.3)
+    matrix = rows.materialise()
+    seen = []
+
+    def spy(r, t, point, part):
+        seen.append(point)
+        return _gradient(r, t, point, part)
+
+    monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._gradient", spy)
+    separable = (matrix[:, 0] > 0).astype(float)
+    model = tune_by_newton_statistics(rows, separable, penalties(4, 1e-9, 2e-9), NO_NOISE)
+    bound = LogisticLoss().largest_margin_scale
+    spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
+    np.testing.assert_allclose(spreads, [bound, bound, 2 * bound], rtol=1e-6)
+
+
+# --- noise and accounting ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("shares", [(1.0,), (0.6, 0.2, 0.2), (0.4, 0.3, 0.2, 0.1)])
+def test_rounds_cost_the_budget(delta, shares):
+    budget = PrivacyBudget(0.7, delta)
+    design = Design.of(BoundedRows(np.zeros((100, 4)), 1.0, 0.1))
+    releases = plan_newton_statistics(budget, design, n_records=100, shares=shares).releases(100)
+    assert len(releases) == len(shares)
+    total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
+    assert 0.999 * 0.7 <= total <= 0.7 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_law_of_the_noise(monkeypatch, delta):
+    """What is released minus what it is made of, over the stated scale. False alarms: 1e-6."""
+    rows, targets = records(64, 3, intercept=0.2)
+    budget, noise = PrivacyBudget(2.0, delta), source(5)
+    released = []
+
+    def spy(self, point, gradients, deviation):
+        exact = _gradient(rows, targets, point, slice(None))
+        released.append((gradients[0] - exact) / deviation)
+        return original(self, point, gradients, deviation)
+
+    original = _Statistics.correct
+    monkeypatch.setattr(_Statistics, "correct", spy)
+    monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._ALTERNATIONS", 1)
+    pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
+    for _ in range(60):
+        tune_by_newton_statistics(rows, targets, pen, budget, noise=noise)
+    errors = np.array(released)
+    if delta:
+        assert stats.kstest(errors.ravel(), "norm").pvalue > 1e-6
+    else:
+        lengths = np.linalg.norm(errors, axis=1) * math.sqrt(5)  # in units of noise_scale
+        assert stats.kstest(lengths, stats.gamma(4).cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize("shares", [(), (0.5, 0.6), (1.2, -0.2), (0.5,)])
+def test_shares_must_be_a_budget(shares):
+    rows, targets = records(10, 2)
+    with pytest.raises(ValueError, match="of sum 1"):
+        tune_by_newton_statistics(rows, targets, penalties(2), BUDGET, shares=shares)
+
+
+def test_errors():
+    rows, targets = records(10, 2)
+    with pytest.raises(ValueError, match="n_folds == 11"):
+        tune_by_newton_statistics(rows, targets, penalties(2), BUDGET, n_folds=11)
+    with pytest.raises(ValueError, match="0 or 1"):
+        tune_by_newton_statistics(rows, 2 * targets - 1, penalties(2), BUDGET)
+
+
+# --- choice of strengths -------------------------------------------------------------------------
+
+
+def test_estimate_with_a_centre_is_unbiased():
+    """Against the mean true loss over draws of the noise; false alarms below 1e-5 (4.5 sigma)."""
+    rng = np.random.default_rng(2)
+    p, draws, alpha = 5, 8000, np.array([0.07, 0.2])
+    pen = PenaltyGroups((0, 0, 0, 1, 1), (1.0, 1.0, 1.0, 1.0, 0.5), 1e-3, 1e3)
+    half = rng.normal(size=(p, p))
+    H, c, centre = half @ half.T / p + np.eye(p), rng.normal(size=p), rng.normal(size=p)
+    s, s_c = 0.05, 0.3
+    gaps = np.empty(draws)
+    for i in range(draws):
+        noise = _unpack(s * rng.normal(size=p * (p + 1) // 2), p)
+        moments = PrivateMoments(H + noise, c + s_c * rng.normal(size=p), 0.0, s, s_c, 100)
+        ridge = _Ridge(moments, pen, centre)
+        step = ridge.coefficients(alpha) - centre
+        truth = 0.5 * step @ H @ step - c @ step
+        gaps[i] = _stein_risk(ridge, 1.0, 0.0)(alpha)[0] - truth
+    assert abs(gaps.mean()) < 4.5 * gaps.std() / math.sqrt(draws)
+    # without its corrections it is far off
+    assert gaps.std() / math.sqrt(draws) < 0.02
+
+
+@pytest.mark.parametrize("residual_variance", [None, 1.0])
+def test_slopes_of_the_estimate_with_a_centre(residual_variance):
+    rng = np.random.default_rng(3)
+    p = 5
+    pen = PenaltyGroups((0, 0, 1, 1, 1), (1.0, 1.0, 2.0, 1.0, 0.1), 1e-3, 1e3)
+    half = rng.normal(size=(p, p))
+    moments = PrivateMoments(half @ half.T, rng.normal(size=p), 5.0, 0.1, 0.2, 10)
+    risk = _stein_risk(_Ridge(moments, pen, rng.normal(size=p)), 9.0, residual_variance)
+    error = check_grad(
+        lambda logs: risk(np.exp(logs))[0],
+        lambda logs: risk(np.exp(logs))[1],
+        np.log([0.3, 0.8]),
+    )
+    assert error < 1e-5
+
+
+# --- the model of normal margins -----------------------------------------------------------------
+
+
+def margins_model(p, seed):
+    rng = np.random.default_rng(seed)
+    half = rng.normal(size=(p, p))
+    return _NormalMargins(rng.normal(size=p), half @ half.T / p), rng
+
+
+@pytest.mark.parametrize("scale", [1e-7, 0.1, 1.0, 30.0])
+def test_derivatives_of_the_loss_of_normal_margins(scale):
+    model, rng = margins_model(4, 0)
+    w = scale * rng.normal(size=4)
+    step = 1e-5 * max(scale, 1e-3)
+    if scale > 1e-5:
+        assert check_grad(model._value, model.gradient, w, epsilon=step) < 1e-4
+    v = rng.normal(size=4)
+    numeric = (model.gradient(w + step * v) - model.gradient(w - step * v)) / (2 * step)
+    np.testing.assert_allclose(model._hessian(w) @ v, numeric, rtol=1e-4, atol=1e-6)
+
+
+def test_normal_margins_are_those_of_normal_rows():
+    """Stein's lemma: the gradient over normal rows; 5 standard errors, 4 entries."""
+    model, rng = margins_model(4, 1)
+    n, w = 400000, rng.normal(size=4)
+    root = np.linalg.cholesky(model.covariance)
+    rows = model.mean + rng.normal(size=(n, 4)) @ root.T
+    sample = (1 / (1 + np.exp(-rows @ w)) - 0.5)[:, None] * rows
+    error = sample.std(axis=0) / math.sqrt(n)
+    assert (abs(sample.mean(axis=0) - model.gradient(w)) < 5 * error).all()
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0])
+def test_minimiser_of_the_loss_of_normal_margins(scale):
+    model, rng = margins_model(6, 2)
+    linear, omega = scale * rng.normal(size=6), np.full(6, 1e-2)
+    w = model.minimise(linear, omega, np.zeros(6))
+    gradient = model.gradient(w) - linear + omega * w
+    assert np.linalg.norm(gradient) < 1e-6 * np.linalg.norm(linear)
+    other = minimize(
+        lambda v: model._value(v) - linear @ v + 0.5 * v @ (omega * v), np.zeros(6), tol=1e-10
+    )
+    assert np.linalg.norm(w - other.x) < 1e-2 * np.linalg.norm(w)
+
+
+def test_singular_rows_are_no_problem():
+    model = _NormalMargins(np.zeros(3), np.zeros((3, 3)))
+    w = model.minimise(np.ones(3), np.full(3, 0.5), np.zeros(3))
+    np.testing.assert_allclose(w, 2.0)
+
+
+# --- the limit of no noise -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("intercept", [0.0, 0.1])
+@pytest.mark.parametrize("n_folds", [None, 3])
+@pytest.mark.parametrize("alpha", [1e-3, 1e-1])
+def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, n_folds, intercept):
+    n, d = 900, 4
+    rows, targets = records(n, d, intercept=intercept, shift=1.0)
+    pen = penalties(rows.width, alpha, alpha * (1 + 1e-12))
+    exact = LogisticRegression(C=1 / (n * alpha), fit_intercept=False, tol=1e-12, max_iter=10000)
+    optimum = exact.fit(rows.materialise(), targets).coef_[0]
+    errors = []
+    for rounds in (1, 2, 12):
+        shares = (1 / rounds,) * rounds
+        model = tune_by_newton_statistics(
+            rows, targets, pen, NO_NOISE, shares=shares, n_folds=n_folds
+        )
+        errors.append(np.linalg.norm(model.point - optimum) / np.linalg.norm(optimum))
+    assert errors[0] < 0.3
+    assert errors[1] < 0.5 * errors[0]
+    assert errors[2] < 1e-6
+
+
+def test_noise_that_is_large_is_averaged():
+    """Of margins that are normal, the second release adds to the first and does not replace it."""
+    rng = np.random.default_rng(0)
+    p = 40
+    parts = [PrivateMoments(np.eye(p) / p, np.zeros(p), 0.25, 1e-6, 0.1, 1000)]
+    weights = []
+    for _ in range(50):
+        statistics = _Statistics(parts, 0.0, 1.0)
+        statistics.variance = 0.1**2
+        prior = 0.1 * rng.normal(size=p)
+        statistics.parts[0] = PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)
+        statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
+        weights.append(math.sqrt(statistics.variance) / 0.1)
+    assert np.mean(weights) < 0.8  # sqrt(1/2) would be best

@@ -1,0 +1,312 @@
+"""Baselines of private tuning: accounting, selection and the law of the number of runs."""
+
+import importlib
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("pandas")
+pytest.importorskip("dp_accounting")
+
+from scipy.optimize import brentq
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.mechanisms import gaussian_noise_multiplier
+from skdp.privacy import GaussianEvent, PureEvent
+from skdp.privacy.gaussian_dp import gaussian_epsilon
+
+ROOT = Path(__file__).parents[2]
+DELTA = 1e-6
+SHAPES = (0.0, 0.5, 1.0, math.inf)
+
+
+@pytest.fixture
+def baselines(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.tuning_baselines")
+
+
+@pytest.fixture
+def case(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.tuning")
+
+
+def fits(baselines, logistic=False, n=2000, d=6, groups=None):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    scores = X[:, 0] * math.sqrt(d)
+    if logistic:
+        y = (rng.random(n) < 1 / (1 + np.exp(-3 * scores))).astype(float)
+    else:
+        y = np.clip(0.4 * scores + 0.1 * rng.standard_normal(n), -1, 1)
+    return baselines.BaseFits(X, y, logistic, groups)
+
+
+# ---------------------------------------------------------------------------------------------
+# accounting
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 3.0])
+@pytest.mark.parametrize("logistic", [False, True])
+def test_every_baseline_spends_at_most_the_budget_and_nearly_all_of_it(
+    baselines, logistic, epsilon
+):
+    groups = np.arange(6) // 3
+    data = fits(baselines, logistic, n=300, groups=groups)
+    for name, baseline in baselines.baselines(logistic, 2).items():
+        choice = baseline(data, epsilon, DELTA, np.random.default_rng(0))
+        assert choice.weights.shape == (7,)
+        if name == "constant":
+            assert choice.event is None
+            continue
+        spent = baselines.total_epsilon(choice.event, DELTA)
+        # what is pure counts as Gaussian in the calibration, which is not tight
+        least = 0.9 if "exponential" in name else 1 - 1e-4
+        assert least * epsilon <= spent <= epsilon * (1 + 1e-9), name
+
+
+def test_adassp_parameters_add_up_to_the_budget(baselines):
+    """Three Gaussian releases: the sum of squares is that of one release of the whole budget."""
+    choice = baselines.adassp(fits(baselines), 1.0, DELTA, np.random.default_rng(0))
+    assert choice.event.count == 3
+    mu_squared = 3 / choice.event.event.noise_multiplier**2
+    assert mu_squared == pytest.approx(gaussian_noise_multiplier(1.0, DELTA) ** -2, rel=1e-12)
+
+
+def test_adassp_sensitivities_by_search(baselines):
+    """Replaced records move A'A, A'b and the least eigenvalue no further than claimed."""
+    rng = np.random.default_rng(0)
+    reached = np.zeros(3)
+    for trial in range(3000):
+        d = 2 if trial % 2 else 3
+        rows = rng.standard_normal((2, d))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+        if trial % 3 == 0:  # the extremes: orthogonal rows, opposite ones
+            rows[1] = rows[0][::-1] * np.where(np.arange(d) % 2, -1, 1) if d == 2 else -rows[0]
+        signs = rng.choice([-1.0, 1.0], 2)
+        moments = [np.outer(row, row) for row in rows]
+        base = 0.5 * np.diag(rng.random(d))
+        least = [np.linalg.eigvalsh(base + moment)[0] for moment in moments]
+        moved = (
+            np.linalg.norm(moments[0] - moments[1]) / math.sqrt(2),
+            np.linalg.norm(signs[0] * rows[0] - signs[1] * rows[1]) / 2,
+            abs(least[0] - least[1]),
+        )
+        reached = np.maximum(reached, moved)
+    assert (reached <= 1 + 1e-12).all()
+    assert (reached[:2] > 0.999).all()
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0])
+def test_repeated_pure_runs_cost_what_the_theorem_says(baselines, shape, monkeypatch):
+    """Liu and Talwar: 3 epsilon for geometric repetitions; (2 + shape) epsilon in general.
+
+    Rényi orders tend to infinity in the limit, where the theorem on them is that statement.
+    """
+    import dp_accounting
+
+    monkeypatch.setattr(baselines, "ORDERS", tuple(np.geomspace(1.1, 1e9, 200)))
+    monkeypatch.setattr(
+        baselines, "_converted", lambda event: dp_accounting.LaplaceDpEvent(1 / event.epsilon)
+    )
+    event = baselines.RepeatAndSelect(PureEvent(0.5), 10.0, shape)
+    spent = baselines.total_epsilon.__wrapped__(event, 1e-300)
+    assert spent == pytest.approx((2 + shape) * 0.5, rel=1e-4)
+
+
+@pytest.mark.parametrize("shape", [0.0, 1.0, math.inf])
+def test_repetition_costs_more_than_one_run_and_less_than_all(baselines, shape):
+    event = baselines.calibrated_base(1.0, DELTA, 10.0, shape)
+    mu = math.sqrt(sum(part.noise_multiplier**-2 for part in event.base.events))
+    one = gaussian_epsilon(DELTA, mu)
+    assert 1.5 * one < 1.0 < gaussian_epsilon(DELTA, math.sqrt(10.0) * mu)
+
+
+def test_repeat_and_select_formula_of_papernot_and_steinke(baselines):
+    """Theorem 2, written out, on the accountant's orders."""
+    mu, mean = 0.1, 10.0
+    orders = np.array(baselines.ORDERS)
+    rdp = 0.5 * mu**2 * orders
+    for shape, gamma in ((1.0, 0.1), (0.0, None)):
+        if gamma is None:  # (1 / gamma - 1) / log(1 / gamma) == mean
+            gamma = 1 / brentq(lambda g: (g - 1) / math.log(g) - mean, 1.1, 1e4, xtol=1e-9)
+        extra = (1 + shape) * ((1 - 1 / orders) * rdp + math.log(1 / gamma) / orders).min()
+        total = rdp + extra + math.log(mean) / (orders - 1)
+        epsilon = total + np.log1p(-1 / orders) - np.log(DELTA * orders) / (orders - 1)
+        event = baselines.RepeatAndSelect(GaussianEvent(1 / mu), mean, shape)
+        assert baselines.total_epsilon(event, DELTA) == pytest.approx(epsilon.min(), rel=1e-4)
+
+
+# ---------------------------------------------------------------------------------------------
+# number of runs
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_repetitions_have_the_mean_and_the_law(baselines, shape):
+    rng = np.random.default_rng(0)
+    drawn = np.array([baselines.repetitions(10.0, shape, rng) for _ in range(20_000)])
+    assert drawn.mean() == pytest.approx(10.0, abs=5 * drawn.std() / math.sqrt(len(drawn)))
+    if shape == math.inf:
+        assert drawn.var() == pytest.approx(10.0, rel=0.05)
+        return
+    assert drawn.min() == 1
+    law = baselines.repetition_law(10.0, shape)
+    for k in (1, 2, 5, 20):
+        expected = law[k - 1]
+        error = math.sqrt(expected * (1 - expected) / len(drawn))
+        assert (drawn == k).mean() == pytest.approx(expected, abs=5 * error)
+
+
+def test_special_repetition_laws(baselines):
+    k = np.arange(1, 60)
+    geometric = baselines.repetition_law(10.0, 1.0)[:59]
+    np.testing.assert_allclose(geometric, 0.1 * 0.9 ** (k - 1), rtol=1e-6)
+    logarithmic = baselines.repetition_law(10.0, 0.0)[:59]
+    q = logarithmic[1] / logarithmic[0] * 2
+    np.testing.assert_allclose(logarithmic, q**k / (-k * math.log1p(-q)), rtol=1e-6)
+    # the normaliser of Definition 1 at shape 1/2
+    law = baselines.repetition_law(10.0, 0.5)
+    q = law[1] / law[0] / (1.5 / 2)
+    assert law[0] == pytest.approx(0.5 * q / ((1 - q) ** -0.5 - 1), rel=1e-6)
+
+
+# ---------------------------------------------------------------------------------------------
+# fits
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_base_fits_are_those_of_the_estimators(baselines, logistic):
+    data = fits(baselines, logistic)
+    found = data.solution(0.1)
+    model = DPRidge(1.0, DELTA, alpha=0.1, method="output", random_state=0)
+    exact = DPRidge(1e12, DELTA, alpha=0.1, method="output", random_state=0)
+    y = data.targets
+    if logistic:
+        shared = {"alpha": 0.1, "method": "output", "classes": [0, 1], "random_state": 0}
+        model, exact = (DPLogisticRegression(e, DELTA, **shared) for e in (1.0, 1e12))
+        y = y.astype(int)
+    release = model.fit(data.X, y).privacy_.releases[0]
+    assert found.sensitivity == release.sensitivity
+    np.testing.assert_allclose(
+        found.weights[:-1], np.ravel(exact.fit(data.X, y).coef_), atol=2e-3 * found.sensitivity
+    )
+    draws = np.array([data.release(0.1, 3.0, np.random.default_rng(i)) for i in range(400)])
+    assert np.linalg.norm(draws, axis=1).max() <= found.radius * (1 + 1e-12)
+    assert draws.std(axis=0) == pytest.approx(3.0 * found.sensitivity, rel=0.2)
+
+
+def test_base_fit_of_groups_is_the_minimiser(baselines):
+    data = fits(baselines, groups=np.arange(6) // 3)
+    strengths = (0.3, 0.02)
+    w = data.release(strengths, 0.0, np.random.default_rng(0))
+    A = np.hstack([data.X, np.full((data.n, 1), 0.1)])
+    penalties = np.append(np.repeat(strengths, 3), 0.02)
+    exact = np.linalg.solve(A.T @ A / data.n + np.diag(penalties), A.T @ data.targets / data.n)
+    np.testing.assert_allclose(w, exact, atol=1e-4)
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_exponential_scores_move_as_claimed(baselines, logistic):
+    """Two data sets, one record apart: extreme records, small n, weak penalties."""
+    rng = np.random.default_rng(1)
+    worst = 0.0
+    for trial in range(40):
+        data = fits(baselines, logistic, n=8, d=2)
+        X, y = data.X.copy(), data.targets.copy()
+        X[0] = rng.standard_normal(2)
+        X[0] /= np.linalg.norm(X[0])
+        y[0] = 1 - y[0] if logistic else rng.choice([-1.0, 1.0])
+        other = baselines.BaseFits(X, y, logistic)
+        alpha = 0.3 if trial % 2 else 3.0
+        scores = [one.score(one.solution(alpha).weights) for one in (data, other)]
+        moves = data.score_slope * data.row_norm * data.solution(alpha).sensitivity
+        worst = max(worst, abs(scores[0] - scores[1]) / (moves + data.score_bound / data.n))
+    assert 0.05 < worst <= 1.0
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_selection_works_without_noise_to_speak_of(baselines, logistic):
+    """At a huge epsilon every choice is the strength with the best score among those tried:
+
+    of exact minimisers, scored on the records that they were fitted to, the weakest.
+    """
+    data = fits(baselines, logistic, groups=np.arange(6) // 3)
+    rng = np.random.default_rng(0)
+    epsilon = 1e10
+    for name in ("grid, split budget", "exponential mechanism over a grid"):
+        choice = baselines.baselines(logistic)[name](data, epsilon, DELTA, rng)
+        assert choice.strength == min(choice.asked), name
+    for shape in (0.0, 1.0):
+        baseline = baselines.repeat_and_select(30.0, shape)
+        choice = baseline(data, epsilon, DELTA, rng)
+        assert choice.strength == min(choice.asked)
+        assert choice.runs == len(choice.asked)
+    several = baselines.repeat_and_select(20.0, 1.0, (0.01, 1.0), 2)
+    chosen = several(data, epsilon, DELTA, rng)
+    # all signal is in the first group
+    assert chosen.strength[0] == min(one[0] for one in chosen.asked) == 0.01
+    assert data.score(chosen.weights) < data.score(np.zeros(7))
+
+
+def test_adassp_is_least_squares_without_noise_to_speak_of(baselines):
+    data = fits(baselines)
+    choice = baselines.adassp(data, 1e8, DELTA, np.random.default_rng(0))
+    A = np.hstack([data.X, np.full((data.n, 1), 0.1)])
+    exact = np.linalg.lstsq(A, data.targets, rcond=None)[0]
+    assert choice.strength == 0.0
+    np.testing.assert_allclose(choice.weights, exact, atol=1e-3)
+
+
+# ---------------------------------------------------------------------------------------------
+# the case
+
+
+def test_the_case_runs_whatever_methods_the_estimators_accept(case, monkeypatch):
+    class Tuned:
+        _methods = ("auto", "usual", "other")
+
+        def __init__(self, epsilon=1.0, delta=1e-6, *, method="usual", penalty_groups=None):
+            pass
+
+    monkeypatch.setattr(case, "estimator", lambda logistic: Tuned)
+    assert list(case.our_methods(False, 4)) == ["default", "default, one strength", "method=other"]
+    monkeypatch.setattr(case, "estimator", lambda logistic: None)
+    assert case.our_methods(True, 1) == {}
+
+
+def test_the_summary_counts_points_and_names_those_that_are_lost(case):
+    pd = pytest.importorskip("pandas")
+    row = {"part": "loss", "model": "ridge", "dataset": "a", "d": 5, "penalty_groups": 1}
+    row |= {"epsilon": 1.0, "n_seeds": 4, "mean": 0.3, "default_minus_std": 0.02}
+    rows = []
+    for n, differences in ((500, (1.0,)), (10_000, (-0.1, 0.019)), (20_000, (-0.1, 0.021))):
+        rows.append(row | {"n": n, "method": "default", "role": case.OURS, "mean": 0.25})
+        for i, difference in enumerate(differences):
+            other = {"n": n, "method": f"b{i}", "role": case.BASELINE}
+            rows.append(row | other | {"default_minus": difference})
+        for name in ("constant", "no privacy"):
+            rows.append(row | {"n": n, "method": name, "role": case.PUBLIC, "mean": len(name)})
+    time = {"part": "time", "model": "ridge", "n": 100, "d": 5, "time_ratio": 0.5}
+    text = case.summarise(pd.DataFrame([*rows, time]))
+    assert "at 1 of 2 points with n >= 10000" in text
+    assert "at 0 its mean is" in text
+    behind = text.split("It is behind:")[1].split("\n\n")[0]
+    assert "20000" in behind and " b1" in behind and " b0" not in behind
+    assert "0.50 times" in text
+    assert "logistic: there is no self-tuning estimator" in text
+
+
+@pytest.mark.parametrize("kind", ["isotropic", "decay", "heavy", "groups"])
+def test_synthetic_records_keep_their_public_bounds(case, kind):
+    for logistic in (False, True):
+        records = case.synthetic(kind, logistic, 2000, 32)(3)
+        norms = np.linalg.norm(np.vstack([records.X, records.X_test]), axis=1)
+        assert norms.max() <= 1 + 1e-12
+        assert kind != "heavy" or 0.01 < (norms > 1 - 1e-12).mean() < 0.5
+        assert set(np.unique(records.y)) == {0, 1} if logistic else np.abs(records.y).max() <= 1
+        constant = records.y_test.var() if not logistic else 0.25
+        assert constant > 0.1

@@ -1,0 +1,271 @@
+"""DPLogisticRegressionCV with its default method: contract, public report, quality."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import SkipTestWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdp.linear_model import DPLogisticRegression
+from skdp.model_selection import DPLogisticRegressionCV
+from skdp.privacy import PrivacyLeakWarning, tightest_epsilon
+
+FITTED = {
+    "privacy_",
+    "alpha_",
+    "alpha_path_",
+    "coef_",
+    "intercept_",
+    "classes_",
+    "n_features_in_",
+}
+
+
+def planted(n, d=20, seed=0, strength=2.0, shift=0.0, kind="normal"):
+    """Rows of norm at most 1 and labels 0 and 1 of a logistic model."""
+    rng = np.random.default_rng(seed)
+    if kind == "normal":
+        X = rng.normal(size=(n, d)) / math.sqrt(d)
+    else:
+        X = (rng.random((n, d)) < 0.15) / math.sqrt(0.2 * d)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    slope = np.random.default_rng(99).normal(size=d)
+    margins = X @ slope
+    margins = strength * (margins - margins.mean()) / margins.std() + shift
+    return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
+
+
+def cv(epsilon=1.0, delta=1e-6, **params):
+    return DPLogisticRegressionCV(epsilon, delta, **{"classes": [0, 1], **params})
+
+
+# ------------------------------------------------------------------------------ scikit-learn's own
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPLogisticRegressionCV(),
+        DPLogisticRegressionCV(delta=0, cv=2),
+        DPLogisticRegressionCV(10.0, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0),
+    ],
+    ids=repr,
+)
+def test_check_estimator(estimator):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        warnings.simplefilter("ignore", SkipTestWarning)
+        results = check_estimator(estimator, on_fail=None, on_skip=None)
+    assert len(results) > 40
+    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert skipped <= {"check_array_api_input"}  # needs an optional package
+    assert not any(r["expected_to_fail"] for r in results)
+
+
+def test_clone_and_random_state():
+    X, y = planted(400, 4)
+    model = cv(2.0, random_state=1).fit(X, y)
+    np.testing.assert_array_equal(clone(model).fit(X, y).coef_, model.coef_)
+    assert (cv(2.0, random_state=2).fit(X, y).coef_ != model.coef_).all()
+    assert any("seed" in caveat for caveat in model.privacy_.caveats)
+    assert not cv().fit(X, y).privacy_.caveats
+
+
+# -------------------------------------------------------------------------------------- parameters
+
+
+@pytest.mark.parametrize(
+    ("parameters", "error"),
+    [
+        ({"penalty_groups": [0, 1]}, ValueError),
+        ({"alpha_bounds": (1.0, 1.0)}, ValueError),
+        ({"cv": 1}, ValueError),
+        ({"cv": 13}, ValueError),  # more than records
+        ({"cv": 2.0}, TypeError),
+        ({"neighbouring": "add_remove"}, ValueError),
+        ({"method": "grid"}, ValueError),
+        ({"epsilon": 0}, ValueError),
+        ({"delta": 1}, ValueError),
+        ({"data_norm": 0}, ValueError),
+        ({"classes": [0]}, ValueError),
+        ({"classes": [0, 2]}, ValueError),
+        ({"random_state": "x"}, ValueError),
+    ],
+    ids=repr,
+)
+def test_refused_parameters(parameters, error):
+    X, y = planted(12, 3)
+    model = cv(**parameters)
+    with pytest.raises(error):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("classes", [[0, 1, 2], None])
+def test_several_classes_are_refused(classes):
+    X, _ = planted(12, 3)
+    model = DPLogisticRegressionCV(classes=classes)
+    assert not model.__sklearn_tags__().classifier_tags.multi_class
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyLeakWarning)
+        with pytest.raises(ValueError, match="Only binary classification is supported"):
+            model.fit(X, np.arange(12) % 3)
+
+
+def test_inferred_classes_warn():
+    X, y = planted(12, 3)
+    with pytest.warns(PrivacyLeakWarning, match="classes"):
+        model = DPLogisticRegressionCV().fit(X, y)
+    assert "classes were inferred from y" in model.privacy_.caveats
+
+
+def test_one_class_of_the_declared():
+    X, _ = planted(5000, 3)
+    model = cv(3.0, classes=["no", "yes"], random_state=0).fit(X, np.full(5000, "yes"))
+    assert (model.predict(X) == "yes").all()
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert np.isfinite(model.coef_).all()
+
+
+def test_sample_weights_are_refused():
+    X, y = planted(12, 3)
+    with pytest.raises(ValueError, match="sample_weight"):
+        cv().fit(X, y, sample_weight=np.ones(12))
+
+
+def test_groups_are_labels():
+    """Strengths of the signal's group and of the other."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20000, 8)) / math.sqrt(8)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = (rng.random(20000) < 1 / (1 + np.exp(-6 * X[:, 0] + 6 * X[:, 1]))).astype(int)
+    groups = ["b", "b", *"aaaaaa"]
+    model = cv(2.0, penalty_groups=groups, random_state=0).fit(X, y)
+    assert model.alpha_.shape == (2,) and model.alpha_path_.shape == (3, 2)
+    assert model.alpha_[0] > 10 * model.alpha_[1]
+    np.testing.assert_array_equal(model.alpha_path_[-1], model.alpha_)
+    one = cv(penalty_groups=[5] * 8, random_state=0).fit(X, y)
+    plain = cv(random_state=0).fit(X, y)
+    assert one.alpha_.shape == (1,) and isinstance(plain.alpha_, float)
+    np.testing.assert_array_equal(one.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("folds", [None, 2])
+def test_bounds_of_the_strength(folds):
+    X, y = planted(200, 3)
+    for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
+        model = cv(alpha_bounds=bounds, cv=folds, random_state=0).fit(X, y)
+        assert bounds[0] <= model.alpha_path_.min() and model.alpha_path_.max() <= bounds[1]
+        assert model.privacy_.plan["alpha_bounds"] == list(bounds)
+
+
+@pytest.mark.parametrize("unit", [1e-50, 8.0, 1e50])
+def test_units_of_rows(unit):
+    X, y = planted(2000, 3)
+    model = cv(random_state=0).fit(X, y)
+    scaled = cv(data_norm=unit, random_state=0).fit(unit * X, y)
+    np.testing.assert_allclose(
+        scaled.decision_function(unit * X), model.decision_function(X), rtol=1e-3, atol=1e-4
+    )
+    assert scaled.alpha_ == pytest.approx(unit**2 * model.alpha_, rel=1e-2)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix, np.float32])
+def test_bounds_of_records_are_enforced(container):
+    X, y = planted(200, 3)
+    bounded = X.copy()
+    bounded[::7] /= np.linalg.norm(X[::7], axis=1)[:, None]
+    X[::7] *= 1e30
+    model = cv(random_state=0).fit(container(X), y)
+    expected = cv(random_state=0).fit(bounded, y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-3, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------ public report
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+@pytest.mark.parametrize("folds", [None, 3])
+def test_report_is_public_and_within_the_budget(delta, folds):
+    statements = []
+    for seed, shape in ((0, 1.0), (1, 0.0), (2, 1e200)):
+        X, y = planted(90, 4, seed=seed)
+        y = y if shape else np.ones(90, dtype=int)
+        model = cv(0.8, delta, cv=folds).fit(shape * X, y)
+        assert {name for name in vars(model) if name.endswith("_")} == FITTED
+        statements.append(json.dumps(model.privacy_.to_dict(), sort_keys=True))
+    assert len(set(statements)) == 1
+    report = model.privacy_
+    assert [release.name for release in report.releases] == [
+        "second moments",
+        "gradient 1",
+        "gradient 2",
+    ]
+    assert all(release.n_records == 90 for release in report.releases)
+    assert 0.999 * 0.8 <= tightest_epsilon(report.event, delta) <= 0.8 * (1 + 1e-9)
+    assert report.plan["n_folds"] == (folds or 1)
+    assert report.plan["fold_records"] == 90 // (folds or 1)
+    assert report.method == "newton"
+    # 2 X / n per fold, with the intercept feature in X
+    gradient = report.releases[1].sensitivity * (90 // (folds or 1))
+    assert gradient == pytest.approx(2 * math.hypot(1.0, 0.1), rel=1e-8)
+
+
+# ------------------------------------------------------------------------------------------ quality
+
+
+def private_loss(model, seeds, X, y, X_test, y_test):
+    losses = []
+    for seed in range(seeds):
+        fitted = clone(model).set_params(random_state=seed).fit(X, y)
+        losses.append(log_loss(y_test, fitted.predict_proba(X_test)))
+    return np.mean(losses)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "strength", "shift", "kind"),
+    [
+        (10000, 10, 1.0, 0.0, "normal"),
+        (10000, 10, 4.0, 0.5, "normal"),
+        (20000, 40, 2.0, 0.0, "normal"),
+        (20000, 10, 1.0, 3.0, "normal"),
+        (20000, 20, 2.0, 0.5, "binary"),
+    ],
+)
+def test_beats_every_public_strength(n, d, strength, shift, kind):
+    X, y = planted(n + 10000, d, strength=strength, shift=shift, kind=kind)
+    parts = X[:n], y[:n], X[n:], y[n:]
+    ours = private_loss(cv(), 3, *parts)
+    others = [
+        private_loss(DPLogisticRegression(alpha=alpha, classes=[0, 1]), 2, *parts)
+        for alpha in ("auto", 1e-3, 1e-2, 1e-1)
+    ]
+    assert ours < min(others)
+    exact = LogisticRegression(C=1.0).fit(*parts[:2])
+    ideal = log_loss(parts[3], exact.predict_proba(parts[2]))
+    assert ours - ideal < 0.5 * (min(others) - ideal)
+
+
+def test_a_large_budget_gives_the_exact_model():
+    """Normal margins: two corrections reach the penalised optimum."""
+    X, y = planted(20000, 10, strength=2.0)
+    alpha = 1e-3
+    model = cv(1e10, alpha_bounds=(alpha, alpha * (1 + 1e-9)), fit_intercept=False).fit(X, y)
+    exact = LogisticRegression(C=1 / (20000 * alpha), fit_intercept=False, tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(model.coef_, exact.coef_, atol=1e-3 * abs(exact.coef_).max())
+
+
+def test_intercept_follows_the_base_rate():
+    X, y = planted(50000, 5, strength=0.5, shift=-2.5)
+    model = cv(random_state=0).fit(X, y)
+    assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)

@@ -1,0 +1,386 @@
+"""Bilevel problems: identities, signs, sensitivities by search, noise energy."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    BilevelConstants,
+    BilevelProblem,
+    BoundedRows,
+    HalfSquaredLoss,
+    HingeLoss,
+    LogisticLoss,
+    PenaltyProblem,
+    SoftmaxLoss,
+    WeightedLoss,
+    WholeSpace,
+)
+from skdp.solvers import LBFGS, Newton, solve_certified
+
+ONE = Neighbouring.REPLACE_ONE
+
+
+def solve(problem, accuracy=1e-11):
+    return solve_certified(problem, accuracy, Newton()).point
+
+
+def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, disjoint=True, sparse=False):
+    rng = np.random.default_rng(seed)
+    loss = HalfSquaredLoss(1.0) if loss is None else loss
+    X = rng.normal(size=(n, d))
+    t = rng.uniform(-1, 1, n) if loss.is_quadratic else (rng.uniform(size=n) < 0.5) * 1.0
+    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.2, intercept)
+    groups, relative = (0, 1, 0, 1)[:d], (1.0,) * d
+    if intercept:
+        groups, relative = (*groups, groups[0]), (*relative, 0.09)
+    return PenaltyProblem(rows, t, loss, groups, relative, 1e-3, 10.0, disjoint=disjoint), rows, t
+
+
+def moments(rows, t, part):
+    A = rows.materialise()[part]
+    A = A.toarray() if sp.issparse(A) else A
+    return A.T @ A / len(A), A.T @ t[part] / len(A)
+
+
+# -----------------------------------------------------------------------------------------------
+# identities
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_ridge_identities(sparse):
+    """Specification 5.3, with groups, an intercept and an odd number of records."""
+    problem, rows, t = random_problem(sparse=sparse)
+    assert (problem.n_train, problem.n_val, problem.n_records) == (6, 5, 11)
+    x, lam = np.log([0.3, 0.05]), 4.0
+    u = 1.0 / lam
+    Ht, ct = moments(rows, t, slice(0, None, 2))
+    Hv, cv = moments(rows, t, slice(1, None, 2))
+    omega = problem.strengths(x)
+    np.testing.assert_allclose(omega, [0.3, 0.05, 0.3, 0.05, 0.027])
+    K = Ht + np.diag(omega)
+    theta, theta_lam = np.linalg.solve(K, ct), np.linalg.solve(K + u * Hv, ct + u * cv)
+    metric = problem.metric(x)
+    np.testing.assert_allclose(solve(problem.lower(x)) / metric, theta, atol=1e-9)
+    np.testing.assert_allclose(solve(problem.penalised(x, lam)) / metric, theta_lam, atol=1e-9)
+
+    w = np.linalg.solve(K + u * Hv, Hv @ theta - cv)
+    np.testing.assert_allclose(theta_lam, theta - u * w, atol=1e-12)
+    np.testing.assert_allclose(w, np.linalg.solve(K, Hv @ theta_lam - cv), atol=1e-12)
+    own = omega * theta * w - 0.5 * u * omega * w**2  # per coordinate, in x = log omega
+    expected = -np.array([own[[0, 2, 4]].sum(), own[[1, 3]].sum()])
+    P = problem.hypergradient(x, theta, theta_lam, lam)
+    np.testing.assert_allclose(P, expected, rtol=1e-9)
+    R = problem.lower_gradient_x(x, theta_lam) - problem.lower_gradient_x(x, theta)
+    np.testing.assert_allclose(P, lam * R, rtol=1e-9)
+
+
+def test_shared_roles():
+    """Every record trains and validates: ``g + u f`` has ``1 + u`` times the mean loss."""
+    problem, rows, t = random_problem(disjoint=False)
+    assert (problem.n_train, problem.n_val, problem.n_records) == (11, 11, 11)
+    x, u = np.log([0.3, 0.05]), 0.7
+    H, c = moments(rows, t, slice(None))
+    theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.strengths(x)), (1 + u) * c)
+    found = solve(problem.penalised(x, 1 / u)) / problem.metric(x)
+    np.testing.assert_allclose(found, theta_lam, atol=1e-9)
+
+
+def test_scalar_bias():
+    problem, rows, t = random_problem(intercept=0.0)
+    problem = PenaltyProblem(rows, t, HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0)
+    omega, lam = 0.2, 3.0
+    u, x = 1.0 / lam, np.log([omega])
+    Ht, ct = moments(rows, t, slice(0, None, 2))
+    Hv, cv = moments(rows, t, slice(1, None, 2))
+    K = Ht + omega * np.eye(4)
+    theta, theta_lam = np.linalg.solve(K, ct), np.linalg.solve(K + u * Hv, ct + u * cv)
+    w = lam * (theta - theta_lam)
+    P = problem.hypergradient(x, theta, theta_lam, lam)[0] / omega
+    exact = -theta @ np.linalg.solve(K, Hv @ theta - cv)
+    bias = u * theta @ np.linalg.solve(K, Hv @ w) + 0.5 * u * w @ w
+    assert P - exact == pytest.approx(bias, rel=1e-9)
+
+
+def test_sign():
+    """Specification 5.2, d = 1: the strength must increase."""
+    rows = BoundedRows(np.array([[0.5], [0.5]]), 1.0)
+    problem = PenaltyProblem(
+        rows, np.array([0.4, 0.1]), HalfSquaredLoss(1.0), (0,), (1.0,), 1e-3, 1.0
+    )
+    x = np.log([0.25])
+    theta, theta_lam = solve(problem.lower(x)), solve(problem.penalised(x, 10.0))
+    assert theta == pytest.approx(0.4)
+    assert theta_lam == pytest.approx(0.390476, abs=1e-6)
+    P = problem.hypergradient(x, theta, theta_lam, 10.0) / 0.25
+    assert pytest.approx(-0.037642, abs=1e-6) == P
+    far = problem.hypergradient(x, theta, solve(problem.penalised(x, 1e4), 1e-12), 1e4) / 0.25
+    assert far == pytest.approx(-0.04, abs=1e-5)
+
+
+@pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss()], ids=["ridge", "logistic"])
+def test_limit_is_the_implicit_hypergradient(loss):
+    problem, rows, t = random_problem(loss, n=30)
+    A = rows.materialise()
+    x = np.log([0.3, 0.05])
+
+    def theta(x):
+        return solve(problem.lower(x)) / problem.metric(x)
+
+    def validation(x):
+        return float(loss.value(A[1::2] @ theta(x), t[1::2]).mean())
+
+    step = 1e-4 * np.eye(2)
+    numerical = [(validation(x + e) - validation(x - e)) / 2e-4 for e in step]
+    margins = A @ theta(x)
+    bend = loss.second_derivative(margins, t)[::2, None]
+    K = A[::2].T @ (bend * A[::2]) / 15 + np.diag(problem.strengths(x))
+    slope = A[1::2].T @ loss.derivative(margins[1::2], t[1::2]) / 15
+    pulled = problem.strengths(x) * theta(x) * np.linalg.solve(K, slope)
+    implicit = -(problem.members @ pulled)
+    np.testing.assert_allclose(implicit, numerical, rtol=1e-5)
+    errors = []
+    for lam in (1e2, 1e4):
+        theta_lam = solve(problem.penalised(x, lam)) / problem.metric(x)
+        P = problem.hypergradient(x, theta(x), theta_lam, lam)
+        errors.append(np.abs(P - implicit).max())
+    assert errors[1] < 2e-2 * errors[0]
+    assert errors[1] < 1e-4
+
+
+def test_weighted_loss():
+    base = LogisticLoss()
+    loss = WeightedLoss(base, 2.0, 1.3)
+    margins, t = np.array([0.3, -2.0]), np.array([1.0, 0.0])
+    targets = np.column_stack([t, [2.0, 0.5]])
+    loss.check_targets(targets)
+    np.testing.assert_allclose(loss.value(margins, targets), [2, 0.5] * base.value(margins, t))
+    for name in ("lipschitz", "gradient_diameter", "value_range"):
+        assert getattr(loss, name)(1.5, 2.0) == pytest.approx(2.0 * getattr(base, name)(1.5, 2.0))
+    assert loss.curvature_trace == 0.5
+    assert loss.margin_scale == 1.0
+    with pytest.raises(ValueError, match="weights"):
+        loss.check_targets(np.column_stack([t, [2.0, 2.5]]))
+    with pytest.raises(ValueError, match="margins"):
+        WeightedLoss(SoftmaxLoss(3), 1.0, 1.0)
+
+
+def test_other_solvers_and_mini_batches():
+    problem, _, _ = random_problem()
+    x = np.log([0.3, 0.05])
+    whole = problem.penalised(x, 2.0)
+    found = solve_certified(whole, 1e-8, LBFGS()).point
+    np.testing.assert_allclose(found, solve(whole), atol=1e-7)
+    batches = [whole.batch(np.arange(k, 11, 3)) for k in range(3)]
+    total = sum(batch.pull_back(batch.residuals(found)) for batch in batches) / 11
+    np.testing.assert_allclose(total + whole.alpha * found, whole.gradient(found), atol=1e-12)
+
+
+def test_validation():
+    rows = BoundedRows(np.zeros((2, 2)), 1.0)
+    t = np.zeros(2)
+    with pytest.raises(ValueError, match="smooth"):
+        PenaltyProblem(rows, t, HingeLoss(), (0, 0), (1.0, 1.0), 1e-3, 1.0)
+    with pytest.raises(ValueError, match="entry"):
+        PenaltyProblem(rows, t, LogisticLoss(), (0,), (1.0,), 1e-3, 1.0)
+    with pytest.raises(ValueError, match="n_samples=1"):
+        PenaltyProblem(rows.take(slice(0, 1)), t[:1], LogisticLoss(), (0, 0), (1, 1), 1e-3, 1.0)
+    with pytest.raises(ValueError, match="bound_upper"):
+        BilevelConstants(-1.0, 1.0, 1.0)
+
+
+# -----------------------------------------------------------------------------------------------
+# sensitivities
+
+
+def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
+    """Search for neighbours whose solutions are far apart, relative to the bound.
+
+    All training records are one, all validation records another, but for the replaced one.
+    """
+    R, alpha = bounds
+    d = len(relative)
+    n = sizes
+    rng = np.random.default_rng(seed)
+    groups = tuple(range(d))
+    x = np.log(alpha * np.array(relative))
+
+    def data(z, swap):
+        rows = z.reshape(4, d + 1)
+        X = np.empty((n, d))
+        t = np.empty(n)
+        X[::2], X[1::2] = rows[0, :d], rows[1, :d]
+        t[::2], t[1::2] = rows[0, d], rows[1, d]
+        X[role], t[role] = rows[2 + swap, :d], rows[2 + swap, d]
+        length = np.linalg.norm(X, axis=1, keepdims=True)
+        X = X * (R / np.maximum(length, R))
+        t = np.clip(t, -1, 1) if loss.is_quadratic else (t > 0) * 1.0
+        return BoundedRows(X, R), t
+
+    def moved(z):
+        points, bound = [], 0.0
+        for swap in (0, 1):
+            rows, t = data(z, swap)
+            problem = PenaltyProblem(
+                rows, t, loss, groups, (1.0,) * d, 1e-6, 1e6, disjoint=disjoint
+            )
+            lower = problem.lower(x) if u is None else problem.penalised(x, 1.0 / u)
+            points.append(solve(lower, 1e-10 / alpha))
+            bound = lower.constants.argmin_sensitivity(ONE)
+        return float(np.linalg.norm(points[0] - points[1]) / bound)
+
+    z = rng.normal(size=4 * (d + 1)) * R
+    z[d :: d + 1] = np.sign(rng.normal(size=4))
+    z[3 * (d + 1) : -1], z[-1] = z[2 * (d + 1) : 3 * (d + 1) - 1], -z[3 * (d + 1) - 1]  # opposite
+    options = {"maxfev": 30, "xatol": 1e-4, "fatol": 1e-5}
+    return -minimize(lambda z: -moved(z), z, method="Nelder-Mead", options=options).fun
+
+
+@pytest.mark.parametrize("u", [None, 0.3, 20.0])
+@pytest.mark.parametrize("disjoint", [True, False])
+@pytest.mark.parametrize("relative", [(1.0,), (1.0, 8.0)])
+@pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), LogisticLoss()], ids=["ridge", "logistic"])
+def test_no_search_exceeds_the_sensitivity(loss, relative, disjoint, u):
+    worst = 0.0
+    for seed, (n, R) in enumerate([(2, 0.1), (2, 1.0), (4, 5.0)]):
+        role = 0 if u is None else seed % 2  # validation records do not enter the first problem
+        worst = max(worst, largest_move(loss, n, (R, 1.0), relative, u, disjoint, seed, role))
+    assert 0.1 < worst <= 1.0
+
+
+def test_radius_of_penalised_ridge():
+    """Review K6: the printed radius, and the sensitivity built on it, are too small."""
+    R, B = 0.1, 1.0
+    u, omega, n = 1.0 / 0.003, 1.0, 10000
+    X, t = np.empty((2 * n, 2)), np.empty(2 * n)
+    X[:], t[:] = (0.0547, 0.0), -1.0
+    points = []
+    for sign in (1.0, -1.0):
+        X[1], t[1] = (0.0484, sign * 0.0875), 1.0
+        loss = HalfSquaredLoss(B)
+        problem = PenaltyProblem(BoundedRows(X, R), t, loss, (0, 0), (1.0, 1.0), 1e-3, 10.0)
+        lower = problem.penalised(np.log([omega]), 1.0 / u)
+        points.append(solve(lower, 1e-9))
+    moved = np.linalg.norm(points[0] - points[1])
+    D = B * R / (R**2 + omega)
+    printed = u * 2.0 * R * (B + R * math.sqrt(1 + u) * D) / (n * omega)
+    assert printed < moved == pytest.approx(0.008412, abs=2e-5)
+    assert printed == pytest.approx(0.007874, abs=2e-5)
+    assert moved <= lower.constants.argmin_sensitivity(ONE)
+
+
+def test_norm_bound_counts_the_intercept():
+    """Review F-K4: omega_b = .01, feature .5, R = intercept = 1: R'^2 is 102, not 101 or 2."""
+    rows = BoundedRows(np.eye(2), 1.0, 1.0)
+    problem = PenaltyProblem(
+        rows, np.zeros(2), HalfSquaredLoss(1.0), (0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0
+    )
+    x = np.log([0.5])
+    in_units = problem.feature_norm(x) ** 2 / problem.strengths(x).min()
+    assert in_units == pytest.approx(1.0 / 0.5 + 1.0 / 0.01)
+    assert problem.lower(x).rows.norm_bound == pytest.approx(problem.feature_norm(x))
+
+
+class Mixed(BilevelProblem):
+    """``f_i = p_i . x``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``: gradients in x vary."""
+
+    domain_x = domain_y = WholeSpace()
+    dimension_x = dimension_y = 2
+
+    def __init__(self, p, B, disjoint):
+        self.p, self.B, self.disjoint = p, B, disjoint
+        self.n_val, self.n_train = len(p), len(B)
+        self.constants = BilevelConstants(1.0, 3.0, 1.0)
+
+    def lower(self, x):
+        raise NotImplementedError
+
+    def penalised(self, x, lam):
+        raise NotImplementedError
+
+    def upper_gradient_x(self, x, y, batch=None):
+        return self.p.mean(axis=0)
+
+    def lower_gradient_x(self, x, y, batch=None):
+        return (self.B @ y).mean(axis=0)
+
+
+@pytest.mark.parametrize("disjoint", [True, False])
+def test_record_bound_holds(disjoint):
+    """Formula (3.1): a replaced record moves the hypergradient by at most twice the bound."""
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for _ in range(300):
+        n_val, n_train = (rng.integers(1, 4), rng.integers(1, 4)) if disjoint else (2, 2)
+        y, y_lam = rng.normal(size=(2, 2))
+        lam = math.exp(rng.uniform(-2, 2))
+        unit = (y_lam - y) / np.linalg.norm(y_lam - y)
+        direction = rng.normal(size=2)
+        direction /= np.linalg.norm(direction)
+        p = rng.normal(size=(n_val, 2)) * 0.1
+        B = rng.normal(size=(n_train, 2, 2)) * 0.1
+        roles = ("val", "train") if not disjoint else [("val", "train")[rng.integers(2)]]
+        values = []
+        for sign in (1.0, -1.0):
+            if "val" in roles:
+                p[0] = sign * direction
+            if "train" in roles:
+                B[0] = sign * np.outer(direction, unit)
+            problem = Mixed(p, B, disjoint)
+            values.append(problem.hypergradient(np.zeros(2), y, y_lam, lam))
+        bound = 2.0 * problem.record_bound(float(np.linalg.norm(y_lam - y)), lam)
+        worst = max(worst, np.linalg.norm(values[0] - values[1]) / bound)
+    assert 0.95 < worst <= 1.0
+
+
+def test_record_bound_needs_constants():
+    problem = Mixed(np.zeros((1, 2)), np.zeros((1, 2, 2)), True)
+    assert problem.record_bound(math.inf, 2.0) == pytest.approx(12.0)  # 2 lam bound_lower
+    assert problem.n_records == 2
+    problem.constants = None
+    with pytest.raises(ValueError, match="constants"):
+        problem.record_bound(1.0, 1.0)
+    problem.is_record_free = True
+    assert problem.record_bound(1.0, 1.0) == 0.0
+    assert (problem.metric(np.zeros(2)), problem.noise_energy(np.zeros(2), 1.0)) == (1.0, 0.0)
+
+
+# -----------------------------------------------------------------------------------------------
+# noise
+
+
+def test_noise_energy_is_exact():
+    """Monte Carlo over 2e5 draws; each of 2 comparisons at 5 standard errors: 1.2e-6 in all."""
+    problem, _, _ = random_problem()
+    rng = np.random.default_rng(3)
+    x, variance = np.log([0.3, 0.05]), 0.4
+    y = rng.normal(size=5)
+    metric = problem.metric(x)
+    noise = math.sqrt(variance) * rng.normal(size=(200000, 5)) / metric
+    energies = 0.5 * (problem.strengths(x) * (y + noise) ** 2) @ problem.members.T
+    excess = energies - problem.lower_gradient_x(x, y)
+    error = excess.std(axis=0) / math.sqrt(len(noise))
+    assert (np.abs(excess.mean(axis=0) - problem.noise_energy(x, variance)) < 5 * error).all()
+
+
+def test_noise_deviation():
+    """To first order, by simulation: 2 % of the deviation of 3e4 draws is 5 standard errors."""
+    problem, _, _ = random_problem()
+    rng = np.random.default_rng(4)
+    x = np.log([0.3, 0.05])
+    y, y_lam = rng.normal(size=(2, 5))
+    metric, variances = problem.metric(x), (1e-8, 4e-8)
+    moved = [
+        problem.lower_difference_x(
+            x,
+            y + 1e-4 * rng.normal(size=5) / metric,
+            y_lam + 2e-4 * rng.normal(size=5) / metric,
+        )
+        for _ in range(30000)
+    ]
+    known = problem.noise_deviation(x, y, y_lam, variances)
+    np.testing.assert_allclose(np.std(moved, axis=0), known, rtol=0.02)
