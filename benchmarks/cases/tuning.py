@@ -591,7 +591,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
         if name not in (DEFAULT,)
     ]
     styles = {DEFAULT: ("C0", "o"), f"{DEFAULT}, cv=2": ("C9", "o")} | {
-        name: ("C0", marker) for name, marker in zip(others[1:], "*hX8>p", strict=False)
+        name: ("C8", marker) for name, marker in zip(others[1:], "*hX8>p", strict=False)
     }
     styles |= _BASELINE_STYLES
     for column, model in enumerate(models):
