@@ -118,6 +118,30 @@ def test_condition_numbers(solver, place, exponents):
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
 
+#: The others with a limit that is soon reached: what they leave is finished by the gate.
+SHORT = [
+    GDA(max_iterations=200),
+    SaddleSVRG(max_passes=60),
+    AcceleratedSaddleSVRG(max_passes=60),
+    SaddleSAGA(max_passes=60),
+    LSVRE(max_passes=60),
+    Catalyst(max_passes=60),
+]
+
+
+@places
+@pytest.mark.parametrize("solver", SHORT, ids=repr)
+@pytest.mark.parametrize("exponents", [(-4, -4), (-9, -9), (-18, -18), (4, -18)])
+def test_gate_around_every_solver(solver, place, exponents):
+    """lt from 1e2 to 1e6: certified, and not below the distance, whoever found it."""
+    problem, exact = chosen(place, *(2.0**e for e in exponents), n=16)
+    accuracy = max(1e-5 * problem.constants.localisation,
+                   0.5 * certifiable_saddle_accuracy(problem.constants))  # fmt: skip
+    found = solve_saddle_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
+    assert found.attempts[0].solver == repr(solver)
+    assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
+
+
 @pytest.mark.parametrize("place", [("interior", "face"), ("sphere", "vertex")], ids="-".join)
 def test_proven_number_of_iterations_suffices(place):
     """Korpelevich's steps of constant length on records that attain the bounds."""
