@@ -16,7 +16,7 @@ from xml.sax.saxutils import escape
 __all__ = ["Panel", "Series", "write_line_chart"]
 
 INK, MUTED, GRID, SURFACE = "#1f2328", "#59636e", "#e6e8eb", "#ffffff"
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 FONT = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 
 MARGIN_LEFT, MARGIN_RIGHT, GAP = 58, 24, 62  # around and between the panels, in pixels
@@ -135,7 +135,7 @@ def _legend(labels: Sequence[str], x: float, y: float) -> list[str]:
 
 
 def _marker(i: int, x: float, y: float) -> str:
-    """Circle, square, triangle or diamond, with a rim in the colour of the surface."""
+    """A shape for each line, with a rim in the colour of the surface."""
     style = f'fill="{COLOURS[i]}" stroke="{SURFACE}" stroke-width="1.5"'
     if i == 0:
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" {style}/>'
@@ -143,6 +143,8 @@ def _marker(i: int, x: float, y: float) -> str:
         1: [(-4.5, -4.5), (4.5, -4.5), (4.5, 4.5), (-4.5, 4.5)],
         2: [(0, -6), (5.5, 4), (-5.5, 4)],
         3: [(0, -6), (6, 0), (0, 6), (-6, 0)],
+        4: [(0, 6), (5.5, -4), (-5.5, -4)],
+        5: [(-6, -3), (6, -3), (6, 3), (-6, 3)],
     }[i]
     corners = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shape)
     return f'<polygon points="{corners}" {style}/>'

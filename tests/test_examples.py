@@ -157,6 +157,23 @@ def test_worst_group(tmp_path):
     check_picture(picture, panels=2, lines=3)
 
 
+def test_private_tuning(tmp_path):
+    result = run(
+        "private_tuning.py",
+        *("--seeds", 1, "--records", 4000, "--output", tmp_path),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    rows = {line.split()[0]: numbers(line) for line in result.stdout.splitlines() if "(" in line}
+    assert rows["sufficient_statistics"][1] < min(rows["newton"])  # squared errors, log losses
+    assert all(len(row) == 4 for row in rows.values())
+    for model in ("ridge", "logistic"):
+        root = ET.fromstring((tmp_path / f"private_tuning_{model}.svg").read_text("utf-8"))
+        assert len(root.findall(SVG + "polyline")) == 10
+
+
 @pytest.fixture
 def adult(tmp_path):
     """A file like the UCI Adult data, with missing values and unknown categories."""
