@@ -132,6 +132,8 @@ class _Ridge:
         self.centre = np.zeros(len(values)) if centre is None else centre
         rounding = 8.0 * len(values) * np.finfo(float).eps * float(abs(values).max())
         self.convex = (vectors * np.maximum(values, rounding)) @ vectors.T
+        #: Eigenvectors of H, and divided differences of max(., rounding) at its eigenvalues.
+        self.vectors, self.differences = vectors, _divided_differences(values, rounding)
 
     def inverse(self, alpha: np.ndarray) -> np.ndarray:
         """Q."""
@@ -146,6 +148,22 @@ class _Ridge:
         return np.asarray(self.centre + step)
 
 
+def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
+    """``(f(a) - f(b)) / (a - b)`` for ``f = max(., floor)``: the derivative of H_+ in H.
+
+    In eigenvectors of H, a change E of H changes H_+ by this matrix times E, entry by entry.
+    """
+    gaps = np.subtract.outer(values, values)
+    above = (values > floor).astype(float)
+    flat = 0.5 * np.add.outer(above, above)
+    equal = np.abs(gaps) <= 1e-12 * np.abs(values).max(initial=1e-300)
+    clipped = np.maximum(values, floor)
+    return np.where(equal, flat, np.subtract.outer(clipped, clipped) / np.where(equal, 1.0, gaps))
+
+
+#: Part of the difference between the exact correction and the one for H_+ = H that is believed.
+_TRUST = 0.5
+
 #: Estimated risk of strengths, and its derivatives in their logarithms.
 _Risk = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
@@ -158,21 +176,26 @@ def _stein_risk(
     ``w' H w / 2 - c' w + (s^2/2) (tr Q ||w||^2 + w' Q w) + s_c^2 tr Q + (v/n) tr Q H_+`` for the
     noisy H and c, with the deviations s and s_c of their noise: without the last term its
     expectation is that of the loss on the records, but for a constant, where H_+ = H
-    (docs/theory/tuning.md, Lemma 2). The last term is what other records cost more, v being the
+    (docs/theory/tuning.md, Lemma 2). Where H has negative eigenvalues, the second term is half-way
+    between this and the unbiased one. The last term is what other records cost more, v being the
     variance of the residuals; it is estimated if it is not given. With a centre m, w is w - m in
     all terms.
     """
     moments, members = ridge.moments, ridge.penalties.members
     H, c, n = moments.matrix, moments.vector, moments.n_records
     s, s_c = moments.deviation**2, moments.vector_deviation**2
+    vectors, weights = ridge.vectors, 1.0 - _TRUST + _TRUST * ridge.differences
 
     def risk(alpha: np.ndarray) -> tuple[float, np.ndarray]:
         # s^2 is multiplied first: Q and w are huge for rows in tiny units
         Q = ridge.inverse(alpha)
         step = Q @ (c - ridge.penalties.diagonal(alpha) * ridge.centre)
         trace, QH = float(np.trace(Q)), Q @ ridge.convex
-        Qstep, residual, freedom = Q @ step, H @ step - c, float(np.trace(QH))
-        shift = s * trace * step + s * Qstep
+        residual, freedom = H @ step - c, float(np.trace(QH))
+        # in eigenvectors of H: the sum of F_ij (u_i^2 Q_jj + u_i u_j Q_ij) s^2 / 2
+        turned, u = Q @ vectors, vectors.T @ step
+        Q_turned, su = vectors.T @ turned, s * u
+        shift = vectors @ ((weights @ Q_turned.diagonal()) * su + (weights * Q_turned) @ su)
         error = residual_variance
         if error is None:
             error = moments.square + float(step @ (residual - c))
@@ -182,8 +205,9 @@ def _stein_risk(
         by_w = residual + shift
         if residual_variance is None and 0.0 < error < target_bound**2:
             by_w += 2.0 * freedom / n * residual
-        by_Q = (0.5 * s * float(step @ step) + s_c) * (Q * Q).sum(axis=1)
-        by_Q += 0.5 * s * Qstep * Qstep + spread * (QH * Q).sum(axis=1)
+        by_Q = s_c * (Q * Q).sum(axis=1) + spread * (QH * Q).sum(axis=1)
+        slope = weights * np.outer(su, u) + np.diag(weights @ (su * u))
+        by_Q += 0.5 * ((turned @ slope) * turned).sum(axis=1)
         w = ridge.centre + step
         return value, -alpha * (members @ (w * (Q @ by_w) + by_Q))
 
