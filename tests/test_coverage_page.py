@@ -170,6 +170,7 @@ def test_saddle_points():
 
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
 def test_tuning(estimator):
+    pytest.importorskip("dp_accounting")
     for method in estimator._methods:
         model = fit(estimator, method=method)
         assert model.privacy_.method == method and np.isfinite(model.coef_).all()

@@ -208,6 +208,7 @@ def test_split_and_share():
 
 def test_sampled_run_is_within_the_budget():
     """Algorithm 3: the outer batches too; with half of the budget left for a Gaussian."""
+    pytest.importorskip("dp_accounting")
     problem = Mixed(*records(50))
     inner = LocalizedGradientDescent(10, sampling_rate=0.2)
     plan = plan_bilevel(
@@ -221,6 +222,7 @@ def test_sampled_run_is_within_the_budget():
 
 
 def test_minibatch_run():
+    pytest.importorskip("dp_accounting")
     rows = BoundedRows(np.random.default_rng(0).normal(size=(60, 2)), 1.0)
     problem = PenaltyProblem(
         rows, np.zeros(60), HalfSquaredLoss(1.0), (0, 0), (1.0, 1.0), 1e-2, 1.0

@@ -101,6 +101,7 @@ def test_batches_are_divided_by_their_expected_size():
 
 
 def test_price_of_batches():
+    pytest.importorskip("dp_accounting")
     constants = problem_of(n=1000).constants
     plan = plan_localized_gd(constants, BUDGET, n_rounds=1, n_steps=50, sampling_rate=0.1)
     assert tightest_epsilon(plan.event, 1e-6) <= 1.0

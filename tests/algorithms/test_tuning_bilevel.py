@@ -61,6 +61,7 @@ def test_within_the_budget(loss, q):
 
 
 def test_mini_batches_are_within_the_budget():
+    pytest.importorskip("dp_accounting")
     tuned = run(RIDGE, minibatch=True, n_steps=3, n=500)
     spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.releases]), 1e-6)
     assert 0.97 < spent <= 1.0
