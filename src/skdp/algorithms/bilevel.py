@@ -26,7 +26,7 @@ from skdp.algorithms.localized_gradient_descent import (
     localized_event,
     plan_localized_gd,
 )
-from skdp.algorithms.output_perturbation import certifiable_accuracy
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.sampled_gaussian import check_count, check_real, sampled_gaussian_event
 from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import import_convolution, tightest_epsilon
@@ -56,9 +56,6 @@ __all__ = [
 
 Calibration = Literal["analytic", "paper"]
 Output = Literal["tail_average", "last", "min_step"]
-
-#: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
-ACCURACY_FRACTION = 1e-3
 
 
 # ---------------------------------------------------------------------------------------------

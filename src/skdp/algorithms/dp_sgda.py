@@ -137,8 +137,12 @@ class DPSGDAPlan:
         """
         return tightest_epsilon(self.event, delta, self.neighbouring)
 
-    def release(self, name: str = "operator sums") -> Release:
-        """The statement about what leaves the algorithm: one noisy pair of sums per step."""
+    def release(self, name: str = "iterates") -> Release:
+        """The statement about what leaves the algorithm: the iterates of all steps.
+
+        Noise and sensitivity are those of the sums that a step is made from, in which only what is
+        parallel to the domain of y is protected: the sums themselves must not be published.
+        """
         return Release(
             name=name,
             mechanism=self.mechanism.name,

@@ -192,6 +192,7 @@ def plan_output_perturbation(
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     calibration: PlanCalibration = "analytic",
     accuracy_fraction: float = ACCURACY_FRACTION,
+    share: float = 1.0,
 ) -> OutputPerturbationPlan:
     """Fix the accuracy and the noise from public constants.
 
@@ -211,6 +212,9 @@ def plan_output_perturbation(
         - "zhang2022_alg1": ``sigma = 4 L sqrt(2 log(2.5/delta)) / (mu n epsilon)``.
         The published ones cover replace-one neighbours only.
     accuracy_fraction : float, default=1e-3
+    share : float, default=1.0
+        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`); with
+        "analytic" only.
 
     Raises
     ------
@@ -226,6 +230,8 @@ def plan_output_perturbation(
             "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
             "Moreau envelope, loss.smoothed(width), with a public width."
         )
+    if share != 1.0 and calibration != "analytic":
+        raise ValueError(f"calibration == {calibration!r} spends the whole budget.")
     floor = certifiable_accuracy(constants)
     if calibration == "analytic":
         exact = constants.argmin_sensitivity(neighbouring)
@@ -234,7 +240,7 @@ def plan_output_perturbation(
         if constants.in_ball:
             # points lie in the domain, which may be larger than the ball that holds solutions
             sensitivity = min(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
-        mechanism = calibrated_mechanism(budget, sensitivity)
+        mechanism = calibrated_mechanism(budget, sensitivity, share=share)
         reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
         if budget.is_pure:
             reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"

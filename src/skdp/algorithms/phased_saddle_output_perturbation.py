@@ -23,9 +23,9 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.published import zhang_schedule
 from skdp.algorithms.saddle_output_perturbation import (
-    ACCURACY_FRACTION,
     SaddleCalibration,
     SaddleOutputPerturbationPlan,
     SaddleRelease,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.published import zhang_saddle_noise
 from skdp.mechanisms import (
     AdditiveMechanism,
@@ -42,9 +43,6 @@ __all__ = [
 #: What leaves the algorithm. A second release would cost a second budget.
 SaddleRelease = Literal["both", "x", "y"]
 SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
-
-#: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
-ACCURACY_FRACTION = 1e-3
 
 
 @dataclass(frozen=True)

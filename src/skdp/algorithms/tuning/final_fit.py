@@ -24,7 +24,7 @@ import scipy.sparse as sp
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.tuning.model import PenaltyGroups
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import (
@@ -106,9 +106,7 @@ def plan_final_fit(
         n_records=rows.n_records,
         block_size=rows.block_size,
     )
-    plan = plan_output_perturbation(constants, budget)
-    mechanism = calibrated_mechanism(budget, plan.mechanism.sensitivity, share=share)
-    return replace(plan, mechanism=mechanism)
+    return plan_output_perturbation(constants, budget, share=share)
 
 
 def final_noise_cost(
