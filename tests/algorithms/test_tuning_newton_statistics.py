@@ -24,7 +24,7 @@ from skdp.algorithms.tuning.newton_statistics import (
     plan_newton_statistics,
 )
 from skdp.algorithms.tuning.statistics import _unpack
-from skdp.algorithms.tuning.sufficient_statistics import _Ridge, _stein_risk
+from skdp.algorithms.tuning.strength_search import RidgeModels, SteinRisk
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
@@ -168,7 +168,6 @@ def test_law_of_the_noise(monkeypatch, delta):
 
     original = _Statistics.correct
     monkeypatch.setattr(_Statistics, "correct", spy)
-    monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._ALTERNATIONS", 1)
     pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
     for _ in range(60):
         tune_by_newton_statistics(rows, targets, pen, budget, noise=noise)
@@ -210,10 +209,10 @@ def test_estimate_with_a_centre_is_unbiased():
     for i in range(draws):
         noise = _unpack(s * rng.normal(size=p * (p + 1) // 2), p)
         moments = PrivateMoments(H + noise, c + s_c * rng.normal(size=p), 0.0, s, s_c, 100)
-        ridge = _Ridge(moments, pen, centre)
+        ridge = RidgeModels(moments, pen, centre)
         step = ridge.coefficients(alpha) - centre
         truth = 0.5 * step @ H @ step - c @ step
-        gaps[i] = _stein_risk(ridge, 1.0, 0.0)(alpha)[0] - truth
+        gaps[i] = SteinRisk(ridge, 1.0, 0.0)(alpha)[0] - truth
     assert abs(gaps.mean()) < 4.5 * gaps.std() / math.sqrt(draws)
     # without its corrections it is far off
     assert gaps.std() / math.sqrt(draws) < 0.02
@@ -226,7 +225,7 @@ def test_slopes_of_the_estimate_with_a_centre(residual_variance):
     pen = PenaltyGroups((0, 0, 1, 1, 1), (1.0, 1.0, 2.0, 1.0, 0.1), 1e-3, 1e3)
     half = rng.normal(size=(p, p))
     moments = PrivateMoments(half @ half.T, rng.normal(size=p), 5.0, 0.1, 0.2, 10)
-    risk = _stein_risk(_Ridge(moments, pen, rng.normal(size=p)), 9.0, residual_variance)
+    risk = SteinRisk(RidgeModels(moments, pen, rng.normal(size=p)), 9.0, residual_variance)
     error = check_grad(
         lambda logs: risk(np.exp(logs))[0],
         lambda logs: risk(np.exp(logs))[1],

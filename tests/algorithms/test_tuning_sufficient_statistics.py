@@ -25,6 +25,7 @@ from skdp.algorithms.tuning import (
     tune_by_sufficient_statistics,
 )
 from skdp.algorithms.tuning.statistics import _pack, _unpack
+from skdp.algorithms.tuning.strength_search import CrossRisk, RidgeModels, SteinRisk
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import BoundedRows
@@ -329,12 +330,12 @@ def biases(groups, lowest, draws, seed):
     fixed = np.linalg.solve(H + np.diag(penalties.diagonal(alpha)), c)
     for i in range(draws):
         moments = noisy_moments(rng, H, c, 0.1, 0.07)
-        ridge = module._Ridge(moments, penalties)
+        ridge = RidgeModels(moments, penalties)
         w = ridge.coefficients(alpha)
         # the noise of the loss of a fixed model: of mean zero, it makes the variance smaller
         loss = 0.5 * w @ H @ w - c @ w
         loss += 0.5 * fixed @ (moments.matrix - H) @ fixed - (moments.vector - c) @ fixed
-        estimates[i] = module._stein_risk(ridge, 1.0)(alpha)[0] - loss
+        estimates[i] = SteinRisk(ridge, 1.0)(alpha)[0] - loss
         plain[i] = 0.5 * w @ moments.matrix @ w - moments.vector @ w - loss
         indefinite += np.linalg.eigvalsh(moments.matrix)[0] < 0
     return estimates, plain, indefinite / draws
@@ -376,9 +377,9 @@ def test_estimate_is_unbiased_for_released_moments(delta):
     difference = np.empty(2000)
     for i in range(len(difference)):
         out = private_moments(rows, t, plan, source)
-        ridge = module._Ridge(out, penalties)
+        ridge = RidgeModels(out, penalties)
         w = ridge.coefficients(alpha)
-        estimate = module._stein_risk(ridge, 1.0)(alpha)[0]
+        estimate = SteinRisk(ridge, 1.0)(alpha)[0]
         error = out.square + w @ (out.matrix @ w - 2 * out.vector)
         spread = min(max(error, 0.0), 1.0) / 400
         estimate -= spread * np.trace(ridge.inverse(alpha) @ ridge.convex)
@@ -411,12 +412,38 @@ def test_gradients_against_finite_differences(groups, seed):
     ]
     parts[0] = dataclasses.replace(parts[0], square=2.0)  # so is the variance of the residuals
     for risk in (
-        module._stein_risk(module._Ridge(parts[0], penalties), 2.0),
-        module._stein_risk(module._Ridge(parts[0], penalties), 1e-3),  # the variance is clipped
-        module._cross_risk(parts, penalties),
+        SteinRisk(RidgeModels(parts[0], penalties), 2.0),
+        SteinRisk(RidgeModels(parts[0], penalties), 1e-3),  # the variance is clipped
+        CrossRisk(parts, penalties),
     ):
         expected = finite_differences(risk, alpha)
         np.testing.assert_allclose(risk(alpha)[1], expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("residual_variance", [None, 0.3])
+@pytest.mark.parametrize("relative", [(1.0,) * 4, (1.0, 1.0, 1.0, 0.01), (1.0, 7.0, 1.0, 1.0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_one_strength_for_all_costs_no_inverse(relative, seed, residual_variance, monkeypatch):
+    """The same values as those of any strengths, for indefinite matrices and centres too."""
+    rng = np.random.default_rng(seed)
+    penalties = PenaltyGroups((0, 1, 1, 0), relative, 1e-3, 10.0)
+    H = np.diag([0.1 * seed, 0.2, 0.3, 0.4])
+    moments = noisy_moments(rng, H, 0.1 * rng.normal(size=4), 0.2, 0.1, n=7)
+    ridge = RidgeModels(moments, penalties, rng.normal(size=4) * (seed % 2))
+    risk = SteinRisk(ridge, 2.0, residual_variance)
+    alphas = np.geomspace(1e-3, 10.0, 9)
+    expected = [risk(np.full(2, alpha))[0] for alpha in alphas]
+    monkeypatch.setattr(RidgeModels, "inverse", None)
+    np.testing.assert_allclose(risk.uniform(alphas), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("relative", [(1.0, 1.0, 1e-14), (1.0, 3.0, 0.5)])
+def test_one_strength_where_the_change_would_cancel_or_is_larger(relative):
+    rng = np.random.default_rng(0)
+    penalties = PenaltyGroups((0, 0, 0), relative, 1e-3, 10.0)
+    risk = SteinRisk(RidgeModels(noisy_moments(rng, np.eye(3), np.ones(3), 0.1, 0.1), penalties), 2)
+    expected = [risk(np.array([alpha]))[0] for alpha in (1e-3, 1.0)]
+    np.testing.assert_allclose(risk.uniform(np.array([1e-3, 1.0])), expected, rtol=1e-12)
 
 
 # --------------------------------------------------------------------- without noise: scikit-learn
@@ -429,7 +456,7 @@ def test_without_noise_models_are_those_of_scikit_learn(intercept):
     matrix = rows.materialise()
     plan = plan_of(rows, budget=HUGE)
     moments = private_moments(rows, y, plan, NoiseSource())
-    ridge = module._Ridge(moments, one_strength(rows.width))
+    ridge = RidgeModels(moments, one_strength(rows.width))
     for alpha in (1e-6, 1e-2, 10.0):
         exact = Ridge(alpha=80 * alpha, fit_intercept=False).fit(matrix, y)
         np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
@@ -461,7 +488,7 @@ def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
     parts = [
         private_moments(rows, y, plan, NoiseSource(), slice(k, None, folds)) for k in range(folds)
     ]
-    risk = module._cross_risk(parts, one_strength(4))
+    risk = CrossRisk(parts, one_strength(4))
     for alpha in (1e-4, 0.01, 1.0):
         value = risk(np.array([alpha]))[0] + 0.5 * np.mean(y**2)
         assert value == pytest.approx(brute(alpha), abs=1e-8)
@@ -473,7 +500,7 @@ def test_without_noise_and_folds_the_risk_is_that_of_mallows():
     rows = BoundedRows(X, 1.0)
     matrix = rows.materialise()
     moments = private_moments(rows, y, plan_of(rows, budget=HUGE), NoiseSource())
-    risk = module._stein_risk(module._Ridge(moments, one_strength(4)), 1.0)
+    risk = SteinRisk(RidgeModels(moments, one_strength(4)), 1.0)
     for alpha in (1e-4, 0.01, 1.0):
         hat = matrix @ np.linalg.solve(matrix.T @ matrix + 80 * alpha * np.eye(4), matrix.T)
         error = np.mean((y - hat @ y) ** 2)

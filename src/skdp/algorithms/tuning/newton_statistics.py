@@ -42,11 +42,12 @@ from skdp.algorithms.tuning.statistics import (
     plan_private_moments,
     private_moments,
 )
-from skdp.algorithms.tuning.sufficient_statistics import (
-    _cross_risk,
-    _Ridge,
-    _search,
-    _stein_risk,
+from skdp.algorithms.tuning.strength_search import (
+    CrossRisk,
+    RidgeModels,
+    Risk,
+    SteinRisk,
+    search_strengths,
 )
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -57,8 +58,6 @@ __all__ = ["NewtonPlan", "plan_newton_statistics", "tune_by_newton_statistics"]
 
 #: Parts of the budget that the rounds have; by simulation.
 _SHARES = (0.6, 0.2, 0.2)
-#: Times that strengths and the curvature that they are chosen with are computed from each other.
-_ALTERNATIONS = 2
 #: Root mean square of the margins where gradients are computed, and of the model's: rows whose
 #: margins are not normal can look separable when they are not.
 _MARGIN_BOUNDS = (LogisticLoss().largest_margin_scale, 2.0 * LogisticLoss().largest_margin_scale)
@@ -428,19 +427,19 @@ def _fit(
     statistics: _Statistics, w: np.ndarray, penalties: PenaltyGroups
 ) -> tuple[np.ndarray, np.ndarray]:
     """Strengths, and the model for them: post-processing."""
-    alpha = np.full(penalties.n_groups, penalties.high)
-    for _ in range(_ALTERNATIONS):
+    for uniform in (True, False):  # a first guess for the curvature at the model
+        risk: Risk
+        least = 0.0
         if len(statistics.parts) > 1:
             parts = statistics.quadratic(w)
-            risk = _cross_risk(parts, penalties)
+            risk = CrossRisk(parts, penalties)
             # below that the noisy loss of some fold has its minimum at a huge model
             least = max(-float(eigvalsh(part.matrix)[0]) for part in parts)
         else:
-            ridge = _Ridge(statistics.centred(w), penalties, statistics.centre)
+            ridge = RidgeModels(statistics.centred(w), penalties, statistics.centre)
             # the variance of a residual per unit of curvature
-            risk = _stein_risk(ridge, 1.0, LogisticLoss().sampling_scale)
-            least = 0.0
-        alpha, _ = _search(risk, penalties, least)
+            risk = SteinRisk(ridge, 1.0, LogisticLoss().sampling_scale)
+        alpha, _ = search_strengths(risk, penalties, least, uniform=uniform)
         w = statistics.margins.minimise(statistics.linear, penalties.diagonal(alpha), w)
         w = statistics.shortened(w, _MARGIN_BOUNDS[1])
     return w, alpha

@@ -1,0 +1,295 @@
+"""Penalised least squares on released moments: models, their estimated risk, the best strengths.
+
+All of it is post-processing. Candidates are compared in one of two ways. With folds
+(:class:`CrossRisk`), models of noisy moments of some folds are evaluated on those of the others:
+unbiased, because their noises are independent, but every fold has the noise of its own few
+records. Without (:class:`SteinRisk`), the moments are those of all records, and the bias of
+evaluating a model on the moments that it was fitted to is computed: for Gaussian noise Stein's
+identity gives it exactly (docs/theory/tuning.md, Lemma 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.optimize import minimize, minimize_scalar
+
+from skdp.algorithms.tuning.model import PenaltyGroups
+from skdp.algorithms.tuning.statistics import PrivateMoments
+
+__all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_strengths"]
+
+#: Candidates of a strength before the best one is refined.
+_GRID = 65
+#: Each so many of them are candidates for one group.
+_EVERY = 4
+#: Part of the difference between the exact correction and the one for H_+ = H that is believed.
+_TRUST = 0.5
+
+
+class RidgeModels:
+    """Penalised least squares on released moments, for many strengths.
+
+    With ``Omega = diag(alpha_g(j) r_j)``: ``w = Q c`` and ``Q = (H_+ + Omega)^-1``, where H_+ is
+    H without its negative eigenvalues, the nearest matrix that moments can have. (They become as
+    large as rounding errors, so that Q can be computed however small Omega is.)
+
+    Parameters
+    ----------
+    moments : PrivateMoments
+    penalties : PenaltyGroups
+    centre : ndarray of shape (p,), optional
+        Where c is minus the gradient of the unpenalised loss: ``w = m + Q (c - Omega m)`` for a
+        centre m. Default: 0.
+
+    Attributes
+    ----------
+    convex : ndarray of shape (p, p)
+        H_+.
+    values, convex_values : ndarray of shape (p,)
+        Eigenvalues of H, and of H_+ in the same order.
+    vectors : ndarray of shape (p, p)
+        Their eigenvectors, as columns.
+    differences : ndarray of shape (p, p)
+        ``(f(a) - f(b)) / (a - b)`` at pairs of eigenvalues, f being what makes those of H_+ of
+        those of H. In eigenvectors of H, a change E of H changes H_+ by this times E, entry by
+        entry.
+    """
+
+    def __init__(
+        self,
+        moments: PrivateMoments,
+        penalties: PenaltyGroups,
+        centre: np.ndarray | None = None,
+    ) -> None:
+        self.moments, self.penalties = moments, penalties
+        self.values, self.vectors = eigh(moments.matrix)
+        self.centre = np.zeros(len(self.values)) if centre is None else centre
+        floor = 8.0 * len(self.values) * np.finfo(float).eps * float(abs(self.values).max())
+        self.convex_values = np.maximum(self.values, floor)
+        self.convex = (self.vectors * self.convex_values) @ self.vectors.T
+        self.differences = _divided_differences(self.values, floor)
+
+    def inverse(self, alpha: np.ndarray) -> np.ndarray:
+        """Q."""
+        factor = cho_factor(self.convex + np.diag(self.penalties.diagonal(alpha)))
+        return np.asarray(cho_solve(factor, np.eye(len(self.convex))))
+
+    def coefficients(self, alpha: np.ndarray) -> np.ndarray:
+        """The model w."""
+        omega = self.penalties.diagonal(alpha)
+        factor = cho_factor(self.convex + np.diag(omega))
+        step = cho_solve(factor, self.moments.vector - omega * self.centre)
+        return np.asarray(self.centre + step)
+
+
+def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
+    """``(f(a) - f(b)) / (a - b)`` for ``f = max(., floor)`` at all pairs of values."""
+    gaps = np.subtract.outer(values, values)
+    above = (values > floor).astype(float)
+    flat = 0.5 * np.add.outer(above, above)
+    equal = np.abs(gaps) <= 1e-12 * np.abs(values).max(initial=1e-300)
+    clipped = np.maximum(values, floor)
+    return np.where(equal, flat, np.subtract.outer(clipped, clipped) / np.where(equal, 1.0, gaps))
+
+
+class Risk(Protocol):
+    """Estimated loss of the models of all strengths."""
+
+    def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        """Risk at strengths of shape (n_groups,), and its derivatives in their logarithms."""
+
+    def uniform(self, alphas: np.ndarray) -> np.ndarray:
+        """Risks where all groups have one strength, for many of these; shape (n,)."""
+
+
+class SteinRisk:
+    """Estimate of the loss of the model of these very moments, without the bias of that.
+
+    ``w' H w / 2 - c' w + (s^2/2) (tr Q ||w||^2 + w' Q w) + s_c^2 tr Q + (v/n) tr Q H_+`` for the
+    noisy H and c, with the deviations s and s_c of their noise: without the last term its
+    expectation is that of the loss on the records, but for a constant, where H_+ = H
+    (docs/theory/tuning.md, Lemma 2). Where H has negative eigenvalues, the third term is half-way
+    between this and the unbiased one. The last term is what other records cost more, v being the
+    variance of the residuals. With a centre m, w is w - m in all terms.
+
+    Parameters
+    ----------
+    ridge : RidgeModels
+    target_bound : float
+        Its square bounds v.
+    residual_variance : float, optional
+        v. Default: it is estimated.
+    """
+
+    def __init__(
+        self, ridge: RidgeModels, target_bound: float, residual_variance: float | None = None
+    ) -> None:
+        self.ridge, self.target_bound = ridge, target_bound
+        self.residual_variance = residual_variance
+        self._weights = 1.0 - _TRUST + _TRUST * ridge.differences
+
+    def _spread(self, mean_square: np.ndarray | float) -> np.ndarray:
+        """V / n, where the residuals of a model have a noisy mean square."""
+        v = mean_square if self.residual_variance is None else self.residual_variance
+        return np.clip(v, 0.0, self.target_bound**2) / self.ridge.moments.n_records
+
+    def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        """Risk and derivatives; see :class:`Risk`."""
+        ridge, moments, weights = self.ridge, self.ridge.moments, self._weights
+        H, c, vectors = moments.matrix, moments.vector, ridge.vectors
+        s, s_c = moments.deviation**2, moments.vector_deviation**2
+        # s^2 is multiplied first: Q and w are huge for rows in tiny units
+        Q = ridge.inverse(alpha)
+        step = Q @ (c - ridge.penalties.diagonal(alpha) * ridge.centre)
+        trace, QH = float(np.trace(Q)), Q @ ridge.convex
+        residual, freedom = H @ step - c, float(np.trace(QH))
+        # in eigenvectors of H: the sum of F_ij (u_i^2 Q_jj + u_i u_j Q_ij) s^2 / 2
+        turned, u = Q @ vectors, vectors.T @ step
+        Q_turned, su = vectors.T @ turned, s * u
+        shift = vectors @ ((weights @ Q_turned.diagonal()) * su + (weights * Q_turned) @ su)
+        mean_square = moments.square + float(step @ (residual - c))
+        spread = self._spread(mean_square)
+        value = 0.5 * float(step @ (residual - c + shift)) + s_c * trace + spread * freedom
+        # d step = -Q dOmega w and dQ = -Q dOmega Q
+        by_w = residual + shift
+        if self.residual_variance is None and 0.0 < mean_square < self.target_bound**2:
+            by_w += 2.0 * freedom / moments.n_records * residual
+        by_Q = s_c * (Q * Q).sum(axis=1) + spread * (QH * Q).sum(axis=1)
+        slope = weights * np.outer(su, u) + np.diag(weights @ (su * u))
+        by_Q += 0.5 * ((turned @ slope) * turned).sum(axis=1)
+        w = ridge.centre + step
+        return float(value), -alpha * (ridge.penalties.members @ (w * (Q @ by_w) + by_Q))
+
+    def uniform(self, alphas: np.ndarray) -> np.ndarray:
+        """Risks where all groups have one strength; see :class:`Risk`.
+
+        In eigenvectors of H, Q is diagonal for ``Omega = alpha I``, and one coefficient with
+        another relative strength (the intercept's) makes a change of rank one: a candidate
+        takes as many operations as the matrix has entries.
+        """
+        ridge, moments, weights = self.ridge, self.ridge.moments, self._weights
+        others = np.flatnonzero(ridge.penalties.scale != 1.0)
+        if len(others) > 1 or ridge.penalties.scale.min() < 1e-6:  # the change would cancel
+            groups = ridge.penalties.n_groups
+            return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
+        s, s_c = moments.deviation**2, moments.vector_deviation**2
+        h, vectors = ridge.values[:, None], ridge.vectors
+        c, m = (vectors.T @ moments.vector)[:, None], (vectors.T @ ridge.centre)[:, None]
+        excess, own, centre = 0.0, np.zeros(len(h)), 0.0
+        if len(others):
+            j = others[0]
+            excess, own, centre = ridge.penalties.scale[j] - 1.0, vectors[j], ridge.centre[j]
+        g = 1.0 / (ridge.convex_values[:, None] + alphas)
+        y = own[:, None] * g
+        change = alphas * excess / (1.0 + alphas * excess * (own @ y))
+        right = c - alphas * (m + excess * centre * own[:, None])
+        u = g * right - change * y * (own @ (g * right))
+        diagonal = g - change * y**2
+        su, residual = s * u, h * u - c
+        shift = (weights @ diagonal) * su + weights.diagonal()[:, None] * g * su
+        shift -= change * y * (weights @ (y * su))
+        spread = self._spread(moments.square + (u * (residual - c)).sum(axis=0))
+        values = 0.5 * (u * (residual - c + shift)).sum(axis=0) + s_c * diagonal.sum(axis=0)
+        return np.asarray(values + spread * (ridge.convex_values @ diagonal))
+
+
+class CrossRisk:
+    """Mean loss of the models of all folds but one, on the noisy moments of that one.
+
+    Parameters
+    ----------
+    parts : sequence of PrivateMoments
+    penalties : PenaltyGroups
+    """
+
+    def __init__(self, parts: Sequence[PrivateMoments], penalties: PenaltyGroups) -> None:
+        self.parts, self.penalties = parts, penalties
+        self._others = [
+            RidgeModels(PrivateMoments.pooled([*parts[:k], *parts[k + 1 :]]), penalties)
+            for k in range(len(parts))
+        ]
+
+    def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
+        """Risk and derivatives; see :class:`Risk`."""
+        value, slopes = 0.0, np.zeros(len(alpha))
+        for part, ridge in zip(self.parts, self._others, strict=True):
+            Q = ridge.inverse(alpha)
+            w = Q @ ridge.moments.vector
+            residual = part.matrix @ w - part.vector
+            value += 0.5 * float(w @ (residual - part.vector)) / len(self.parts)
+            pulled = Q @ residual
+            slopes -= (self.penalties.members @ (pulled * w)) * alpha / len(self.parts)
+        return value, slopes
+
+    def uniform(self, alphas: np.ndarray) -> np.ndarray:
+        """Risks where all groups have one strength; see :class:`Risk`."""
+        groups = self.penalties.n_groups
+        return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
+
+
+def search_strengths(
+    risk: Risk, penalties: PenaltyGroups, least_strength: float = 0.0, *, uniform: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Strengths of the least risk, and those on the way: post-processing.
+
+    One strength for all groups first, on a grid, then refined; then one group after the other on a
+    coarser grid; then all by a quasi-Newton method in their logarithms.
+
+    Parameters
+    ----------
+    risk : Risk
+    penalties : PenaltyGroups
+    least_strength : float, default=0.0
+        Narrows the range of candidates.
+    uniform : bool, default=False
+        Only look for one strength for all groups.
+
+    Returns
+    -------
+    alpha : ndarray of shape (n_groups,)
+    path : ndarray of shape (n_iterates, n_groups)
+    """
+    smallest, q = min(max(penalties.low, least_strength), penalties.high), penalties.n_groups
+    low, high = math.log(smallest), math.log(penalties.high)
+    path: list[np.ndarray] = []
+
+    def strengths(logs: np.ndarray) -> np.ndarray:
+        return np.clip(np.exp(logs), smallest, penalties.high)
+
+    def level(point: float) -> float:
+        alphas = strengths(np.array([point]))
+        path.append(np.full(q, alphas[0]))
+        return float(risk.uniform(alphas)[0]) / unit
+
+    def value(logs: np.ndarray) -> tuple[float, np.ndarray]:
+        path.append(strengths(logs))
+        current, slopes = risk(path[-1])
+        return current / unit, slopes / unit
+
+    grid = np.linspace(low, high, _GRID)
+    values = risk.uniform(strengths(grid))
+    least = int(np.argmin(values))
+    unit = float(abs(values[least])) or 1.0  # tolerances of the quasi-Newton method are absolute
+    ends = grid[max(0, least - 1)], grid[min(_GRID - 1, least + 1)]
+    found = minimize_scalar(level, bounds=ends, method="bounded")
+    best, fun = np.full(q, float(found.x)), float(found.fun)
+    if values[least] / unit <= fun:  # an end of the range
+        best, fun = np.full(q, grid[least]), values[least] / unit
+    if q > 1 and not uniform:
+        for j in range(q):  # the risk is flat where a strength is far too small or too large
+            for point in grid[::_EVERY]:
+                trial = best.copy()
+                trial[j] = point
+                current = risk(strengths(trial))[0] / unit
+                if current < fun:
+                    best, fun = trial, current
+        several = minimize(value, best, jac=True, method="L-BFGS-B", bounds=[(low, high)] * q)
+        if several.fun < fun:
+            best = several.x
+    path.append(strengths(best))
+    return path[-1], np.array(path)
