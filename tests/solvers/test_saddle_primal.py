@@ -110,7 +110,7 @@ def test_derivatives_and_constants_of_the_best_response(problem):
     for _ in range(20):
         x, other, v = rng.normal(size=(3, phi.dimension)) / 4
         value, gradient = phi.value_and_gradient(x)
-        assert value == pytest.approx(problem.value(x, problem.best_response(x)[0]))
+        assert value == pytest.approx(problem.value(x, problem.best_response(x).y))
         slope = (phi.value(x + h * v) - phi.value(x - h * v)) / (2 * h)
         assert slope == pytest.approx(gradient @ v, rel=1e-5, abs=1e-8)
         change = (phi.gradient(x + h * v) - phi.gradient(x - h * v)) / (2 * h)

@@ -317,7 +317,9 @@ class Guarded(BilinearProblem):
 
 
 @pytest.mark.parametrize(
-    "solver", [*(s for s in SOLVERS if "lbfgs" not in repr(s)), far_away], ids=repr
+    "solver",
+    [*(s for s in SOLVERS if "lbfgs" not in repr(s)), far_away],
+    ids=lambda solver: getattr(solver, "__name__", repr(solver)),
 )
 def test_operators_are_asked_for_at_feasible_points_only(solver):
     problem, exact = chosen(("sphere", "vertex"), 0.25, 0.5, n=64)

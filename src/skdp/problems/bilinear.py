@@ -36,7 +36,7 @@ class BilinearProblem(SaddleProblem):
     center_x, center_y : ndarray, optional
     """
 
-    offers = frozenset({"hessian"})
+    offers = frozenset({"hessian", "records"})
 
     def __init__(
         self,

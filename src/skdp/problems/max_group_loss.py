@@ -19,7 +19,7 @@ from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.risks import Design
 from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
-from skdp.problems.saddle import SaddleConstants, SaddleProblem
+from skdp.problems.saddle import Response, SaddleConstants, SaddleProblem
 
 __all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
 
@@ -198,7 +198,7 @@ class MaxGroupLossProblem(SaddleProblem):
         Default: equal weights.
     """
 
-    offers = frozenset({"hessian"})
+    offers = frozenset({"hessian", "records"})
 
     def __init__(
         self,
@@ -297,7 +297,7 @@ class MaxGroupLossProblem(SaddleProblem):
             slope += block.pull_back(_scaled(residuals, push[self.groups[block.rows]]))
         return slope.ravel() / size, -sums * self.multipliers / size
 
-    def best_response(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def best_response(self, x: np.ndarray) -> Response:
         # one pass for the losses, which the weights wait for, and half a pass with the weights
         weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
         kept = []
@@ -313,7 +313,8 @@ class MaxGroupLossProblem(SaddleProblem):
         push, slope = y * self.multipliers, np.zeros_like(weights)
         for block, residuals in zip(self.rows.blocks(), kept, strict=True):
             slope += block.pull_back(_scaled(residuals, push[self.groups[block.rows]]))
-        return y, free, slope.ravel() / self.n_records
+        value = float(y @ losses) + self.regulariser(x, y)
+        return Response(y, free, slope.ravel() / self.n_records, value)
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         weights, push = self._unpack(x), y * self.multipliers / self.n_records

@@ -12,7 +12,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.rows import read_only_view
 
-__all__ = ["SaddleConstants", "SaddleProblem", "block_movement", "joint_movement"]
+__all__ = ["Response", "SaddleConstants", "SaddleProblem", "block_movement", "joint_movement"]
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -304,6 +304,26 @@ def block_movement(
     return 0.5 * worst / (root_x * n_records) * ROUNDING_SLACK
 
 
+class Response(NamedTuple):
+    """The maximiser of ``F(x, .)``, and what is known with it.
+
+    Attributes
+    ----------
+    y : ndarray of shape (dimension_y,)
+    free : ndarray of shape (dimension_y,)
+        The point that was projected to y.
+    slope : ndarray of shape (dimension_x,)
+        ``grad_x f(x, y)``, without the regulariser.
+    value : float
+        ``F(x, y)``.
+    """
+
+    y: np.ndarray
+    free: np.ndarray
+    slope: np.ndarray
+    value: float
+
+
 class SaddleProblem(ABC):
     """A regularised mean over records, convex in x and concave in y.
 
@@ -391,17 +411,14 @@ class SaddleProblem(ABC):
         """Whether the data part is a mean of one function per record, the same in every set."""
         return True
 
-    def best_response(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The maximiser y(x), the point that was projected to it, and ``grad_x f(x, y(x))``.
-
-        Where f is linear in y: ``y(x) = Proj(c_y + grad_y f(x) / a_y)``.
-        """
+    def best_response(self, x: np.ndarray) -> Response:
+        """The maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f(x) / a_y)``."""
         if self.constants.smoothness_yy > 0 or not self.alpha_y > 0:
             raise NotImplementedError(f"{type(self).__name__} is not linear in y.")
         y = self.domain_y.center(self.constants.dimension_y)
         free = self.center_y - self.data_operator(x, y)[1] / self.alpha_y
         y = self.domain_y.project(free)
-        return y, free, self.data_operator(x, y)[0]
+        return Response(y, free, self.data_operator(x, y)[0], self.value(x, y))
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Second derivative of the data part in x, if offered."""

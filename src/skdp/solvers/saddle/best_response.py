@@ -16,6 +16,7 @@ from skdp.solvers.saddle.certificate import STEP, certify_saddle
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
+    from skdp.problems.saddle import Response
     from skdp.solvers.base import Solver
 
 __all__ = ["BestResponse", "is_linear"]
@@ -24,6 +25,11 @@ __all__ = ["BestResponse", "is_linear"]
 _SOFTENING = 5.0
 #: and the accuracy of all but the last, in units of the localisation.
 _ROUGH = 1e-2
+
+#: Records in the sample that rough solutions are computed of, at least and per coordinate of x,
+_MIN_SAMPLE, _PER_COORDINATE = 1 << 14, 100
+#: and the ratio of records from which it pays.
+_THINNING_PAYS = 4
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -58,14 +64,15 @@ class BestResponse(SaddleSolver):
     def solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
-        solver, z = self._resolved(), start
-        for alpha in _softer(problem):
-            regularised = problem.with_regularisers(
+        solver, x, part = self._resolved(), start[0], _thinned(problem)
+        alphas = _softer(problem) if part is problem else [*_softer(problem), problem.alpha_y]
+        for alpha in alphas:
+            regularised = part.with_regularisers(
                 problem.alpha_x, alpha, problem.center_x, problem.center_y
             )
             rough = _ROUGH * regularised.constants.localisation
-            z = _minimise(regularised, max(accuracy, rough), solver, z[0], rng)
-        return _minimise(problem, accuracy, solver, z[0], rng)
+            x = _minimise(regularised, max(accuracy, rough), solver, x, rng)[0]
+        return _minimise(problem, accuracy, solver, x, rng)
 
     def check_supports(self, problem: SaddleProblem) -> None:
         if not is_linear(problem):
@@ -96,6 +103,14 @@ def _softer(problem: SaddleProblem) -> list[float]:
     return alphas[::-1]
 
 
+def _thinned(problem: SaddleProblem) -> SaddleProblem:
+    """The problem of so many records, far apart, that its solution is a good start."""
+    step = problem.n_records // max(_MIN_SAMPLE, _PER_COORDINATE * problem.constants.dimension_x)
+    if step < _THINNING_PAYS or "records" not in problem.offers:
+        return problem
+    return problem.take(np.arange(0, problem.n_records, step))
+
+
 def _minimise(
     problem: SaddleProblem,
     accuracy: float,
@@ -110,7 +125,7 @@ def _minimise(
         return found.pair
     point = answer[0] if isinstance(answer, tuple) else answer
     x = problem.domain_x.project(np.asarray(point, dtype=np.float64))
-    return x, problem.best_response(x)[0]
+    return x, problem.best_response(x).y
 
 
 def is_linear(problem: SaddleProblem) -> bool:
@@ -156,7 +171,7 @@ class _PrimalProblem(Problem):
             block_size=constants.n_records,
             record_weight=1.0,  # the response is none of a mean
         )
-        self._last: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray] | None = None
+        self._last: tuple[np.ndarray, Response] | None = None
 
     @property
     def sufficient_accuracy(self) -> float:
@@ -172,12 +187,12 @@ class _PrimalProblem(Problem):
         return self.accuracy / (4.0 * c.scaled_lipschitz * stretch)
 
     def value(self, w: np.ndarray) -> float:
-        return self.saddle.value(w, self._respond(w)[0])
+        return self._respond(w).value
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        y, _, slope = self._respond(w)
-        gradient = slope + self.penalty_gradient(w)
-        self._stop_if_found(w, y, gradient)
+        response = self._respond(w)
+        gradient = response.slope + self.penalty_gradient(w)
+        self._stop_if_found(w, response.y, gradient)
         return gradient
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -186,25 +201,25 @@ class _PrimalProblem(Problem):
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         """A generalised one: the derivative of the projection is that of the face it lands on."""
-        y, free, _ = self._respond(w)
+        response = self._respond(w)
         cross = self.saddle.cross_derivative(w)
-        bend = cross.T @ self.saddle.domain_y.projection_derivative(free) @ cross
-        hessian = self.saddle.hessian_x(w, y) + bend / self.saddle.alpha_y
+        bend = cross.T @ self.saddle.domain_y.projection_derivative(response.free) @ cross
+        hessian = self.saddle.hessian_x(w, response.y) + bend / self.saddle.alpha_y
         return hessian + self.alpha * np.eye(w.size)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         """The errors of y(x) and of the gradient at a given y."""
         saddle, c = self.saddle, self.saddle.constants
-        norm_y = min(c.radius_y, euclidean_norm(self._respond(w)[0]) * (1.0 + 1e-9))
+        norm_y = min(c.radius_y, euclidean_norm(self._respond(w).y) * (1.0 + 1e-9))
         error_x, error_y = c.operator_rounding(euclidean_norm(w), norm_y)
         free = c.center_norm_y + c.lipschitz_y / saddle.alpha_y
         error_y = error_y / saddle.alpha_y + 4.0 * _EPS * free + c.projection_rounding_y
         return error_x + c.smoothness_xy * error_y
 
-    def _respond(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _respond(self, w: np.ndarray) -> Response:
         if self._last is None or not np.array_equal(self._last[0], w):
-            self._last = w.copy(), *self.saddle.best_response(w)
-        return self._last[1:]
+            self._last = w.copy(), self.saddle.best_response(w)
+        return self._last[1]
 
     def _stop_if_found(self, w: np.ndarray, y: np.ndarray, gradient: np.ndarray) -> None:
         # No certificate is below (1 - STEP) times the length of its step by eta (the block of y

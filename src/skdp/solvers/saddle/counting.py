@@ -10,6 +10,7 @@ import numpy as np
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
+    from skdp.problems.saddle import Response
 
 __all__ = ["counted"]
 
@@ -39,7 +40,7 @@ def counted(problem: SaddleProblem, report: Callable[[int], None]) -> SaddleProb
             add(len(range(*rows.indices(self.n_records))) if isinstance(rows, slice) else len(rows))
             return super().batch_operator(rows, x, y)
 
-        def best_response(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        def best_response(self, x: np.ndarray) -> Response:
             before = total
             response = super().best_response(x)
             if total == before:  # it has a way of its own
