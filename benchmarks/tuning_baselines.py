@@ -385,14 +385,17 @@ def exponential_over_grid(grid: Sequence[float] = STRONG_GRID) -> Baseline:
     A score is the mean clipped loss plus a public bound on what the noise of the final fit adds to
     it: without that, the smallest strength is always best on the records that it was fitted to.
     It moves by at most ``slope * row norm * sensitivity(minimiser) + bound / n``. The draw is
-    pure DP, hence Gaussian DP with :func:`skdp.privacy.gaussian_dp.pure_mu`, and squares add.
+    of range `share`, hence Gaussian DP with that of a pure ``share / 2`` release
+    (docs/theory/accounting.md, section 3), and squares add.
     """
 
     def run(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
         mu = gaussian_mu(epsilon, delta)
         multiplier = 1.0 / (mu * math.sqrt(1.0 - TUNE_SHARE))
         target = mu * math.sqrt(TUNE_SHARE)
-        share = float(brentq(lambda e: pure_mu(e) - target, 1e-12, 20.0 + target**2, xtol=1e-12))
+        share = float(
+            brentq(lambda e: pure_mu(0.5 * e) - target, 1e-12, 40.0 + 2.0 * target**2, xtol=1e-12)
+        )
         share *= 1.0 - 1e-8
         found = [fits.solution(strength) for strength in grid]
         slope = fits.score_slope * fits.row_norm

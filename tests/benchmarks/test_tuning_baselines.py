@@ -64,9 +64,7 @@ def test_every_baseline_spends_at_most_the_budget_and_nearly_all_of_it(
             assert choice.event is None
             continue
         spent = baselines.total_epsilon(choice.event, DELTA)
-        # what is pure counts as Gaussian in the calibration, which is not tight
-        least = 0.9 if "exponential" in name else 1 - 1e-4
-        assert least * epsilon <= spent <= epsilon * (1 + 1e-9), name
+        assert (1 - 1e-4) * epsilon <= spent <= epsilon * (1 + 1e-9), name
 
 
 def test_adassp_parameters_add_up_to_the_budget(baselines):

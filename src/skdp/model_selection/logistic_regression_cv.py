@@ -47,7 +47,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of the strength ``alpha`` in the convention of
         :class:`~skdp.linear_model.DPLogisticRegression`: mean loss plus ``(alpha / 2) ||w||^2``.
-        None: from 1e-6 to 10 times the square of `data_norm`.
+        None: from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature; features with the same label share a strength. None: one strength
         for all. More than about ten groups choose by chance.
@@ -62,9 +62,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others. Without it,
         rows should have a mean near 0.
-    intercept_scaling : float, default=0.1
+    intercept_scaling : float, default=0.3
         Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
-        of value `data_norm` would be.
+        of value `data_norm` would be. A small value makes room for the noise in the mean of the
+        rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
     classes : array-like or None, default=None
         The public pair of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one"}, default="replace_one"
@@ -136,7 +137,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         cv: int | None = None,
         data_norm: float = 1.0,
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.1,
+        intercept_scaling: float = 0.3,
         classes: Any = None,
         neighbouring: str = "replace_one",
         tune_share: float = 0.2,

@@ -47,7 +47,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     alpha_bounds : tuple of two floats or None, default=None
         Public bounds of the strength ``alpha`` in the convention of
         :class:`~skdp.linear_model.DPRidge`: mean loss plus ``(alpha / 2) ||w||^2``. None: from 1e-6
-        to 10 times the square of `data_norm`.
+        to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature; features with the same label share a strength. None: one strength
         for all. More than about ten groups choose by chance.
@@ -65,9 +65,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         hardly ever right.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others.
-    intercept_scaling : float, default=0.1
+    intercept_scaling : float, default=0.3
         Value of that feature in units of `data_norm`. Its weight is penalised as that of a feature
-        of value `data_norm` would be.
+        of value `data_norm` would be. A small value makes room for the noise in the mean of the
+        rows, a large one makes all noise larger; 0.2 to 0.5 serve most data.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced; their size is public.
     tune_share : float, default=0.2
@@ -133,7 +134,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         data_norm: float = 1.0,
         target_range: tuple[float, float] = (-1.0, 1.0),
         fit_intercept: bool = True,
-        intercept_scaling: float = 0.1,
+        intercept_scaling: float = 0.3,
         neighbouring: str = "replace_one",
         tune_share: float = 0.2,
         solver: Any = "auto",

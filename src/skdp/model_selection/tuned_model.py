@@ -31,8 +31,9 @@ from skdp.problems import BoundedRows, Design, EmpiricalRisk
 
 __all__ = ["TunedLinearModel"]
 
-#: Bounds of the strengths in units of the squared norm bound of a row.
-_DEFAULT_BOUNDS = (1e-6, 10.0)
+#: Bounds of the strengths in units of the squared norm bound of a row; for a model's own method,
+#: which can see that nothing but noise was released, up to what makes it a constant.
+_LEAST, _LARGEST, _OWN_LARGEST = 1e-6, 10.0, 1e6
 
 
 class TunedLinearModel(DPLinearModel):
@@ -126,19 +127,20 @@ class TunedLinearModel(DPLinearModel):
         return tuned.point.reshape(risk.loss.n_outputs, rows.width)
 
     def _penalties(self, n_features: int, n_outputs: int) -> PenaltyGroups:
-        """The groups of all coefficients; the intercept is in that of the first feature."""
+        """The groups of all coefficients; if there are several, the intercept is the last one."""
         if self.penalty_groups is None:
-            groups = np.zeros(n_features, dtype=np.intp)
+            groups, own_group = np.zeros(n_features, dtype=np.intp), 0
         else:
             labels = np.asarray(self.penalty_groups)
             if labels.shape != (n_features,):
                 raise ValueError(
                     f"penalty_groups has shape {labels.shape}, but X has {n_features} features."
                 )
-            groups = np.unique(labels, return_inverse=True)[1]
+            distinct, groups = np.unique(labels, return_inverse=True)
+            own_group = len(distinct)
         own, relative = [int(group) for group in groups], [1.0] * n_features
         if self.fit_intercept:
-            own.append(own[0])
+            own.append(own_group)
             relative.append(float(self.intercept_scaling) ** 2)
         low, high = self._bounds()
         return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high)
@@ -146,7 +148,8 @@ class TunedLinearModel(DPLinearModel):
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = float(self.data_norm) ** 2
-            return _DEFAULT_BOUNDS[0] * unit, _DEFAULT_BOUNDS[1] * unit
+            own = self.method == self._methods[0]
+            return _LEAST * unit, (_OWN_LARGEST if own else _LARGEST) * unit
         try:
             low, high = (float(end) for end in self.alpha_bounds)
         except (TypeError, ValueError) as error:
