@@ -290,11 +290,11 @@ def test_invalid_parameters(estimator, parameters, message):
         (0, 1e-99),
         (0, 1, 2),
         "ab",
-        None,
+        ("0", "1"),
     ],
 )
 def test_invalid_target_range(target_range):
-    with pytest.raises(ValueError, match="target_range"):
+    with pytest.raises((ValueError, TypeError), match="target_range"):
         DPRidge(target_range=target_range).fit(*regression())
 
 

@@ -5,14 +5,19 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.exceptions import SkipTestWarning
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.utils.estimator_checks import check_estimator
 
+from skdp.linear_model import DPLinearRegressor, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy import PrivacyLeakWarning, tightest_epsilon
+from skdp.robust import DPAdversarialRegressor, DPMaxGroupLossRegressor
+from skdp.solvers import SklearnSolver
 
 METHODS = ("bilevel", "bilevel_minibatch", "hypergradient", "exponential", "public")
 
 
+# a fit of "bilevel_minibatch" takes seconds, whatever the size: fifty of them pass, but not here
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "bilevel_minibatch"])
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
 def test_check_estimator(estimator, method):
@@ -40,7 +45,7 @@ def test_whole_fit_is_within_the_budget(estimator, method):
         assert 0.7 < spent <= 0.8 * (1 + 1e-6)
         low, high = model.privacy_.plan["alpha_bounds"]
         assert np.all((low <= np.array(model.alpha_)) & (np.array(model.alpha_) <= high))
-        assert np.shape(model.alpha_) == (() if groups is None else (2,))
+        assert np.shape(model.alpha_) == (() if groups is None else (3,))
         again = estimator(penalty_groups=groups, **parameters).fit(X, y)
         np.testing.assert_array_equal(model.coef_, again.coef_)
 
@@ -54,3 +59,51 @@ def test_refusals():
         DPRidgeCV(tune_share=1.0).fit(X, y)
     with pytest.raises(ValueError, match="method"):
         DPRidgeCV(method="newton").fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
+@pytest.mark.parametrize("own", [True, False])
+def test_a_solver_that_holds_a_fitted_model_is_reported(estimator, own):
+    X, y = np.eye(4)[[0, 1, 2, 3] * 5], np.array([0, 1, 0, 1] * 5)
+    inner = (Ridge() if estimator is DPRidgeCV else LogisticRegression()).fit(X, y)
+    parameters = {"solver": SklearnSolver(inner)}
+    if not own:
+        parameters["method"] = "public"
+    if estimator is DPLogisticRegressionCV:
+        parameters["classes"] = [0, 1]
+    with pytest.warns(PrivacyLeakWarning, match="holds a fitted estimator") as caught:
+        model = estimator(**parameters).fit(X, y)
+    assert caught[0].filename == __file__
+    assert any("clear the parameter `solver`" in caveat for caveat in model.privacy_.caveats)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPRidge(),
+        DPLinearRegressor(loss="huber"),
+        DPRidgeCV(),
+        DPMaxGroupLossRegressor(),
+        DPAdversarialRegressor(0.1),
+    ],
+)
+def test_a_range_of_targets_that_was_not_declared_is_told(estimator):
+    X, y = np.eye(4)[[0, 1, 2, 3] * 25], np.zeros(100)
+    with pytest.warns(UserWarning, match="clipped to") as caught:
+        estimator.fit(X, y)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        estimator.set_params(target_range=(-1, 1)).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [DPRidge, DPRidgeCV, DPMaxGroupLossRegressor])
+def test_a_large_delta_is_reported(estimator):
+    X, y = np.eye(4)[[0, 1, 2, 3] * 25], np.zeros(100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        for delta, said in ((0.02, True), (0.009, False)):
+            model = estimator(1.0, delta)
+            given = {"groups": [0] * 100} if estimator is DPMaxGroupLossRegressor else {}
+            caveats = model.fit(X, y, **given).privacy_.caveats
+            assert any("is not below 1 / 100" in caveat for caveat in caveats) == said

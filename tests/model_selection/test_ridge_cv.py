@@ -104,6 +104,12 @@ def test_random_state_is_reproducible():
         ({"penalty_groups": [0, 1]}, ValueError),
         ({"penalty_groups": 0}, ValueError),
         ({"penalty_groups": [[0, 1, 2]]}, ValueError),
+        ({"penalty_groups": "abc"}, ValueError),
+        ({"penalty_groups": {"a": 1}}, ValueError),
+        ({"penalty_groups": [0, "a", 1]}, ValueError),
+        ({"penalty_groups": [0, None, 1]}, ValueError),
+        ({"penalty_groups": [0, 1, math.nan]}, ValueError),
+        ({"penalty_groups": ["a", None, "b"]}, ValueError),
         ({"alpha_bounds": 1.0}, ValueError),
         ({"alpha_bounds": (1.0,)}, ValueError),
         ({"alpha_bounds": (1.0, 1.0)}, ValueError),
@@ -111,10 +117,15 @@ def test_random_state_is_reproducible():
         ({"alpha_bounds": (-1.0, 1.0)}, ValueError),
         ({"alpha_bounds": (1.0, math.inf)}, ValueError),
         ({"alpha_bounds": (math.nan, 1.0)}, ValueError),
-        ({"alpha_bounds": ("a", "b")}, ValueError),
+        ({"alpha_bounds": ("a", "b")}, TypeError),
+        ({"alpha_bounds": "12"}, ValueError),
+        ({"alpha_bounds": {1: 2, 3: 4}}, ValueError),
+        ({"alpha_bounds": (1e-300, 1.0)}, ValueError),
+        ({"alpha_bounds": (1e-3, 1e200)}, ValueError),
         ({"cv": 1}, ValueError),
         ({"cv": 0}, ValueError),
         ({"cv": 13}, ValueError),  # more than records
+        ({"cv": 101}, ValueError),
         ({"cv": 2.0}, TypeError),
         ({"cv": True}, TypeError),
         ({"cv": "loo"}, TypeError),
@@ -124,6 +135,8 @@ def test_random_state_is_reproducible():
         ({"epsilon": 0}, ValueError),
         ({"delta": 1}, ValueError),
         ({"data_norm": 0}, ValueError),
+        ({"data_norm": "auto"}, TypeError),
+        ({"data_norm": None}, TypeError),
         ({"intercept_scaling": 0}, ValueError),
         ({"target_range": (1, -1)}, ValueError),
         ({"random_state": "x"}, ValueError),
@@ -145,21 +158,33 @@ def test_sample_weights_are_refused():
 
 
 def test_groups_are_labels():
-    """Sorted labels of any kind number the strengths; the first feature's has the intercept."""
+    """Sorted labels of any kind number the strengths; the last one is the intercept's."""
     X, y, _ = planted(400, 4)
     by_name = DPRidgeCV(penalty_groups=["b", "a", "a", "b"], random_state=0).fit(X, y)
     by_number = DPRidgeCV(penalty_groups=[7, 3, 3, 7], random_state=0).fit(X, y)
     np.testing.assert_array_equal(by_name.coef_, by_number.coef_)
-    assert by_name.alpha_.shape == (2,)
-    assert by_name.alpha_path_.shape[1] == 2
+    assert by_name.alpha_.shape == (3,)
+    assert by_name.alpha_path_.shape[1] == 3
     swapped = DPRidgeCV(penalty_groups=["a", "b", "b", "a"], random_state=0).fit(X, y)
-    np.testing.assert_allclose(swapped.alpha_[::-1], by_name.alpha_, rtol=1e-3)
-    one = DPRidgeCV(penalty_groups=[0, 0, 0, 0], random_state=0).fit(X, y)
-    plain = DPRidgeCV(random_state=0).fit(X, y)
+    np.testing.assert_allclose(swapped.alpha_[[1, 0, 2]], by_name.alpha_, rtol=1e-3)
+    centred = {"fit_intercept": False, "random_state": 0}
+    one = DPRidgeCV(penalty_groups=[0, 0, 0, 0], **centred).fit(X, y)
+    plain = DPRidgeCV(**centred).fit(X, y)
     assert one.alpha_.shape == (1,) and isinstance(plain.alpha_, float)
     np.testing.assert_array_equal(one.coef_, plain.coef_)
     assert plain.alpha_path_.ndim == 1 and plain.alpha_path_[-1] == plain.alpha_
-    assert by_name.privacy_.plan["n_penalty_groups"] == 2
+    assert by_name.privacy_.plan["n_penalty_groups"] == 3
+
+
+def test_order_of_columns_does_not_matter_beside_groups():
+    """The intercept is in the group of no feature."""
+    X, y, _ = planted(400, 3)
+    X[:, 1:] = 0.0  # the noise of columns is not permuted with them: let it not matter
+    order, exact = [2, 0, 1], {"epsilon": 1e9, "random_state": 0}
+    model = DPRidgeCV(penalty_groups=[0, 1, 1], **exact).fit(X, y)
+    other = DPRidgeCV(penalty_groups=[1, 0, 1], **exact).fit(X[:, order], y)
+    np.testing.assert_allclose(other.coef_, model.coef_[order], rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(other.alpha_[[0, 2]], model.alpha_[[0, 2]], rtol=0.1)
 
 
 @pytest.mark.parametrize("cv", [None, 2])
@@ -171,7 +196,15 @@ def test_bounds_of_the_strength(cv):
         assert model.alpha_path_.max() <= bounds[1]
         assert model.privacy_.plan["alpha_bounds"] == list(bounds)
     model = DPRidgeCV(data_norm=10.0, cv=cv).fit(X, y)
+    np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e8])
+    model = DPRidgeCV(data_norm=10.0, method="public").fit(X, y)
     np.testing.assert_allclose(model.privacy_.plan["alpha_bounds"], [1e-4, 1e3])
+
+
+def test_nothing_but_noise_gives_a_constant_model():
+    X, y, _ = planted(50, 3)
+    model = DPRidgeCV(epsilon=1e-3, random_state=0).fit(X, y)
+    assert model.alpha_ > 10 and np.abs(model.coef_).max() < 0.2
 
 
 def test_units_of_rows_and_targets():
@@ -227,8 +260,9 @@ def test_one_release_costs_the_budget(parameters, epsilon):
     accountant = PureAccountant() if model.delta == 0 else GaussianDPAccountant()
     spent = accountant.compose(report.event).get_epsilon(model.delta)
     assert 0.999 * epsilon <= spent <= epsilon * (1 + 1e-9)
-    assert release.n_records == 50
-    n = 50 // (model.cv or 1)
+    n = release.n_records
+    assert n == 50 // (model.cv or 1)
+    assert ("in each of" in release.reference) == (model.cv is not None)
     assert report.plan["fold_records"] == n
     norm = report.plan["feature_norm"]
     bound = math.sqrt(2) * (norm**2 + report.plan["target_weight"] ** 2) / n

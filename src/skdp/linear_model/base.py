@@ -38,9 +38,9 @@ __all__ = [
     "DPLinearModel",
     "check_option",
     "check_real",
+    "guarantee_caveats",
     "randomness",
     "refuse_fit_params",
-    "seed_caveats",
     "warn_inferred",
 ]
 
@@ -206,7 +206,7 @@ class DPLinearModel(BaseEstimator):
             method=choice.method,
             releases=(result.plan.release(),),
             plan=plan,
-            caveats=caveats + self._caveats(neighbouring, seeded),
+            caveats=caveats + self._caveats(design.n_records, seeded),
         )
         return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)
 
@@ -255,10 +255,10 @@ class DPLinearModel(BaseEstimator):
             return True
         return exponential_utility_bound(local) < exponential_utility_bound(whole)
 
-    def _caveats(self, neighbouring: Neighbouring, seeded: bool) -> tuple[str, ...]:
-        """What the guarantee depends on besides the constants."""
+    def _caveats(self, n_records: int, seeded: bool) -> tuple[str, ...]:
+        """What the guarantee depends on besides the constants; `n_records` is public."""
         caveats: tuple[str, ...] = ()
-        if neighbouring is Neighbouring.ADD_REMOVE and self.n_public is None:
+        if self.neighbouring == "add_remove" and self.n_public is None:
             caveats += (
                 "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
                 "that number had been fixed beforehand",
@@ -274,7 +274,7 @@ class DPLinearModel(BaseEstimator):
                 "the solver holds a fitted estimator, which is not private: clear the parameter "
                 "`solver` before the model is published",
             )
-        return caveats + seed_caveats(seeded)
+        return caveats + guarantee_caveats(float(self.delta), n_records, seeded)
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         """The objective that the parameters ask for."""
@@ -475,14 +475,20 @@ def randomness(
     )
 
 
-def seed_caveats(seeded: bool) -> tuple[str, ...]:
-    """What a report says about reproducible noise."""
-    if not seeded:
-        return ()
-    return (
-        "random_state was given: the guarantee holds only if the seed is secret and used for this "
-        "fit alone",
-    )
+def guarantee_caveats(delta: float, n_records: int, seeded: bool) -> tuple[str, ...]:
+    """What a report says about a large delta and about reproducible noise."""
+    caveats: tuple[str, ...] = ()
+    if delta * n_records >= 1.0:
+        caveats += (
+            f"delta == {delta:g} is not below 1 / {n_records}: to publish a record drawn at random "
+            "would satisfy such a guarantee",
+        )
+    if seeded:
+        caveats += (
+            "random_state was given: the guarantee holds only if the seed is secret and used for "
+            "this fit alone",
+        )
+    return caveats
 
 
 def warn_inferred(what: str, parameter: str) -> None:

@@ -51,10 +51,10 @@ class DPLinearRegressor(DPLinearRegression):
         Radius of the ball that the coefficients (intercept weight included) live in. None:
         a data-independent radius that no penalised solution exceeds. A smaller radius means
         less noise.
-    target_range : tuple of two floats, default=(-1.0, 1.0)
+    target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle; the default is
-        hardly ever right.
+        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
+        a warning, because it is hardly ever right.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
@@ -140,7 +140,7 @@ class DPLinearRegressor(DPLinearRegression):
         alpha: float | str = "auto",
         data_norm: float = 1.0,
         coef_norm: float | None = None,
-        target_range: tuple[float, float] = (-1.0, 1.0),
+        target_range: tuple[float, float] | None = None,
         huber_threshold: float | None = None,
         quantile: float = 0.5,
         fit_intercept: bool = True,
@@ -185,8 +185,8 @@ class DPLinearRegressor(DPLinearRegression):
 
     def _loss(self, target_bound: float) -> Loss:
         if self.loss == "huber":
-            low, high = self.target_range
-            threshold = self.huber_threshold or 0.1 * (float(high) - float(low))
+            low, high = self._range
+            threshold = self.huber_threshold or 0.1 * (high - low)
             return huber_loss(target_bound, float(threshold))
         if self.loss == "absolute_error":
             return AbsoluteLoss(target_bound)

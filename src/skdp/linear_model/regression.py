@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from abc import abstractmethod
 from typing import Any
 
@@ -9,7 +11,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.linear_model.base import DPLinearModel
+from skdp.linear_model.base import DPLinearModel, check_real
 from skdp.problems import Loss
 
 __all__ = ["DPLinearRegression"]
@@ -18,7 +20,7 @@ __all__ = ["DPLinearRegression"]
 class DPLinearRegression(RegressorMixin, DPLinearModel):
     """Base of private linear regressors; not for direct use."""
 
-    target_range: tuple[float, float]
+    target_range: tuple[float, float] | None
 
     @abstractmethod
     def _loss(self, target_bound: float) -> Loss:
@@ -26,7 +28,13 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
 
     def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()
-        low, high = _checked_range(self.target_range)
+        low, high = self._range
+        if self.target_range is None:
+            warnings.warn(
+                "target_range was not declared: targets are clipped to (-1, 1).",
+                UserWarning,
+                stacklevel=3,
+            )
         X, y = self._validated(X, y, y_numeric=True)
         # without an intercept the model goes through the origin of the user's y
         middle = 0.5 * low + 0.5 * high if self.fit_intercept else 0.0
@@ -38,6 +46,11 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         self.intercept_ = (
             float(middle + weights[d] * self._intercept_value) if self.fit_intercept else 0.0
         )
+
+    @property
+    def _range(self) -> tuple[float, float]:
+        """The public range of y."""
+        return (-1.0, 1.0) if self.target_range is None else _checked_range(self.target_range)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -62,12 +75,11 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
 
 
 def _checked_range(target_range: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(end) for end in target_range)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"target_range must be a pair (low, high), got {target_range!r}."
-        ) from error
+    if not isinstance(target_range, tuple | list | np.ndarray) or len(target_range) != 2:
+        raise ValueError(f"target_range must be a pair (low, high), got {target_range!r}.")
+    for end in target_range:
+        check_real("an end of target_range", end, -math.inf, math.inf)
+    low, high = (float(end) for end in target_range)
     if not (low < high and max(-low, high) <= 1e50 and high - low >= 1e-50):
         raise ValueError(
             f"target_range == {target_range!r}, must be finite (below 1e50) with low < high."

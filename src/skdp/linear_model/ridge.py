@@ -36,10 +36,10 @@ class DPRidge(DPLinearRegression):
         Radius of the ball that the coefficients (intercept weight included) live in. None:
         a data-independent radius that no penalised solution exceeds. A smaller radius means
         less noise.
-    target_range : tuple of two floats, default=(-1.0, 1.0)
+    target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle; the default is
-        hardly ever right.
+        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
+        a warning, because it is hardly ever right.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -116,7 +116,7 @@ class DPRidge(DPLinearRegression):
         alpha: float | str = "auto",
         data_norm: float = 1.0,
         coef_norm: float | None = None,
-        target_range: tuple[float, float] = (-1.0, 1.0),
+        target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         neighbouring: str = "replace_one",

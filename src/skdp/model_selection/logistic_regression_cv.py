@@ -49,8 +49,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         :class:`~skdp.linear_model.DPLogisticRegression`: mean loss plus ``(alpha / 2) ||w||^2``.
         None: from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
-        A label per feature; features with the same label share a strength. None: one strength
-        for all. More than about ten groups choose by chance.
+        A label per feature, all integers or all strings; features with the same label share a
+        strength, and the intercept has its own. None: one strength for all. More than about ten
+        groups choose by chance.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from statistics of all records, corrected
         for the bias of using them twice. An integer: the statistics of so many folds are
@@ -84,10 +85,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     coef_ : ndarray of shape (1, n_features)
         Private coefficients.
     intercept_ : ndarray of shape (1,)
-    alpha_ : float or ndarray of shape (n_groups,)
-        The strength that was chosen; one per group, in the order of the sorted labels, if there are
-        groups.
-    alpha_path_ : ndarray of shape (n_rounds,) or (n_rounds, n_groups)
+    alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
+        The strength that was chosen. If there are groups, one per group, in the order of the sorted
+        labels, and at the end that of the intercept if there is one.
+    alpha_path_ : ndarray of shape (n_rounds, *alpha_.shape)
         Choices after each release, the last of which is `alpha_`; functions of what was released.
     privacy_ : PrivacyReport
         What was released, at which cost.

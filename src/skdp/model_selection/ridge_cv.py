@@ -49,8 +49,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         :class:`~skdp.linear_model.DPRidge`: mean loss plus ``(alpha / 2) ||w||^2``. None: from 1e-6
         to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
-        A label per feature; features with the same label share a strength. None: one strength
-        for all. More than about ten groups choose by chance.
+        A label per feature, all integers or all strings; features with the same label share a
+        strength, and the intercept has its own. None: one strength for all. More than about ten
+        groups choose by chance.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from the moments of all records, corrected
         for the bias of using them twice. An integer: the moments of so many folds are released,
@@ -59,10 +60,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     data_norm : float, default=1.0
         Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
         during ``fit``.
-    target_range : tuple of two floats, default=(-1.0, 1.0)
+    target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle; the default is
-        hardly ever right.
+        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
+        a warning, because it is hardly ever right.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others.
     intercept_scaling : float, default=0.3
@@ -84,11 +85,11 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
-    alpha_ : float or ndarray of shape (n_groups,)
-        The strength that was chosen; one per group, in the order of the sorted labels, if there are
-        groups.
-    alpha_path_ : ndarray of shape (n_iterates,) or (n_iterates, n_groups)
-        Strengths on the way to it; functions of what was released.
+    alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
+        The strength that was chosen. If there are groups, one per group, in the order of the sorted
+        labels, and at the end that of the intercept if there is one.
+    alpha_path_ : ndarray of shape (n_iterates, *alpha_.shape)
+        Strengths on the way to `alpha_`, the last of them; functions of what was released.
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
@@ -132,7 +133,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         penalty_groups: Any = None,
         cv: int | None = None,
         data_norm: float = 1.0,
-        target_range: tuple[float, float] = (-1.0, 1.0),
+        target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         neighbouring: str = "replace_one",

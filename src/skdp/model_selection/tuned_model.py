@@ -21,7 +21,6 @@ from skdp.linear_model.base import (
     check_option,
     check_real,
     randomness,
-    seed_caveats,
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -34,6 +33,8 @@ __all__ = ["TunedLinearModel"]
 #: Bounds of the strengths in units of the squared norm bound of a row; for a model's own method,
 #: which can see that nothing but noise was released, up to what makes it a constant.
 _LEAST, _LARGEST, _OWN_LARGEST = 1e-6, 10.0, 1e6
+#: More folds would take long and find nothing.
+_MOST_FOLDS = 100
 
 
 class TunedLinearModel(DPLinearModel):
@@ -103,6 +104,8 @@ class TunedLinearModel(DPLinearModel):
         penalties = self._penalties(X.shape[1], risk.loss.n_outputs)
         solver_rng, noise, seeded = randomness(self.random_state)
         rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
+        if self.cv is not None and self.cv > rows.n_records:
+            raise ValueError(f"cv == {self.cv}, but there are n_samples={rows.n_records} only.")
         own = self.method == self._methods[0]
         tune = self._tune if own else self._tune_by_fits
         tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
@@ -122,7 +125,7 @@ class TunedLinearModel(DPLinearModel):
                 "n_penalty_groups": penalties.n_groups,
                 **tuned.plan,
             },
-            caveats=caveats + seed_caveats(seeded),
+            caveats=caveats + self._caveats(rows.n_records, seeded),
         )
         return tuned.point.reshape(risk.loss.n_outputs, rows.width)
 
@@ -131,10 +134,10 @@ class TunedLinearModel(DPLinearModel):
         if self.penalty_groups is None:
             groups, own_group = np.zeros(n_features, dtype=np.intp), 0
         else:
-            labels = np.asarray(self.penalty_groups)
-            if labels.shape != (n_features,):
+            labels = self._group_labels()
+            if len(labels) != n_features:
                 raise ValueError(
-                    f"penalty_groups has shape {labels.shape}, but X has {n_features} features."
+                    f"penalty_groups has {len(labels)} labels, but X has {n_features} features."
                 )
             distinct, groups = np.unique(labels, return_inverse=True)
             own_group = len(distinct)
@@ -145,35 +148,53 @@ class TunedLinearModel(DPLinearModel):
         low, high = self._bounds()
         return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high)
 
+    def _group_labels(self) -> np.ndarray:
+        """`penalty_groups` as an array of integers or strings."""
+        labels = np.asarray(self.penalty_groups, dtype=object)
+        strings = all(isinstance(label, str) for label in labels.flat)
+        if labels.ndim != 1 or not (
+            strings or all(isinstance(label, numbers.Integral) for label in labels)
+        ):
+            raise ValueError(
+                "penalty_groups must be None or hold one label per feature, all of them integers "
+                f"or all strings; got {self.penalty_groups!r}."
+            )
+        return labels.astype(str if strings else np.int64)
+
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
             unit = float(self.data_norm) ** 2
             own = self.method == self._methods[0]
             return _LEAST * unit, (_OWN_LARGEST if own else _LARGEST) * unit
-        try:
-            low, high = (float(end) for end in self.alpha_bounds)
-        except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"alpha_bounds must be a pair (low, high), got {self.alpha_bounds!r}."
-            ) from error
-        if not 0 < low < high <= 1e150:
-            raise ValueError(f"alpha_bounds == {self.alpha_bounds!r}, must be 0 < low < high.")
+        bounds = self.alpha_bounds
+        if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
+            raise ValueError(f"alpha_bounds must be a pair (low, high), got {bounds!r}.")
+        for end in bounds:
+            check_real("an end of alpha_bounds", end, 1e-100, 1e100)
+        low, high = (float(end) for end in bounds)
+        if not low < high:
+            raise ValueError(f"alpha_bounds == {bounds!r}, must be low < high.")
         return low, high
 
     def _check_parameters(self) -> None:
-        self._bounds()
-        if self.cv is not None:
-            if isinstance(self.cv, bool) or not isinstance(self.cv, numbers.Integral):
-                raise TypeError(f"cv must be None or an integer, got {self.cv!r}.")
-            if self.cv < 2:
-                raise ValueError(f"cv == {self.cv}, must be None or at least 2.")
-        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
-        if self.neighbouring != "replace_one":
+        if self.neighbouring == "add_remove":
             raise ValueError("Private tuning is proven for neighbouring='replace_one' only.")
+        check_option("neighbouring", self.neighbouring, ("replace_one",))
         super()._check_parameters()
+        self._bounds()
+        if self.penalty_groups is not None:
+            self._group_labels()
         check_real("tune_share", self.tune_share, 1e-6, 1.0 - 1e-6)
 
     def _check_method(self) -> None:
+        if self.cv is not None:
+            if isinstance(self.cv, bool) or not isinstance(self.cv, numbers.Integral):
+                raise TypeError(f"cv must be None or an integer, got {self.cv!r}.")
+            if not 2 <= self.cv <= _MOST_FOLDS:
+                raise ValueError(
+                    f"cv == {self.cv}, must be None or from 2 to {_MOST_FOLDS}: every fold has the "
+                    "noise of its own few records."
+                )
         if self.cv is not None and self.method in ("bilevel", "bilevel_minibatch", "public"):
             raise ValueError(f"method={self.method!r} has no folds: cv must be None.")
         if self.method in ("bilevel", "bilevel_minibatch") and self.delta == 0:

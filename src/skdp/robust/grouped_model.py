@@ -17,9 +17,9 @@ from skdp.linear_model.base import (
     DPLinearModel,
     check_option,
     check_real,
+    guarantee_caveats,
     randomness,
     refuse_fit_params,
-    seed_caveats,
     warn_inferred,
 )
 from skdp.linear_model.classification import declared_labels, encode
@@ -322,7 +322,9 @@ class GroupedLinearModel(DPLinearModel):
             method="output" if len(phases) == 1 else "phased",
             releases=(*releases, result.plan.release(released)),
             plan=plan,
-            caveats=caveats + about_groups + seed_caveats(seeded),
+            caveats=caveats
+            + about_groups
+            + guarantee_caveats(budget.delta, design.n_records, seeded),
         )
         return result.point.reshape(risk.loss.n_outputs, rows.width)
 

@@ -66,10 +66,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Radius of the ball that the coefficients (intercept weight included) live in. None: the
         norm of a good predictor on rows without a preferred direction. A smaller radius
         means less noise, because it bounds the losses.
-    target_range : tuple of two floats, default=(-1.0, 1.0)
+    target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle; the default is
-        hardly ever right.
+        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
+        a warning, because it is hardly ever right.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
@@ -170,7 +170,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         alpha: float | str = "auto",
         data_norm: float = 1.0,
         coef_norm: float | None = None,
-        target_range: tuple[float, float] = (-1.0, 1.0),
+        target_range: tuple[float, float] | None = None,
         huber_threshold: float | None = None,
         quantile: float = 0.5,
         fit_intercept: bool = True,
@@ -212,7 +212,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
-        bound = max(abs(float(end)) for end in self.target_range)
+        bound = max(abs(end) for end in self._range)
         return self._loss(bound).value(self.predict(X), y.astype(np.float64))
 
     def predict(self, X: Any) -> np.ndarray:
