@@ -113,7 +113,7 @@ def problem(work: Workload) -> tuple[Any, np.ndarray]:
 
 def private_model(work: Workload, alpha: str | float) -> Any:
     if work.model == "ridge":
-        return DPRidge(alpha=alpha)
+        return DPRidge(alpha=alpha, target_range=(-1.0, 1.0))
     return DPLogisticRegression(alpha=alpha, classes=range(work.n_classes))
 
 

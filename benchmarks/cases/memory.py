@@ -113,7 +113,7 @@ def problem(model: str, shape: Shape) -> tuple[Any, np.ndarray]:
 def make(package: str, model: str, n: int) -> Any:
     if package == "skdp":
         if model == "ridge":
-            return DPRidge(alpha=ALPHA)
+            return DPRidge(alpha=ALPHA, target_range=(-1.0, 1.0))
         return DPLogisticRegression(alpha=ALPHA, classes=range(10 if "10" in model else 2))
     if model == "ridge":
         return Ridge(alpha=n * ALPHA)

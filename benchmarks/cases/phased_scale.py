@@ -157,7 +157,7 @@ def warm_up(folder: Path, factor: float) -> float:
 
 def make(model: str) -> Any:
     if model == "ridge":
-        return DPRidge(method="phased", random_state=0)
+        return DPRidge(method="phased", target_range=(-1.0, 1.0), random_state=0)
     return DPLogisticRegression(method="phased", classes=(0, 1), random_state=0)
 
 

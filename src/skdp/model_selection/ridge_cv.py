@@ -112,7 +112,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.3, 0.3, size=(20000, 10))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(20000)
-    >>> model = DPRidgeCV(epsilon=1.0, random_state=0).fit(X, y)
+    >>> model = DPRidgeCV(epsilon=1.0, target_range=(-1, 1), random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.7)
     True
     """

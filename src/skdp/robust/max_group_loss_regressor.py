@@ -148,7 +148,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     >>> groups = rng.choice(["most", "few"], size=50000, p=[0.8, 0.2])
     >>> y = np.where(groups == "most", X[:, 0], X[:, 1])
     >>> model = DPMaxGroupLossRegressor(
-    ...     group_names=["most", "few"], group_proportions=[0.8, 0.2], random_state=0
+    ...     group_names=["most", "few"],
+    ...     group_proportions=[0.8, 0.2],
+    ...     target_range=(-1, 1),
+    ...     random_state=0,
     ... )
     >>> few, most = model.fit(X, y, groups=groups).group_scores(X, y, groups)
     >>> bool(min(few, most) > 0.2)
