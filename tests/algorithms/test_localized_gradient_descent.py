@@ -162,6 +162,9 @@ def test_refusals():
     constants = problem_of().constants
     with pytest.raises(ValueError, match="Exactly one"):
         plan_localized_gd(constants)
+    for value in (0.0, -1.0, True, "1", math.nan, math.inf):
+        with pytest.raises((TypeError, ValueError), match="noise_multiplier"):
+            dp_localized_gd(problem_of(), noise_multiplier=value, n_steps=3)
     with pytest.raises(ValueError, match="delta"):
         plan_localized_gd(constants, PrivacyBudget(1.0))
     with pytest.raises(ValueError, match="sampling_rate"):

@@ -1,6 +1,8 @@
 """Bilevel problems: identities, signs, sensitivities by search, noise energy."""
 
+import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -191,6 +193,36 @@ def test_validation():
         PenaltyProblem(rows.take(slice(0, 1)), t[:1], LogisticLoss(), (0, 0), (1, 1), 1e-3, 1.0)
     with pytest.raises(ValueError, match="bound_upper"):
         BilevelConstants(-1.0, 1.0, 1.0)
+    good = {"groups": (0, 0), "relative": (1.0, 1.0), "low": 1e-3, "high": 1.0, "targets": t}
+    for bad, match in (
+        ({"groups": (0, 2)}, "groups"),
+        ({"groups": (-1, 0)}, "groups"),
+        ({"groups": (1, 1)}, "groups"),
+        ({"relative": (1.0, 0.0)}, "relative"),
+        ({"relative": (1.0, -1.0)}, "relative"),
+        ({"relative": (1.0, math.nan)}, "relative"),
+        ({"low": 0.0}, "bounds"),  # E5: no strength, no strong convexity
+        ({"low": -1.0}, "bounds"),
+        ({"low": 2.0}, "bounds"),
+        ({"high": math.inf}, "bounds"),
+        ({"high": math.nan}, "bounds"),
+        ({"targets": t[:1]}, "targets"),
+        ({"disjoint": "no"}, "disjoint"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=match):
+            PenaltyProblem(rows=rows, loss=LogisticLoss(), **(good | bad))
+
+
+def test_copies_hold_rows_of_their_own():
+    problem, _, _ = random_problem()
+    first, second = np.log([0.3, 0.05]), np.log([0.05, 0.3])
+    known = [problem.lower(x).rows.materialise() for x in (first, second, first)]
+    np.testing.assert_array_equal(known[0], known[2])
+    assert not np.array_equal(known[0], known[1])
+    for other in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
+        found = other.lower(first).rows.materialise()
+        np.testing.assert_array_equal(found, known[0])
+        assert not np.shares_memory(found, problem.lower(first).rows.materialise())
 
 
 # -----------------------------------------------------------------------------------------------
@@ -341,6 +373,11 @@ def test_record_bound_needs_constants():
     problem = Mixed(np.zeros((1, 2)), np.zeros((1, 2, 2)), True)
     assert problem.record_bound(math.inf, 2.0) == pytest.approx(12.0)  # 2 lam bound_lower
     assert problem.n_records == 2
+    for distance in (math.nan, -1.0):
+        with pytest.raises(ValueError, match="distance"):
+            problem.record_bound(distance, 2.0)
+    problem.constants = BilevelConstants(1.0, 3.0, 0.0)  # the gradient in x does not depend on y
+    assert problem.record_bound(math.inf, 2.0) == pytest.approx(1.0)
     problem.constants = None
     with pytest.raises(ValueError, match="constants"):
         problem.record_bound(1.0, 1.0)

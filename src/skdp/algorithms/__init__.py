@@ -7,9 +7,6 @@ from skdp.algorithms.adversarial_output_perturbation import (
 from skdp.algorithms.bilevel import (
     BilevelPlan,
     BilevelResult,
-    LocalizedGradientDescent,
-    OutputPerturbation,
-    PrivateSolver,
     dp_bilevel,
     plan_bilevel,
 )
@@ -59,6 +56,11 @@ from skdp.algorithms.phased_saddle_output_perturbation import (
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
+)
+from skdp.algorithms.private_solvers import (
+    LocalizedGradientDescent,
+    OutputPerturbation,
+    PrivateSolver,
 )
 from skdp.algorithms.saddle_output_perturbation import (
     SaddleOutputPerturbationPlan,

@@ -6,50 +6,40 @@ that depends on records, and moves x. What is corrected: the outer noise is scal
 distance of the released points (E3) or left out where the update is post-processing (E2), the
 composition is exact (E7), batches are drawn by independent coins (E8, E9).
 
-*Kernel*: a private solver of strongly convex problems (:class:`PrivateSolver`), output
-perturbation unless told otherwise. *Schedule*: the plan, a function of public numbers alone.
+*Kernel*: a private solver of strongly convex problems (:mod:`skdp.algorithms.private_solvers`),
+output perturbation unless told otherwise. *Schedule*: the plan, a function of public numbers alone.
 Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.localized_gradient_descent import (
-    dp_localized_gd,
-    localized_event,
-    plan_localized_gd,
+from skdp.algorithms.private_solvers import PrivateSolver, resolve_private_solver
+from skdp.algorithms.sampled_gaussian import (
+    check_count,
+    check_real,
+    poisson_batch,
+    sampled_gaussian_event,
+    sampling_rates,
+    smallest_scale,
 )
-from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.sampled_gaussian import check_count, check_real, sampled_gaussian_event
 from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
-from skdp.privacy.accountants import import_convolution, tightest_epsilon
+from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import (
-    ComposedEvent,
-    GaussianEvent,
-    Neighbouring,
-    PrivacyEvent,
-    RepeatedEvent,
-)
+from skdp.privacy.events import ComposedEvent, GaussianEvent, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.problems import BilevelProblem, Problem, ProblemConstants
+from skdp.problems import BilevelProblem, Domain
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "BilevelPlan",
     "BilevelResult",
-    "LocalizedGradientDescent",
-    "OutputPerturbation",
-    "PrivateSolver",
     "dp_bilevel",
     "plan_bilevel",
 ]
@@ -59,161 +49,17 @@ Output = Literal["tail_average", "last", "min_step"]
 
 
 # ---------------------------------------------------------------------------------------------
-# private solvers of the lower problems
-
-
-class PrivateSolver(ABC):
-    """Minimises strongly convex problems privately, at a price that is fixed beforehand.
-
-    A subclass is trusted: nothing checks that its points are private. Its noise must follow from
-    the public constants of the problem, and its price from `multiplier` alone.
-    """
-
-    @abstractmethod
-    def event(self, multiplier: float) -> PrivacyEvent:
-        """What a solve costs, replace-one neighbours; without sampling as much as
-        ``GaussianEvent(multiplier)``.
-        """
-
-    @abstractmethod
-    def sensitivity(self, constants: ProblemConstants) -> float:
-        """That of one release of a solve."""
-
-    @abstractmethod
-    def solve(
-        self,
-        problem: Problem,
-        multiplier: float,
-        solver_rng: np.random.Generator,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, float]:
-        """A private point, and (roughly) the variance of a coordinate of its noise."""
-
-    #: Whether the point is the exact solution plus noise of mean 0 and of exactly that variance.
-    is_unbiased = False
-    #: Whether the price involves sampling, so that it does not compose in closed form.
-    is_sampled = False
-
-
-class OutputPerturbation(PrivateSolver):
-    """The certified solution plus noise, not projected: the mean of the noise stays 0.
-
-    Parameters
-    ----------
-    solver : str, Solver or callable, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    """
-
-    is_unbiased = True
-
-    def __init__(self, solver: Any = "auto") -> None:
-        self.solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
-
-    def event(self, multiplier: float) -> PrivacyEvent:
-        return GaussianEvent(multiplier)
-
-    def sensitivity(self, constants: ProblemConstants) -> float:
-        """Movement of the exact solution plus twice the accuracy of the solver's."""
-        exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
-        moved = exact + 2.0 * self._accuracy(constants)
-        if constants.in_ball:
-            moved = min(moved, 2.0 * (constants.domain_radius or constants.radius))
-        return moved
-
-    def solve(
-        self,
-        problem: Problem,
-        multiplier: float,
-        solver_rng: np.random.Generator,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, float]:
-        accuracy = self._accuracy(problem.constants)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(self.solver), rng=solver_rng)
-        mechanism = GaussianMechanism(self.sensitivity(problem.constants), multiplier)
-        return mechanism.release(solution.point, noise), mechanism.noise_scale**2
-
-    @staticmethod
-    def _accuracy(constants: ProblemConstants) -> float:
-        exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
-        return max(0.5 * ACCURACY_FRACTION * exact, certifiable_accuracy(constants))
-
-
-class LocalizedGradientDescent(PrivateSolver):
-    """Localised noisy gradient descent: see :func:`skdp.algorithms.dp_localized_gd`.
-
-    Parameters
-    ----------
-    n_steps : int, default=100
-        Of a round.
-    n_rounds : int, default=1
-    sampling_rate : float, default=1.0
-        Of a record, per step.
-    """
-
-    def __init__(self, n_steps: int = 100, n_rounds: int = 1, sampling_rate: float = 1.0) -> None:
-        check_count("n_steps", n_steps)
-        check_count("n_rounds", n_rounds)
-        check_real("sampling_rate", sampling_rate, 1e-12, 1.0)
-        self.n_steps, self.n_rounds, self.sampling_rate = n_steps, n_rounds, float(sampling_rate)
-        self.is_sampled = sampling_rate < 1.0
-
-    def _per_step(self, multiplier: float) -> float:
-        return multiplier * math.sqrt(self.n_steps * self.n_rounds)
-
-    def event(self, multiplier: float) -> PrivacyEvent:
-        steps = self.n_steps * self.n_rounds
-        return localized_event(self._per_step(multiplier), self.sampling_rate, steps)
-
-    def _options(self, multiplier: float) -> dict[str, Any]:
-        return {
-            "n_rounds": self.n_rounds,
-            "n_steps": self.n_steps,
-            "sampling_rate": self.sampling_rate,
-            "noise_multiplier": self._per_step(multiplier),
-        }
-
-    def sensitivity(self, constants: ProblemConstants) -> float:
-        return plan_localized_gd(constants, **self._options(1.0)).mechanism.sensitivity
-
-    def solve(
-        self,
-        problem: Problem,
-        multiplier: float,
-        solver_rng: np.random.Generator,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, float]:
-        found = dp_localized_gd(problem, noise=noise, **self._options(multiplier))
-        deviation = found.plan.mechanism.noise_scale / problem.strong_convexity
-        # averaging T steps: at most sigma^2 / (mu^2 T) asymptotically
-        return found.point, deviation**2 / self.n_steps
-
-
-def _resolve_inner(inner: Any, solver: Any) -> PrivateSolver:
-    if isinstance(inner, PrivateSolver):
-        return inner
-    if inner == "output_perturbation":
-        return OutputPerturbation(solver)
-    if inner == "localized_gd":
-        return LocalizedGradientDescent()
-    if inner == "localized_sgd":
-        return LocalizedGradientDescent(sampling_rate=0.1)
-    raise ValueError(
-        f"inner == {inner!r}, must be 'output_perturbation', 'localized_gd', 'localized_sgd' or a "
-        "PrivateSolver."
-    )
-
-
-# ---------------------------------------------------------------------------------------------
 # the plan
 
 
 @dataclass(frozen=True)
 class BilevelPlan:
-    """Everything that is decided before the records are read.
+    """Everything that is decided before the records are read: public numbers alone.
 
     Attributes
     ----------
-    inner : PrivateSolver
+    inner : str
+        Class of the private solver.
     n_steps : int
     multipliers : tuple of float
         Noise multipliers of the two lower solutions of a step.
@@ -222,10 +68,11 @@ class BilevelPlan:
     outer_sampling_rate : float
     releases : tuple of Release
         Their events are those of all steps. Sensitivity and noise scale are those of the first
-        step: both follow the released x from step to step, and the multipliers do not.
+        step, where released points are as far apart as they can be: they follow x and these points
+        from step to step, and the multipliers do not.
     """
 
-    inner: PrivateSolver
+    inner: str
     n_steps: int
     multipliers: tuple[float, float]
     outer_multiplier: float | None
@@ -240,7 +87,7 @@ class BilevelPlan:
     def to_dict(self) -> dict[str, Any]:
         """The public numbers of the plan as plain Python types."""
         return {
-            "inner": type(self.inner).__name__,
+            "inner": self.inner,
             "n_steps": self.n_steps,
             "noise_multipliers": list(self.multipliers),
             "outer_noise_multiplier": self.outer_multiplier,
@@ -292,6 +139,8 @@ def plan_bilevel(
     The squares of the reciprocal noise multipliers of Gaussian releases add, also if later
     releases and their sensitivities depend on earlier ones (Gaussian differential privacy). With mu
     that of the budget, the releases of each of T steps get ``a, b, c`` parts of ``share mu^2 / T``.
+    This splits the budget as if all records took part everywhere; what sampling saves goes to the
+    releases with samples, as less noise by one common factor.
 
     Parameters
     ----------
@@ -300,7 +149,7 @@ def plan_bilevel(
     budget : PrivacyBudget
         Delta > 0.
     penalty : float or callable ``x -> float``
-        lam > 0; as a function of the released x.
+        lam, from 1e-50 to 1e50; as a function of the released x.
     n_steps : int, default=10
         T.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"} or PrivateSolver
@@ -325,7 +174,10 @@ def plan_bilevel(
     ------
     ImportError
         If there is sampling and dp-accounting is missing or older than 0.5.
+    ValueError
+        If the releases of `inner` cost more than the noise that they are given.
     """
+    _check_problem(problem)
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     if budget.is_pure:
@@ -333,45 +185,82 @@ def plan_bilevel(
     check_count("n_steps", n_steps)
     check_real("share", share, 1e-9, 1.0)
     check_real("outer_sampling_rate", outer_sampling_rate, 1e-12, 1.0)
-    chosen = _resolve_inner(inner, solver)
-    a, b, c = _checked_split(split, problem.is_record_free)
+    private_solver = resolve_private_solver(inner, solver)
+    x = _start(problem, start)
+    lam = _penalty_at(penalty, x)
+    constants = problem.lower(x).constants, problem.penalised(x, lam).constants
+    whole = gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    rest = [] if share == 1.0 else [GaussianEvent(whole / math.sqrt(1.0 - share))]
+    inner_sampled = bool(sampling_rates(private_solver.release("", constants[0], 1.0, 1).event))
+    outer_sampled = outer_sampling_rate < 1.0
+    if outer_sampled and problem.is_record_free:
+        raise ValueError("outer_sampling_rate < 1: the hypergradient has no records to sample.")
     if calibration == "paper":
-        if split is not None or share != 1.0 or chosen.is_sampled or outer_sampling_rate < 1.0:
+        if split is not None or share != 1.0 or inner_sampled or outer_sampled:
             raise ValueError("calibration == 'paper' has its own split, and no sampling.")
-        each = _published_multiplier(budget, n_steps)
-        first, second, outer = each, each, each
+        first = second = outer = _published_multiplier(budget, n_steps)
     elif calibration == "analytic":
-        whole = gaussian_noise_multiplier(budget.epsilon, budget.delta)
         first, second, outer = (
             whole * math.sqrt(n_steps / (share * part)) if part > 0 else math.inf
-            for part in (a, b, c)
+            for part in _checked_split(split, problem.is_record_free)
         )
     else:
         raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
 
-    def releases(scale: float) -> tuple[Release, ...]:
-        outer_scaled = None if problem.is_record_free else scale * outer
-        return _releases(
-            problem, chosen, n_steps, (scale * first, scale * second), outer_scaled,
-            outer_sampling_rate, penalty, _start(problem, start),
-        )  # fmt: skip
-
-    scale = 1.0
-    if chosen.is_sampled or (outer_sampling_rate < 1.0 and not problem.is_record_free):
-        import_convolution(Neighbouring.REPLACE_ONE)  # without it, noise as if nothing was sampled
-        rest = 1.0 - share
-        others = [GaussianEvent(whole / math.sqrt(rest))] if rest > 0 else []
-        scale = _smallest_scale(
-            lambda s: ComposedEvent([*(r.event for r in releases(s)), *others]), budget
+    def plan(scale: float) -> BilevelPlan:
+        """`scale` is a factor of the noise of all releases with samples."""
+        inner_scale, outer_scale = (scale if s else 1.0 for s in (inner_sampled, outer_sampled))
+        multipliers = inner_scale * first, inner_scale * second
+        releases = [
+            private_solver.release(
+                f"{n_steps} {name} solutions, at first", constants[k], multipliers[k], n_steps
+            )
+            for k, name in enumerate(("lower", "penalised lower"))
+        ]
+        outer_multiplier = None
+        if not problem.is_record_free:
+            outer_multiplier = outer_scale * outer
+            releases.append(
+                _outer_release(problem, lam, outer_multiplier, outer_sampling_rate, n_steps)
+            )
+        return BilevelPlan(
+            inner=type(private_solver).__name__,
+            n_steps=int(n_steps),
+            multipliers=multipliers,
+            outer_multiplier=outer_multiplier,
+            outer_sampling_rate=float(outer_sampling_rate),
+            releases=tuple(releases),
         )
-    return BilevelPlan(
-        inner=chosen,
-        n_steps=n_steps,
-        multipliers=(scale * first, scale * second),
-        outer_multiplier=None if problem.is_record_free else scale * outer,
-        outer_sampling_rate=float(outer_sampling_rate),
-        releases=releases(scale),
-    )
+
+    def total(scale: float) -> PrivacyEvent:
+        return ComposedEvent([plan(scale).event, *rest])
+
+    scale = smallest_scale(total, budget) if inner_sampled or outer_sampled else 1.0
+    if not tightest_epsilon(total(scale), budget.delta) <= (1.0 + 1e-9) * budget.epsilon:
+        raise ValueError(
+            f"The releases of {type(private_solver).__name__} cost more than Gaussian ones with "
+            "the noise that it is given: the budget would be exceeded."
+        )
+    return plan(scale)
+
+
+def _check_problem(problem: Any) -> None:
+    """Raise TypeError or ValueError unless the attributes of a problem make sense."""
+    if not isinstance(problem, BilevelProblem):
+        raise TypeError(f"problem must be a BilevelProblem, got {problem!r}.")
+    for name in ("domain_x", "domain_y"):
+        if not isinstance(getattr(problem, name, None), Domain):
+            raise TypeError(f"{name} of the problem must be a Domain.")
+    for name in ("dimension_x", "dimension_y", "n_train", "n_val"):
+        check_count(name, getattr(problem, name, None))
+    for name in ("disjoint", "is_record_free"):
+        if not isinstance(getattr(problem, name, None), bool):
+            raise TypeError(f"{name} of the problem must be a bool.")
+    if not problem.disjoint and problem.n_train != problem.n_val:
+        raise ValueError(
+            f"n_train == {problem.n_train} and n_val == {problem.n_val}, must be equal where every "
+            "record has both roles."
+        )
 
 
 def _checked_split(
@@ -379,9 +268,12 @@ def _checked_split(
 ) -> tuple[float, float, float]:
     if split is None:
         return (0.5, 0.5, 0.0) if is_record_free else (1 / 3, 1 / 3, 1 / 3)
-    a, b, c = (float(part) for part in split)
+    try:
+        a, b, c = (float(part) for part in split)
+    except (TypeError, ValueError):
+        a = b = c = math.nan
     if not (a > 0 and b > 0 and c >= 0 and abs(a + b + c - 1.0) < 1e-9):
-        raise ValueError(f"split == {split}, must be three parts with sum 1, the first two > 0.")
+        raise ValueError(f"split == {split!r}, must be three parts with sum 1, the first two > 0.")
     if (c == 0) != is_record_free:
         raise ValueError(
             "The third part is for the noise of the hypergradient: it must be > 0, or 0 if that "
@@ -412,73 +304,27 @@ def _start(problem: BilevelProblem, start: np.ndarray | None) -> np.ndarray:
     return problem.domain_x.project(start)
 
 
-def _releases(
-    problem: BilevelProblem,
-    inner: PrivateSolver,
-    n_steps: int,
-    multipliers: tuple[float, float],
-    outer_multiplier: float | None,
-    outer_sampling_rate: float,
-    penalty: float | Penalty,
-    start: np.ndarray,
-) -> tuple[Release, ...]:
-    lam = _penalty_at(penalty, start)
-    lower = problem.lower(start).constants, problem.penalised(start, lam).constants
-    sizes = problem.n_train, problem.n_records
-    reference = "Kornowski 2024, Alg. 1 and 3, corrected (E2, E3, E7 to E9), exact accounting"
-    found = []
-    for k, constants in enumerate(lower):
-        sensitivity = inner.sensitivity(constants)
-        found.append(
-            Release(
-                name=f"{n_steps} {('lower', 'penalised lower')[k]} solutions, at first",
-                mechanism="gaussian",
-                sensitivity=sensitivity,
-                noise_scale=multipliers[k] * sensitivity,
-                dimension=problem.dimension_y,
-                n_records=sizes[k],
-                reference=reference,
-                event=RepeatedEvent(inner.event(multipliers[k]), n_steps),
-            )
-        )
-    if outer_multiplier is not None:
-        # at the largest distance that the domain allows
-        moved = 2.0 * problem.record_bound(math.inf, lam) / outer_sampling_rate
-        found.append(
-            Release(
-                name=f"{n_steps} hypergradients, at most",
-                mechanism="gaussian",
-                sensitivity=moved,
-                noise_scale=outer_multiplier * moved,
-                dimension=problem.dimension_x,
-                n_records=problem.n_records,
-                reference=reference,
-                event=sampled_gaussian_event(outer_multiplier, outer_sampling_rate, n_steps, 2.0),
-            )
-        )
-    return tuple(found)
-
-
-def _smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget) -> float:
-    """Factor of all multipliers at which sampled releases spend the budget, to 0.5 %; at most 1."""
-
-    def is_private(log_scale: float) -> bool:
-        return tightest_epsilon(event(math.exp(log_scale)), budget.delta) <= budget.epsilon
-
-    high, low = 0.0, -1.0
-    while low > -12.0 and is_private(low):
-        high, low = low, low - 1.0
-    while high - low > 5e-3:
-        middle = 0.5 * (low + high)
-        high, low = (middle, low) if is_private(middle) else (high, middle)
-    return math.exp(high)
+def _outer_release(
+    problem: BilevelProblem, lam: float, multiplier: float, sampling_rate: float, n_steps: int
+) -> Release:
+    """At the first x and the largest distance that the domain allows."""
+    moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.reach, lam) / sampling_rate
+    return Release(
+        name=f"{n_steps} hypergradients, at first",
+        mechanism="gaussian",
+        sensitivity=moved,
+        noise_scale=multiplier * moved,
+        dimension=problem.dimension_x,
+        n_records=problem.n_records,
+        reference="docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected",
+        event=sampled_gaussian_event(multiplier, sampling_rate, n_steps, 2.0),
+    )
 
 
 def _penalty_at(penalty: float | Penalty, x: np.ndarray) -> float:
-    lam = float(penalty(x.copy()) if callable(penalty) else penalty)
-    if not (lam > 0 and math.isfinite(lam)):
-        raise ValueError(f"penalty == {lam}, must be > 0 and finite.")
-    return lam
+    lam = penalty(x.copy()) if callable(penalty) else penalty
+    check_real("penalty", lam, 1e-50, 1e50)
+    return float(lam)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -512,8 +358,9 @@ def dp_bilevel(
     penalty, n_steps, inner, calibration, split, share, start, outer_sampling_rate, solver
         See :func:`plan_bilevel`. None may depend on records, but for released ones.
     step_size : float or callable ``(t, gradient, deviation) -> movement``, default=1.0
-        ``x <- project(x - step_size gradient)``, or ``project(x + movement)``. The deviation is
-        that of the inner noise in the gradient, where the problem knows it.
+        ``x <- project(x - step_size gradient)`` with a number from 1e-50 to 1e50, or ``project(x +
+        movement)``. The deviation is that of the inner noise in the gradient, where the problem
+        knows it.
     output : {"tail_average", "last", "min_step"}, default="tail_average"
         The mean of the later half of the iterates, the last one, or that before the shortest step
         (as published; misleading at the boundary of the domain and under much noise, T10).
@@ -540,18 +387,20 @@ def dp_bilevel(
     """
     if output not in ("tail_average", "last", "min_step"):
         raise ValueError(f"output == {output!r}, must be 'tail_average', 'last' or 'min_step'.")
+    if not callable(step_size):
+        check_real("step_size", step_size, 1e-50, 1e50)
+    private_solver = resolve_private_solver(inner, solver)
     plan = plan_bilevel(
         problem,
         budget,
         penalty=penalty,
         n_steps=n_steps,
-        inner=inner,
+        inner=private_solver,
         calibration=calibration,
         split=split,
         share=share,
         start=start,
         outer_sampling_rate=outer_sampling_rate,
-        solver=solver,
     )
     source = NoiseSource() if noise is None else noise
     rng = np.random.default_rng() if solver_rng is None else solver_rng
@@ -559,9 +408,11 @@ def dp_bilevel(
     path, y = [x], np.zeros(problem.dimension_y)
     for t in range(n_steps):
         lam = _penalty_at(penalty, x)
-        y, gradient, deviation = private_hypergradient(problem, x, lam, plan, rng, source)
+        y, gradient, deviation = private_hypergradient(
+            problem, x, lam, private_solver, plan, rng, source
+        )
         move = step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
-        x = problem.domain_x.project(x + move)
+        x = problem.domain_x.project(x + _checked("The movement of x", move, x.shape))
         path.append(x)
     iterates = np.array(path)
     if output == "last":
@@ -577,6 +428,7 @@ def private_hypergradient(
     problem: BilevelProblem,
     x: np.ndarray,
     lam: float,
+    private_solver: PrivateSolver,
     plan: BilevelPlan,
     solver_rng: np.random.Generator,
     noise: NoiseSource,
@@ -585,21 +437,29 @@ def private_hypergradient(
     metric = problem.metric(x)
     points, variances = [], []
     for k, lower in enumerate((problem.lower(x), problem.penalised(x, lam))):
-        point, variance = plan.inner.solve(lower, plan.multipliers[k], solver_rng, noise)
+        point, variance = private_solver.solve(lower, plan.multipliers[k], solver_rng, noise)
+        point = _checked(f"The point of {plan.inner}", point, (problem.dimension_y,))
         points.append(problem.domain_y.project(point / metric))
         variances.append(variance)
     y, y_lam = points
     rate, outer = plan.outer_sampling_rate, plan.outer_multiplier
-    batch = None
-    if outer is not None and rate < 1.0:
-        batch = np.flatnonzero(noise.uniform(problem.n_records) <= rate)
-    gradient = problem.hypergradient(x, y, y_lam, lam, batch)
-    moved = 2.0 * problem.record_bound(euclidean_norm(y_lam - y), lam)
-    if outer is not None and moved > 0:
-        mechanism = GaussianMechanism(moved / rate, outer)
-        gradient = mechanism.release(gradient / rate, noise)
-    if plan.inner.is_unbiased:
+    if outer is None:
+        gradient = problem.hypergradient(x, y, y_lam, lam)
+    else:
+        batch = None if rate == 1.0 else poisson_batch(problem.n_records, rate, noise)
+        gradient = problem.hypergradient(x, y, y_lam, lam, batch) / rate
+        moved = 2.0 * problem.record_bound(euclidean_norm(y_lam - y), lam) / rate
+        if moved != 0.0:  # else no record adds anything
+            gradient = GaussianMechanism(moved, outer).release(gradient, noise)
+    if private_solver.is_unbiased:
         energies = [problem.noise_energy(x, variance) for variance in variances]
         gradient = gradient - lam * (energies[1] - energies[0])
     deviation = lam * problem.noise_deviation(x, y, y_lam, (variances[0], variances[1]))
     return y, gradient, np.broadcast_to(deviation, gradient.shape)
+
+
+def _checked(name: str, vector: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    """A vector that follows from released ones, so that an error is a release of nothing else."""
+    if np.shape(vector) != shape or not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be finite and of shape {shape}.")
+    return np.asarray(vector)

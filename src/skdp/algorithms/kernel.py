@@ -27,6 +27,8 @@ def solve_and_release(
     solver_rng: np.random.Generator,
     noise: NoiseSource,
     verbose: int = 0,
+    *,
+    project: bool = True,
 ) -> np.ndarray:
     """Solve `problem` to `accuracy`, add the noise of `mechanism`, project.
 
@@ -34,7 +36,8 @@ def solve_and_release(
     ``2 * accuracy`` (Lowy and Razaviyayn 2021, Prop. 3.1, with the accuracy holding surely;
     Zhang et al. 2022, Lemma 3.5). The point is certified to half of the accuracy, so that
     another solver changes it by no more than `accuracy`. Before noise it is projected onto the
-    domain by the gate of the solvers; projecting the noisy one is post-processing.
+    domain by the gate of the solvers; projecting the noisy one is post-processing, and with
+    ``project=False`` it is left out: the noise then has mean 0.
 
     Returns
     -------
@@ -43,4 +46,5 @@ def solve_and_release(
     solution = solve_certified(
         problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng, verbose=verbose
     )
-    return problem.domain.project(mechanism.release(solution.point, noise))
+    point = mechanism.release(solution.point, noise)
+    return problem.domain.project(point) if project else point

@@ -20,6 +20,7 @@ import numpy as np
 from skdp.algorithms.sampled_gaussian import (
     check_count,
     check_real,
+    poisson_batch,
     sampled_gaussian_event,
     sampled_gaussian_multiplier,
 )
@@ -80,10 +81,12 @@ class LocalizedGDPlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under replace-one neighbours."""
-        return localized_event(
-            self.mechanism.noise_multiplier, self.sampling_rate, self.n_rounds * self.n_steps
-        )
+        """What the whole run costs, under replace-one neighbours.
+
+        The sensitivity is twice the bound on what one record adds to a sum.
+        """
+        multiplier, steps = self.mechanism.noise_multiplier, self.n_rounds * self.n_steps
+        return sampled_gaussian_event(multiplier, self.sampling_rate, steps, 2.0)
 
     def release(self, name: str = "gradients") -> Release:
         """The statement about what leaves the algorithm: one noisy gradient per step."""
@@ -94,7 +97,7 @@ class LocalizedGDPlan:
             noise_scale=self.mechanism.noise_scale,
             dimension=self.constants.dimension,
             n_records=self.constants.n_records,
-            reference="Kornowski 2024, Alg. 2 and 4, corrected (E8, E12, E13), exact accounting",
+            reference="docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
             event=self.event,
         )
 
@@ -121,11 +124,6 @@ class LocalizedGDResult:
 
     point: np.ndarray
     plan: LocalizedGDPlan
-
-
-def localized_event(multiplier: float, sampling_rate: float, n_steps: int) -> PrivacyEvent:
-    """The event of so many noisy gradients; the sensitivity is twice what one record adds."""
-    return sampled_gaussian_event(multiplier, sampling_rate, n_steps, 2.0)
 
 
 def plan_localized_gd(
@@ -156,10 +154,12 @@ def plan_localized_gd(
     sampling_rate : float, default=1.0
         q in (0, 1].
     noise_multiplier : float, optional
-        Of one step, in units of the sensitivity.
+        Of one step, in units of the sensitivity; > 0.
     """
     if (budget is None) == (noise_multiplier is None):
         raise ValueError("Exactly one of budget and noise_multiplier must be given.")
+    if noise_multiplier is not None:
+        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
     check_real("sampling_rate", sampling_rate, 0.0, 1.0)
     if sampling_rate == 0:
         raise ValueError("sampling_rate == 0, must be > 0.")
@@ -183,11 +183,12 @@ def plan_localized_gd(
 
     def of(rounds: int) -> LocalizedGDPlan:
         multiplier = noise_multiplier
-        if budget is not None:
+        if multiplier is None:
+            assert budget is not None
             multiplier = sampled_gaussian_multiplier(
                 budget, float(sampling_rate), rounds * n_steps, 2.0
             )
-        mechanism = GaussianMechanism(sensitivity, float(multiplier or 0.0))
+        mechanism = GaussianMechanism(sensitivity, float(multiplier))
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
         return LocalizedGDPlan(constants, radii, n_steps, float(sampling_rate), mechanism)
 
@@ -316,7 +317,7 @@ def _gradient(
     if sampling_rate == 1.0:
         return problem.gradient(y)
     assert isinstance(problem, FiniteSumProblem)
-    chosen = np.flatnonzero(noise.uniform(problem.n_records) <= sampling_rate)
+    chosen = poisson_batch(problem.n_records, sampling_rate, noise)
     slope = problem.penalty_gradient(y)
     if chosen.size:
         batch = problem.batch(chosen)

@@ -44,6 +44,7 @@ __all__ = [
     "output_perturbation",
     "plan_output_perturbation",
     "smoothed_risk",
+    "solution_sensitivity",
     "utility_bound",
 ]
 
@@ -221,25 +222,10 @@ def plan_output_perturbation(
     ValueError
         If the sensitivity is unbounded or the calibration's proof does not cover the case.
     """
-    if not math.isfinite(constants.argmin_sensitivity(neighbouring)):
-        raise ValueError(
-            "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
-        )
-    if not math.isfinite(constants.smoothness):
-        raise ValueError(
-            "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
-            "Moreau envelope, loss.smoothed(width), with a public width."
-        )
+    exact, accuracy, sensitivity = solution_sensitivity(constants, neighbouring, accuracy_fraction)
     if share != 1.0 and calibration != "analytic":
         raise ValueError(f"calibration == {calibration!r} spends the whole budget.")
-    floor = certifiable_accuracy(constants)
     if calibration == "analytic":
-        exact = constants.argmin_sensitivity(neighbouring)
-        accuracy = max(0.5 * accuracy_fraction * exact, floor)
-        sensitivity = exact + 2.0 * accuracy
-        if constants.in_ball:
-            # points lie in the domain, which may be larger than the ball that holds solutions
-            sensitivity = min(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
         mechanism = calibrated_mechanism(budget, sensitivity, share=share)
         reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
         if budget.is_pure:
@@ -252,7 +238,7 @@ def plan_output_perturbation(
             f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
         )
     lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.effective_records
-    exact = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK
+    exact, floor = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK, certifiable_accuracy(constants)
     if calibration == "zhang2022_alg1":
         if budget.is_pure:
             raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
@@ -275,6 +261,49 @@ def plan_output_perturbation(
     accuracy = max(math.sqrt(2.0 * gap / mu), floor)
     mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
     return OutputPerturbationPlan(constants, neighbouring, exact, accuracy, mechanism, reference)
+
+
+def solution_sensitivity(
+    constants: ProblemConstants,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    accuracy_fraction: float = ACCURACY_FRACTION,
+) -> tuple[float, float, float]:
+    """How far the exact solution moves, how well to solve, how far the solver's point moves.
+
+    Delta, ``tau = accuracy_fraction Delta / 2`` or what is certifiable, and ``Delta + 2 tau``, or
+    2 R if that is smaller (Zhang et al. specification, section 2.7).
+
+    Parameters
+    ----------
+    constants : ProblemConstants
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
+    accuracy_fraction : float, default=1e-3
+
+    Returns
+    -------
+    exact, accuracy, sensitivity : float
+
+    Raises
+    ------
+    ValueError
+        If the sensitivity is unbounded or no accuracy is certifiable.
+    """
+    exact = constants.argmin_sensitivity(neighbouring)
+    if not math.isfinite(exact):
+        raise ValueError(
+            "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
+        )
+    if not math.isfinite(constants.smoothness):
+        raise ValueError(
+            "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
+            "Moreau envelope, loss.smoothed(width), with a public width."
+        )
+    accuracy = max(0.5 * accuracy_fraction * exact, certifiable_accuracy(constants))
+    sensitivity = exact + 2.0 * accuracy
+    if constants.in_ball:
+        # points lie in the domain, which may be larger than the ball that holds solutions
+        sensitivity = min(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
+    return exact, accuracy, sensitivity
 
 
 def certifiable_accuracy(constants: ProblemConstants) -> float:

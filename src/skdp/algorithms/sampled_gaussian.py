@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq
 
-from skdp.mechanisms import gaussian_noise_multiplier
+from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import import_convolution, tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import (
@@ -28,14 +28,18 @@ from skdp.privacy.events import (
     PoissonSampledSumEvent,
     PrivacyEvent,
     RepeatedEvent,
+    flatten_event,
 )
 
 __all__ = [
     "check_count",
     "check_real",
+    "poisson_batch",
     "poisson_sample",
     "sampled_gaussian_event",
     "sampled_gaussian_multiplier",
+    "sampling_rates",
+    "smallest_scale",
 ]
 
 #: Relative precision of the calibration.
@@ -95,37 +99,87 @@ def sampled_gaussian_multiplier(
     unsampled = gaussian_noise_multiplier(budget.epsilon, budget.delta) * math.sqrt(n_steps)
     if sampling_rate == 1.0:
         return unsampled
+
+    def event(scale: float) -> PrivacyEvent:
+        return sampled_gaussian_event(scale * unsampled, sampling_rate, n_steps, sensitivity)
+
     relation = Neighbouring.ADD_REMOVE if sensitivity is None else Neighbouring.REPLACE_ONE
     try:
-        import_convolution(relation)
+        return unsampled * smallest_scale(event, budget, relation)
     except ImportError as error:
         raise ImportError(
             f"Noise for sampled batches is calibrated with dp-accounting: {error}. Or use "
             "sampling_rate=1 or noise_multiplier."
         ) from error
-    if -math.expm1(n_steps * math.log1p(-sampling_rate)) <= budget.delta:
+
+
+def sampling_rates(event: PrivacyEvent) -> list[tuple[float, int]]:
+    """Probability of a record and number of releases, for the parts of an event that sample."""
+    return [
+        (leaf.sampling_probability, count)
+        for leaf, count in flatten_event(event)
+        if isinstance(leaf, PoissonSampledEvent | PoissonSampledSumEvent)
+        and leaf.sampling_probability < 1.0
+    ]
+
+
+def smallest_scale(
+    event: Callable[[float], PrivacyEvent],
+    budget: PrivacyBudget,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+) -> float:
+    """Smallest factor of the noise of sampled releases that keeps a run within the budget.
+
+    Parameters
+    ----------
+    event : callable ``factor -> PrivacyEvent``
+        All that is released, with the noise of the sampled parts times the factor. At 1 it must be
+        within the budget even if sampling is ignored.
+    budget : PrivacyBudget
+        With delta > 0.
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
+
+    Returns
+    -------
+    scale : float
+        At most 1, to a relative 1e-3.
+
+    Raises
+    ------
+    ImportError
+        If dp-accounting is missing or, under replace-one, older than 0.5.
+    ValueError
+        If the budget allows the sampled releases without noise.
+    """
+    import_convolution(neighbouring)  # without it, noise as if nothing was sampled
+    rates = sampling_rates(event(1.0))
+    if -math.expm1(sum(count * math.log1p(-rate) for rate, count in rates)) <= budget.delta:
         raise ValueError(
             f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
             "which would allow a run without noise."
         )
 
     @cache
-    def excess(log_multiplier: float) -> float:
+    def excess(log_scale: float) -> float:
         """Logarithm of the share of epsilon that is spent, decreasing; 0 just below 1, too."""
-        multiplier = math.exp(log_multiplier)
-        event = sampled_gaussian_event(multiplier, sampling_rate, n_steps, sensitivity)
-        share = tightest_epsilon(event, budget.delta, relation) / budget.epsilon
+        spent = tightest_epsilon(event(math.exp(log_scale)), budget.delta, neighbouring)
+        share = spent / budget.epsilon
         return 0.0 if 1.0 - _PRECISION <= share <= 1.0 else math.log(max(share, 1e-3))
 
-    # sampling can be ignored, so this end is always private enough
-    high = math.log(unsampled)
-    low = high + math.log(0.5 * sampling_rate)
+    if excess(0.0) > 0.0:  # by rounding, or because the event costs more than it may
+        return 1.0
+    low = math.log(0.5 * max(rate for rate, _ in rates))
     while excess(low) <= 0.0:
         low -= 1.0
-    found = float(brentq(excess, low, high, xtol=_PRECISION))
+    found = float(brentq(excess, low, 0.0, xtol=_PRECISION))
     while excess(found) > 0.0:
-        found = min(high, found + _PRECISION)
+        found = min(0.0, found + _PRECISION)
     return math.exp(found)
+
+
+def poisson_batch(n_records: int, sampling_rate: float, noise: NoiseSource) -> np.ndarray:
+    """A Poisson sample with the coins of a noise source: positions of records, increasing."""
+    return np.flatnonzero(noise.uniform(n_records) <= sampling_rate)
 
 
 def poisson_sample(

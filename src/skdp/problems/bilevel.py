@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import scipy.sparse as sp
@@ -98,17 +97,23 @@ class BilevelProblem(ABC):
         """``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
 
         `batch` holds positions of records, of which there are :attr:`n_records`; None stands for
-        all of them.
+        all of them. It may be empty, and its size is private: f_i must depend on no other record,
+        and the sum is divided by n_val, never by ``len(batch)``. A part of f without records
+        belongs to the f_i in equal parts: what is independent of `batch` is multiplied by the
+        reciprocal of the sampling rate.
         """
 
     @abstractmethod
     def lower_gradient_x(
         self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
     ) -> np.ndarray:
-        """``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`."""
+        """``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`.
+
+        As in :meth:`upper_gradient_x`.
+        """
 
     def metric(self, x: np.ndarray) -> np.ndarray | float:
-        """Factors that turn y into the coordinates of the lower problems; public given x."""
+        """Factors that turn y into the coordinates of the lower problems; depends on no record."""
         return 1.0
 
     def lower_difference_x(
@@ -122,14 +127,18 @@ class BilevelProblem(ABC):
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray | float:
         """Expected ``grad_x g(x, y + noise) - grad_x g(x, y)``, where it is known exactly.
 
-        `variance` is that of a coordinate of the noise in ``w = metric(x) * y``.
+        `variance` is that of a coordinate of the noise in ``w = metric(x) * y``. Depends on no
+        record, and holds for noisy points that are not projected: `domain_y` is the whole space.
         """
         return 0.0
 
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray | float:
-        """Standard deviation of ``lower_difference_x`` due to the noise, to first order."""
+        """Standard deviation of ``lower_difference_x`` due to the noise, to first order.
+
+        Depends on no record but through y and y_lam.
+        """
         return 0.0
 
     @property
@@ -167,15 +176,19 @@ class BilevelProblem(ABC):
         -----
         The distance is that of the released points, not one that holds at the exact solutions
         (erratum E3). One record's part of the difference is at most ``min(mixed_lipschitz *
-        distance, 2 bound_lower)``.
+        distance, 2 bound_lower)`` (docs/theory/bilevel.md, Lemma 4).
         """
+        if not distance >= 0:
+            raise ValueError(f"distance == {distance}, must be >= 0.")
         if self.is_record_free:
             return 0.0
         if self.constants is None:
             raise ValueError(f"{type(self).__name__} has no constants, and is not record-free.")
         c = self.constants
-        upper = c.bound_upper / self.n_val
-        lower = lam * min(c.mixed_lipschitz * distance, 2.0 * c.bound_lower) / self.n_train
+        differs = 0.0  # also at an infinite distance
+        if c.mixed_lipschitz > 0:
+            differs = min(c.mixed_lipschitz * distance, 2.0 * c.bound_lower)
+        upper, lower = c.bound_upper / self.n_val, lam * differs / self.n_train
         return (max(upper, lower) if self.disjoint else upper + lower) * ROUNDING_SLACK
 
 
@@ -297,6 +310,16 @@ class PenaltyProblem(BilevelProblem):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
         if not len(groups) == len(relative) == rows.width:
             raise ValueError(f"groups and relative must have one entry per {rows.width} columns.")
+        if sorted(set(groups)) != list(range(len(set(groups)))):
+            raise ValueError("groups must be numbered 0, 1, ... without a gap.")
+        if not all(0 < r < math.inf for r in relative):
+            raise ValueError("relative strengths must be > 0 and finite.")
+        if not 0 < low < high < math.inf:
+            raise ValueError(f"bounds == ({low}, {high}), must be 0 < low < high < inf.")
+        if not isinstance(disjoint, bool):
+            raise TypeError(f"disjoint must be a bool, got {disjoint!r}.")
+        if np.shape(targets) != (rows.n_records,):
+            raise ValueError(f"targets must have the shape ({rows.n_records},).")
         if rows.n_records < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
         self.groups, self.relative = np.array(groups), np.array(relative, dtype=np.float64)
@@ -310,7 +333,7 @@ class PenaltyProblem(BilevelProblem):
         n = rows.n_records
         self.n_train = (n + 1) // 2 if disjoint else n
         self.n_val = n // 2 if disjoint else n
-        self._whitened = lru_cache(maxsize=1)(self._whiten)
+        self._last_whitened: tuple[np.ndarray, tuple[BoundedRows, BoundedRows]] | None = None
 
     def strengths(self, x: np.ndarray) -> np.ndarray:
         """The penalty's strength for every coefficient, shape (dimension_y,)."""
@@ -331,14 +354,14 @@ class PenaltyProblem(BilevelProblem):
         return math.hypot(rows.data_norm / float(metric[:-1].min()), rows.intercept / metric[-1])
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
-        rows, train = self._whitened(tuple(self.metric(x)))
+        rows, train = self._whitened(self.metric(x))
         alpha = float(self.strengths(x).min())
         radius = self.loss.solution_radius(rows.norm_bound, alpha)
         targets = self._targets[::2] if self.disjoint else self._targets
         return FiniteSumProblem(train, targets, self.loss, alpha, Ball(radius))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
-        rows, _ = self._whitened(tuple(self.metric(x)))
+        rows, _ = self._whitened(self.metric(x))
         alpha, n = float(self.strengths(x).min()), rows.n_records
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
@@ -379,14 +402,17 @@ class PenaltyProblem(BilevelProblem):
         square = variances[0] * y**2 + variances[1] * y_lam**2
         return np.sqrt(float(strengths.min()) * (self.members @ (strengths * square)))
 
-    def _whiten(self, factors: tuple[float, ...]) -> tuple[BoundedRows, BoundedRows]:
-        """All rows, and the training rows, divided by the metric."""
-        metric, rows = np.array(factors), self._rows
-        if not (metric == 1.0).all():
-            matrix = rows.materialise()
-            if sp.issparse(matrix):
-                matrix = (matrix @ sp.diags(1.0 / metric)).tocsr()
-            else:
-                matrix = matrix / metric
-            rows = BoundedRows(matrix, self._norm_in(metric))
-        return rows, rows.every(2) if self.disjoint else rows
+    def _whitened(self, metric: np.ndarray) -> tuple[BoundedRows, BoundedRows]:
+        """All rows, and the training rows, divided by the metric; the last ones are kept."""
+        if self._last_whitened is None or not np.array_equal(self._last_whitened[0], metric):
+            self._last_whitened = None  # free the memory first
+            rows = self._rows
+            if not (metric == 1.0).all():
+                matrix = rows.materialise()
+                if sp.issparse(matrix):
+                    matrix = (matrix @ sp.diags(1.0 / metric)).tocsr()
+                else:
+                    matrix = matrix / metric
+                rows = BoundedRows(matrix, self._norm_in(metric))
+            self._last_whitened = metric, (rows, rows.every(2) if self.disjoint else rows)
+        return self._last_whitened[1]

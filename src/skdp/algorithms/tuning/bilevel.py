@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.bilevel import (
+from skdp.algorithms.bilevel import dp_bilevel
+from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,
     PrivateSolver,
-    dp_bilevel,
 )
+from skdp.algorithms.sampled_gaussian import check_real
 from skdp.algorithms.tuning.final_fit import final_fit, final_noise_slopes
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.public_rule import public_strength
@@ -70,7 +71,10 @@ def tune_by_bilevel(
         T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
     penalty : float, default=0.1
         c in ``lam = c curvature X'^2 / a``, X' the norm bound of rows in the coordinates in which
-        all strengths are a: large values have less bias and more noise.
+        all strengths are a: large values have less bias and more noise. The specification (5.5)
+        has 0.3 to 1. At the small strengths where a gradient drowns first, 0.02 to 0.1 in units of
+        ``curvature X^2``, it is largest in units of its noise at about 0.1 (docs/theory/bilevel.md,
+        "Tuning").
     tune_share : float, default=0.2
         Part of the budget, in squares of Gaussian-DP parameters, for tuning.
     minibatch : bool, default=False
@@ -84,10 +88,8 @@ def tune_by_bilevel(
     -------
     TunedModel
     """
-    if not 0 < tune_share < 1:
-        raise ValueError(f"tune_share == {tune_share}, must be in (0, 1).")
-    if not (penalty > 0 and math.isfinite(penalty)):
-        raise ValueError(f"penalty == {penalty}, must be > 0 and finite.")
+    check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
+    check_real("penalty", penalty, 1e-50, 1e50)
     if budget.is_pure:
         raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
     source = NoiseSource() if noise is None else noise
@@ -120,7 +122,9 @@ def tune_by_bilevel(
         solver_rng=rng,
         noise=source,
     )
-    alpha = np.exp(tuned.x)
+    alpha, path = np.exp(tuned.x), np.exp(tuned.path)
+    if not np.array_equal(path[-1], alpha):  # the average of the later iterates
+        path = np.vstack([path, alpha])
     point, release = final_fit(
         rows,
         targets,
@@ -142,7 +146,7 @@ def tune_by_bilevel(
         "n_validation": problem.n_val,
         "coef_norm_guess": float(coef_norm),
     }
-    return TunedModel(point, alpha, np.exp(tuned.path), (*tuned.plan.releases, release), plan)
+    return TunedModel(point, alpha, path, (*tuned.plan.releases, release), plan)
 
 
 class _NoiseAwareProblem(PenaltyProblem):
