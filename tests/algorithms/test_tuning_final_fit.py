@@ -95,13 +95,14 @@ def test_the_weakest_group_counts_the_intercept_too():
 @pytest.mark.parametrize("norm", [0.1, 1.0, 5.0])
 def test_no_neighbours_move_the_solution_further(loss, norm):
     """Attained: the best ratios are 1.0000, but for 0.988 (logistic, norm 1)."""
-    penalties = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9)
+    penalties, best = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9), 0.0
     for n in (1, 3, 100):
         rows = BoundedRows(np.zeros((n, 2)), norm)
         plan = plan_final_fit(rows, LOSSES[loss], penalties, np.ones(1), BUDGET)
         sets = DataSets(loss, norm, 2, n, 1)
         moved, _ = largest_movement("solution", sets, "train", seed=n, generations=30)
-        assert moved <= plan.exact_sensitivity
+        best = max(best, moved / plan.exact_sensitivity)
+    assert 0.98 < best <= 1.0
 
 
 def test_neighbours_in_the_whitened_norm():
@@ -141,10 +142,10 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
         )
         capped += np.linalg.norm(point * roots) > 0.999 * plan.constants.radius
         got.append(np.linalg.norm((point - clean) * roots))
-    if not capped:  # projection onto the ball shortens the rest
-        assert kstest(got, expected).pvalue > ALARM
+    assert capped == 0  # projection onto the ball would shorten the rest
+    assert kstest(got, expected).pvalue > ALARM
+    assert kstest(np.multiply(got, 1.4), expected).pvalue < ALARM  # a wrong law would be seen
     assert release.event == mechanism.event
-    assert capped < 100
 
 
 def test_budget():
@@ -204,9 +205,15 @@ def test_slopes_of_the_cost(loss):
 
 def test_what_is_refused():
     rows, t = records("squared")
-    with pytest.raises(ValueError, match="must be 2 numbers"):
+    with pytest.raises(ValueError, match="must be 2 finite numbers"):
         final_fit(rows, t, LOSSES["squared"], GROUPS, np.ones(3), BUDGET)
-    with pytest.raises(ValueError, match="must be 2 numbers"):
+    with pytest.raises(ValueError, match="must be 2 finite numbers"):
         final_fit(rows, t, LOSSES["squared"], GROUPS, np.array([1.0, 0.0]), BUDGET)
+    for wrong in (math.inf, math.nan):
+        with pytest.raises(ValueError, match="must be 2 finite numbers"):
+            final_fit(rows, t, LOSSES["squared"], GROUPS, np.array([1.0, wrong]), BUDGET)
+    for share in (0.0, -1.0, 2.0):
+        with pytest.raises(ValueError, match=f"share == {share}"):
+            final_fit(rows, t, LOSSES["squared"], GROUPS, ALPHA, BUDGET, share)
     with pytest.raises(ValueError, match="one margin"):
         final_fit(rows, t.astype(int), SoftmaxLoss(3), GROUPS, ALPHA, BUDGET)

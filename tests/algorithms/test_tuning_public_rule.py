@@ -60,8 +60,9 @@ def test_bounds_and_intercept():
         for rows, penalties in ((rows_of(), wide(3)), (rows_of(intercept=0.15), four))
     ]
     assert pair[1] / pair[0] == pytest.approx(4 ** (1 / 3), rel=1e-6)
-    with pytest.raises(ValueError, match="coef_norm == 0"):
-        public_strength(rows_of(), loss, narrow, budget, coef_norm=0.0)
+    for wrong in (0.0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"coef_norm == {wrong}"):
+            public_strength(rows_of(), loss, narrow, budget, coef_norm=wrong)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])

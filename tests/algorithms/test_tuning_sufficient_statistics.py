@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import minimize_scalar
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import PredefinedSplit
 
 import skdp.algorithms.tuning.sufficient_statistics as module
@@ -108,7 +108,7 @@ def test_coordinates_are_an_isometry(size):
     d=st.integers(1, 4),
     data_norm=st.sampled_from([1e-3, 1.0, 50.0]),
     target_bound=st.sampled_from([1e-2, 1.0, 1e3]),
-    coef_norm=st.sampled_from([0.0, 1.0, 100.0]),
+    coef_norm=st.sampled_from([1e-9, 1.0, 100.0]),
     intercept=st.sampled_from([0.0, 0.3, 5.0]),
     size=st.sampled_from([0.5, 1.0, 1e10, 1e300]),
 )
@@ -157,7 +157,7 @@ def test_sensitivity_has_room_for_rounding():
     """It grows over the exact one with the length of the sums."""
     exact = math.sqrt(2.0) * 2.0 / 10**9
     sizes = {"n_records": 10**9, "width": 3, "feature_norm": 1.0, "target_bound": 1.0}
-    plan = plan_private_moments(GAUSSIAN, **sizes, coef_norm=0.0, block_size=1000)
+    plan = plan_private_moments(GAUSSIAN, **sizes, coef_norm=1e-9, block_size=1000)
     rounding = 2.0 * (1000 + 10**6) * 2.0**-53 * 2.0  # of two sums, relative to U = 2
     assert exact + rounding < plan.mechanism.sensitivity < 1.3 * exact
 
@@ -276,10 +276,18 @@ def test_a_record_is_seen_by_its_own_fold_alone():
 def test_folds_have_the_whole_budget():
     X, t = records(31, 2)
     for folds in (2, 3):
-        (release,) = tune(X, t, n_folds=folds).releases
+        tuned = tune(X, t, n_folds=folds)
+        (release,) = tuned.releases
+        # the sensitivity, n_records and the reference are those of one fold
+        assert release.n_records == tuned.plan["fold_records"] == 31 // folds
+        assert release.reference.endswith(f"in each of {folds} folds")
+        assert tuned.plan["n_folds"] == folds
         alone = plan_of(BoundedRows(X, 1.0), n_records=31 // folds).mechanism
         assert (release.sensitivity, release.noise_scale) == (alone.sensitivity, alone.noise_scale)
         assert release.event == alone.event
+    tuned = tune(X, t)
+    assert tuned.releases[0].n_records == 31 and "fold" not in tuned.releases[0].reference
+    assert tuned.plan["n_folds"] is None
     with pytest.raises(ValueError, match="records, the plan is for"):
         private_moments(
             BoundedRows(X, 1.0), t, plan_of(BoundedRows(X, 1.0)), Recorder(), slice(0, None, 2)
@@ -494,6 +502,37 @@ def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
         assert value == pytest.approx(brute(alpha), abs=1e-8)
 
 
+@pytest.mark.parametrize("folds", [2, 4])
+def test_without_noise_folds_choose_as_ridge_cv(folds):
+    """scikit-learn's RidgeCV itself, choice and score; its alpha is ours times n."""
+    n, rng = 120, np.random.default_rng(1)
+    X = rng.normal(size=(n, 6)) / 4
+    y = np.clip(X[:, 0] + 0.4 * rng.normal(size=n), -1, 1)
+    rows = BoundedRows(X, 1.0)
+    matrix, grid, train = rows.materialise(), np.geomspace(1e-4, 1.0, 25), n - n // folds
+    theirs = RidgeCV(
+        train * grid,
+        fit_intercept=False,
+        scoring="neg_mean_squared_error",
+        cv=PredefinedSplit(np.arange(n) % folds),
+    ).fit(matrix, y)
+    plan = plan_of(rows, budget=HUGE, n_records=n // folds)
+    parts = [
+        private_moments(rows, y, plan, NoiseSource(), slice(k, None, folds)) for k in range(folds)
+    ]
+    risk = CrossRisk(parts, one_strength(6, 1e-4, 1.0))
+    values = risk.uniform(grid) + 0.5 * np.mean(y**2)
+    best = int(np.argmin(values))
+    assert 0 < best < 24
+    assert theirs.alpha_ == pytest.approx(train * grid[best])
+    assert -theirs.best_score_ == pytest.approx(2 * values[best], abs=1e-9)
+    # the whole: between the neighbours on that grid, and the model of all records
+    tuned = tune(X, y, HUGE, penalties=one_strength(6, 1e-4, 1.0), n_folds=folds)
+    assert grid[best - 1] < tuned.alpha[0] < grid[best + 1]
+    again = Ridge(n * tuned.alpha[0], fit_intercept=False).fit(matrix, y)
+    np.testing.assert_allclose(tuned.point, again.coef_, atol=1e-8)
+
+
 def test_without_noise_and_folds_the_risk_is_that_of_mallows():
     """Training loss plus the variance of the residuals times the degrees of freedom over n."""
     X, y = records(80, 4)
@@ -570,6 +609,29 @@ def test_only_released_numbers_are_used(folds, monkeypatch):
     for name in ("point", "alpha", "path"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     assert (first.releases, first.plan) == (second.releases, second.plan)
+
+
+@pytest.mark.parametrize("folds", [None, 3])
+@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("low", [1e-12, 1e-3])
+def test_the_records_are_read_once(low, groups, folds, monkeypatch):
+    """However many strengths are compared; rows of several blocks."""
+    X, y = records(5000, 4)
+    rows = BoundedRows(X, 1.0)
+    rows.block_size = 1000
+    read, original = [], BoundedRows.block
+
+    def counting(self, which):
+        read.append(np.arange(5000)[which])
+        return original(self, which)
+
+    monkeypatch.setattr(BoundedRows, "block", counting)
+    penalties = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
+    tune_by_sufficient_statistics(
+        rows, y, 1.0, penalties, GAUSSIAN, coef_norm=1.0, n_folds=folds, noise=Recorder()
+    )
+    np.testing.assert_array_equal(np.sort(np.concatenate(read)), np.arange(5000))
+    assert max(map(len, read)) <= 1000
 
 
 @pytest.mark.parametrize("folds", [None, 2])
@@ -674,3 +736,88 @@ def test_no_copy_of_the_rows(dtype, folds):
     finally:
         tracemalloc.stop()
     assert peak < 0.25 * X.size * 8
+
+
+# ------------------------------------------------------------------------------ what is refused
+
+
+class Forbidden(NoiseSource):
+    """Nothing may be released."""
+
+    def standard_normal(self, size):
+        raise AssertionError("something was released")
+
+
+@pytest.mark.parametrize("folds", [None, 2])
+@pytest.mark.parametrize("bad", ["long", "short", "large", "small", "nan", "matrix", "text"])
+def test_targets_are_refused_before_anything_is_released(bad, folds):
+    """One target of 1e6 under a bound of 1 would move the moments by 1e6 times their sensitivity.
+
+    That of the last record: not only a first fold is looked at.
+    """
+    X, y = records(31, 2)
+    y[-1] = {"large": 1e6, "small": -1.001, "nan": math.nan}.get(bad, y[-1])
+    y = {"long": np.append(y, 0.0), "short": y[:-1], "matrix": y[:, None]}.get(bad, y)
+    y = y.astype(str) if bad == "text" else y
+    with pytest.raises(ValueError, match="targets"):
+        tune(X, y, n_folds=folds, noise=Forbidden())
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "message"),
+    [
+        ({"coef_norm": -1.0}, "coef_norm == -1.0"),
+        ({"coef_norm": 0.0}, "coef_norm == 0.0"),
+        ({"coef_norm": math.inf}, "coef_norm == inf"),
+        ({"coef_norm": math.nan}, "coef_norm == nan"),
+        ({"bound": -1.0}, "target_bound == -1.0"),
+        ({"bound": 0.0}, "target_bound == 0.0"),
+        ({"bound": math.nan}, "target_bound == nan"),
+    ],
+)
+def test_bad_numbers_are_refused(kwargs, message):
+    X, y = records(30, 2)
+    with pytest.raises(ValueError, match=message):
+        tune(X, y, noise=Forbidden(), **kwargs)
+
+
+def test_strengths_for_other_coefficients_are_refused():
+    X, y = records(30, 2)
+    with pytest.raises(ValueError, match="3 strengths for 2 coefficients"):
+        tune(X, y, penalties=one_strength(3), noise=Forbidden())
+
+
+def test_rows_that_the_plan_is_not_made_for_are_refused():
+    """Longer ones, ones of another width, and what is not a number."""
+    X, y = records(30, 2)
+    plan = plan_of(BoundedRows(X, 1.0))
+    for rows, message in (
+        (BoundedRows(X, 100.0), "rows of norm 100.0, the plan is for 1.0"),
+        (BoundedRows(X, 1.0, 0.1), "rows of 3 features, the plan is for 2"),
+        (BoundedRows(X[:, :1], 1.0), "rows of 1 features, the plan is for 2"),
+        (BoundedRows(np.where(np.arange(30)[:, None] == 5, math.nan, X), 1.0), "finite"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            private_moments(rows, y, plan, Forbidden())
+    with pytest.raises(ValueError, match="targets must be numbers within"):
+        private_moments(BoundedRows(X, 1.0), 3 * y, plan, Forbidden())
+    # shorter ones are fine
+    private_moments(BoundedRows(X, 0.5), y, plan, Recorder())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (((), (), 1e-3, 1.0), "one entry per coefficient"),
+        (((0, 0), (1.0,), 1e-3, 1.0), "one entry per coefficient"),
+        (((0, 2), (1.0, 1.0), 1e-3, 1.0), "without a gap"),
+        (((0, 1), (1.0, math.inf), 1e-3, 1.0), "relative strengths"),
+        (((0, 1), (1.0, math.nan), 1e-3, 1.0), "relative strengths"),
+        (((0, 1), (0.0, 1.0), 1e-3, 1.0), "relative strengths"),
+        (((0,), (1.0,), 1.0, 1.0), "0 < low < high"),
+        (((0,), (1.0,), 1.0, math.inf), "0 < low < high"),
+    ],
+)
+def test_groups_that_are_none_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PenaltyGroups(*arguments)

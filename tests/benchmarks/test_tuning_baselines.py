@@ -308,3 +308,120 @@ def test_synthetic_records_keep_their_public_bounds(case, kind):
         assert set(np.unique(records.y)) == {0, 1} if logistic else np.abs(records.y).max() <= 1
         constant = records.y_test.var() if not logistic else 0.25
         assert constant > 0.1
+
+
+# ---------------------------------------------------------------------------------------------
+# noise
+
+
+class Zeros:
+    """Draws that are all the same, to take the noise of a baseline apart."""
+
+    def __init__(self, part, value):
+        self.part, self.value, self.count = part, value, 0
+
+    def standard_normal(self, size=None):
+        self.count += 1
+        if self.count - 1 == self.part:
+            return np.full(size, self.value) if size is not None else self.value
+        return np.zeros(size) if size is not None else 0.0
+
+
+def test_adassp_adds_the_noise_that_it_states(baselines, monkeypatch):
+    """Least eigenvalue, above the diagonal, diagonal, vector: one at a time, recovered from what
+    is solved. Deviations per orthonormal coordinate: multiplier times X^2, sqrt(2) X^2, 2 X Y."""
+    data, epsilon = fits(baselines), 1.0
+    solved, solve = [], np.linalg.solve
+    monkeypatch.setattr(
+        baselines.np.linalg, "solve", lambda A, b: solved.append((A, b)) or solve(A, b)
+    )
+    for part, value in ((-1, 0.0), (0, -1.0), (1, 1.0), (2, 1.0), (3, 1.0)):
+        choice = baselines.adassp(data, epsilon, DELTA, Zeros(part, value))
+    multiplier = choice.event.event.noise_multiplier
+    square = 1.0 + baselines.INTERCEPT**2
+    (A, b), least, above, diagonal, vector = solved
+    d = len(b)
+    upper = np.triu_indices(d, 1)
+    spread = multiplier * math.sqrt(2.0) * square
+    # the Frobenius norm has every entry above the diagonal twice
+    np.testing.assert_allclose((above[0] - A)[upper] * math.sqrt(2.0), spread, rtol=1e-9)
+    np.testing.assert_allclose((above[0] - A).T[upper] * math.sqrt(2.0), spread, rtol=1e-9)
+    np.testing.assert_allclose(np.diag(diagonal[0] - A), spread, rtol=1e-9)
+    np.testing.assert_allclose(vector[1] - b, multiplier * 2.0 * math.sqrt(square), rtol=1e-9)
+    moved = np.diag(least[0] - A)  # the penalty, by the noise of the least eigenvalue
+    np.testing.assert_allclose(moved, multiplier * square, rtol=1e-6)
+
+
+def test_scores_of_the_baselines_have_the_noise_that_is_paid_for(baselines, monkeypatch):
+    """Scores move by bound / n each: what a constant score plus noise spreads by."""
+    data = fits(baselines, n=300)
+    monkeypatch.setattr(baselines.BaseFits, "score", lambda self, weights: 0.0)
+    seen = []
+
+    class Watched:
+        def __init__(self, seed):
+            self.rng = np.random.default_rng(seed)
+
+        def standard_normal(self, size=None):
+            drawn = self.rng.standard_normal(size)
+            seen.append((size, drawn))
+            return drawn
+
+    # split budget: k scores are one vector, of sensitivity sqrt(k) bound / n
+    grid = baselines.SMALL_GRID
+    k, argmin, noisy = len(grid), np.argmin, []
+    monkeypatch.setattr(baselines.np, "argmin", lambda a: noisy.append(a) or argmin(a))
+    choice = baselines.split_budget()(data, 1.0, DELTA, Watched(0))
+    multiplier = choice.event.event.noise_multiplier
+    expected = multiplier * math.sqrt(k) * 0.5 / 300
+    np.testing.assert_allclose(noisy[-1] / seen[-1][1], expected, rtol=1e-9)
+    # repeat and select: the least of the noisy scores of at least 30 runs
+    rng = np.random.default_rng(1)
+    event = baselines.calibrated_base(1.0, DELTA, 30.0, math.inf)
+    score = event.base.events[1].noise_multiplier * 0.5 / 300
+    found, kept = [], min
+    monkeypatch.setattr(
+        baselines, "min", lambda *a, **key: found.append(a[1][0]) or kept(*a, **key), raising=False
+    )
+    monkeypatch.setattr(baselines.BaseFits, "release", lambda self, *a: np.zeros(7))
+    for _ in range(80):
+        baselines.repeat_and_select(30.0, math.inf)(data, 1.0, DELTA, rng)
+    assert len(found) > 2000
+    # 6 standard errors
+    assert np.std(found) == pytest.approx(score, rel=6 / math.sqrt(2 * len(found)))
+
+
+@pytest.mark.parametrize("logistic", [False, True])
+def test_scores_are_clipped_to_their_bound(baselines, logistic):
+    """A record of an absurd model counts no more than the bound that noise is made for."""
+    data = fits(baselines, logistic, n=300)
+    for size in (0.0, 1.0, 1e6):
+        assert 0.0 < data.score(np.full(7, size)) <= data.score_bound
+    assert data.score(np.full(7, 1e6)) > 0.3 * data.score_bound
+
+
+def test_baseline_of_the_exponential_mechanism_draws_by_its_law(baselines, monkeypatch):
+    """Scores that differ by their sensitivity are drawn with odds ``e^(share / 2)``."""
+    data = fits(baselines, n=300)
+    for key in baselines.STRONG_GRID[:2]:
+        data.solution(key)
+    first, second = (data.solution(key) for key in baselines.STRONG_GRID[:2])
+    slope = data.score_slope * data.row_norm
+    moves = max(slope * one.sensitivity for one in (first, second)) + data.score_bound / data.n
+    epsilon = 20.0
+    run = baselines.exponential_over_grid(baselines.STRONG_GRID[:2])
+    event = run(data, epsilon, DELTA, np.random.default_rng(0)).event
+    share = event.events[0].epsilon
+    multiplier = event.events[1].noise_multiplier
+    public = [0.5 * (data.row_norm * multiplier * one.sensitivity) ** 2 for one in (first, second)]
+
+    def score(self, weights):
+        return -public[0] if weights is first.weights else moves - public[1]
+
+    monkeypatch.setattr(baselines.BaseFits, "score", score)
+    rng = np.random.default_rng(1)
+    drawn = [run(data, epsilon, DELTA, rng).strength for _ in range(3000)]
+    wanted = 1.0 / (1.0 + math.exp(-share / 2.0))
+    rate = np.mean(np.array(drawn) == baselines.STRONG_GRID[0])
+    assert rate == pytest.approx(wanted, abs=5 * math.sqrt(wanted * (1 - wanted) / 3000))
+    assert wanted < 0.999

@@ -12,8 +12,8 @@ from skdp.mechanisms import (
     SphericalLaplaceMechanism,
     calibrated_mechanism,
 )
-from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import GaussianEvent, PureEvent
+from skdp.privacy import GaussianDPAccountant, PrivacyBudget, PureAccountant
+from skdp.privacy.events import ComposedEvent, GaussianEvent, PureEvent
 
 
 @pytest.fixture
@@ -96,3 +96,16 @@ def test_events_and_choice():
 def test_invalid_sensitivity(sensitivity):
     with pytest.raises(ValueError, match="sensitivity"):
         GaussianMechanism(sensitivity, 1.0)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_share_is_a_part_of_the_budget(delta):
+    """A share of 2 would cost more than the budget; shares of sum 1 cost it exactly."""
+    budget = PrivacyBudget(1.0, delta)
+    for share in (2.0, 1.0 + 1e-9, 0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(ValueError, match="share"):
+            calibrated_mechanism(budget, 1.0, share=share)
+    events = [calibrated_mechanism(budget, 1.0, share=share).event for share in (0.7, 0.2, 0.1)]
+    accountant = GaussianDPAccountant() if delta else PureAccountant()
+    spent = accountant.compose(ComposedEvent(tuple(events))).get_epsilon(delta)
+    assert 1.0 - 1e-6 <= spent <= 1.0 + 1e-12

@@ -120,8 +120,10 @@ def calibrated_mechanism(
     the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`). Releases whose shares
     add up to 1 cost the budget together: ``share * epsilon`` each, or ``c / sqrt(share)``,
     because the squares of Gaussian mechanisms' parameters ``1 / c`` add (Gaussian differential
-    privacy).
+    privacy). A share lies in (0, 1].
     """
+    if not 0.0 < share <= 1.0:
+        raise ValueError(f"share == {share}, must lie in (0, 1].")
     if budget.is_pure:
         return SphericalLaplaceMechanism(sensitivity, share * budget.epsilon)
     multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta, calibration)

@@ -33,9 +33,9 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
+from scipy.special import erf, erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_mu"]
+__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_epsilon", "pure_mu"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _MAX_DISTANCE = 40.0  # phi(40) is below the smallest double
@@ -233,6 +233,34 @@ def pure_mu(epsilon: float) -> float:
     else:
         mu = -2.0 * float(ndtri_exp(log_expit(-epsilon)))
     return mu * (1.0 + _MU_SLACK)
+
+
+def pure_epsilon(mu: float) -> float:
+    """Largest epsilon for which every pure epsilon-DP release is mu-Gaussian-DP.
+
+    The inverse of :func:`pure_mu`: ``log(Phi(mu/2) / Phi(-mu/2))``.
+
+    Parameters
+    ----------
+    mu : float
+        Gaussian DP parameter, >= 0.
+
+    Returns
+    -------
+    epsilon : float
+        Privacy loss in nats, rounded down by a relative 1e-8, so ``pure_mu(epsilon) <= mu``.
+
+    Raises
+    ------
+    ValueError
+        If mu is NaN or negative.
+    """
+    _check_mu(mu)
+    if mu <= 1.0:  # the same number, without a difference
+        epsilon = 2.0 * math.atanh(float(erf(mu / (2.0 * math.sqrt(2.0)))))
+    else:
+        epsilon = float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
+    return epsilon * (1.0 - 10.0 * _MU_SLACK)
 
 
 def _solve(function: Callable[[float], float], lower: float, upper: float) -> float:

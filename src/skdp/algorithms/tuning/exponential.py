@@ -16,9 +16,9 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import log_ndtr
 
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
+from skdp.algorithms.sampled_gaussian import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_cost,
@@ -26,12 +26,13 @@ from skdp.algorithms.tuning.final_fit import (
     whitened_problem,
     whitened_rows,
 )
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_targets
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.algorithms.tuning.roles import Roles
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent
+from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -57,6 +58,8 @@ __all__ = [
 
 #: Power of the public bound in the prior weights.
 _POWER = 2.0
+#: Norm of whitened rows up to which nothing overflows, and the smallest epsilon of a draw.
+_LARGEST_NORM, _LEAST_EPSILON = 1e20, 1e-50
 
 
 def plan_score(
@@ -66,7 +69,7 @@ def plan_score(
     alpha: np.ndarray,
     roles: Roles,
 ) -> tuple[float, float]:
-    """Sensitivity of a computed score, and the accuracy of the minimisers that it needs.
+    """Sensitivity of a computed loss, and the accuracy of the minimisers that it needs.
 
     In whitened coordinates a training record moves the minimiser by ``D_g / m`` and the validation
     loss by ``L`` times that; a validating record moves the mean by the range of the loss (review
@@ -76,6 +79,8 @@ def plan_score(
     if not isinstance(loss, HalfSquaredLoss | LogisticLoss):
         raise ValueError(f"No bound is known for {type(loss).__name__}.")
     U = whitened_norm(rows, penalties, alpha)
+    if not U <= _LARGEST_NORM:
+        raise ValueError(f"alpha == {alpha} is too small for a score in double precision.")
     radius = bounded_problem_radius(loss, U, 1.0, None)
     constants = generalised_linear_constants(
         loss,
@@ -122,9 +127,17 @@ def validation_score(
     return float(np.mean(values))
 
 
-def relative_scores(losses: np.ndarray, sensitivities: np.ndarray) -> np.ndarray:
-    """``max_i (l_j - l_i) / (S_j + S_i)``, of sensitivity 1; small is good."""
-    gaps = (losses[:, None] - losses) / (sensitivities[:, None] + sensitivities)
+def relative_scores(
+    losses: np.ndarray, sensitivities: np.ndarray, costs: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """``max_i (l_j - l_i) / (S_j + S_i)``, of sensitivity 1; small is good.
+
+    With public costs, l is a loss plus a cost. A cost may be so large that the sum, the difference
+    and the quotient are rounded by more than a record moves the loss; that is added to S.
+    """
+    totals = losses + costs
+    S = sensitivities + 4.0 * float(np.finfo(np.float64).eps) * costs
+    gaps = (totals[:, None] - totals) / (S[:, None] + S)
     return np.asarray(gaps.max(axis=1))
 
 
@@ -160,10 +173,13 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
     whose square is to be the share of that of the budget.
     """
     if budget.is_pure:
-        return share * budget.epsilon
-    mu = math.sqrt(share) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    pure = float(log_ndtr(0.5 * mu) - log_ndtr(-0.5 * mu))
-    return 2.0 * pure * (1.0 - 1e-8)
+        epsilon = share * budget.epsilon
+    else:
+        mu = math.sqrt(share) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+        epsilon = 2.0 * pure_epsilon(mu)
+    if not epsilon >= _LEAST_EPSILON:
+        raise ValueError(f"{budget} is too small for a draw.")
+    return epsilon
 
 
 def tune_by_exponential_mechanism(
@@ -204,8 +220,8 @@ def tune_by_exponential_mechanism(
     -------
     TunedModel
     """
-    if not 0.0 < tune_share < 1.0:
-        raise ValueError(f"tune_share == {tune_share}, must lie in (0, 1).")
+    check_targets(rows, targets, loss)
+    check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
     if n_candidates < 2:
         raise ValueError(f"n_candidates == {n_candidates}, must be at least 2.")
     noise = NoiseSource() if noise is None else noise
@@ -214,6 +230,8 @@ def tune_by_exponential_mechanism(
     roles, q = Roles(rows.n_records, n_folds), penalties.n_groups
     fit_share, n_draws = 1.0 - tune_share, 1 if q == 1 else 1 + q
     epsilon = draw_epsilon(budget, tune_share / n_draws)
+    # what is refused is refused before a record is read
+    plan_score(rows, loss, penalties, np.full(q, penalties.low), roles)
 
     def draw(candidates: np.ndarray) -> np.ndarray:
         """One of the rows of `candidates`."""
@@ -232,7 +250,7 @@ def tune_by_exponential_mechanism(
                 solver_rng=solver_rng,
             )
             costs[j] = final_noise_cost(rows, loss, penalties, alpha, budget, fit_share)
-        scores = relative_scores(losses + costs, sensitivities)
+        scores = relative_scores(losses, sensitivities, costs)
         log_prior = log_prior_weights(candidates, costs, coef_norm)
         return np.asarray(candidates[draw_by_score(scores, log_prior, epsilon, noise)])
 

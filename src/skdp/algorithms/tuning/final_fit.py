@@ -23,7 +23,7 @@ import scipy.sparse as sp
 
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.tuning.model import PenaltyGroups
+from skdp.algorithms.tuning.model import PenaltyGroups, check_penalties
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
@@ -57,9 +57,8 @@ def whitened_norm(rows: BoundedRows, penalties: PenaltyGroups, alpha: np.ndarray
     ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the minimum over the features and the last
     term that of an intercept feature of value s. Of `rows` only public numbers are read.
     """
+    check_penalties(rows, penalties)
     diagonal = penalties.diagonal(alpha)
-    if len(diagonal) != rows.width:
-        raise ValueError(f"{len(diagonal)} strengths for {rows.width} coefficients.")
     if not rows.intercept:
         return rows.data_norm / math.sqrt(diagonal.min())
     features = diagonal[:-1].min(initial=math.inf)
@@ -197,8 +196,8 @@ def final_fit(
         `alpha`, the event does not.
     """
     alpha = np.asarray(alpha, dtype=np.float64)
-    if alpha.shape != (penalties.n_groups,) or not (alpha > 0).all():
-        raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} numbers > 0.")
+    if alpha.shape != (penalties.n_groups,) or not ((alpha > 0) & (alpha < math.inf)).all():
+        raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} finite numbers > 0.")
     plan = plan_final_fit(rows, loss, penalties, alpha, budget, share)
     whitened = whitened_problem(whitened_rows(rows, penalties, alpha), targets, loss)
     point = solve_and_release(

@@ -1,7 +1,9 @@
 """Strengths tuned on noisy releases of the exact derivative of a validation loss.
 
-Route B of the Kornowski 2024 specification, 5.5. With w(alpha) the minimiser of the training
-loss, the validation loss F(alpha) of w(alpha) has the derivative ("hypergradient")
+Route B of the Kornowski 2024 specification, 5.5, with the exact derivative in place of the paper's
+difference quotient (route A has that, :mod:`skdp.algorithms.tuning.bilevel`). With w(alpha) the
+minimiser of the training loss, the validation loss F(alpha) of w(alpha) has the derivative
+("hypergradient")
 
     ``dF / d log alpha_g = -<v_g, p_g>``,  ``p = K^{-1} grad f(v)``,
 
@@ -27,6 +29,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
+from skdp.algorithms.sampled_gaussian import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_slopes,
@@ -34,7 +37,7 @@ from skdp.algorithms.tuning.final_fit import (
     whitened_problem,
     whitened_rows,
 )
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_targets
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.algorithms.tuning.roles import Roles
@@ -80,10 +83,10 @@ class HypergradientBounds:
         Bound on its norm.
     radius : float
         Bound on the norm of the whitened minimiser.
-    slope, drift, weight : float
+    slope, drift : float
         An error e of the minimiser and eta of the linear solve move p by at most
         ``e_p = drift * e + eta``, and the hypergradient by at most
-        ``(e + weight * e_p) (slope + e_p) + (radius + weight * slope) e_p``.
+        ``e (slope + e_p) + radius * e_p``.
     """
 
     train: float
@@ -92,18 +95,14 @@ class HypergradientBounds:
     radius: float
     slope: float
     drift: float
-    weight: float
 
     def error(self, point: float, solve: float) -> float:
         """Bound on the error of a computed hypergradient."""
         turned = self.drift * point + solve
-        middle = self.radius + self.weight * self.slope
-        return (point + self.weight * turned) * (self.slope + turned) + middle * turned
+        return point * (self.slope + turned) + self.radius * turned
 
 
-def hypergradient_bounds(
-    loss: Loss, feature_norm: float, n_groups: int, penalty: float = math.inf
-) -> HypergradientBounds:
+def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> HypergradientBounds:
     """Lemmas 2, 3 and 4 of docs/theory/hypergradient.md.
 
     Parameters
@@ -112,12 +111,8 @@ def hypergradient_bounds(
     feature_norm : float
         U, the bound on whitened rows.
     n_groups : int
-    penalty : float, default=inf
-        lambda of the penalty form; finite for :class:`HalfSquaredLoss` only.
     """
-    if not penalty > 0:
-        raise ValueError(f"penalty == {penalty}, must be > 0.")
-    U, u = feature_norm, 1.0 / penalty
+    U = feature_norm
     radius = bounded_problem_radius(loss, U, 1.0, None)  # D
     lipschitz = loss.lipschitz(U, radius)  # L
     bend = loss.curvature * U**2
@@ -125,39 +120,22 @@ def hypergradient_bounds(
         third = 0.0
         top = min(U, 1.0 / math.sqrt(3.0))
         turned = top / (top**2 + 1.0) ** 2 * loss.target_bound  # bound on ||K^{-1} v||
-        wide = math.sqrt(1.0 + u) * U
-        other = math.sqrt(1.0 + u) * loss.target_bound
-        other *= 0.5 if wide >= 1.0 else wide / (wide**2 + 1.0)  # D_u (review K6)
     elif isinstance(loss, LogisticLoss):
-        if u > 0:
-            raise ValueError("The penalty form is proven for HalfSquaredLoss only.")
-        third, turned, other = U**3 / (6.0 * math.sqrt(3.0)), radius, radius
+        third, turned = U**3 / (6.0 * math.sqrt(3.0)), radius
     else:
         raise ValueError(f"No bound is known for {type(loss).__name__}.")
     diameter = loss.gradient_diameter(U, radius)
-    wide_diameter = loss.gradient_diameter(U, max(radius, other))
     drift = bend + third * lipschitz
-    # the mean of both minimisers, and how it and p move with a training record
-    middle = min(0.5 * (radius + other), radius + 0.5 * u * lipschitz)
-    turn = drift * diameter + bend * lipschitz
-    moved = min(0.5 * (diameter + wide_diameter), diameter + 0.5 * u * turn)
-    train = moved * lipschitz + middle * turn
-    validate = (0.5 * u * lipschitz + middle) * wide_diameter
-    size = middle * lipschitz
-    if u > 0:
-        train = min(train, penalty * (radius * diameter + other * wide_diameter))
-        validate = min(validate, other * wide_diameter)
-    elif n_groups == 1:
-        validate = min(radius, turned) * diameter
-        size = min(radius, turned) * lipschitz
+    turn = drift * diameter + bend * lipschitz  # how p moves with a training record
+    train = diameter * lipschitz + radius * turn
+    weight = radius if n_groups > 1 else min(radius, turned)  # review K12
     return HypergradientBounds(
         train * ROUNDING_SLACK,
-        validate * ROUNDING_SLACK,
-        size * ROUNDING_SLACK,
+        weight * diameter * ROUNDING_SLACK,
+        weight * lipschitz * ROUNDING_SLACK,
         radius,
         lipschitz,
         drift,
-        0.5 * u,
     )
 
 
@@ -177,7 +155,6 @@ class HypergradientPlan:
     mechanism : AdditiveMechanism
         Calibrated to ``exact_sensitivity + 2 error``, or twice the largest norm.
     n_records : int
-    penalty : float
     """
 
     alpha: np.ndarray
@@ -186,7 +163,6 @@ class HypergradientPlan:
     error: float
     mechanism: AdditiveMechanism
     n_records: int
-    penalty: float
 
     def release(self, name: str) -> Release:
         """The statement about the answer."""
@@ -210,12 +186,16 @@ def plan_hypergradient(
     roles: Roles,
     budget: PrivacyBudget,
     share: float,
-    *,
-    penalty: float = math.inf,
 ) -> HypergradientPlan:
     """Fix accuracy and noise of one query; of `rows` only public numbers are read."""
     U = whitened_norm(rows, penalties, alpha)
-    bounds = hypergradient_bounds(loss, U, penalties.n_groups, penalty)
+    # rounding of the gradient, of K, and of a Cholesky solve, relative to the size of K
+    n, unit = rows.n_records, float(np.finfo(np.float64).eps)
+    chain = min(rows.block_size, n) + n / rows.block_size + 16.0 * (rows.width + 4) ** 2
+    largest = 1.0 + loss.curvature * U * U
+    if not unit * chain * largest < 0.1:
+        raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
+    bounds = hypergradient_bounds(loss, U, penalties.n_groups)
     constants = generalised_linear_constants(
         loss,
         alpha=1.0,
@@ -226,22 +206,13 @@ def plan_hypergradient(
         block_size=rows.block_size,
     )
     exact = min(roles.sensitivity(bounds.train, bounds.validate), 2.0 * bounds.size)
-    middle = bounds.radius + bounds.weight * bounds.slope
-    steepness = bounds.slope + (middle + bounds.weight * bounds.slope) * bounds.drift
+    steepness = bounds.slope + bounds.radius * bounds.drift
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / steepness, certifiable_accuracy(constants))
-    # rounding of the gradient, of K, and of a Cholesky solve, relative to the size of K
-    n, unit = rows.n_records, float(np.finfo(np.float64).eps)
-    chain = min(rows.block_size, n) + n / rows.block_size + 16.0 * (rows.width + 4) ** 2
-    largest = 1.0 + (1.0 + 2.0 * bounds.weight) * loss.curvature * U**2
-    if not unit * chain * largest < 0.1:
-        raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
     solve = unit * chain * largest * bounds.slope + constants.gradient_rounding
     error = bounds.error(accuracy, solve)
     sensitivity = min(exact + 2.0 * error, 2.0 * (bounds.size + error))
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    return HypergradientPlan(
-        np.array(alpha), exact, accuracy, error, mechanism, rows.n_records, penalty
-    )
+    return HypergradientPlan(np.array(alpha), exact, accuracy, error, mechanism, rows.n_records)
 
 
 def hypergradient(
@@ -253,7 +224,6 @@ def hypergradient(
     roles: Roles,
     *,
     accuracy: float,
-    penalty: float = math.inf,
     solver: Solver,
     solver_rng: np.random.Generator,
 ) -> np.ndarray:
@@ -266,9 +236,6 @@ def hypergradient(
     roles : Roles
     accuracy : float
         Certified distance of the minimisers, in whitened coordinates.
-    penalty : float, default=inf
-        lambda: the exact derivative is replaced by that of the penalty form,
-        ``lambda (R(v_lambda) - R(v))`` (specification, 5.3).
     solver : Solver
     solver_rng : numpy.random.Generator
 
@@ -278,7 +245,6 @@ def hypergradient(
     """
     whitened = whitened_rows(rows, penalties, alpha)
     members = (penalties.members > 0).astype(np.float64)
-    u = 1.0 / penalty
     values = []
     for train, validate in roles.pairs():
         problem = whitened_problem(whitened.take(train), targets[train], loss)
@@ -287,10 +253,8 @@ def hypergradient(
         point = solution.point
         slope = held_out.residuals_and_gradient(point)[1]
         curvature = _mean_hessian(problem, point) + np.eye(problem.dimension)
-        if u > 0:
-            curvature += u * _mean_hessian(held_out, point)
         turned = cho_solve(cho_factor(curvature), slope)
-        values.append(-members @ ((point - 0.5 * u * turned) * turned))
+        values.append(-members @ (point * turned))
     return np.mean(values, axis=0)
 
 
@@ -313,7 +277,6 @@ def tune_by_hypergradient(
     coef_norm: float,
     n_folds: int | None = None,
     n_queries: int = 7,
-    penalty: float = math.inf,
     tune_share: float = 0.2,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
@@ -332,8 +295,6 @@ def tune_by_hypergradient(
         See :class:`Roles`. K folds need K solves per query and have less noise.
     n_queries : int, default=7
         Releases of a hypergradient; each has an equal part of what tuning may spend.
-    penalty : float, default=inf
-        lambda of the penalty form; ``inf``: the exact derivative.
     tune_share : float, default=0.2
         Part of the budget for tuning; the final fit has the rest.
 
@@ -341,8 +302,8 @@ def tune_by_hypergradient(
     -------
     TunedModel
     """
-    if not 0.0 < tune_share < 1.0:
-        raise ValueError(f"tune_share == {tune_share}, must lie in (0, 1).")
+    check_targets(rows, targets, loss)
+    check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
     if n_queries < 1:
         raise ValueError(f"n_queries == {n_queries}, must be at least 1.")
     noise = NoiseSource() if noise is None else noise
@@ -352,22 +313,13 @@ def tune_by_hypergradient(
     fit_share = 1.0 - tune_share
     # what is refused is refused before a record is read
     weakest = np.full(penalties.n_groups, penalties.low)
-    plan_hypergradient(
-        rows, loss, penalties, weakest, roles, budget, tune_share / n_queries, penalty=penalty
-    )
+    plan_hypergradient(rows, loss, penalties, weakest, roles, budget, tune_share / n_queries)
     releases: list[Release] = []
 
     def query(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
         """A noisy derivative of validation loss plus cost of noise, and the noise that it has."""
         plan = plan_hypergradient(
-            rows,
-            loss,
-            penalties,
-            alpha,
-            roles,
-            budget,
-            tune_share / n_queries,
-            penalty=penalty,
+            rows, loss, penalties, alpha, roles, budget, tune_share / n_queries
         )
         value = hypergradient(
             rows,
@@ -377,7 +329,6 @@ def tune_by_hypergradient(
             alpha,
             roles,
             accuracy=plan.accuracy,
-            penalty=penalty,
             solver=solver,
             solver_rng=solver_rng,
         )
@@ -409,7 +360,6 @@ def tune_by_hypergradient(
         plan={
             "n_queries": int(n_queries),
             "n_folds": None if n_folds is None else int(n_folds),
-            "penalty": None if math.isinf(penalty) else float(penalty),
             "tune_share": float(tune_share),
             "start_alpha": start,
         },

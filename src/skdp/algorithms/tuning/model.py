@@ -9,8 +9,23 @@ from typing import Any
 import numpy as np
 
 from skdp.privacy.report import Release
+from skdp.problems import BoundedRows, Loss
 
-__all__ = ["PenaltyGroups", "TunedModel"]
+__all__ = ["PenaltyGroups", "TunedModel", "check_penalties", "check_positive", "check_targets"]
+
+
+def check_positive(**parameters: float) -> None:
+    """Refuse parameters that are not positive and finite."""
+    for name, value in parameters.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} == {value}, must be > 0 and finite.")
+
+
+def check_targets(rows: BoundedRows, targets: np.ndarray, loss: Loss) -> None:
+    """Refuse targets that are not one per row, or not what the loss has its constants for."""
+    loss.check_targets(targets)
+    if len(targets) != rows.n_records:
+        raise ValueError(f"{len(targets)} targets for {rows.n_records} rows.")
 
 
 @dataclass(frozen=True)
@@ -36,12 +51,12 @@ class PenaltyGroups:
     def __post_init__(self) -> None:
         if not 0 < self.low < self.high < math.inf:
             raise ValueError(f"bounds == ({self.low}, {self.high}), must be 0 < low < high.")
-        if len(self.groups) != len(self.relative):
+        if not 0 < len(self.groups) == len(self.relative):
             raise ValueError("groups and relative strengths must have one entry per coefficient.")
         if sorted(set(self.groups)) != list(range(self.n_groups)):
             raise ValueError("groups must be numbered 0, 1, ... without a gap.")
-        if not min(self.relative) > 0:
-            raise ValueError("relative strengths must be > 0.")
+        if not all(0 < relative < math.inf for relative in self.relative):
+            raise ValueError("relative strengths must be > 0 and finite.")
 
     @property
     def n_groups(self) -> int:
@@ -60,6 +75,12 @@ class PenaltyGroups:
     def diagonal(self, alpha: np.ndarray) -> np.ndarray:
         """Strength of every coefficient for strengths of shape (n_groups,)."""
         return np.asarray(alpha)[np.array(self.groups)] * self.scale
+
+
+def check_penalties(rows: BoundedRows, penalties: PenaltyGroups) -> None:
+    """Refuse strengths that are not one per coefficient."""
+    if len(penalties.groups) != rows.width:
+        raise ValueError(f"{len(penalties.groups)} strengths for {rows.width} coefficients.")
 
 
 @dataclass(frozen=True)

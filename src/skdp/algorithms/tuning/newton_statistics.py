@@ -32,13 +32,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
+from scipy.linalg import cho_factor, cho_solve, eigh
 from scipy.special import expit
 
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.model import (
+    PenaltyGroups,
+    TunedModel,
+    check_penalties,
+    check_targets,
+)
+from skdp.algorithms.tuning.roles import fold_slices
 from skdp.algorithms.tuning.statistics import (
     MomentsPlan,
     PrivateMoments,
+    blocks_of_part,
+    of_each_fold,
     plan_private_moments,
     private_moments,
 )
@@ -83,8 +91,8 @@ class NewtonPlan:
     moments: MomentsPlan
     gradients: tuple[AdditiveMechanism, ...]
 
-    def releases(self, n_records: int) -> tuple[Release, ...]:
-        """The statements about one fold, or about all of them: they are disjoint."""
+    def releases(self, n_folds: int | None = None) -> tuple[Release, ...]:
+        """The statements about all records, or about each fold."""
         gradients = [
             Release(
                 name=f"gradient {k + 1}",
@@ -92,13 +100,15 @@ class NewtonPlan:
                 sensitivity=mechanism.sensitivity,
                 noise_scale=mechanism.noise_scale,
                 dimension=self.moments.width,
-                n_records=n_records,
-                reference="docs/theory/tuning.md, Lemma 3: gradient of the log loss",
+                n_records=self.moments.n_records,
+                reference=of_each_fold(
+                    "docs/theory/tuning.md, Lemma 3: gradient of the log loss", n_folds
+                ),
                 event=mechanism.event,
             )
             for k, mechanism in enumerate(self.gradients)
         ]
-        return (self.moments.release(n_records), *gradients)
+        return (self.moments.release(n_folds), *gradients)
 
     def deviation(self, k: int) -> float:
         """Standard deviation of the noise of an entry of the k-th gradient."""
@@ -141,7 +151,8 @@ def plan_newton_statistics(
     shares : sequence of float, default=(0.6, 0.2, 0.2)
         Parts of the budget for the rounds, of sum 1.
     """
-    if not shares or not min(shares) > 0 or abs(sum(shares) - 1.0) > 1e-12:
+    shares = tuple(float(share) for share in shares)
+    if not (all(share > 0 for share in shares) and abs(sum(shares) - 1.0) <= 1e-12):
         raise ValueError(f"shares == {shares}, must be positive numbers of sum 1.")
     risk, X = EmpiricalRisk(LogisticLoss()), design.feature_norm
     size = design.block_size
@@ -195,16 +206,15 @@ def tune_by_newton_statistics(
     TunedModel
         Its path has the strengths after each round.
     """
-    LogisticLoss().check_targets(targets)
+    check_targets(rows, targets, LogisticLoss())
+    check_penalties(rows, penalties)
     noise = NoiseSource() if noise is None else noise
-    folds = 1 if n_folds is None else n_folds
-    if n_folds is not None and not 2 <= n_folds <= rows.n_records:
-        raise ValueError(f"n_folds == {n_folds}, must be from 2 to n_samples={rows.n_records}.")
-    design = Design.of(rows)
-    plan = plan_newton_statistics(budget, design, n_records=rows.n_records // folds, shares=shares)
-    slices = [slice(k, None, folds) for k in range(folds)]
+    folds, design = fold_slices(rows.n_records, n_folds), Design.of(rows)
+    plan = plan_newton_statistics(
+        budget, design, n_records=rows.n_records // len(folds), shares=shares
+    )
     statistics = _Statistics(
-        [private_moments(rows, targets - 0.5, plan.moments, noise, part) for part in slices],
+        [private_moments(rows, targets - 0.5, plan.moments, noise, fold) for fold in folds],
         rows.intercept,
         rows.data_norm,
     )
@@ -213,7 +223,7 @@ def tune_by_newton_statistics(
     for k, mechanism in enumerate(plan.gradients):
         point = statistics.shortened(w, _MARGIN_BOUNDS[0])
         gradients = [
-            mechanism.release(_gradient(rows, targets, point, part), noise) for part in slices
+            mechanism.release(_gradient(rows, targets, point, fold), noise) for fold in folds
         ]
         statistics.correct(point, gradients, plan.deviation(k))
         w, alpha = _fit(statistics, point, penalties)
@@ -222,20 +232,22 @@ def tune_by_newton_statistics(
         point=statistics.shortened(w, _MARGIN_BOUNDS[1]),
         alpha=alpha,
         path=np.array(path),
-        releases=plan.releases(rows.n_records),
-        plan={**plan.to_dict(), "n_folds": folds, "fold_records": plan.moments.n_records},
+        releases=plan.releases(n_folds),
+        plan={
+            **plan.to_dict(),
+            "n_folds": None if n_folds is None else int(n_folds),
+            "fold_records": plan.moments.n_records,
+        },
     )
 
 
 def _gradient(rows: BoundedRows, targets: np.ndarray, point: np.ndarray, part: slice) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private."""
-    start, stop, step = part.indices(rows.n_records)
-    total, length = np.zeros(rows.width), step * rows.block_size
-    for first in range(start, stop, length):
-        block = rows.block(slice(first, min(first + length, stop), step))
+    total = np.zeros(rows.width)
+    for block in blocks_of_part(rows, part):
         margins = block.margins(point[None, :])
         total += block.pull_back(LogisticLoss().derivative(margins, targets[block.rows]))[0]
-    return total / len(range(start, stop, step))
+    return total / len(range(*part.indices(rows.n_records)))
 
 
 class _NormalMargins:
@@ -429,17 +441,13 @@ def _fit(
     """Strengths, and the model for them: post-processing."""
     for uniform in (True, False):  # a first guess for the curvature at the model
         risk: Risk
-        least = 0.0
         if len(statistics.parts) > 1:
-            parts = statistics.quadratic(w)
-            risk = CrossRisk(parts, penalties)
-            # below that the noisy loss of some fold has its minimum at a huge model
-            least = max(-float(eigvalsh(part.matrix)[0]) for part in parts)
+            risk = CrossRisk(statistics.quadratic(w), penalties)
         else:
             ridge = RidgeModels(statistics.centred(w), penalties, statistics.centre)
             # the variance of a residual per unit of curvature
             risk = SteinRisk(ridge, 1.0, LogisticLoss().sampling_scale)
-        alpha, _ = search_strengths(risk, penalties, least, uniform=uniform)
+        alpha, _ = search_strengths(risk, penalties, uniform=uniform)
         w = statistics.margins.minimise(statistics.linear, penalties.diagonal(alpha), w)
         w = statistics.shortened(w, _MARGIN_BOUNDS[1])
     return w, alpha

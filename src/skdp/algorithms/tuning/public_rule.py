@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.tuning.final_fit import final_fit, whitened_norm
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_positive
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import BoundedRows, Loss
@@ -53,8 +53,7 @@ def public_strength(
     share : float, default=1.0
         Part of the budget that the fit will have.
     """
-    if not coef_norm > 0:
-        raise ValueError(f"coef_norm == {coef_norm}, must be > 0.")
+    check_positive(coef_norm=coef_norm)
     square = whitened_norm(rows, penalties, np.ones(penalties.n_groups)) ** 2
     slope = loss.lipschitz(rows.norm_bound, coef_norm) / rows.norm_bound
     variance = calibrated_mechanism(budget, 1.0, share=share).mean_square(rows.width) / rows.width

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Roles"]
+__all__ = ["Roles", "fold_slices"]
+
+
+def fold_slices(n_records: int, n_folds: int | None) -> list[slice]:
+    """Folds of records: ``i % n_folds == k`` in the k-th, or one of all records for None."""
+    if n_folds is None:
+        return [slice(None)]
+    if not 2 <= n_folds <= n_records:
+        raise ValueError(f"n_folds == {n_folds}, must be from 2 to n_samples={n_records}.")
+    return [slice(k, None, n_folds) for k in range(n_folds)]
 
 
 @dataclass(frozen=True)
@@ -27,13 +36,9 @@ class Roles:
     n_folds: int | None = None
 
     def __post_init__(self) -> None:
-        if self.n_folds is None:
-            if self.n_records < 2:
-                raise ValueError(f"n_samples={self.n_records}, must be at least 2.")
-        elif not 2 <= self.n_folds <= self.n_records:
-            raise ValueError(
-                f"n_folds == {self.n_folds}, must be from 2 to n_samples={self.n_records}."
-            )
+        if self.n_records < 2:
+            raise ValueError(f"n_samples={self.n_records}, must be at least 2.")
+        fold_slices(self.n_records, self.n_folds)
 
     def pairs(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions of the training and of the validating records of each pair."""
@@ -41,9 +46,8 @@ class Roles:
         if self.n_folds is None:
             yield position[::2], position[1::2]
             return
-        for k in range(self.n_folds):
-            validates = position % self.n_folds == k
-            yield position[~validates], position[validates]
+        for fold in fold_slices(self.n_records, self.n_folds):
+            yield np.delete(position, fold), position[fold]
 
     def sensitivity(self, train: float, validate: float) -> float:
         """How far the mean over the pairs moves when one record is replaced.

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.tuning.model import check_positive, check_targets
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, BoundedRows
+from skdp.problems import ROUNDING_SLACK, BoundedRows, HalfSquaredLoss
+from skdp.problems.rows import RowBlock
 
-__all__ = ["MomentsPlan", "PrivateMoments", "plan_private_moments", "private_moments"]
+__all__ = [
+    "MomentsPlan",
+    "PrivateMoments",
+    "blocks_of_part",
+    "of_each_fold",
+    "plan_private_moments",
+    "private_moments",
+]
+
+
+def of_each_fold(reference: str, n_folds: int | None) -> str:
+    """Reference of a release that every fold makes; folds are disjoint, so it is paid for once."""
+    return reference if n_folds is None else f"{reference}, in each of {n_folds} folds"
 
 
 @dataclass(frozen=True)
@@ -28,6 +42,8 @@ class MomentsPlan:
         Of one fold, the smallest.
     width : int
         Coefficients p.
+    feature_norm, target_bound : float
+        Bounds X and Y on the norms of rows and on targets that the noise is made for.
     weight : float
         gamma: a target counts as a feature ``gamma * t``.
     mechanism : AdditiveMechanism
@@ -36,6 +52,8 @@ class MomentsPlan:
 
     n_records: int
     width: int
+    feature_norm: float
+    target_bound: float
     weight: float
     mechanism: AdditiveMechanism
 
@@ -49,16 +67,18 @@ class MomentsPlan:
         """Standard deviation of the noise of one orthonormal coordinate."""
         return math.sqrt(self.mechanism.mean_square(self.dimension) / self.dimension)
 
-    def release(self, n_records: int) -> Release:
-        """The statement about one fold, or about all of them: they are disjoint."""
+    def release(self, n_folds: int | None = None) -> Release:
+        """The statement about all records, or about each fold."""
         return Release(
             name="second moments",
             mechanism=self.mechanism.name,
             sensitivity=self.mechanism.sensitivity,
             noise_scale=self.mechanism.noise_scale,
             dimension=self.dimension,
-            n_records=n_records,
-            reference="docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets",
+            n_records=self.n_records,
+            reference=of_each_fold(
+                "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets", n_folds
+            ),
             event=self.mechanism.event,
         )
 
@@ -145,12 +165,18 @@ def plan_private_moments(
     feature_norm, target_bound : float
         X and Y, public bounds on the norms of rows and on targets.
     coef_norm : float
-        A guess of the norm of a good predictor, for utility only.
+        A guess > 0 of the norm of a good predictor, for utility only.
     share : float, default=1.0
         Part of the budget that may be spent.
     block_size : int, default=4096
         That of the rows; sets the rounding error of their sums.
     """
+    check_positive(
+        n_records=n_records,
+        feature_norm=feature_norm,
+        target_bound=target_bound,
+        coef_norm=coef_norm,
+    )
     k = coef_norm * feature_norm / target_bound
     ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))
     weight = math.sqrt(ratio) * feature_norm / target_bound
@@ -158,9 +184,8 @@ def plan_private_moments(
     sensitivity = math.sqrt(2.0) * bound / n_records * ROUNDING_SLACK
     # of two sums of products, in chains of one block and of all blocks
     sensitivity += (block_size + n_records / block_size + 16.0) * 2.0**-52 * bound
-    return MomentsPlan(
-        n_records, width, weight, calibrated_mechanism(budget, sensitivity, share=share)
-    )
+    mechanism = calibrated_mechanism(budget, sensitivity, share=share)
+    return MomentsPlan(n_records, width, feature_norm, target_bound, weight, mechanism)
 
 
 def private_moments(
@@ -175,27 +200,36 @@ def private_moments(
     Parameters
     ----------
     rows : BoundedRows
-        Within the norm bound of the plan.
     targets : ndarray of shape (n,)
-        Within the bound of the plan.
+        Of all rows.
     plan : MomentsPlan
     noise : NoiseSource
     part : slice, default=all
         Which records, by position; at least ``plan.n_records``.
+
+    Raises
+    ------
+    ValueError
+        For rows and targets that the plan has not enough noise for, or that are not numbers. Then
+        nothing has been released.
     """
-    start, stop, step = part.indices(rows.n_records)
-    count, p = len(range(start, stop, step)), plan.width
+    count, p = len(range(*part.indices(rows.n_records))), plan.width
     if count < plan.n_records:
         raise ValueError(f"{count} records, the plan is for {plan.n_records} or more.")
+    if rows.width != p:
+        raise ValueError(f"rows of {rows.width} features, the plan is for {p}.")
+    if rows.norm_bound > plan.feature_norm:
+        raise ValueError(f"rows of norm {rows.norm_bound}, the plan is for {plan.feature_norm}.")
+    check_targets(rows, targets, HalfSquaredLoss(plan.target_bound))
     total = np.zeros((p + 1, p + 1))
-    length = step * rows.block_size
-    for first in range(start, stop, length):
-        block = rows.block(slice(first, min(first + length, stop), step))
+    for block in blocks_of_part(rows, part):
         scaled = plan.weight * targets[block.rows]
         total[:p, :p] += block.gram(np.ones(len(scaled)))
         total[:p, p] += block.pull_back(scaled)[0]
         total[p, p] += scaled @ scaled
     total[p, :p] = total[:p, p]
+    if not np.isfinite(total).all():
+        raise ValueError("rows must be finite numbers.")
     released = _unpack(plan.mechanism.release(_pack(total / count), noise), p + 1)
     return PrivateMoments(
         matrix=released[:p, :p],
@@ -205,6 +239,14 @@ def private_moments(
         vector_deviation=plan.deviation / (math.sqrt(2.0) * plan.weight),
         n_records=count,
     )
+
+
+def blocks_of_part(rows: BoundedRows, part: slice) -> Iterator[RowBlock]:
+    """Blocks of rows that cover a part once, each of at most ``rows.block_size`` of its rows."""
+    start, stop, step = part.indices(rows.n_records)
+    length = step * rows.block_size
+    for first in range(start, stop, length):
+        yield rows.block(slice(first, min(first + length, stop), step))
 
 
 def _pack(matrix: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
 from scipy.optimize import minimize, minimize_scalar
 
 from skdp.algorithms.tuning.model import PenaltyGroups
@@ -100,6 +100,10 @@ def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
 class Risk(Protocol):
     """Estimated loss of the models of all strengths."""
 
+    @property
+    def least_strength(self) -> float:
+        """No smaller strength is a candidate."""
+
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
         """Risk at strengths of shape (n_groups,), and its derivatives in their logarithms."""
 
@@ -125,6 +129,8 @@ class SteinRisk:
     residual_variance : float, optional
         v. Default: it is estimated.
     """
+
+    least_strength = 0.0
 
     def __init__(
         self, ridge: RidgeModels, target_bound: float, residual_variance: float | None = None
@@ -214,6 +220,11 @@ class CrossRisk:
             for k in range(len(parts))
         ]
 
+    @property
+    def least_strength(self) -> float:
+        """Below it the noisy loss of some fold has its minimum at a huge model."""
+        return max(-float(eigvalsh(part.matrix)[0]) for part in self.parts)
+
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
         """Risk and derivatives; see :class:`Risk`."""
         value, slopes = 0.0, np.zeros(len(alpha))
@@ -233,7 +244,7 @@ class CrossRisk:
 
 
 def search_strengths(
-    risk: Risk, penalties: PenaltyGroups, least_strength: float = 0.0, *, uniform: bool = False
+    risk: Risk, penalties: PenaltyGroups, *, uniform: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Strengths of the least risk, and those on the way: post-processing.
 
@@ -244,8 +255,6 @@ def search_strengths(
     ----------
     risk : Risk
     penalties : PenaltyGroups
-    least_strength : float, default=0.0
-        Narrows the range of candidates.
     uniform : bool, default=False
         Only look for one strength for all groups.
 
@@ -254,7 +263,8 @@ def search_strengths(
     alpha : ndarray of shape (n_groups,)
     path : ndarray of shape (n_iterates, n_groups)
     """
-    smallest, q = min(max(penalties.low, least_strength), penalties.high), penalties.n_groups
+    smallest = min(max(penalties.low, risk.least_strength), penalties.high)
+    q = penalties.n_groups
     low, high = math.log(smallest), math.log(penalties.high)
     path: list[np.ndarray] = []
 

@@ -13,9 +13,9 @@ that leave some noisy matrix indefinite the weakest would win, so those are no c
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigvalsh
 
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_penalties
+from skdp.algorithms.tuning.roles import fold_slices
 from skdp.algorithms.tuning.statistics import (
     PrivateMoments,
     plan_private_moments,
@@ -24,6 +24,7 @@ from skdp.algorithms.tuning.statistics import (
 from skdp.algorithms.tuning.strength_search import (
     CrossRisk,
     RidgeModels,
+    Risk,
     SteinRisk,
     search_strengths,
 )
@@ -57,7 +58,7 @@ def tune_by_sufficient_statistics(
     penalties : PenaltyGroups
     budget : PrivacyBudget
     coef_norm : float
-        Public guess of the norm of a good predictor, for the weight of the targets.
+        Public guess > 0 of the norm of a good predictor, for the weight of the targets.
     n_folds : int, optional
         Record i is in fold ``i % n_folds``. Folds are disjoint, so each release has the whole
         budget. Default: no folds.
@@ -68,33 +69,30 @@ def tune_by_sufficient_statistics(
     -------
     TunedModel
     """
+    check_penalties(rows, penalties)
     noise = NoiseSource() if noise is None else noise
-    folds = 1 if n_folds is None else n_folds
-    if n_folds is not None and not 2 <= n_folds <= rows.n_records:
-        raise ValueError(f"n_folds == {n_folds}, must be from 2 to n_samples={rows.n_records}.")
+    folds = fold_slices(rows.n_records, n_folds)
     plan = plan_private_moments(
         budget,
-        n_records=rows.n_records // folds,
+        n_records=rows.n_records // len(folds),
         width=rows.width,
         feature_norm=rows.norm_bound,
         target_bound=target_bound,
         coef_norm=coef_norm,
         block_size=rows.block_size,
     )
-    parts = [
-        private_moments(rows, targets, plan, noise, slice(k, None, folds)) for k in range(folds)
-    ]
+    parts = [private_moments(rows, targets, plan, noise, fold) for fold in folds]
     ridge = RidgeModels(PrivateMoments.pooled(parts), penalties)
-    if n_folds is None:
-        alpha, path = search_strengths(SteinRisk(ridge, target_bound), penalties)
-    else:
-        # below that the noisy loss of some fold has its minimum at a huge model
-        least = max(-float(eigvalsh(part.matrix)[0]) for part in parts)
-        alpha, path = search_strengths(CrossRisk(parts, penalties), penalties, least)
+    risk: Risk = SteinRisk(ridge, target_bound) if n_folds is None else CrossRisk(parts, penalties)
+    alpha, path = search_strengths(risk, penalties)
     return TunedModel(
         point=ridge.coefficients(alpha),
         alpha=alpha,
         path=path,
-        releases=(plan.release(rows.n_records),),
-        plan={**plan.to_dict(), "n_folds": folds, "fold_records": plan.n_records},
+        releases=(plan.release(n_folds),),
+        plan={
+            **plan.to_dict(),
+            "n_folds": None if n_folds is None else int(n_folds),
+            "fold_records": plan.n_records,
+        },
     )

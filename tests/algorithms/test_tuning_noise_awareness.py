@@ -1,0 +1,98 @@
+"""Tuners that end with a fit of their own compare models with the noise that these will have.
+
+Kornowski 2024 specification, 5.6: what is minimised is the validation loss plus the public cost of
+the final fit's noise. Without that, strengths go to the lower end.
+"""
+
+import numpy as np
+import pytest
+
+from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
+from skdp.algorithms.tuning import bilevel as route_a
+from skdp.algorithms.tuning import exponential as route_d
+from skdp.algorithms.tuning import hypergradient as route_b
+from skdp.algorithms.tuning.final_fit import final_noise_cost
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.problems import BoundedRows, HalfSquaredLoss
+
+LOSS = HalfSquaredLoss(1.0)
+ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
+
+
+class Quiet(NoiseSource):
+    """No additive noise, and draws in the middle."""
+
+    def standard_normal(self, size):
+        return np.zeros(size)
+
+    def uniform(self, size):
+        return np.full(size, 0.5)
+
+
+def records(n):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, 4)) * 0.6
+    z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
+    return BoundedRows(X, 1.0, 0.1), np.clip(z, -1, 1)
+
+
+def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
+    rows, t = records(101)
+    penalties = PenaltyGroups((0, 0, 1, 1, 0), (1.0,) * 5, 1e-4, 10.0)
+    budget = PrivacyBudget(1.0, 1e-6)
+    problem = route_a._NoiseAwareProblem(rows, t, LOSS, penalties, budget, 0.8)
+
+    def cost(logs):
+        return final_noise_cost(rows, LOSS, penalties, np.exp(logs), budget, 0.8)
+
+    x, step = np.log([0.3, 0.1]), 1e-3
+    slopes = [(cost(x + step * e) - cost(x - step * e)) / (2 * step) for e in np.eye(2)]
+    y, y_lam = np.random.default_rng(0).normal(size=(2, 5))
+    gradient = problem.hypergradient(x, y, y_lam, 3.0)
+    plain = 3.0 * problem.lower_difference_x(x, y, y_lam)
+    np.testing.assert_allclose(gradient - plain, slopes, rtol=1e-4, atol=1e-10)
+    assert np.abs(slopes).max() > 1e-3
+
+
+def by_hypergradient(rows, t, budget, monkeypatch):
+    """Exact answers that are trusted, from the same start."""
+    original = route_b.plan_hypergradient
+
+    def sure(*args):
+        plan = original(*args)
+        object.__setattr__(plan, "mechanism", GaussianMechanism(1e-9, 1.0))
+        return plan
+
+    monkeypatch.setattr(route_b, "plan_hypergradient", sure)
+    monkeypatch.setattr(route_b, "public_strength", lambda *args, **kwargs: 0.3)
+    return route_b.tune_by_hypergradient(rows, t, LOSS, ONE, budget, coef_norm=1.0, noise=Quiet())
+
+
+def by_bilevel(rows, t, budget, monkeypatch):
+    """Steps of the same lengths against the sign of exact gradients, from the same start."""
+    monkeypatch.setattr(
+        route_a, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
+    )
+    return route_a.tune_by_bilevel(
+        rows, t, LOSS, ONE, budget, coef_norm=1.0, start=0.1, noise=Quiet()
+    )
+
+
+def by_draws(rows, t, budget, monkeypatch):
+    """Draws that take the best score, without the prior weights."""
+    monkeypatch.setattr(route_d, "draw_epsilon", lambda *args: 1e9)
+    monkeypatch.setattr(route_d, "log_prior_weights", lambda grid, *args: np.zeros(len(grid)))
+    return tune_by_exponential_mechanism(rows, t, LOSS, ONE, budget, coef_norm=1.0, noise=Quiet())
+
+
+@pytest.mark.parametrize("route", [by_hypergradient, by_bilevel, by_draws])
+def test_less_budget_for_the_final_fit_means_more_regularisation(route, monkeypatch):
+    """All that differs is the noise that the final model will have."""
+    rows, t = records(400)
+    alphas = []
+    for epsilon in (1e3, 3.0):
+        with monkeypatch.context() as patch:
+            tuned = route(rows, t, PrivacyBudget(epsilon, 1e-6), patch)
+        alphas.append(float(tuned.alpha[0]))
+    assert alphas[1] > 2.0 * alphas[0]
