@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.linear_model import DPLinearRegressor, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.preprocessing import BoundedScaler
 from skdp.privacy import PrivacyLeakWarning, tightest_epsilon
 from skdp.robust import DPAdversarialRegressor, DPMaxGroupLossRegressor
 from skdp.solvers import SklearnSolver
@@ -107,3 +109,24 @@ def test_a_large_delta_is_reported(estimator):
             given = {"groups": [0] * 100} if estimator is DPMaxGroupLossRegressor else {}
             caveats = model.fit(X, y, **given).privacy_.caveats
             assert any("is not below 1 / 100" in caveat for caveat in caveats) == said
+
+
+@pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
+def test_inside_a_pipeline_with_the_packages_own_scaler(estimator):
+    """Fit, predict, parameters by name, and the same model as by hand; no grid search."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 4))
+    t = X[:, 0] + 0.1 * rng.normal(size=3000)
+    kwargs = {"random_state": 0}
+    y = np.clip(t / 4, -1, 1)
+    if estimator is DPLogisticRegressionCV:
+        y, kwargs["classes"] = (t > 0).astype(int), [0, 1]
+    scaler = BoundedScaler([(-4.0, 4.0)] * 4)
+    pipeline = make_pipeline(scaler, estimator(**kwargs)).set_params(
+        **{f"{estimator.__name__.lower()}__epsilon": 3.0}
+    )
+    pipeline.fit(X, y)
+    by_hand = estimator(3.0, **kwargs).fit(scaler.fit_transform(X), y)
+    np.testing.assert_array_equal(pipeline[-1].coef_, by_hand.coef_)
+    assert pipeline.score(X, y) > 0.6
+    assert pipeline[-1].alpha_ == by_hand.alpha_

@@ -57,18 +57,14 @@ def values(loss, margins, t):
     return np.logaddexp(0, margins) - t * margins
 
 
-def minimise(loss, X, t, w, X2=None, t2=None, w2=None, u=0.0):
-    """Minimiser of the penalised mean loss (plus u times another mean), by Newton's method."""
+def minimise(loss, X, t, w):
+    """Minimiser of the penalised mean loss, by Newton's method."""
     p, d = len(X), X.shape[-1]
     v = np.zeros((p, d))
     for _ in range(1 if loss == "squared" else 25):
         r, c = derivatives(loss, np.einsum("pmd,pd->pm", X, v), t)
         g = np.einsum("m,pm,pmd->pd", w, r, X) + v
         H = np.einsum("m,pm,pmd,pme->pde", w, c, X, X) + np.eye(d)
-        if u:
-            r, c = derivatives(loss, np.einsum("pmd,pd->pm", X2, v), t2)
-            g += u * np.einsum("m,pm,pmd->pd", w2, r, X2)
-            H += u * np.einsum("m,pm,pmd,pme->pde", w2, c, X2, X2)
         step = np.linalg.solve(H, g[..., None])[..., 0]
         # self-concordance keeps this short of overshooting for the moderate norms in use
         scale = np.abs(np.einsum("pmd,pd->pm", X, step)).max(axis=1, initial=1e-9)
@@ -76,7 +72,7 @@ def minimise(loss, X, t, w, X2=None, t2=None, w2=None, u=0.0):
     return v
 
 
-def released(what, sets, data, u=0.0):
+def released(what, sets, data):
     """The quantity before noise, shape (population, entries)."""
     X, t, Xv, tv = data
     w, wv = sets.weights(sets.n_train, sets.m), sets.weights(sets.n_validate, sets.k)
@@ -90,15 +86,13 @@ def released(what, sets, data, u=0.0):
     g = np.einsum("m,pm,pmd->pd", wv, r, Xv)
     _, c = derivatives(sets.loss, np.einsum("pmd,pd->pm", X, v), t)
     K = np.einsum("m,pm,pmd,pme->pde", w, c, X, X) + np.eye(sets.d)
-    if u:
-        K = K + u * np.einsum("m,pmd,pme->pde", wv, Xv, Xv)
     turned = np.linalg.solve(K, g[..., None])[..., 0]
-    product = -(v - 0.5 * u * turned) * turned
+    product = -v * turned
     # one group, or one per coordinate
     return product.sum(axis=1, keepdims=True) if what == "one" else product
 
 
-def largest_movement(what, sets, role, seed, u=0.0, population=96, generations=60):
+def largest_movement(what, sets, role, seed, population=96, generations=60):
     """The largest movement found, and the genome that shows it."""
     rng = np.random.default_rng(seed)
     genomes = rng.standard_normal((6 * population, sets.size))
@@ -107,7 +101,7 @@ def largest_movement(what, sets, role, seed, u=0.0, population=96, generations=6
     for _ in range(generations):
         pool = np.concatenate([best, genomes])
         first, second = sets.neighbours(pool, role)
-        moved = released(what, sets, first, u) - released(what, sets, second, u)
+        moved = released(what, sets, first) - released(what, sets, second)
         moved = np.linalg.norm(moved, axis=1)
         order = np.argsort(-moved)[: population // 6]
         best, record = pool[order], moved[order]
