@@ -1,8 +1,8 @@
 """Line charts as SVG files, with the standard library alone.
 
-A chart is one or more panels side by side over a common logarithmic x axis. The colours are
-those of Okabe and Ito, which stay apart under the common forms of colour blindness; the shapes of
-the markers tell the lines apart as well.
+A chart is one or more panels side by side, each over a logarithmic x axis or over numbered steps.
+The colours are those of Okabe and Ito, which stay apart under the common forms of colour blindness;
+the shapes of the markers tell the lines apart as well.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DODGE = 5  # between the lines at one x, so that their bars do not hide each oth
 
 @dataclass(frozen=True)
 class Series:
-    """One line: y over x, with a bar of `spread` up and down at each point."""
+    """One line: y over x, with a bar of `spread` up and down at each point. A point has no line."""
 
     label: str
     x: Sequence[float]
@@ -38,13 +38,20 @@ class Series:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes. `reference` is a horizontal line, labelled above or below."""
+    """One pair of axes. `reference` is a horizontal line, labelled above or below.
+
+    `limit` is a second one, labelled above. With `steps` x is an evenly spaced whole number. Without
+    an `x_label` of its own, a panel has that of the chart.
+    """
 
     title: str
     series: Sequence[Series]
-    reference: tuple[str, float]
+    reference: tuple[str, float] | None
     y_range: tuple[float, float] | None = None
     label_below: bool = False
+    limit: tuple[str, float] | None = None
+    steps: bool = False
+    x_label: str = ""
 
 
 def write_line_chart(
@@ -53,7 +60,7 @@ def write_line_chart(
     *,
     title: str,
     subtitle: str,
-    x_label: str,
+    x_label: str = "",
     footnote: str = "",
 ) -> None:
     """Draw the panels side by side and write the SVG file."""
@@ -71,7 +78,7 @@ def write_line_chart(
         *_legend([series.label for series in panels[0].series], 20, 84),
     ]
     for i, panel in enumerate(panels):
-        parts += _panel(panel, MARGIN_LEFT + i * (PANEL_WIDTH + GAP), x_label)
+        parts += _panel(panel, MARGIN_LEFT + i * (PANEL_WIDTH + GAP), panel.x_label or x_label)
     if footnote:
         parts.append(_text(20, height - 16, footnote, fill=MUTED, size=11))
     parts.append("</svg>\n")
@@ -84,10 +91,11 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
     ticks = _ticks(*(panel.y_range or _y_range(panel)))
     low, high = ticks[0], ticks[-1]
     x_values = sorted({x for series in panel.series for x in series.x})
-    x_low, x_high = math.log(x_values[0]), math.log(x_values[-1])
+    scale = float if panel.steps else math.log
+    x_low, x_high = scale(x_values[0]), scale(x_values[-1])
 
     def to_x(x: float) -> float:
-        position = (math.log(x) - x_low) / (x_high - x_low) if x_high > x_low else 0.5
+        position = (scale(x) - x_low) / (x_high - x_low) if x_high > x_low else 0.5
         return left + INSET + position * (PANEL_WIDTH - 2 * INSET)
 
     def to_y(y: float) -> float:
@@ -104,11 +112,13 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
     out.append(_line(left, bottom, right, bottom, MUTED))
     out.append(_text((left + right) / 2, bottom + 40, x_label, anchor="middle"))
 
-    label, level = panel.reference
-    out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
-    above = to_y(level) - 18 > top and not panel.label_below
-    place = to_y(level) - 6 if above else to_y(level) + 15
-    out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
+    for line, below in ((panel.reference, panel.label_below), (panel.limit, False)):
+        if line is not None:
+            label, level = line
+            out.append(_line(left, to_y(level), right, to_y(level), INK, 1.5, dash="5 4"))
+            above = to_y(level) - 18 > top and not below
+            place = to_y(level) - 6 if above else to_y(level) + 15
+            out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
 
     for i, series in enumerate(panel.series):
         colour, shift = COLOURS[i], DODGE * (i - (len(panel.series) - 1) / 2)
@@ -116,10 +126,11 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
         for (px, _), y, spread in zip(points, series.y, series.spread, strict=True):
             out.append(_line(px, to_y(y - spread), px, to_y(y + spread), colour, 1.5, opacity=0.5))
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        out.append(
-            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
-            'stroke-linejoin="round"/>'
-        )
+        if len(points) > 1:
+            out.append(
+                f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
+                'stroke-linejoin="round"/>'
+            )
         out += [_marker(i, x, y) for x, y in points]
     return out
 
@@ -190,14 +201,14 @@ def _text(
 
 
 def _y_range(panel: Panel) -> tuple[float, float]:
-    """Smallest range that shows every bar and the reference."""
+    """Smallest range that shows every bar and the horizontal lines."""
     bars = [
         y + sign * spread
         for series in panel.series
         for y, spread in zip(series.y, series.spread, strict=True)
         for sign in (-1, 1)
     ]
-    bars.append(panel.reference[1])
+    bars += [line[1] for line in (panel.reference, panel.limit) if line is not None]
     return min(bars), max(bars)
 
 
@@ -214,11 +225,12 @@ def _description(panels: Sequence[Panel]) -> str:
     """The numbers in words, for readers who do not see the chart."""
     sentences = []
     for panel in panels:
-        label, level = panel.reference
         lines = [
             f"{series.label}: "
             + ", ".join(f"{y:.3f} at {x:g}" for x, y in zip(series.x, series.y, strict=True))
             for series in panel.series
         ]
-        sentences.append(f"{panel.title}. {'; '.join(lines)}; {label}: {level:.3f}.")
+        levels = (line for line in (panel.reference, panel.limit) if line is not None)
+        lines += [f"{label}: {level:.3f}" for label, level in levels]
+        sentences.append(f"{panel.title}. {'; '.join(lines)}.")
     return " ".join(sentences)
