@@ -149,7 +149,7 @@ class TunedLinearModel(DPLinearModel):
         return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high)
 
     def _group_labels(self) -> np.ndarray:
-        """`penalty_groups` as an array of integers or strings."""
+        """`penalty_groups` as an array of integers or of strings, not cast."""
         labels = np.asarray(self.penalty_groups, dtype=object)
         strings = all(isinstance(label, str) for label in labels.flat)
         if labels.ndim != 1 or not (
@@ -159,7 +159,7 @@ class TunedLinearModel(DPLinearModel):
                 "penalty_groups must be None or hold one label per feature, all of them integers "
                 f"or all strings; got {self.penalty_groups!r}."
             )
-        return labels.astype(str if strings else np.int64)
+        return labels
 
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
