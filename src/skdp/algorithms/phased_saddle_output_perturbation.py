@@ -318,7 +318,6 @@ def phased_saddle_output_perturbation(
     return PhasedSaddleResult(x, y, tuple(path[1:]), plan)
 
 
-@lru_cache(maxsize=256)
 def plan_phased_saddle_output_perturbation(
     constants: SaddleConstants,
     budget: PrivacyBudget,
@@ -350,7 +349,7 @@ def plan_phased_saddle_output_perturbation(
           spends half of the budget; or the convex-strongly-concave variant. With the certificate
           in place of a failure probability.
     utility : callable, optional
-        Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
+        Hashable. Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
     n_phases : int, optional
         Default: the planner chooses. "paper" has its own number.
 
@@ -454,12 +453,12 @@ def plan_phased_saddle_output_perturbation(
         )
     joint = release == "joint"
     schedule = _Schedules(view, budget, own, alpha, other_own, share, utility, joint)
-    sizes, strengths, other = schedule.best(n_phases)
+    blocks, moduli, other = _best_schedule(schedule, n_phases)
     reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4} with planned blocks and parallel "
     reference += "composition, "
     reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
-    chosen = plan(strengths, sizes, other, "analytic", reference)
-    if len(sizes) == 1:
+    chosen = plan(moduli, blocks, other, "analytic", reference)
+    if len(blocks) == 1:
         chosen = replace(chosen, reference=chosen.phases[0].reference)
     return chosen
 
@@ -481,7 +480,7 @@ class _Schedules:
     utility: UtilityBound
     joint: bool
 
-    def best(self, n_phases: int | None) -> tuple[list[int], list[float], float]:
+    def best(self, n_phases: int | None) -> tuple[tuple[int, ...], tuple[float, ...], float]:
         """Sizes of the blocks, mu_k and nu."""
         best, best_value = None, math.inf
         n_records = self.constants.n_records
@@ -500,7 +499,7 @@ class _Schedules:
                 stale = 0 if value < least else stale + 1
                 least = min(least, value)
                 if value < best_value * (1.0 - 1e-9):
-                    best, best_value = (sizes, strengths, other), value
+                    best, best_value = (tuple(sizes), tuple(strengths), other), value
         if best is None:
             raise ValueError(f"n_phases == {n_phases} for {n_records} records.")
         return best
@@ -567,3 +566,11 @@ class _Schedules:
     @cached_property
     def _unit(self) -> AdditiveMechanism:
         return calibrated_mechanism(self.budget, 1.0, share=self.share)
+
+
+@lru_cache(maxsize=256)
+def _best_schedule(
+    schedule: _Schedules, n_phases: int | None
+) -> tuple[tuple[int, ...], tuple[float, ...], float]:
+    """A search takes as long as a fit of 1e5 records, and plans are asked for more than once."""
+    return schedule.best(n_phases)
