@@ -28,7 +28,7 @@ DODGE = 5  # between the lines at one x, so that their bars do not hide each oth
 
 @dataclass(frozen=True)
 class Series:
-    """One line: y over x, with a bar of `spread` up and down at each point. A point has no line."""
+    """One line: y over x, with a bar of `spread` up and down at each point."""
 
     label: str
     x: Sequence[float]
@@ -40,8 +40,8 @@ class Series:
 class Panel:
     """One pair of axes. `reference` is a horizontal line, labelled above or below.
 
-    `limit` is a second one, labelled above. With `steps` x is an evenly spaced whole number. Without
-    an `x_label` of its own, a panel has that of the chart.
+    `limit` is a second one, labelled above. With `steps` the x are whole numbers, evenly spaced.
+    A panel without an `x_label` has that of the chart.
     """
 
     title: str
@@ -121,16 +121,16 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
             out.append(_text(left + 4, place, f"{label} {level:.3f}", size=11.5, halo=True))
 
     for i, series in enumerate(panel.series):
-        colour, shift = COLOURS[i], DODGE * (i - (len(panel.series) - 1) / 2)
+        colour = COLOURS[i]
+        shift = 0.0 if panel.steps else DODGE * (i - (len(panel.series) - 1) / 2)
         points = [(to_x(x) + shift, to_y(y)) for x, y in zip(series.x, series.y, strict=True)]
         for (px, _), y, spread in zip(points, series.y, series.spread, strict=True):
             out.append(_line(px, to_y(y - spread), px, to_y(y + spread), colour, 1.5, opacity=0.5))
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        if len(points) > 1:
-            out.append(
-                f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
-                'stroke-linejoin="round"/>'
-            )
+        out.append(
+            f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" '
+            'stroke-linejoin="round"/>'
+        )
         out += [_marker(i, x, y) for x, y in points]
     return out
 

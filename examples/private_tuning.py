@@ -2,8 +2,9 @@
 
 Run ``python examples/private_tuning.py``. Each model chooses the strength of its penalty within its
 one privacy budget. The table and the picture show the test loss against epsilon for every method,
-and the strengths that a fit at epsilon = 1 went through on its way ("bilevel" and "hypergradient"
-move by noisy steps; the others compare candidates, of which the last is taken).
+and the strength that a fit at epsilon = 1 had after each of its private steps. Step 0 is a public
+start. "bilevel" and "hypergradient" go on from it by noisy steps, "newton" chooses anew after each
+of three releases; "sufficient_statistics" and "exponential" choose once, and "public" not at all.
 
 Records and noise are seeded, so that everyone gets the same picture. Leave `random_state` out
 where privacy matters.
@@ -46,8 +47,18 @@ def loss(fitted: Any, X: np.ndarray, y: np.ndarray) -> float:
     return float(((fitted.predict(X) - y) ** 2).mean())
 
 
+def strengths(method: str, fitted: Any) -> Series:
+    """The logarithm of the strength after each private step, of which there may be none."""
+    path = fitted.alpha_path_
+    if method == "sufficient_statistics":
+        path = path[-1:]  # one release; the others are candidates that were compared on it
+    first = 0 if method in ("bilevel", "hypergradient", "public") else 1
+    steps = [float(first + k) for k in range(len(path))]
+    return Series(method, steps, np.log10(path).tolist(), [0.0] * len(path))
+
+
 def run(model: str, n: int, seeds: int) -> tuple[list[Series], list[Series], float]:
-    """Test losses against epsilon, strengths on the way at epsilon = 1, loss without privacy."""
+    """Test losses against epsilon, strengths by step at epsilon = 1, loss without privacy."""
     X_test, y_test = draw(model, 20_000, 10_000)
     ridge = model == "ridge"
     own = "sufficient_statistics" if ridge else "newton"
@@ -59,16 +70,13 @@ def run(model: str, n: int, seeds: int) -> tuple[list[Series], list[Series], flo
                 X, y = draw(model, n, seed)
                 shared = {"method": method, "random_state": seed}
                 if ridge:
-                    fitted: Any = DPRidgeCV(epsilon, **shared)
+                    fitted: Any = DPRidgeCV(epsilon, target_range=(-1.0, 1.0), **shared)
                 else:
                     fitted = DPLogisticRegressionCV(epsilon, classes=[0, 1], **shared)
                 fitted.fit(X, y)
                 table[i, seed] = loss(fitted, X_test, y_test)
                 if epsilon == 1.0 and seed == 0:
-                    logs = np.log10(fitted.alpha_path_).tolist()
-                    logs = logs if len(logs) > 1 else logs * 2  # chosen at once
-                    steps = [float(k + 1) for k in range(len(logs))]
-                    paths.append(Series(method, steps, logs, [0.0] * len(logs)))
+                    paths.append(strengths(method, fitted))
         losses.append(Series(method, EPSILONS, table.mean(axis=1), table.std(axis=1)))
     X, y = draw(model, n, 0)
     public = Ridge(alpha=1e-3) if ridge else LogisticRegression(C=1e3, max_iter=1000)
@@ -96,18 +104,24 @@ def main() -> None:
             cells = zip(series.y, series.spread, strict=True)
             print(f"{series.label:24}" + "".join(f"{m:8.4f} ({s:.4f})" for m, s in cells))
         print(f"{'no privacy':24}{exact:8.4f}")
-        final = ("chosen by the first", paths[0].y[-1])
         write_line_chart(
             arguments.output / f"private_tuning_{model}.svg",
             [
-                Panel("Test loss by epsilon", losses, ("no privacy", exact)),
-                Panel("log10 of alpha by step, epsilon = 1", paths, final),
+                Panel("Test loss", losses, ("no privacy", exact), label_below=True),
+                Panel(
+                    "log10 of alpha, one fit at epsilon = 1",
+                    paths,
+                    None,
+                    steps=True,
+                    x_label="private steps so far",
+                ),
             ],
             title=f"Private {model} regression that tunes its own penalty",
             subtitle=f"{arguments.records} records, {N_FEATURES} features; delta = 1e-6, "
             "replace-one neighbours",
-            x_label="epsilon, or step",
-            footnote=f"Mean over {arguments.seeds} samples; bars: one standard deviation.",
+            x_label="epsilon",
+            footnote=f"Test loss: mean over {arguments.seeds} samples; bars: one standard "
+            "deviation. Step 0: a public start.",
         )
     print(f"\nPictures: {arguments.output}")
 

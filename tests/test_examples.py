@@ -169,9 +169,17 @@ def test_private_tuning(tmp_path):
     rows = {line.split()[0]: numbers(line) for line in result.stdout.splitlines() if "(" in line}
     assert rows["sufficient_statistics"][1] < min(rows["newton"])  # squared errors, log losses
     assert all(len(row) == 4 for row in rows.values())
-    for model in ("ridge", "logistic"):
+    for model, own_steps in (("ridge", 1), ("logistic", 3)):
         root = ET.fromstring((tmp_path / f"private_tuning_{model}.svg").read_text("utf-8"))
-        assert len(root.findall(SVG + "polyline")) == 10
+        points = [len(line.get("points").split()) for line in root.findall(SVG + "polyline")]
+        # what chooses once, or not at all, is a marker without a line
+        assert points[:6] == [4, 4, 4, 4, 4, own_steps]
+        assert min(points[6:8]) > 5  # noisy steps
+        assert points[8:] == [1, 1]
+        titles = [text.text for text in root.findall(SVG + "text")]
+        assert "epsilon" in titles
+        assert "private steps so far" in titles
+        assert root.find(SVG + "desc").text.count("no privacy") == 1
 
 
 @pytest.fixture
@@ -216,9 +224,13 @@ def test_adult_income(adult, tmp_path):
     assert result.stderr == ""
     assert "200 training records, 100 test records, 64 features" in result.stdout
     assert "(1, 1e-06)-differentially private, replace-one neighbours" in result.stdout
-    row = re.search(r"^ +100 +(\d\.\d{4})", result.stdout, re.M)
-    assert float(row.group(1)) > 0.6
-    check_picture(picture, panels=3, lines=1)
+    assert "method 'newton'" in result.stdout  # the report of the model that tunes itself
+    rows = re.findall(r"^ +100 +(\d\.\d{4}).* (\d\.\d{4})$", result.stdout, re.M)
+    assert len(rows) == 2
+    for accuracy, worst in rows:
+        assert float(accuracy) > 0.6
+        assert float(worst) < 0.7  # better than no model
+    check_picture(picture, panels=3, lines=2)
 
 
 def test_adult_income_as_published(adult, tmp_path):
@@ -265,7 +277,7 @@ def test_adult_income_without_a_network(tmp_path):
 
 
 def test_tuning_leak(tmp_path):
-    """Without privacy the label is found out, with skdp hardly more often than by a coin."""
+    """Without privacy the label is found out, with it no more often than is proven."""
     picture, trials = tmp_path / "leak.svg", 16
     result = run(
         "tuning_leak.py",
@@ -286,9 +298,10 @@ def test_tuning_leak(tmp_path):
     limits = re.findall(r"right more often than +(\d\.\d{3})$", result.stdout, re.M)
     assert limits == ["0.547", "0.695"]
     # four standard deviations above what privacy permits
-    found = rates("skdp: strength and coefficients, epsilon = 1")
+    found = rates('private, method="hypergradient", epsilon = 1')
     assert max(found) < 0.547 + 4 * 0.5 / trials**0.5
     check_picture(picture, panels=2, lines=3, reference="tossing a coin")
+    check_picture(picture, panels=2, lines=3, reference="no attack on it exceeds: 0.695")
 
 
 def test_readme_example(capsys):
