@@ -403,7 +403,8 @@ class SaddleProblem(ABC):
         """Mean of the data part's operator over the records `rows` only."""
 
     #: What a solver can have besides operators: "hessian" stands for :meth:`best_response`,
-    #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y.
+    #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
+    #: :meth:`take`.
     offers: frozenset[str] = frozenset()
 
     @property
