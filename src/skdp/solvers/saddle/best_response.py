@@ -43,8 +43,8 @@ class BestResponse(SaddleSolver):
     suffice whatever the condition number.
 
     Where y is regularised weakly, Phi has kinks for all that Newton's method sees. So stronger
-    regularisers come first, each problem starting from the rough solution of the one before; of many
-    records, with a sample of them. What is certified is always the whole problem.
+    regularisers come first, each problem starting from the rough solution of the one before, and of
+    many records only a sample takes part in them. What is certified is the whole problem.
 
     As y(x) multiplies the rounding of x, pairs are accurate to about ``lt^2`` units of rounding,
     where :class:`Extragradient` reaches ``40 lt``.
