@@ -20,10 +20,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.private_solvers import PrivateSolver, resolve_private_solver
 from skdp.algorithms.sampled_gaussian import (
-    check_count,
-    check_real,
     poisson_batch,
     sampled_gaussian_event,
     sampling_rates,

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
+from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
-    check_count,
-    check_real,
     poisson_sample,
     sampled_gaussian_event,
     sampled_gaussian_multiplier,

@@ -17,9 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
-    check_count,
-    check_real,
     poisson_batch,
     sampled_gaussian_event,
     sampled_gaussian_multiplier,

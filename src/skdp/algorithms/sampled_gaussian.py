@@ -9,11 +9,9 @@ How sampling is priced, under add/remove and under replace-one neighbours, is pr
 from __future__ import annotations
 
 import math
-import numbers
 import os
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
@@ -32,8 +30,6 @@ from skdp.privacy.events import (
 )
 
 __all__ = [
-    "check_count",
-    "check_real",
     "poisson_batch",
     "poisson_sample",
     "sampled_gaussian_event",
@@ -209,19 +205,3 @@ def poisson_sample(
         if ties.size:
             chosen[ties[poisson_sample(ties.size, rest, random_bytes)]] = True
     return np.flatnonzero(chosen)
-
-
-def check_count(name: str, value: Any) -> None:
-    """Raise TypeError or ValueError unless `value` is an integer >= 1."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} == {value}, must be >= 1.")
-
-
-def check_real(name: str, value: Any, low: float, high: float) -> None:
-    """Raise TypeError or ValueError unless `value` is a real number in [low, high]."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}.")
-    if not low <= float(value) <= high:
-        raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")

@@ -25,6 +25,7 @@ from skdp.algorithms.output_perturbation import (
     output_perturbation,
     smoothed_risk,
 )
+from skdp.algorithms.parameters import check_real
 from skdp.algorithms.phased_output_perturbation import phased_output_perturbation
 from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
@@ -37,7 +38,6 @@ from skdp.solvers import resolve_solver
 __all__ = [
     "DPLinearModel",
     "check_option",
-    "check_real",
     "guarantee_caveats",
     "randomness",
     "refuse_fit_params",
@@ -433,14 +433,6 @@ def refuse_fit_params(fit_params: dict[str, Any]) -> None:
     unknown = set(fit_params) - {"sample_weight"}
     if unknown:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
-
-
-def check_real(name: str, value: Any, low: float, high: float) -> None:
-    """Refuse a parameter that is no number of [low, high]."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be a real number, got {value!r}.")
-    if not low <= float(value) <= high:
-        raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")
 
 
 def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:

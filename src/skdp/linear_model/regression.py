@@ -11,7 +11,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.linear_model.base import DPLinearModel, check_real
+from skdp.algorithms.parameters import check_real
+from skdp.linear_model.base import DPLinearModel
 from skdp.problems import Loss
 
 __all__ = ["DPLinearRegression"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning import (
     PenaltyGroups,
     TunedModel,
@@ -19,7 +20,6 @@ from skdp.algorithms.tuning import (
 from skdp.linear_model.base import (
     DPLinearModel,
     check_option,
-    check_real,
     randomness,
 )
 from skdp.mechanisms import NoiseSource

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdp.linear_model.base import DPLinearModel, check_real
+from skdp.algorithms.parameters import check_real
+from skdp.linear_model.base import DPLinearModel
 from skdp.problems import AdversarialRisk, Attack, BoundedRows, EmpiricalRisk, Loss
 
 __all__ = ["AttackedLinearModel"]

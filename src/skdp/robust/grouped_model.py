@@ -13,10 +13,10 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
+from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import (
     DPLinearModel,
     check_option,
-    check_real,
     guarantee_caveats,
     randomness,
     refuse_fit_params,

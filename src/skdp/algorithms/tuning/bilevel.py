@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.bilevel import dp_bilevel
+from skdp.algorithms.parameters import check_real
 from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,
     PrivateSolver,
 )
-from skdp.algorithms.sampled_gaussian import check_real
 from skdp.algorithms.tuning.final_fit import final_fit, final_noise_slopes
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.public_rule import public_strength

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.sampled_gaussian import check_real
+from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_cost,

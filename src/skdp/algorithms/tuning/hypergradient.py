@@ -29,7 +29,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.sampled_gaussian import check_real
+from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_slopes,
