@@ -158,7 +158,7 @@ _ADULT_RANGES = {
 }
 
 
-def read_adult(path: str) -> Dataset:
+def read_adult(path: str, unit_rows: bool = True) -> Dataset:
     """UCI Adult: is the income above 50 000 dollars? An unknown category is a row of zeros."""
     table = pd.read_csv(path)
     for amount in ("capital_gain", "capital_loss"):
@@ -168,7 +168,8 @@ def read_adult(path: str) -> Dataset:
     for column, categories in _ADULT_CATEGORIES.items():
         blocks.append(table[column].to_numpy()[:, None] == np.array(categories.split()))
     y = table["income"].str.startswith(">50K").to_numpy(dtype=int)
-    return Dataset("adult", _unit_rows(np.hstack(blocks).astype(np.float64)), y, (0, 1))
+    X = np.hstack(blocks).astype(np.float64)
+    return Dataset("adult", _unit_rows(X) if unit_rows else X, y, (0, 1))
 
 
 #: Longitude and latitude of the state, census codes of age (capped at 52) and income (capped at
@@ -186,7 +187,7 @@ _CALIFORNIA_RANGES = {
 _CALIFORNIA_PLACES = ("<1H OCEAN", "INLAND", "NEAR OCEAN", "NEAR BAY", "ISLAND")
 
 
-def read_california(path: str) -> Dataset:
+def read_california(path: str, unit_rows: bool = True) -> Dataset:
     """Median house value of census blocks, capped by the census at 15 000 and 500 000 dollars."""
     table = pd.read_csv(path)
     for count in ("total_rooms", "total_bedrooms", "population", "households"):
@@ -197,4 +198,5 @@ def read_california(path: str) -> Dataset:
     # a missing count becomes the middle of its range
     X = np.hstack([np.nan_to_num(scaled, nan=0.0), places.astype(np.float64)])
     y = table["median_house_value"].to_numpy(dtype=np.float64)
-    return Dataset("california", _unit_rows(X), y, target_range=(15_000.0, 500_000.0))
+    X = _unit_rows(X) if unit_rows else X
+    return Dataset("california", X, y, target_range=(15_000.0, 500_000.0))

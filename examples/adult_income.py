@@ -8,7 +8,7 @@ be learned outside of the private fit. So whatever scikit-learn would usually in
 
 - ranges of the numeric columns (`BoundedScaler`) and categories of the others (`OneHotEncoder`
   with `categories=`; a missing or unknown category becomes a row of zeros, record by record);
-- the norm of a row (`Normalizer`: each record to norm one, the default `data_norm`);
+- the norm of a row (`Normalizer`: each record to norm one, which `data_norm=1.0` declares);
 - the labels (`classes`).
 
 Two models are fitted: `DPLogisticRegression`, which releases a noisy solution, and
@@ -123,31 +123,35 @@ CATEGORIES = {
 }
 
 
+class Unavailable(Exception):
+    """The data could not be had; says why and what to do."""
+
+
 def load(csv: Path | None) -> Any:
-    """The data as a pandas data frame, missing categories as "?"."""
+    """Read the data as a pandas data frame, missing categories as "?"; may raise `Unavailable`."""
     try:
         import pandas as pd
     except ImportError:
-        sys.exit("This example needs pandas: pip install pandas")
+        raise Unavailable("The Adult data need pandas: pip install pandas") from None
     if csv is None:
         print("Fetching the data from OpenML (scikit-learn keeps a copy for the next time) ...")
         try:
             frame = fetch_openml("adult", version=2, as_frame=True).frame
         except Exception as error:  # whatever the network, a proxy or the server raises
-            sys.exit(
+            raise Unavailable(
                 f"Could not download the data ({type(error).__name__}: {error}).\n"
-                "Without a network, pass a copy: adult_income.py --csv PATH"
-            )
+                f"Without a network, pass a copy: {Path(sys.argv[0]).name} --csv PATH"
+            ) from None
     else:
         try:
             frame = pd.read_csv(csv, na_values="?", skipinitialspace=True)
         except OSError as error:
-            sys.exit(f"Could not read {csv}: {error}")
+            raise Unavailable(f"Could not read {csv}: {error}") from None
     frame.columns = [column.replace("-", "_") for column in frame.columns]
     frame = frame.rename(columns={"class": "income"})
     missing = sorted({*RANGES, *CATEGORIES, "income"} - set(frame.columns))
     if missing:
-        sys.exit(f"The data lack the columns {missing}.")
+        raise Unavailable(f"The data lack the columns {missing}.")
     names = list(CATEGORIES)
     frame[names] = frame[names].astype(object).fillna("?")
     frame["income"] = frame["income"].astype(object).str.rstrip(".")  # ">50K." in the test file
@@ -205,7 +209,10 @@ def main() -> None:
     arguments = parser.parse_args()
     epsilons = sorted(set(arguments.epsilon))
 
-    train, test = split(load(arguments.csv))
+    try:
+        train, test = split(load(arguments.csv))
+    except Unavailable as error:
+        sys.exit(str(error))
     reference = scores(
         pipeline(LogisticRegression(C=10.0, max_iter=1000)).fit(train, train["income"]), test
     )
@@ -216,7 +223,11 @@ def main() -> None:
         for i, epsilon in enumerate(epsilons):
             for seed in range(arguments.seeds):
                 classifier = estimator(
-                    epsilon=epsilon, delta=arguments.delta, classes=CLASSES, random_state=seed
+                    epsilon=epsilon,
+                    delta=arguments.delta,
+                    data_norm=1.0,
+                    classes=CLASSES,
+                    random_state=seed,
                 )
                 model = pipeline(classifier).fit(train, train["income"])
                 results[k, i, seed] = scores(model, test)

@@ -63,6 +63,7 @@ def scores(split: Split, epsilon: float, radius: float, seed: int) -> list[float
             epsilon,
             attack_norm=np.inf,
             attack_radius=trained_for,
+            data_norm=1.0,
             classes=[0, 1],
             random_state=seed,
         ).fit(X, y.astype(int))

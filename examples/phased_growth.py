@@ -47,8 +47,12 @@ def draw(model: str, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def private_model(model: str, epsilon: float, method: str, seed: int) -> Any:
     """Parameters other than the method at their defaults; delta is 1e-6."""
     if model == "ridge":
-        return DPRidge(epsilon, method=method, target_range=(-1.0, 1.0), random_state=seed)
-    return DPLogisticRegression(epsilon, method=method, classes=(0, 1), random_state=seed)
+        return DPRidge(
+            epsilon, method=method, data_norm=1.0, target_range=(-1.0, 1.0), random_state=seed
+        )
+    return DPLogisticRegression(
+        epsilon, method=method, data_norm=1.0, classes=(0, 1), random_state=seed
+    )
 
 
 def public_model(model: str) -> Any:

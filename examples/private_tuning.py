@@ -68,7 +68,7 @@ def run(model: str, n: int, seeds: int) -> tuple[list[Series], list[Series], flo
         for i, epsilon in enumerate(EPSILONS):
             for seed in range(seeds):
                 X, y = draw(model, n, seed)
-                shared = {"method": method, "random_state": seed}
+                shared = {"method": method, "data_norm": 1.0, "random_state": seed}
                 if ridge:
                     fitted: Any = DPRidgeCV(epsilon, target_range=(-1.0, 1.0), **shared)
                 else:

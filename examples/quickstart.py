@@ -7,7 +7,7 @@ Nothing about the records is learned outside of the private fit:
 
 - the features are scaled by declared ranges (`BoundedScaler`) and each record to norm one
   (`Normalizer`), one record at a time;
-- the labels are declared (`classes`).
+- the norm of a row (`data_norm`) and the labels (`classes`) are declared.
 
 The random splits and the noise are seeded, so that everyone gets the same picture. Leave
 `random_state` out where privacy matters.
@@ -33,21 +33,16 @@ from skdp.preprocessing import BoundedScaler
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
-# What a laboratory could declare without these records: round numbers whose middle is a typical
-# value. (They were chosen knowing this old, public data set; for your own data the knowledge has
-# to come from elsewhere.)
-CELL_NUCLEUS_RANGES = {
-    "worst radius": (5, 30),
-    "worst texture": (10, 40),
-    "worst perimeter": (50, 200),
-    "worst area": (0, 2000),
-    "worst smoothness": (0.08, 0.20),
-    "worst compactness": (0, 0.6),
-    "worst concavity": (0, 0.8),
-    "worst concave points": (0, 0.3),
-    "worst symmetry": (0.1, 0.5),
-    "worst fractal dimension": (0.05, 0.15),
-}
+# Public knowledge: the "Summary Statistics" in the description of the data set, rounded outwards.
+# Mean, standard error and worst value of each of ten measurements of a cell nucleus.
+CELL_NUCLEUS_RANGES = [
+    *[(6, 30), (9, 40), (40, 200), (140, 2600), (0.05, 0.17)],
+    *[(0.01, 0.35), (0, 0.43), (0, 0.21), (0.1, 0.31), (0.04, 0.1)],
+    *[(0.1, 3), (0.3, 5), (0.7, 22), (6, 550), (0.001, 0.032)],
+    *[(0.002, 0.14), (0, 0.4), (0, 0.06), (0.007, 0.08), (0, 0.03)],
+    *[(7, 37), (12, 50), (50, 260), (180, 4300), (0.07, 0.23)],
+    *[(0.02, 1.1), (0, 1.3), (0, 0.3), (0.15, 0.67), (0.05, 0.21)],
+]
 
 
 @dataclass(frozen=True)
@@ -65,14 +60,13 @@ class Task:
 def load_tasks() -> list[Task]:
     """Breast cancer (2 classes) and handwritten digits (10 classes)."""
     cancer = load_breast_cancer()
-    columns = [list(cancer.feature_names).index(name) for name in CELL_NUCLEUS_RANGES]
     digits = load_digits()
     return [
         Task(
-            name="Breast cancer: 2 classes, d = 10, n = 455",
-            X=cancer.data[:, columns],
+            name="Breast cancer: 2 classes, d = 30, n = 455",
+            X=cancer.data,
             y=cancer.target,
-            ranges=list(CELL_NUCLEUS_RANGES.values()),
+            ranges=CELL_NUCLEUS_RANGES,
             classes=[0, 1],
             n_public=450,
         ),
@@ -111,7 +105,11 @@ def run(task: Task, seeds: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
                 model = make_pipeline(
                     scaling,
                     DPLogisticRegression(
-                        epsilon=epsilon, classes=task.classes, random_state=seed, **parameters
+                        epsilon=epsilon,
+                        data_norm=1.0,
+                        classes=task.classes,
+                        random_state=seed,
+                        **parameters,
                     ),
                 )
                 private[name][i, seed] = model.fit(X, y).score(X_test, y_test)

@@ -55,6 +55,7 @@ def errors(epsilon: float, tilt: float, n: int, seed: int) -> tuple[float, float
     model = DPRidge(
         epsilon=epsilon,
         tilt=tilt,
+        data_norm=1.0,
         target_range=TARGET_RANGE,
         coef_norm=COEF_NORM,
         fit_intercept=False,

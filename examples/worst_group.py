@@ -26,7 +26,8 @@ matters.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -121,7 +122,7 @@ def scores_of(data: Data, point: np.ndarray) -> np.ndarray:
 def run(data: Data, epsilons: Sequence[float], seeds: int) -> tuple[np.ndarray, list[float]]:
     """Test losses of shape (models, epsilons, seeds, 2), and those without privacy."""
     table = np.empty((len(NAMES), len(epsilons), seeds, 2))
-    shared = {"delta": DELTA, "classes": [0, 1]}
+    shared = {"delta": DELTA, "data_norm": 1.0, "classes": [0, 1]}
     for i, epsilon in enumerate(epsilons):
         for seed in range(seeds):
             plain = DPLogisticRegression(epsilon, **shared, random_state=seed).fit(data.X, data.y)
@@ -167,12 +168,16 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     epsilons = sorted(set(arguments.epsilon))
-    kinds: list[tuple[str, Callable[[], Data]]] = [("Made data", made_data)]
-    if not arguments.made_only:
-        kinds.append(("Adult", lambda: adult(arguments.csv)))
+    kinds = [("Made data", made_data())]
+    if not arguments.made_only:  # before the long computations
+        try:
+            kinds.append(("Adult", adult(arguments.csv)))
+        except adult_income.Unavailable as error:
+            if arguments.csv is not None:
+                sys.exit(str(error))
+            print(f"{error}\nAdult is left out.")
     panels = []
-    for title, load in kinds:
-        data = load()
+    for title, data in kinds:
         with threadpool_limits(1):  # matrices as small as these are fastest on one thread
             table, exact = run(data, epsilons, arguments.seeds)
         for j, measure in enumerate(("largest group loss", "mean loss")):

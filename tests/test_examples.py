@@ -157,6 +157,22 @@ def test_worst_group(tmp_path):
     check_picture(picture, panels=2, lines=3)
 
 
+def test_worst_group_without_a_network(tmp_path):
+    """The half that needs no network is computed and drawn; the message names this script."""
+    picture, nowhere = tmp_path / "picture.svg", "http://127.0.0.1:9"
+    result = run(
+        "worst_group.py",
+        *("--seeds", 1, "--epsilon", 3, "--output", picture),
+        cwd=tmp_path,
+        SCIKIT_LEARN_DATA=str(tmp_path / "empty"),
+        http_proxy=nowhere,
+        https_proxy=nowhere,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "worst_group.py --csv PATH" in result.stdout
+    check_picture(picture, panels=2, lines=3)
+
+
 def test_private_tuning(tmp_path):
     result = run(
         "private_tuning.py",

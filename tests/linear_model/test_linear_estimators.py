@@ -574,7 +574,7 @@ def test_a_tilt_that_is_too_large_warns(loss):
         UserWarning, match="lets one record outweigh all the others together"
     ) as seen:
         model.fit(X, y)
-    assert [w.filename for w in seen] == [__file__]
+    assert {w.filename for w in seen} == {__file__}
     # capped by the ball: it still says what it released
     assert model.privacy_.plan["exact_sensitivity"] <= 2 * model.privacy_.plan["radius"]
 
@@ -618,9 +618,9 @@ ERRORS = [
     (DPLinearClassifier, {"loss": None}, ValueError, "loss == None, must be one of"),
     (DPLinearClassifier, {"loss": "huber"}, ValueError, "loss == 'huber', must be one of"),
     (DPLinearRegressor, {"loss": "hinge"}, ValueError, "loss == 'hinge', must be one of"),
-    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be between"),
-    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be between"),
-    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be between"),
+    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be a number >="),
+    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be <="),
+    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be a number >="),
     (DPLinearRegressor, {"quantile": "half"}, TypeError, "quantile must be a real number"),
     (DPLinearRegressor, {"huber_threshold": 0.0}, ValueError, "huber_threshold == 0.0"),
     (DPLinearRegressor, {"huber_threshold": -1}, ValueError, "huber_threshold == -1"),
@@ -629,8 +629,8 @@ ERRORS = [
 ]
 for _kind in (DPLinearClassifier, DPLinearRegressor):
     ERRORS += [
-        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be between 0 and"),
-        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be between 0 and"),
+        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be a number >= 0"),
+        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be <= "),
         (_kind, {"tilt": "much"}, TypeError, "tilt must be a real number"),
         (_kind, {"objective": "train"}, ValueError, "objective == 'train', must be one of"),
         (_kind, {"method": "sgd"}, ValueError, "method == 'sgd', must be one of"),
@@ -683,7 +683,10 @@ def test_exponential_mechanism_needs_pure_privacy(loss):
     intercept = model.intercept_ - (0.0 if loss in CLASSIFIER_LOSSES else 5.0)
     assert np.hypot(np.ravel(model.coef_)[0], np.ravel(intercept)[0] / 0.1) <= 0.5 * (1 + 1e-9)
     if loss in CLASSIFIER_LOSSES[1:]:
-        with pytest.raises(ValueError, match="no exact sampler for several"):
+        with pytest.raises(
+            ValueError,
+            match="classes declares 3 labels, but method='exponential' supports two only",
+        ):
             estimator(loss, 3, method="exponential", delta=0.0, coef_norm=0.5).fit(X, y)
 
 

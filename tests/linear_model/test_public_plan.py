@@ -31,6 +31,7 @@ ALLOWED = {
     "alpha_",
     "coef_",
     "intercept_",
+    "data_norm_",
     "classes_",
     "n_features_in_",
     "feature_names_in_",

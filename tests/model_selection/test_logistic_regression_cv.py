@@ -25,6 +25,7 @@ FITTED = {
     "alpha_path_",
     "coef_",
     "intercept_",
+    "data_norm_",
     "classes_",
     "n_features_in_",
 }
@@ -118,7 +119,7 @@ def test_several_classes_are_refused(classes):
     assert not model.__sklearn_tags__().classifier_tags.multi_class
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        with pytest.raises(ValueError, match="Only binary classification is supported"):
+        with pytest.raises(ValueError, match="private tuning supports two only"):
             model.fit(X, np.arange(12) % 3)
 
 

@@ -25,7 +25,15 @@ from skdp.model_selection import DPRidgeCV
 from skdp.privacy import GaussianDPAccountant, PureAccountant
 from skdp.problems import BoundedRows
 
-FITTED = {"privacy_", "alpha_", "alpha_path_", "coef_", "intercept_", "n_features_in_"}
+FITTED = {
+    "privacy_",
+    "alpha_",
+    "alpha_path_",
+    "coef_",
+    "intercept_",
+    "data_norm_",
+    "n_features_in_",
+}
 
 
 def planted(n, d=20, seed=0):
@@ -136,7 +144,7 @@ def test_random_state_is_reproducible():
         ({"delta": 1}, ValueError),
         ({"data_norm": 0}, ValueError),
         ({"data_norm": "auto"}, TypeError),
-        ({"data_norm": None}, TypeError),
+        ({"data_norm": "1"}, TypeError),
         ({"intercept_scaling": 0}, ValueError),
         ({"target_range": (1, -1)}, ValueError),
         ({"random_state": "x"}, ValueError),

@@ -102,7 +102,7 @@ def test_refused_parameters(model):
 
 
 def test_two_classes_only():
-    with pytest.raises(ValueError, match="Only binary classification is supported"):
+    with pytest.raises(ValueError, match="adversarially robust training supports two only"):
         classifier(classes=[0, 1, 2]).fit(np.eye(3), [0, 1, 2])
     with pytest.raises(ValueError, match="loss"):
         classifier(loss="softmax").fit(np.eye(2), [0, 1])

@@ -414,7 +414,15 @@ def test_nothing_of_the_groups_stays(model, mode):
     gc.collect()
     assert [reference() for reference in references] == [None] * 3
     added = set(vars(fitted)) - before
-    public = {"coef_", "intercept_", "alpha_", "privacy_", "n_features_in_", "group_names_"}
+    public = {
+        "coef_",
+        "intercept_",
+        "alpha_",
+        "data_norm_",
+        "privacy_",
+        "n_features_in_",
+        "group_names_",
+    }
     allowed = public | {"classes_", "group_weights_", "group_proportions_", "_group_column"}
     assert public <= added <= allowed
     assert fitted._group_column is None

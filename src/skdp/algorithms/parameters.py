@@ -22,5 +22,7 @@ def check_real(name: str, value: Any, low: float, high: float) -> None:
     """Raise TypeError or ValueError unless `value` is a real number in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}.")
-    if not low <= float(value) <= high:
-        raise ValueError(f"{name} == {value}, must be between {low:g} and {high:g}.")
+    if not float(value) >= low:
+        raise ValueError(f"{name} == {value}, must be a number >= {low:g}.")
+    if float(value) > high:
+        raise ValueError(f"{name} == {value}, must be <= {high:g}.")

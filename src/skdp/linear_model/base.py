@@ -6,11 +6,13 @@ import copy
 import numbers
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.algorithms.exponential_mechanism import (
     exponential_mechanism,
@@ -31,14 +33,13 @@ from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
+from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
 from skdp.solvers import resolve_solver
 
 __all__ = [
     "DPLinearModel",
     "check_option",
-    "guarantee_caveats",
     "randomness",
     "refuse_fit_params",
     "warn_inferred",
@@ -56,7 +57,7 @@ class DPLinearModel(BaseEstimator):
     epsilon: float
     delta: float
     alpha: float | str
-    data_norm: float
+    data_norm: float | None
     coef_norm: float | None
     fit_intercept: bool
     intercept_scaling: float
@@ -77,7 +78,7 @@ class DPLinearModel(BaseEstimator):
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
 
-    def fit(self, X: Any, y: Any, **fit_params: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model privately.
 
         Parameters
@@ -111,11 +112,47 @@ class DPLinearModel(BaseEstimator):
         """Set the fitted attributes."""
 
     def _validated(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
-        # sums of huge entries overflow in the check for NaN; that must not show as a warning
-        with np.errstate(over="ignore", invalid="ignore"):
-            return validate_data(
-                self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **kwargs
+        """Check the records: NaN is refused in any configuration, errors quote no value."""
+        try:
+            # sums of huge entries overflow in the check for NaN; that must not show as a warning
+            with config_context(assume_finite=False), np.errstate(over="ignore", invalid="ignore"):
+                X, y = validate_data(
+                    self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **kwargs
+                )
+                if kwargs.get("y_numeric"):
+                    y = y.astype(np.float64, copy=False)
+                return X, y
+        except ValueError as error:
+            for problem in ("could not convert string to float", "Complex data not supported"):
+                if str(error).startswith(problem):  # and goes on with values of the records
+                    raise ValueError(f"{problem}: X must be numeric, as must y.") from None
+            raise
+
+    def _warn_undeclared(self) -> None:
+        """Warn of bounds that were not declared, whatever the records are."""
+        for consequence in self._undeclared():
+            warnings.warn(consequence, UserWarning, stacklevel=4)
+
+    def _undeclared(self) -> Iterator[str]:
+        """Yield the consequence of each bound that was not declared."""
+        if self.data_norm is None:
+            yield (
+                "data_norm was not declared: rows are scaled down to Euclidean norm 1. Scale the "
+                "features with BoundedScaler(ranges) and Normalizer() before, and declare "
+                "data_norm=1.0."
             )
+
+    def _bounded_rows(self, X: Any) -> BoundedRows:
+        """The rows as the fit sees them: no longer than the bound, with the intercept feature."""
+        self.data_norm_ = self._norm_bound
+        return BoundedRows(X, self._norm_bound, self._intercept_value)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """Linear scores of the rows, bounded as in the fit; shape (n_samples, n_outputs)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        rows = BoundedRows(X, self.data_norm_)
+        return rows.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
     def _private_weights(
         self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
@@ -129,9 +166,9 @@ class DPLinearModel(BaseEstimator):
         budget = PrivacyBudget(self.epsilon, self.delta)
         neighbouring = Neighbouring(self.neighbouring)
         n_public = self._public_size(X.shape[0])
-        rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
+        rows = self._bounded_rows(X)
         design = Design.of(rows, n_public)
-        solver_rng, noise, seeded = randomness(self.random_state)
+        solver_rng, noise = randomness(self.random_state)
         coef_norm = None if self.coef_norm is None else float(self.coef_norm)
         # without a penalty of the user's, methods choose their own
         penalty = None if self.alpha == "auto" or self.alpha == 0 else float(self.alpha)
@@ -194,19 +231,18 @@ class DPLinearModel(BaseEstimator):
             if self._localise(smooth, design, budget, ball):
                 draw = localized_exponential
             result = draw(*arguments, radius=ball, alpha=self.alpha_, **shared)
-        plan = {"risk": repr(risk), "feature_norm": design.feature_norm, **result.plan.to_dict()}
+        plan = {"risk": repr(risk), **result.plan.to_dict()}
         if choice.bounds:
             plan["method_bounds"] = choice.bounds
         if not risk.is_smooth:
             plan["smoothing"] = smooth.smoothing
-        self.privacy_ = PrivacyReport(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=neighbouring,
-            method=choice.method,
-            releases=(result.plan.release(),),
-            plan=plan,
-            caveats=caveats + self._caveats(design.n_records, seeded),
+        self.privacy_ = self._report(
+            choice.method,
+            (result.plan.release(),),
+            plan,
+            rows,
+            n_public,
+            caveats + self._caveats(),
         )
         return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)
 
@@ -255,8 +291,43 @@ class DPLinearModel(BaseEstimator):
             return True
         return exponential_utility_bound(local) < exponential_utility_bound(whole)
 
-    def _caveats(self, n_records: int, seeded: bool) -> tuple[str, ...]:
-        """What the guarantee depends on besides the constants; `n_records` is public."""
+    def _report(
+        self,
+        method: str,
+        releases: tuple[Release, ...],
+        plan: dict[str, Any],
+        rows: BoundedRows,
+        n_records: int,
+        caveats: tuple[str, ...],
+    ) -> PrivacyReport:
+        """Return the report of a fit and warn of what makes it useless; `n_records` is public."""
+        delta = float(self.delta)
+        alarms: tuple[str, ...] = ()
+        if delta * n_records >= 1.0:
+            alarms = (
+                f"delta == {delta:g} is not below 1 / {n_records}: publishing a record drawn at "
+                "random would satisfy such a guarantee",
+            )
+        if self.random_state is not None:
+            caveats += (
+                "random_state was given: the guarantee holds only if the seed is secret and used "
+                "for this fit alone (clones of the estimator, as in cross-validation, share it)",
+            )
+        report = PrivacyReport(
+            epsilon=float(self.epsilon),
+            delta=delta,
+            neighbouring=Neighbouring(self.neighbouring),
+            method=method,
+            releases=releases,
+            plan={"data_norm": rows.data_norm, "feature_norm": rows.norm_bound, **plan},
+            caveats=alarms + caveats,
+        )
+        for alarm in (*alarms, *report.noise_alarms()):
+            warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
+        return report
+
+    def _caveats(self) -> tuple[str, ...]:
+        """State what the guarantee depends on besides the constants."""
         caveats: tuple[str, ...] = ()
         if self.neighbouring == "add_remove" and self.n_public is None:
             caveats += (
@@ -274,23 +345,29 @@ class DPLinearModel(BaseEstimator):
                 "the solver holds a fitted estimator, which is not private: clear the parameter "
                 "`solver` before the model is published",
             )
-        return caveats + guarantee_caveats(float(self.delta), n_records, seeded)
+        return caveats
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         """The objective that the parameters ask for."""
         return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else EmpiricalRisk(loss)
 
     @property
+    def _norm_bound(self) -> float:
+        """Public bound on the norm of a row."""
+        return 1.0 if self.data_norm is None else float(self.data_norm)
+
+    @property
     def _intercept_value(self) -> float:
         """Value of the constant feature; 0 without an intercept."""
-        return float(self.intercept_scaling) * float(self.data_norm) * bool(self.fit_intercept)
+        return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
     def _public_size(self, n_records: int) -> int:
         if self.neighbouring == "replace_one" or self.n_public is None:
             return n_records
         if n_records > MAX_SIZE_RATIO * self.n_public:
             raise ValueError(
-                f"n_public == {self.n_public} is more than {MAX_SIZE_RATIO:g} times too small."
+                f"X has more than {MAX_SIZE_RATIO:g} times as many records as n_public == "
+                f"{self.n_public}."
             )
         return int(self.n_public)
 
@@ -336,7 +413,8 @@ class DPLinearModel(BaseEstimator):
         PrivacyBudget(self.epsilon, self.delta)
         check_real("epsilon", self.epsilon, 1e-20, 1e20)
         # squares of the bound must neither overflow nor vanish
-        check_real("data_norm", self.data_norm, 1e-50, 1e50)
+        if self.data_norm is not None:
+            check_real("data_norm", self.data_norm, 1e-50, 1e50)
         if self.coef_norm is not None:
             check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
@@ -441,46 +519,24 @@ def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
         raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
 
 
-def randomness(
-    random_state: Any, probe: bool = False
-) -> tuple[np.random.Generator, NoiseSource, bool]:
-    """Separate generators for the solver and for the noise, and whether they were seeded."""
+def randomness(random_state: Any, probe: bool = False) -> tuple[np.random.Generator, NoiseSource]:
+    """Return separate generators for the solver and for the noise."""
     if random_state is None:
-        return np.random.default_rng(), NoiseSource(), False
+        return np.random.default_rng(), NoiseSource()
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
         if random_state < 0:
             raise ValueError(f"random_state == {random_state}, must be >= 0.")
         for_noise, for_solver = np.random.SeedSequence(int(random_state)).spawn(2)
     elif isinstance(random_state, (np.random.RandomState, np.random.Generator)):
         if probe:
-            return np.random.default_rng(), NoiseSource(), True
+            return np.random.default_rng(), NoiseSource()
         entropy = [int(word) for word in np.frombuffer(random_state.bytes(32), dtype=np.uint32)]
         for_noise, for_solver = np.random.SeedSequence(entropy).spawn(2)
     else:
         raise ValueError(
             f"random_state == {random_state!r}, must be None, an integer or a numpy generator."
         )
-    return (
-        np.random.default_rng(for_solver),
-        NoiseSource(np.random.default_rng(for_noise).bytes),
-        True,
-    )
-
-
-def guarantee_caveats(delta: float, n_records: int, seeded: bool) -> tuple[str, ...]:
-    """What a report says about a large delta and about reproducible noise."""
-    caveats: tuple[str, ...] = ()
-    if delta * n_records >= 1.0:
-        caveats += (
-            f"delta == {delta:g} is not below 1 / {n_records}: to publish a record drawn at random "
-            "would satisfy such a guarantee",
-        )
-    if seeded:
-        caveats += (
-            "random_state was given: the guarantee holds only if the seed is secret and used for "
-            "this fit alone",
-        )
-    return caveats
+    return np.random.default_rng(for_solver), NoiseSource(np.random.default_rng(for_noise).bytes)
 
 
 def warn_inferred(what: str, parameter: str) -> None:

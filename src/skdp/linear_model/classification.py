@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numbers
+import warnings
 from abc import abstractmethod
 from typing import Any
 
@@ -10,12 +12,16 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import Loss, SoftmaxLoss
 
-__all__ = ["DPLinearClassification", "declared_labels", "encode"]
+__all__ = ["DPLinearClassification", "declared_labels", "encode", "plain_labels"]
+
+_ENCODED = (
+    "Meta-estimators such as VotingClassifier, StackingClassifier and BaggingClassifier encode the "
+    "labels as 0, ..., K - 1: inside of them declare classes=range(K)."
+)
 
 
 def _has_probabilities(estimator: DPLinearClassification) -> bool:
@@ -31,6 +37,11 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
     #: A parameter of the estimators that have a choice.
     loss: str = "log_loss"
 
+    @property
+    def _only_binary(self) -> str | None:
+        """The reason why there may be no more than two classes; None where there may be."""
+        return "method='exponential' supports two only" if self.method == "exponential" else None
+
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:
         """Loss for targets 0 and 1 if there are two classes, else for class indices."""
@@ -38,10 +49,16 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
     def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()
         declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
+        if declared is not None and len(declared) > 2 and self._only_binary is not None:
+            raise ValueError(f"classes declares {len(declared)} labels, but {self._only_binary}.")
+        self._warn_undeclared()
         X, y = self._validated(X, y)
+        y = plain_labels(y)
         caveats: tuple[str, ...] = ()
         if declared is None:
-            check_classification_targets(y)
+            with warnings.catch_warnings():  # of many distinct labels: depends on the records
+                warnings.simplefilter("ignore")
+                check_classification_targets(y)
             classes = np.unique(y)
             if len(classes) < 2:
                 raise ValueError(
@@ -51,12 +68,12 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
             caveats = ("classes were inferred from y",)
         else:
             classes = declared
-        if len(classes) > 2 and self.method == "exponential":
+        if len(classes) > 2 and self._only_binary is not None:
             raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass. "
-                "method='exponential' has no exact sampler for several classes."
+                "Only binary classification is supported. The type of the target is multiclass, "
+                f"but {self._only_binary}."
             )
-        codes = encode(y, classes, "y contains labels that are not in `classes`.")
+        codes = encode(y, classes, f"y contains labels that are not in `classes`. {_ENCODED}")
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
         self.classes_ = classes
@@ -71,27 +88,26 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = self.method != "exponential"
+        tags.classifier_tags.multi_class = self._only_binary is None
         return tags
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """Linear scores.
+        """Compute the linear scores: coefficients times the bounded row, plus the intercept.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than `data_norm` are scaled down to it, as in `fit`.
 
         Returns
         -------
         ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> np.ndarray:
-        """Most likely class of each row.
+        """Predict the most likely class of each row.
 
         Parameters
         ----------
@@ -107,7 +123,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Class probabilities; only of the log loss.
+        """Compute class probabilities; only with the log loss.
 
         Parameters
         ----------
@@ -124,7 +140,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
     @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of :meth:`predict_proba`, accurate for small probabilities.
+        """Compute logarithms of :meth:`predict_proba`, accurate for small probabilities.
 
         Parameters
         ----------
@@ -141,8 +157,8 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
 
 def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
-    """The labels that a parameter declares, sorted."""
-    labels = np.asarray(values)
+    """Return the labels that a parameter declares, sorted."""
+    labels = plain_labels(np.asarray(values))
     if labels.ndim != 1 or len(labels) < at_least:
         number = "one label" if at_least == 1 else "two labels"
         raise ValueError(
@@ -155,7 +171,10 @@ def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
 
 
 def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
-    """Position of each label in the sorted `known`; a ValueError if it is not there."""
+    """Return the position of each label in the sorted `known`.
+
+    A label that is not there is a ValueError, whose message holds no label.
+    """
     numeric = [array.dtype.kind in "biuf" for array in (labels, known)]
     if numeric[0] != numeric[1]:
         raise ValueError(message)
@@ -166,8 +185,13 @@ def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
     except TypeError as error:  # labels of mixed kinds have no order
         raise ValueError(message) from error
     np.minimum(codes, len(known) - 1, out=codes)
-    strange = known[codes] != labels
-    if strange.any():
-        examples = list(dict.fromkeys(labels[strange].tolist()))[:3]
-        raise ValueError(f"{message} For example: {examples}.")
+    if (known[codes] != labels).any():
+        raise ValueError(message)
     return codes
+
+
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Return labels of dtype object that are all numbers as an array of numbers."""
+    if labels.dtype == object and all(isinstance(label, numbers.Real) for label in labels.flat):
+        return np.array(labels.tolist())
+    return labels

@@ -45,9 +45,10 @@ class DPLinearRegressor(DPLinearRegression):
         :class:`~sklearn.linear_model.Ridge`. "auto" minimises a public bound on the expected
         loss, a function of the shape of X, the budget and the declared bounds. 0 is allowed
         with `coef_norm`; a public penalty is then chosen for it.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None:
         a data-independent radius that no penalised solution exceeds. A smaller radius means
@@ -128,7 +129,8 @@ class DPLinearRegressor(DPLinearRegression):
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = X[:, 0]
     >>> model = DPLinearRegressor(
-    ...     loss="absolute_error", target_range=(-1, 1), random_state=0
+    ...     loss="absolute_error", data_norm=1.0,
+    ...     target_range=(-1, 1), random_state=0
     ... ).fit(X, y)
     >>> bool(model.score(X, y) > 0.8)
     True
@@ -141,7 +143,7 @@ class DPLinearRegressor(DPLinearRegression):
         *,
         loss: str = "squared_error",
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         coef_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         huber_threshold: float | None = None,

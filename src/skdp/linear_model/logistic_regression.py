@@ -31,9 +31,10 @@ class DPLogisticRegression(DPLinearClassification):
         the declared bounds. Where only the predicted label matters and n_samples * epsilon is
         small, a larger penalty often predicts better, at the price of probabilities near
         1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None:
         a data-independent radius that no penalised solution exceeds.
@@ -105,7 +106,7 @@ class DPLogisticRegression(DPLinearClassification):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(5000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = DPLogisticRegression(epsilon=1.0, classes=[0, 1], random_state=0).fit(X, y)
+    >>> model = DPLogisticRegression(data_norm=1.0, classes=[0, 1], random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     >>> model.privacy_.epsilon, model.privacy_.delta
@@ -118,7 +119,7 @@ class DPLogisticRegression(DPLinearClassification):
         delta: float = 1e-6,
         *,
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         coef_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,

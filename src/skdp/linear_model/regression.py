@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import DPLinearModel
@@ -30,23 +29,23 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()
         low, high = self._range
-        if self.target_range is None:
-            warnings.warn(
-                "target_range was not declared: targets are clipped to (-1, 1).",
-                UserWarning,
-                stacklevel=3,
-            )
+        self._warn_undeclared()
         X, y = self._validated(X, y, y_numeric=True)
         # without an intercept the model goes through the origin of the user's y
         middle = 0.5 * low + 0.5 * high if self.fit_intercept else 0.0
         bound = max(high - middle, middle - low)
-        targets = np.clip(np.asarray(y, dtype=np.float64), low, high) - middle
+        targets = np.clip(y, low, high) - middle
         weights = self._private_weights(X, targets, self._risk(self._loss(bound)))[0]
         d = X.shape[1]
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (
             float(middle + weights[d] * self._intercept_value) if self.fit_intercept else 0.0
         )
+
+    def _undeclared(self) -> Iterator[str]:
+        yield from super()._undeclared()
+        if self.target_range is None:
+            yield "target_range was not declared: targets are clipped to (-1, 1)."
 
     @property
     def _range(self) -> tuple[float, float]:
@@ -60,19 +59,18 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         return tags
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets in the units of y.
+        """Predict targets, in the units of y.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than `data_norm` are scaled down to it, as in `fit`.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return np.asarray(X @ self.coef_) + self.intercept_
+        return np.asarray(self._scores(X)[:, 0])
 
 
 def _checked_range(target_range: Any) -> tuple[float, float]:

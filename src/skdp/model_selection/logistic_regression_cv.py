@@ -57,9 +57,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         for the bias of using them twice. An integer: the statistics of so many folds are
         released, and each is predicted from the others; every fold then has the noise of its own
         few records.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others. Without it,
         rows should have a mean near 0.
@@ -88,8 +89,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The strength that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.
-    alpha_path_ : ndarray of shape (n_rounds, *alpha_.shape)
-        Choices after each release, the last of which is `alpha_`; functions of what was released.
+    alpha_path_ : ndarray of shape (n_rounds,) or (n_rounds, number of penalties)
+        Choices after each release, the last of which is used; functions of what was released.
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
@@ -116,7 +117,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(5000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = DPLogisticRegressionCV(epsilon=1.0, classes=[0, 1], random_state=0).fit(X, y)
+    >>> model = DPLogisticRegressionCV(data_norm=1.0, classes=[0, 1], random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     """
@@ -136,7 +137,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         cv: int | None = None,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         classes: Any = None,
@@ -162,17 +163,15 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         # scikit-learn judges scores on a few hundred records
         tags.classifier_tags.poor_score = self.delta == 0 or self.cv is not None
         return tags
 
+    @property
+    def _only_binary(self) -> str | None:
+        return "private tuning supports two only; DPLogisticRegression supports more"
+
     def _loss(self, n_classes: int) -> Loss:
-        if n_classes > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass. "
-                "DPLogisticRegression is for several classes."
-            )
         return LogisticLoss()
 
     def _tune(

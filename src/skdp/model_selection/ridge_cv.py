@@ -57,9 +57,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         for the bias of using them twice. An integer: the moments of so many folds are released,
         and each is predicted from the others; every fold then has the noise of its own few
         records.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
         ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
@@ -88,8 +89,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The strength that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.
-    alpha_path_ : ndarray of shape (n_iterates, *alpha_.shape)
-        Strengths on the way to `alpha_`, the last of them; functions of what was released.
+    alpha_path_ : ndarray of shape (n_iterates,) or (n_iterates, number of penalties)
+        Strengths on the way to the chosen one, the last of them; functions of what was released.
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
@@ -112,7 +113,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.3, 0.3, size=(20000, 10))
     >>> y = X[:, 0] + 0.1 * rng.standard_normal(20000)
-    >>> model = DPRidgeCV(epsilon=1.0, target_range=(-1, 1), random_state=0).fit(X, y)
+    >>> model = DPRidgeCV(data_norm=1.0, target_range=(-1, 1), random_state=0).fit(X, y)
     >>> bool(model.score(X, y) > 0.7)
     True
     """
@@ -132,7 +133,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         cv: int | None = None,
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,

@@ -24,8 +24,6 @@ from skdp.linear_model.base import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyReport
 from skdp.problems import BoundedRows, Design, EmpiricalRisk
 
 __all__ = ["TunedLinearModel"]
@@ -102,30 +100,24 @@ class TunedLinearModel(DPLinearModel):
     ) -> np.ndarray:
         budget = PrivacyBudget(self.epsilon, self.delta)
         penalties = self._penalties(X.shape[1], risk.loss.n_outputs)
-        solver_rng, noise, seeded = randomness(self.random_state)
-        rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
-        if self.cv is not None and self.cv > rows.n_records:
-            raise ValueError(f"cv == {self.cv}, but there are n_samples={rows.n_records} only.")
+        solver_rng, noise = randomness(self.random_state)
+        if self.cv is not None and self.cv > X.shape[0]:
+            raise ValueError(f"cv == {self.cv}, but there are n_samples={X.shape[0]} only.")
+        rows = self._bounded_rows(X)
         own = self.method == self._methods[0]
         tune = self._tune if own else self._tune_by_fits
         tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
         several = self.penalty_groups is not None
         self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
         self.alpha_path_ = tuned.path if several else tuned.path[:, 0]
-        self.privacy_ = PrivacyReport(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=Neighbouring.REPLACE_ONE,
-            method=self.method,
-            releases=tuned.releases,
-            plan={
-                "risk": repr(risk),
-                "feature_norm": rows.norm_bound,
-                "alpha_bounds": [penalties.low, penalties.high],
-                "n_penalty_groups": penalties.n_groups,
-                **tuned.plan,
-            },
-            caveats=caveats + self._caveats(rows.n_records, seeded),
+        plan = {
+            "risk": repr(risk),
+            "alpha_bounds": [penalties.low, penalties.high],
+            "n_penalty_groups": penalties.n_groups,
+            **tuned.plan,
+        }
+        self.privacy_ = self._report(
+            self.method, tuned.releases, plan, rows, rows.n_records, caveats + self._caveats()
         )
         return tuned.point.reshape(risk.loss.n_outputs, rows.width)
 
@@ -163,7 +155,7 @@ class TunedLinearModel(DPLinearModel):
 
     def _bounds(self) -> tuple[float, float]:
         if self.alpha_bounds is None:
-            unit = float(self.data_norm) ** 2
+            unit = self._norm_bound**2
             own = self.method == self._methods[0]
             return _LEAST * unit, (_OWN_LARGEST if own else _LARGEST) * unit
         bounds = self.alpha_bounds

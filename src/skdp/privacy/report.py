@@ -106,6 +106,8 @@ class PrivacyReport:
     def _remarks(self) -> Iterator[str]:
         """What the plan says about the quality of the result; public like all of it."""
         plan = self.plan
+        if "data_norm" in plan:
+            yield f"  rows are shortened to Euclidean norm {plan['data_norm']:g}"
         if "group_names" in plan:
             weights = plan["largest_group_weights"]
             named = [f"{n} {w:.3g}" for n, w in zip(plan["group_names"], weights, strict=True)]
@@ -122,13 +124,17 @@ class PrivacyReport:
         if "method_bounds" in plan:
             bounds = ", ".join(f"{name} {b:.3g}" for name, b in plan["method_bounds"].items())
             yield f"  chosen by the smallest bound on the excess loss: {bounds}"
-        for release in self.releases if "radius" in plan else ():
+        yield from (f"  {alarm}" for alarm in self.noise_alarms())
+
+    def noise_alarms(self) -> Iterator[str]:
+        """Yield a sentence for each release whose noise is longer than any solution."""
+        for release in self.releases if "radius" in self.plan else ():
             additive = release.name == "coefficients" and release.mechanism != "exponential"
             length = release.noise_scale * math.sqrt(release.dimension)
-            if additive and length > plan["radius"]:
+            if additive and length > self.plan["radius"]:
                 yield (
-                    f"  the noise, of length {length:.3g} or more, is longer than any solution "
-                    f"({plan['radius']:.3g}): the result is mostly noise"
+                    f"the noise, of length {length:.3g} or more, is longer than any solution "
+                    f"({self.plan['radius']:.3g}): the result is mostly noise"
                 )
 
     def __str__(self) -> str:

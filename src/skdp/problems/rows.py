@@ -218,6 +218,22 @@ class BoundedRows:
             part = part[rows].astype(np.float64, copy=False)
         return RowBlock(rows, part, scale, self.intercept)
 
+    def margins(self, weights: np.ndarray) -> np.ndarray:
+        """Products of all rows with each weight vector.
+
+        Parameters
+        ----------
+        weights : ndarray of shape (k, width)
+
+        Returns
+        -------
+        ndarray of shape (n_records, k)
+        """
+        margins = np.empty((self.n_records, len(weights)))
+        for block in self.blocks():
+            margins[block.rows] = block.margins(weights).reshape(-1, len(weights))
+        return margins
+
     def read_only_copy(self) -> BoundedRows:
         """The same rows as another object: what is done to its parts does not reach this one.
 

@@ -50,9 +50,10 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         Strength of the L2 penalty on the mean loss. "auto" minimises a public bound on the
         expected loss, a function of the shape of X, the budget, the attack and the declared
         bounds. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None:
         a data-independent radius that no penalised solution exceeds.
@@ -120,7 +121,9 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = (X[:, 0] > 0).astype(int)
-    >>> model = DPAdversarialClassifier(attack_radius=0.1, classes=[0, 1], random_state=0).fit(X, y)
+    >>> model = DPAdversarialClassifier(
+    ...     attack_radius=0.1, data_norm=1.0, classes=[0, 1], random_state=0
+    ... ).fit(X, y)
     >>> bool(model.score(X, y) > 0.9)
     True
     >>> bool(model.attacked_score(X, y) < model.score(X, y))
@@ -136,7 +139,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         attack_norm: float = 2,
         attack_radius: float = 0.1,
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         coef_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
@@ -174,11 +177,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         check_option("loss", self.loss, tuple(_LOSSES))
         super()._check_parameters()
 
+    @property
+    def _only_binary(self) -> str | None:
+        return "adversarially robust training supports two only"
+
     def _loss(self, n_classes: int) -> Loss:
-        if n_classes > 2:
-            raise ValueError(
-                "Only binary classification is supported. The type of the target is multiclass."
-            )
         return _LOSSES[self.loss]
 
     def attacked_score(self, X: Any, y: Any, attack_radius: float | None = None) -> float:
@@ -206,8 +209,3 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         first, second = (y == label for label in self.classes_)
         right = (second & (scores - reach > 0)) | (first & (scores + reach <= 0))
         return float(right.mean())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        return tags

@@ -40,9 +40,10 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         Strength of the L2 penalty on the mean loss. "auto" minimises a public bound on the
         expected loss, a function of the shape of X, the budget, the attack and the declared
         bounds. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None:
         a data-independent radius that no penalised solution exceeds. A smaller radius means
@@ -113,7 +114,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
     >>> y = X[:, 0]
     >>> model = DPAdversarialRegressor(
-    ...     attack_radius=0.1, target_range=(-1, 1), random_state=0
+    ...     attack_radius=0.1, data_norm=1.0,
+    ...     target_range=(-1, 1), random_state=0
     ... ).fit(X, y)
     >>> bool(model.score(X, y) > 0.6)
     True
@@ -129,7 +131,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         attack_norm: float = 2,
         attack_radius: float = 0.1,
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         coef_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,

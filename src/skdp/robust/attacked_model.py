@@ -6,11 +6,10 @@ import numbers
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import DPLinearModel
-from skdp.problems import AdversarialRisk, Attack, BoundedRows, EmpiricalRisk, Loss
+from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
 
 __all__ = ["AttackedLinearModel"]
 
@@ -43,12 +42,8 @@ class AttackedLinearModel(DPLinearModel):
 
     def _under_attack(self, X: Any, radius: float | None) -> tuple[np.ndarray, float]:
         """Linear scores of the bounded rows, and by how much the worst attack moves each."""
-        check_is_fitted(self)
         if radius is not None:
             check_real("attack_radius", radius, 0.0, 1e50)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        rows, coef = BoundedRows(X, float(self.data_norm)), np.atleast_2d(self.coef_)
-        margins = [np.empty(0), *(block.margins(coef) for block in rows.blocks())]
+        scores = self._scores(X)[:, 0]
         attack = self._attack(radius)
-        scores = np.concatenate(margins) + np.ravel(self.intercept_)[0]
-        return scores, attack.radius * attack.dual_norm(coef[0])
+        return scores, attack.radius * attack.dual_norm(np.ravel(self.coef_))

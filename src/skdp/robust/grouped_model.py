@@ -17,16 +17,14 @@ from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import (
     DPLinearModel,
     check_option,
-    guarantee_caveats,
     randomness,
     refuse_fit_params,
     warn_inferred,
 )
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyReport, Release
-from skdp.problems import BoundedRows, Design, EmpiricalRisk, GroupWeights
+from skdp.privacy.report import Release
+from skdp.problems import Design, EmpiricalRisk, GroupWeights
 from skdp.solvers import resolve_saddle_solver
 
 __all__ = ["GroupedLinearModel"]
@@ -53,7 +51,7 @@ class GroupedLinearModel(DPLinearModel):
     _published_epsilon = 2.0
     n_public = None
 
-    def fit(self, X: Any, y: Any, groups: Any = None, **fit_params: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Any:
         """Fit the model privately.
 
         Parameters
@@ -217,9 +215,10 @@ class GroupedLinearModel(DPLinearModel):
                 f"{self.group_proportions!r}."
             )
         proportions = proportions.astype(np.float64)
-        if not (np.isfinite(proportions).all() and (proportions >= 0).all()):
+        if not (np.isfinite(proportions).all() and (proportions > 0).all()):
             raise ValueError(
-                f"group_proportions == {self.group_proportions!r}, must be finite and >= 0."
+                f"group_proportions == {self.group_proportions!r}, must be finite and > 0: a group "
+                "without records has no loss."
             )
         if abs(float(proportions.sum()) - 1.0) > 1e-6:
             raise ValueError(
@@ -241,8 +240,8 @@ class GroupedLinearModel(DPLinearModel):
                     f"groups has shape {codes.shape}, but there are {len(targets)} samples."
                 )
         n_groups = len(self.group_names_)
-        solver_rng, noise, seeded = randomness(self.random_state)
-        rows = BoundedRows(X, float(self.data_norm), self._intercept_value)
+        solver_rng, noise = randomness(self.random_state)
+        rows = self._bounded_rows(X)
         cap, share = float(self.max_group_weight), 1.0
         releases: tuple[Release, ...] = ()
         if self.calibration == "paper":
@@ -299,7 +298,6 @@ class GroupedLinearModel(DPLinearModel):
             self.group_proportions_ = proportions
         plan = {
             "risk": repr(risk),
-            "feature_norm": design.feature_norm,
             "radius": radius,
             "group_mode": self.group_mode,
             "group_names": [str(name) for name in self.group_names_],
@@ -315,16 +313,13 @@ class GroupedLinearModel(DPLinearModel):
         released = "coefficients"
         if result.plan.released == "joint":
             released = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)"
-        self.privacy_ = PrivacyReport(
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=Neighbouring.REPLACE_ONE,
-            method="output" if len(phases) == 1 else "phased",
-            releases=(*releases, result.plan.release(released)),
-            plan=plan,
-            caveats=caveats
-            + about_groups
-            + guarantee_caveats(budget.delta, design.n_records, seeded),
+        self.privacy_ = self._report(
+            "output" if len(phases) == 1 else "phased",
+            (*releases, result.plan.release(released)),
+            plan,
+            rows,
+            design.n_records,
+            caveats + about_groups,
         )
         return result.point.reshape(risk.loss.n_outputs, rows.width)
 

@@ -59,9 +59,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     alpha : "auto" or float, default="auto"
         Strength of an L2 penalty that is part of the objective. "auto" is 0; the regularisers of
         the private algorithm come on top.
-    data_norm : float, default=1.0
-        Public bound on the Euclidean norm of a row of X; longer rows are scaled down to it
-        during ``fit``.
+    data_norm : float or None, default=None
+        Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
+        during ``fit`` and in predictions. None: 1, with a warning, because features that were
+        not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None: the
         norm of a good predictor on rows without a preferred direction. A smaller radius
@@ -150,6 +151,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     >>> model = DPMaxGroupLossRegressor(
     ...     group_names=["most", "few"],
     ...     group_proportions=[0.8, 0.2],
+    ...     data_norm=1.0,
     ...     target_range=(-1, 1),
     ...     random_state=0,
     ... )
@@ -171,7 +173,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         histogram_share: float = 0.1,
         release_group_weights: bool = False,
         alpha: float | str = "auto",
-        data_norm: float = 1.0,
+        data_norm: float | None = None,
         coef_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         huber_threshold: float | None = None,

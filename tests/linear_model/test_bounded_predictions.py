@@ -1,0 +1,86 @@
+"""Predictions see the rows as the fit saw them: no longer than `data_norm`."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from every_estimator import CLASSIFIERS, ESTIMATORS, declared, records
+from sklearn.linear_model import LogisticRegression
+
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+
+every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
+
+
+def shortened(X, bound):
+    norms = np.linalg.norm(X, axis=1, keepdims=True)
+    return X * np.minimum(1.0, bound / np.maximum(norms, 1e-300))
+
+
+def outputs(model, X):
+    names = ("predict", "decision_function", "predict_proba", "predict_log_proba")
+    return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
+
+
+@every_estimator
+@pytest.mark.parametrize("bound", [0.5, 1.0, 2.0])
+def test_a_prediction_is_that_of_the_shortened_row(kind, bound):
+    """By the definition: coefficients times the bounded row, plus the intercept."""
+    X, y = records(kind)
+    model = declared(kind, data_norm=bound, epsilon=100.0).fit(X, y)
+    rows = np.vstack([np.zeros((1, 3)), 1e-3 * X[:5], 40.0 * X[:20], 1e150 * X[:3]])
+    scores = shortened(rows, bound) @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
+    name = "decision_function" if kind in CLASSIFIERS else "predict"
+    for container in (np.asarray, sp.csr_matrix, sp.csr_array, np.ndarray.tolist):
+        found = getattr(model, name)(container(rows))
+        np.testing.assert_allclose(found, scores, rtol=1e-12, atol=1e-12 * np.abs(scores).max())
+
+
+@every_estimator
+def test_all_predictions_ignore_the_length_beyond_the_bound(kind):
+    X, y = records(kind)
+    model = declared(kind).fit(X, y)
+    long = 3.0 * X / np.linalg.norm(X, axis=1, keepdims=True)
+    for name, found in outputs(model, 1e6 * long).items():
+        np.testing.assert_allclose(found, outputs(model, long)[name], rtol=1e-9, atol=1e-12)
+    assert model.score(1e6 * long, y) == pytest.approx(model.score(long, y))
+    if hasattr(model, "attacked_score"):
+        assert model.attacked_score(1e6 * long, y) == pytest.approx(model.attacked_score(long, y))
+
+
+@pytest.mark.parametrize("kind", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
+def test_groups_are_scored_on_shortened_rows(kind):
+    X, y = records(kind)
+    groups = np.arange(200) % 2
+    public = {"group_names": [0, 1], "group_proportions": [0.5, 0.5]}
+    model = declared(kind, **public).fit(X, y, groups=groups)
+    long = 3.0 * X / np.linalg.norm(X, axis=1, keepdims=True)
+    for measure in (model.group_scores, model.group_losses):
+        np.testing.assert_allclose(measure(1e6 * long, y, groups), measure(long, y, groups))
+
+
+@every_estimator
+def test_rows_within_the_bound_are_left_alone(kind):
+    X, y = records(kind, norm=0.9)
+    model = declared(kind).fit(X, y)
+    scores = X @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
+    name = "decision_function" if kind in CLASSIFIERS else "predict"
+    np.testing.assert_allclose(getattr(model, name)(X), scores, rtol=1e-12, atol=1e-13)
+
+
+def test_a_parameter_set_after_the_fit_changes_no_prediction():
+    X, y = records(ESTIMATORS[0])
+    model = declared(ESTIMATORS[0]).fit(X, y)
+    before = model.decision_function(5.0 * X)
+    model.set_params(data_norm=100.0)
+    assert np.array_equal(model.decision_function(5.0 * X), before)
+    assert model.data_norm_ == 1.0
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS[:2])
+def test_rows_that_were_not_normalised_cost_little_accuracy(kind):
+    """Features in [-1, 1] whose rows are up to sqrt(8) long: shortening keeps the directions."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(20_000, 8))
+    y = (X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(20_000) > 0).astype(int)
+    private = declared(kind, epsilon=10.0).fit(X, y).score(X, y)
+    assert private > LogisticRegression().fit(X, y).score(X, y) - 0.02

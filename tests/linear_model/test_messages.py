@@ -1,0 +1,123 @@
+"""Errors name the remedy, come before anything is computed, and quote no value of a record."""
+
+import numpy as np
+import pytest
+import sklearn
+from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
+
+from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
+from skdp.model_selection import DPLogisticRegressionCV
+from skdp.robust import DPAdversarialClassifier, DPMaxGroupLossClassifier
+
+SECRET = 0.123456789
+every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
+
+
+def message_of(model, X, y, error=ValueError, **fit_params):
+    with pytest.raises(error) as caught:
+        model.fit(X, y, **fit_params)
+    assert not hasattr(model, "coef_")
+    raised = caught.value
+    while raised is not None:  # what a traceback would print
+        assert "123456789" not in str(raised), raised
+        assert "top secret" not in str(raised), raised
+        raised = None if raised.__suppress_context__ else raised.__context__
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@pytest.mark.parametrize("values", [[SECRET, 1], ["top secret", "b"], [123456789, 1]])
+def test_labels_are_not_quoted(kind, values):
+    X, _ = records(kind, n=10)
+    y = np.resize(np.array(values), 10)
+    assert "not in `classes`" in message_of(declared(kind), X, y)
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_targets_that_are_no_numbers_are_not_quoted(kind, dtype):
+    X, _ = records(kind, n=10)
+    y = np.array(["top secret"] * 10, dtype=dtype)
+    assert "must be numeric" in message_of(declared(kind), X, y)
+
+
+@every_estimator
+def test_features_that_are_no_numbers_are_not_quoted(kind):
+    X, y = records(kind, n=10)
+    strings = X.astype(object)
+    strings[3, 1] = "top secret"
+    assert "must be numeric" in message_of(declared(kind), strings, y)
+    assert "Complex data" in message_of(declared(kind), X + SECRET * 1j, y)
+
+
+def test_groups_are_not_quoted():
+    X, y = records(DPMaxGroupLossClassifier, n=10)
+    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"])
+    groups = np.resize(["a", "top secret"], 10)
+    assert "not in `group_names`" in message_of(model, X, y, groups=groups)
+
+
+@every_estimator
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("where", ["X", "y"])
+def test_missing_numbers_are_refused_in_any_configuration(kind, bad, where):
+    X, y = records(kind, n=10)
+    if where == "y" and kind in CLASSIFIERS:
+        y = y.astype(float)
+    (X if where == "X" else y)[3] = bad
+    with sklearn.config_context(assume_finite=True):
+        message = message_of(declared(kind), X, y)
+    assert "NaN" in message or "infinity" in message
+
+
+@every_estimator
+def test_no_targets(kind):
+    X, _ = records(kind, n=10)
+    with pytest.raises(ValueError, match=f"{kind.__name__} estimator requires y to be passed"):
+        declared(kind).fit(X)
+
+
+@pytest.mark.parametrize(
+    ("model", "limit"),
+    [
+        (DPLogisticRegressionCV(classes=range(3)), "private tuning supports two only"),
+        (DPAdversarialClassifier(classes=range(3)), "adversarially robust training supports two"),
+        (
+            DPLogisticRegression(classes=range(3), method="exponential", delta=0.0),
+            "method='exponential' supports two only",
+        ),
+    ],
+)
+def test_too_many_declared_classes_are_not_blamed_on_the_labels(model, limit):
+    X, y = records(DPLogisticRegression, n=10)
+    message = message_of(model, X, y)
+    assert message.startswith("classes declares 3 labels, but ")
+    assert limit in message
+
+
+@pytest.mark.parametrize("shares", [[0.0, 1.0], {"a": 1.0, "b": 0.0}])
+def test_a_group_without_a_share_is_refused(shares):
+    X, y = records(DPMaxGroupLossClassifier, n=10)
+    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], group_proportions=shares)
+    message = message_of(model, X, y, groups=np.resize(["a", "b"], 10))
+    assert "must be finite and > 0" in message
+
+
+def test_a_nominal_size_that_is_too_small():
+    X, y = records(DPRidge, n=200)
+    message = message_of(declared(DPRidge, neighbouring="add_remove", n_public=10), X, y)
+    assert message == "X has more than 10 times as many records as n_public == 10."
+
+
+@pytest.mark.parametrize(
+    ("parameters", "expected"),
+    [
+        ({"alpha": -1.0}, "alpha == -1.0, must be a number >= 0."),
+        ({"alpha": np.nan}, "alpha == nan, must be a number >= 0."),
+        ({"alpha": 1e200}, "alpha == 1e+200, must be <= 1e+150."),
+        ({"data_norm": 0.0}, "data_norm == 0.0, must be a number >= 1e-50."),
+    ],
+)
+def test_numbers_out_of_range(parameters, expected):
+    X, y = records(DPLinearClassifier, n=10)
+    assert message_of(declared(DPLinearClassifier, **parameters), X, y) == expected

@@ -1,0 +1,79 @@
+"""Inside of scikit-learn's meta-estimators, which encode labels and clone."""
+
+import numpy as np
+import pytest
+from every_estimator import declared, records
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_validate
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+
+
+def meta_estimators(model):
+    members = [("a", model), ("b", clone(model))]
+    return [
+        VotingClassifier(members),
+        StackingClassifier(members, final_estimator=LogisticRegression()),
+        BaggingClassifier(model, n_estimators=2, bootstrap=False),
+    ]
+
+
+def labelled():
+    X, y = records(DPLogisticRegression, n=2000)
+    return X, np.array(["no", "yes"])[y]
+
+
+@pytest.mark.parametrize("k", range(3))
+def test_string_classes_name_the_remedy(k):
+    X, y = labelled()
+    model = meta_estimators(declared(DPLogisticRegression, classes=["no", "yes"]))[k]
+    with pytest.raises(ValueError, match=r"inside of them declare classes=range\(K\)"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("k", range(3))
+def test_the_remedy_works(k):
+    X, y = labelled()
+    model = meta_estimators(declared(DPLogisticRegression, classes=range(2)))[k].fit(X, y)
+    assert model.score(X, y) > 0.8
+    assert set(model.predict(X)) <= {"no", "yes"}
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1], [3, 7], [0.0, 1.0], [-1.5, 2.5], [np.int64(4), np.int64(5)], [False, True]]
+)
+def test_labels_of_dtype_object_are_numbers(labels):
+    X, y = records(DPLogisticRegression)
+    as_numbers = np.array(labels)[y]
+    as_objects = np.array(labels, dtype=object)[y]
+    one, other = (
+        declared(DPLogisticRegression, classes=labels).fit(X, t) for t in (as_numbers, as_objects)
+    )
+    assert np.array_equal(one.coef_, other.coef_)
+    assert np.array_equal(one.predict(X), other.predict(X))
+    declared_as_objects = declared(DPLogisticRegression, classes=np.array(labels, dtype=object))
+    assert np.array_equal(declared_as_objects.fit(X, as_numbers).coef_, one.coef_)
+
+
+@pytest.mark.parametrize("state", [0, np.random.RandomState(0), np.random.default_rng(0)])
+def test_clones_share_the_noise_of_a_seed_and_the_report_says_so(state):
+    """The noise of two folds cancels in their difference: no total covers such fits."""
+    X, y = records(DPRidge, n=400)
+    model = declared(DPRidge, random_state=state, method="output", alpha=1.0)
+    folds = cross_validate(model, X, y, cv=2, return_estimator=True)["estimator"]
+    exact = [clone(model).set_params(epsilon=1e9, random_state=None) for _ in folds]
+    exact = [
+        m.fit(X[part], y[part])
+        for m, part in zip(exact, (slice(200, 400), slice(200)), strict=True)
+    ]
+    noise = [fold.coef_ - m.coef_ for fold, m in zip(folds, exact, strict=True)]
+    assert np.abs(noise[0]).max() > 1e-3
+    np.testing.assert_allclose(noise[0], noise[1], atol=1e-6)
+    assert any("clones of the estimator" in caveat for caveat in folds[0].privacy_.caveats)
+    fresh = cross_validate(model.set_params(random_state=None), X, y, cv=2, return_estimator=True)[
+        "estimator"
+    ]
+    noise = [fold.coef_ - m.coef_ for fold, m in zip(fresh, exact, strict=True)]
+    assert np.abs(noise[0] - noise[1]).max() > 1e-6

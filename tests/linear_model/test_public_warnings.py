@@ -1,0 +1,87 @@
+"""Warnings of what was not declared, of a large delta and of noise: whatever the records are."""
+
+import warnings
+
+import numpy as np
+import pytest
+from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
+
+every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
+
+
+def seen(model, X, y):
+    """Category and text of every warning of a fit, and that each points at its caller."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    assert all(warning.filename == __file__ for warning in found)
+    return [(warning.category, str(warning.message)) for warning in found]
+
+
+@every_estimator
+def test_a_norm_that_was_not_declared_warns(kind):
+    X, y = records(kind, n=20_000)
+    assert not [text for _, text in seen(declared(kind), X, y) if "data_norm" in text]
+    for rows in (X, 1e6 * X, 0.0 * X):  # short, long and empty rows alike
+        found = [text for _, text in seen(declared(kind, data_norm=None), rows, y)]
+        found = [text for text in found if "data_norm" in text]
+        assert len(found) == 1
+        assert found[0].startswith("data_norm was not declared")
+        assert "BoundedScaler(ranges) and Normalizer()" in found[0]
+
+
+@every_estimator
+def test_the_default_norm_is_one(kind):
+    X, y = records(kind, norm=5.0)
+    default, one = (declared(kind, data_norm=bound).fit(X, y) for bound in (None, 1.0))
+    assert np.array_equal(default.coef_, one.coef_)
+    assert default.data_norm_ == one.data_norm_ == 1.0
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_a_range_that_was_not_declared_warns(kind):
+    X, y = records(kind)
+    found = [text for _, text in seen(declared(kind, target_range=None), X, y)]
+    assert any(text.startswith("target_range was not declared") for text in found)
+
+
+@every_estimator
+def test_the_report_states_the_bound(kind):
+    X, y = records(kind)
+    report = declared(kind, data_norm=0.25).fit(X, y).privacy_
+    assert report.plan["data_norm"] == 0.25
+    assert "rows are shortened to Euclidean norm 0.25" in str(report)
+
+
+@every_estimator
+def test_a_large_delta_warns(kind):
+    X, y = records(kind, n=100)
+    for delta, expected in ((0.009, False), (0.01, True), (0.3, True)):
+        found = [text for _, text in seen(declared(kind, delta=delta), X, y)]
+        found = [text for text in found if text.startswith("delta ==")]
+        assert bool(found) is expected, delta
+        report = declared(kind, delta=delta).fit(X, y).privacy_
+        assert any(caveat.startswith("delta ==") for caveat in report.caveats) is expected
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if not kind.__name__.endswith("CV")])
+def test_a_result_that_is_mostly_noise_warns(kind):
+    """With the plan alone: fits of very different records warn alike."""
+    X, y = records(kind, n=30)
+    few = seen(declared(kind, method="output", epsilon=0.01), X, y)
+    assert any("the result is mostly noise" in text for _, text in few)
+    other = seen(declared(kind, method="output", epsilon=0.01), 100.0 * X[::-1], y[::-1])
+    assert few == other
+    X, y = records(kind, n=20_000)
+    assert not seen(declared(kind, method="output", epsilon=100.0), X, y)
+
+
+@every_estimator
+@pytest.mark.parametrize("n", [10, 500])
+def test_warnings_are_the_same_for_all_records(kind, n):
+    """Extreme and unbalanced records against ordinary ones."""
+    X, y = records(kind, n=n)
+    plain = seen(declared(kind, data_norm=None), X, y)
+    last = np.roll(np.zeros(n, dtype=y.dtype) if kind in CLASSIFIERS else 1e200 * y, 1)
+    strange = np.where(np.arange(n)[:, None] % 2, 1e-300, 1e300) * np.sign(X)
+    assert seen(declared(kind, data_norm=None), strange, last) == plain

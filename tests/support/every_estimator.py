@@ -1,0 +1,48 @@
+"""Every estimator of the package, its bounds declared, for tests of what all share."""
+
+import numpy as np
+
+from skdp.linear_model import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
+
+CLASSIFIERS = (
+    DPLogisticRegression,
+    DPLinearClassifier,
+    DPAdversarialClassifier,
+    DPMaxGroupLossClassifier,
+    DPLogisticRegressionCV,
+)
+REGRESSORS = (
+    DPRidge,
+    DPLinearRegressor,
+    DPAdversarialRegressor,
+    DPMaxGroupLossRegressor,
+    DPRidgeCV,
+)
+ESTIMATORS = CLASSIFIERS + REGRESSORS
+
+
+def declared(kind, **parameters):
+    """An estimator whose bounds are all declared, seeded."""
+    public = {"classes": [0, 1]} if kind in CLASSIFIERS else {"target_range": (-1.0, 1.0)}
+    return kind(**{"data_norm": 1.0, "random_state": 0, **public, **parameters})
+
+
+def records(kind, n=200, d=3, seed=0, norm=1.0):
+    """Rows of at most the given norm, and targets that depend on the first feature."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X *= norm / np.linalg.norm(X, axis=1).max()
+    y = X[:, 0] / norm
+    return X, (y > 0).astype(int) if kind in CLASSIFIERS else y
