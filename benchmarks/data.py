@@ -79,7 +79,7 @@ def _unit_rows(X: np.ndarray) -> np.ndarray:
 
 #: Ranges of the ten measurements (mean, standard error, worst) in the order of the columns, from
 #: the "Summary Statistics" of the data set's description, rounded outwards.
-_BREAST_CANCER = np.array(
+BREAST_CANCER = np.array(
     [
         *[(6, 30), (9, 40), (40, 200), (140, 2600), (0.05, 0.17)],
         *[(0.01, 0.35), (0, 0.43), (0, 0.21), (0.1, 0.31), (0.04, 0.1)],
@@ -100,9 +100,10 @@ _DIABETES = np.array(
 )
 
 
-def breast_cancer() -> Dataset:
+def breast_cancer(unit_rows: bool = True) -> Dataset:
     X, y = datasets.load_breast_cancer(return_X_y=True)
-    return Dataset("breast_cancer", _unit_rows(_to_unit_interval(X, _BREAST_CANCER)), y, (0, 1))
+    X = _to_unit_interval(X, BREAST_CANCER)
+    return Dataset("breast_cancer", _unit_rows(X) if unit_rows else X, y, (0, 1))
 
 
 def digits() -> Dataset:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ import pandas as pd
 from sklearn.base import clone
 from sklearn.model_selection import train_test_split
 
-from benchmarks.data import Dataset, read_adult, read_california
+from benchmarks.data import Dataset, breast_cancer, read_adult, read_california
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
@@ -26,12 +27,13 @@ EPSILONS = (0.3, 1.0, 3.0, 10.0)
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     warnings.simplefilter("ignore", UserWarning)
     rows = []
-    for path, read in ((options.adult, read_adult), (options.california, read_california)):
-        if path is None:
-            continue
-        unit, ranged = read(path), read(path, unit_rows=False)
-        # the norm of a row whose numbers are uniform in [-1, 1] and that has all its categories:
-        # a function of what is declared
+    readers = [(breast_cancer, ())]
+    if options.adult is not None:
+        readers.append((read_adult, (options.adult,)))
+    if options.california is not None:
+        readers.append((read_california, (options.california,)))
+    for read, path in readers:
+        unit, ranged = read(*path), read(*path, unit_rows=False)
         typical = _typical_norm(ranged)
         for epsilon in EPSILONS[1:2] if options.quick else EPSILONS:
             for estimator in _estimators(unit, epsilon):
@@ -41,7 +43,11 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
                     (f"in ranges, data_norm {typical:g}", ranged, typical),
                 ):
                     scores = [
-                        _score(clone(estimator).set_params(data_norm=bound), data, seed)
+                        _score(
+                            clone(estimator).set_params(data_norm=bound, random_state=seed),
+                            data,
+                            seed,
+                        )
                         for seed in range(1 if options.quick else options.seeds)
                     ]
                     rows.append(
@@ -62,8 +68,27 @@ def summarise(table: pd.DataFrame) -> str:
     return str(table.pivot_table("score", ["data", "model", "rows"], "epsilon").round(3))
 
 
+def plot(table: pd.DataFrame, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    pairs = list(table.groupby(["data", "model"], sort=False))
+    figure, axes = plt.subplots(1, len(pairs), figsize=(4 * len(pairs), 3.5), squeeze=False)
+    for axis, ((data, model), part) in zip(axes[0], pairs, strict=True):
+        for rows, line in part.groupby("rows", sort=False):
+            axis.errorbar(
+                line["epsilon"], line["score"], line["standard_error"], marker=".", label=rows
+            )
+        axis.set(title=f"{data}: {model}", xlabel="epsilon", ylabel="accuracy or R2", xscale="log")
+        axis.legend(title="rows")
+    figure.tight_layout()
+    figure.savefig(path)
+
+
 def _typical_norm(data: Dataset) -> float:
-    numbers, categories = {"adult": (5, 7), "california": (8, 1)}[data.name]
+    """Norm of a row with numbers uniform in [-1, 1] and one of each kind of category."""
+    numbers, categories = {"adult": (5, 7), "california": (8, 1), "breast_cancer": (30, 0)}[
+        data.name
+    ]
     return round(float(np.sqrt(numbers / 3 + categories)), 1)
 
 

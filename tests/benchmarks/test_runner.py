@@ -44,6 +44,14 @@ def test_list_names_every_case():
     assert [line.split()[0] for line in done.stdout.splitlines()] == CASES
 
 
+def test_data_sets_are_prepared_as_in_the_examples(monkeypatch):
+    """The quickstart and the benchmarks declare the same ranges of the cell nuclei."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+    data, quickstart = map(importlib.import_module, ("benchmarks.data", "quickstart"))
+    assert np.array_equal(data.BREAST_CANCER, quickstart.CELL_NUCLEUS_RANGES)
+
+
 def test_unknown_case_is_refused():
     done = run("no_such_case")
     assert done.returncode == 2
