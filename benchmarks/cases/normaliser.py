@@ -72,14 +72,14 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     import matplotlib.pyplot as plt
 
     pairs = list(table.groupby(["data", "model"], sort=False))
-    figure, axes = plt.subplots(1, len(pairs), figsize=(4 * len(pairs), 3.5), squeeze=False)
-    for axis, ((data, model), part) in zip(axes[0], pairs, strict=True):
+    figure, axes = plt.subplots(len(pairs) // 2, 2, figsize=(9, 1.7 * len(pairs)), squeeze=False)
+    for axis, ((data, model), part) in zip(axes.ravel(), pairs, strict=True):
         for rows, line in part.groupby("rows", sort=False):
             axis.errorbar(
                 line["epsilon"], line["score"], line["standard_error"], marker=".", label=rows
             )
         axis.set(title=f"{data}: {model}", xlabel="epsilon", ylabel="accuracy or R2", xscale="log")
-        axis.legend(title="rows")
+        axis.legend(title="rows", fontsize="small", loc="lower right")
     figure.tight_layout()
     figure.savefig(path)
 
