@@ -554,6 +554,128 @@ def test_tightest_refuses_bad_deltas(bad):
             tightest_epsilon(under(ADD_REMOVE, event), bad)
 
 
+# --- plain addition of pure releases -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_pure_release_adds_its_epsilon_at_most(relation, kind, installed, monkeypatch):
+    """The accountants alone say 5.385 and 11.787 for the pure releases, where 2 and 3 are true."""
+    if not installed:
+        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    gaussian = GaussianEvent(1.0 / gaussian_mu(1.0, 1e-6), relation)
+    for epsilon in (1.0, 2.0):
+        event = ComposedEvent([gaussian, kind(epsilon, relation)])
+        alone = GaussianDPAccountant().compose(event).get_epsilon(1e-6)
+        assert tightest_epsilon(event, 1e-6) <= 1.0 + epsilon < alone
+    many = ComposedEvent([gaussian, RepeatedEvent(kind(0.75, relation), 4)])
+    assert tightest_epsilon(many, 1e-6) <= 4.0
+
+
+PARTS = st.lists(
+    st.tuples(
+        st.sampled_from([GaussianEvent, PureEvent, ExponentialMechanismEvent]),
+        st.floats(-3.0, 2.0).map(lambda power: 10.0**power),
+        st.integers(1, 50),
+    ),
+    min_size=1,
+    max_size=6,
+)
+SMALL_DELTAS = st.one_of(st.just(0.0), st.floats(-14.0, -0.1).map(lambda power: 10.0**power))
+
+
+def counted(parts, relation=REPLACE_ONE):
+    return [RepeatedEvent(kind(size, relation), count) for kind, size, count in parts]
+
+
+def split_pure(events):
+    pure = [event for event in events if PureAccountant().supports(event)]
+    return pure, [event for event in events if event not in pure]
+
+
+def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
+    """Each accountant alone, and the exact Gaussian part plus the epsilons of the others."""
+
+    @settings(max_examples=150, deadline=None)
+    @given(PARTS, SMALL_DELTAS, st.sampled_from(RELATIONS))
+    def check(parts, delta, relation):
+        events = counted(parts, relation)
+        pure, gaussian = split_pure(events)
+        total = tightest_epsilon(ComposedEvent(events), delta)
+        for accountant in (GaussianDPAccountant(), ZCDPAccountant(), PureAccountant()):
+            if accountant.supports(ComposedEvent(events)):
+                assert total <= accountant.compose(ComposedEvent(events)).get_epsilon(delta)
+        mu = math.sqrt(sum(event.count / event.event.noise_multiplier**2 for event in gaussian))
+        added = sum(event.count * event.event.epsilon for event in pure)
+        assert total <= (gaussian_epsilon(delta, mu) + added) * (1.0 + 1e-9)
+        assert total <= tightest_epsilon(ComposedEvent(gaussian), delta) + added * (1.0 + 1e-15)
+        assert total >= tightest_epsilon(ComposedEvent(gaussian), delta)
+
+    check()
+
+
+def test_large_pure_releases_are_added_and_small_ones_composed(without_dp_accounting):
+    """Less than all of it plainly added, and less than nothing of it."""
+    small = RepeatedEvent(ExponentialMechanismEvent(0.01, REPLACE_ONE), 1000)
+    large = PureEvent(5.0, REPLACE_ONE)
+    event = ComposedEvent([GAUSSIAN, small, large])
+    by_hand = tightest_epsilon(ComposedEvent([GAUSSIAN, small]), 1e-6) + 5.0
+    bounds = [
+        GaussianDPAccountant().compose(event).get_epsilon(1e-6),
+        ZCDPAccountant().compose(event).get_epsilon(1e-6),
+        tightest_epsilon(GAUSSIAN, 1e-6) + 15.0,
+    ]
+    assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-12)
+    assert by_hand < 0.8 * min(bounds)
+
+
+def test_split_totals_are_valid(without_dp_accounting):
+    """A Gaussian and randomised response: the exact delta by the law of total probability."""
+
+    def divergence(epsilon, mu):
+        if epsilon >= 0.0:
+            return gaussian_delta(epsilon, mu)
+        return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(-epsilon, mu)
+
+    def exact(epsilon, mu, pure):
+        return sum(
+            first * divergence(epsilon - math.log(first / second), mu)
+            for first, second in pure_pair(pure)
+        )
+
+    for mu, pure in itertools.product([0.1, 1.0, 3.0], [0.1, 2.0, 10.0]):
+        event = ComposedEvent([GaussianEvent(1.0 / mu, REPLACE_ONE), PureEvent(pure, REPLACE_ONE)])
+        for delta in (1e-9, 1e-3):
+            assert exact(tightest_epsilon(event, delta), mu, pure) <= delta * (1.0 + 1e-6)
+
+
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("pure", [PURE, DRAW, PureEvent(1000.0, REPLACE_ONE)])
+def test_sampled_totals_are_below_the_sum_of_their_parts(pure, relation, installed, monkeypatch):
+    """With and without the convolution; 1000 nats are beyond it, the sampled part is not."""
+    if not installed:
+        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    plain = GaussianEvent(1.0, relation)
+    sampled = PoissonSampledEvent(0.05, plain)
+    if relation is REPLACE_ONE:
+        sampled = PoissonSampledSumEvent(0.05, plain, 2.0)
+    pure = under(relation, pure)
+    whole, unsampled, rest = (
+        tightest_epsilon(event, 1e-5)
+        for event in (
+            ComposedEvent([RepeatedEvent(sampled, 5), pure]),
+            ComposedEvent([RepeatedEvent(plain, 5), pure]),
+            RepeatedEvent(sampled, 5),
+        )
+    )
+    assert whole <= unsampled
+    assert whole <= math.nextafter(rest + tightest_epsilon(pure, 0.0), math.inf)
+    if installed:
+        assert whole < 0.999 * unsampled
+
+
 # --- Poisson sampling ------------------------------------------------------------------------
 
 

@@ -279,6 +279,8 @@ def dp_sgd(
     ... )
     >>> bool((((X @ result.point) > 0) == (X[:, 0] > 0)).mean() > 0.9)
     True
+    >>> result.plan.neighbouring.value, round(result.plan.epsilon(), 2)
+    ('add_remove', 1.0)
     """
     _check_arguments(rows, loss, random_bytes)
     plan = plan_dp_sgd(

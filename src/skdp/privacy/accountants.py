@@ -340,24 +340,25 @@ def _unsampled_epsilon(event: PrivacyEvent, delta: float) -> float:
     """Smallest epsilon of an event that holds no samples."""
     leaves = flatten_event(event)
     pure, rest = _split_pure(leaves)
-    pure.sort(key=_weight)
-    best = math.inf
-    for kept in range(len(pure) + 1):  # the small ones: added plainly, they would cost too much
-        composed = _composed(rest + pure[:kept])
-        for accountant in (GaussianDPAccountant(), ZCDPAccountant(), PureAccountant()):
-            if isinstance(accountant, GaussianDPAccountant) or accountant.supports(composed):
-                epsilon = accountant.compose(composed).get_epsilon(delta)
-                best = min(best, _add_pure(epsilon, pure[kept:]))
+    best = math.inf if rest else PureAccountant().compose(event).get_epsilon(delta)
+    for accountant in (GaussianDPAccountant(), ZCDPAccountant()):
+        accountant.compose(_composed(rest))
+        best = min(best, _add_pure(accountant.get_epsilon(delta), pure))
+        ordered = _by_cost(pure, accountant)
+        for k, part in enumerate(ordered):  # the others are added plainly
+            accountant.compose(*part)
+            best = min(best, _add_pure(accountant.get_epsilon(delta), ordered[k + 1 :]))
     return min(best, _pld_epsilon(leaves, delta, best))
 
 
-def _weight(part: _Part) -> float:
-    """What a pure release costs per epsilon if it is not added plainly, up to a factor."""
-    leaf = part[0]
-    if isinstance(leaf, ExponentialMechanismEvent):
-        return 0.25 * leaf.epsilon  # its mu, and so the root of its rho, is half as large
-    assert isinstance(leaf, PureEvent)
-    return leaf.epsilon
+def _by_cost(pure: Iterable[_Part], accountant: PrivacyAccountant) -> list[_Part]:
+    """Pure releases by what they add to an accountant's total per epsilon, the least first."""
+
+    def ratio(part: _Part) -> Fraction:
+        cost, epsilon = (of._cost(part[0]) for of in (accountant, PureAccountant()))
+        return cost / epsilon if cost and epsilon else Fraction(0)
+
+    return sorted(pure, key=ratio)
 
 
 def _split_pure(leaves: Leaves) -> tuple[list[_Part], list[_Part]]:
