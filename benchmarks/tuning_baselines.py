@@ -33,6 +33,7 @@ from skdp.privacy import (
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
+    Neighbouring,
     PrivacyBudget,
     PrivacyEvent,
     RepeatedEvent,
@@ -56,6 +57,8 @@ __all__ = [
     "total_epsilon",
 ]
 
+#: The relation of all events.
+REPLACE_ONE = Neighbouring.REPLACE_ONE
 #: Half decades; the squared bound of a row is 1.
 GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 #: Decades, where every candidate costs budget.
@@ -123,7 +126,9 @@ def _converted(event: PrivacyEvent) -> Any:
 
 def composed_gaussians(multiplier: float, shares: Sequence[float]) -> ComposedEvent:
     """Gaussian releases whose squared parameters are these shares of ``1 / multiplier^2``."""
-    return ComposedEvent(tuple(GaussianEvent(multiplier / math.sqrt(share)) for share in shares))
+    return ComposedEvent(
+        tuple(GaussianEvent(multiplier / math.sqrt(share), REPLACE_ONE) for share in shares)
+    )
 
 
 @lru_cache(maxsize=256)
@@ -324,7 +329,7 @@ def fixed(strength: float) -> Baseline:
     def run(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
         multiplier = gaussian_noise_multiplier(epsilon, delta)
         weights = fits.release(strength, multiplier, rng)
-        return Choice(weights, strength, GaussianEvent(multiplier), asked=(strength,))
+        return Choice(weights, strength, GaussianEvent(multiplier, REPLACE_ONE), asked=(strength,))
 
     return run
 
@@ -373,7 +378,7 @@ def split_budget(grid: Sequence[float] = SMALL_GRID) -> Baseline:
         scores = np.array([fits.score(weights) for weights in models])
         sensitivity = math.sqrt(k) * fits.score_bound / fits.n
         best = int(np.argmin(scores + multiplier * sensitivity * rng.standard_normal(k)))
-        event = RepeatedEvent(GaussianEvent(multiplier), k + 1)
+        event = RepeatedEvent(GaussianEvent(multiplier, REPLACE_ONE), k + 1)
         return Choice(models[best], grid[best], event, k, tuple(grid))
 
     return run
@@ -410,7 +415,9 @@ def exponential_over_grid(grid: Sequence[float] = STRONG_GRID) -> Baseline:
         )
         noisy = -share * scores / (2.0 * moves) + rng.gumbel(size=len(grid))
         best = int(np.argmax(noisy))
-        event = ComposedEvent((ExponentialMechanismEvent(share), GaussianEvent(multiplier)))
+        event = ComposedEvent(
+            (ExponentialMechanismEvent(share, REPLACE_ONE), GaussianEvent(multiplier, REPLACE_ONE))
+        )
         weights = fits.release(grid[best], multiplier, rng)
         return Choice(weights, grid[best], event, 1, tuple(grid))
 
@@ -440,7 +447,9 @@ def adassp(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generato
     vector = vector + multiplier * 2.0 * fits.row_norm * rng.standard_normal(d)
     penalty = max(0.0, s * math.sqrt(d * math.log(2 * d**2 / ADASSP_FAILURE)) - lower)
     weights = np.linalg.solve(moments + noise + penalty * np.eye(d), vector)
-    return Choice(weights, penalty / fits.n, RepeatedEvent(GaussianEvent(multiplier), 3), 1)
+    return Choice(
+        weights, penalty / fits.n, RepeatedEvent(GaussianEvent(multiplier, REPLACE_ONE), 3), 1
+    )
 
 
 #: Runs expected of methods that repeat.

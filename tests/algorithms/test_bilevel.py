@@ -266,7 +266,7 @@ def test_sensitivity_of_output_perturbation():
     flat = dataclasses.replace(constants, strong_convexity=1e-6)
     release = OutputPerturbation().release("", flat, 3.0, 2)
     assert (release.sensitivity, release.noise_scale) == (4.0, 12.0)
-    assert release.event == RepeatedEvent(GaussianEvent(3.0), 2)
+    assert release.event == RepeatedEvent(GaussianEvent(3.0, "replace_one"), 2)
 
 
 class Steady(NoiseSource):
@@ -325,7 +325,7 @@ def test_sampled_run_is_within_the_budget():
     plan = plan_bilevel(
         problem, BUDGET, penalty=3.0, n_steps=3, inner=inner, outer_sampling_rate=0.2, share=0.5
     )
-    other = GaussianEvent(gaussian_noise_multiplier(1.0, 1e-6) / math.sqrt(0.5))
+    other = GaussianEvent(gaussian_noise_multiplier(1.0, 1e-6) / math.sqrt(0.5), "replace_one")
     spent = tightest_epsilon(ComposedEvent((plan.event, other)), 1e-6)
     assert 0.99 < spent <= 1.0
     whole = plan_bilevel(problem, BUDGET, penalty=3.0, n_steps=3, share=0.5)
@@ -352,7 +352,7 @@ def test_what_sampling_saves_goes_to_the_sampled_release():
     release = plan.releases[2]
     assert release.sensitivity == pytest.approx(whole.releases[2].sensitivity / rate)
     assert release.event.event.record_multiplier == 2.0 * plan.outer_multiplier
-    assert release.event.event.event == GaussianEvent(plan.outer_multiplier)
+    assert release.event.event.event == GaussianEvent(plan.outer_multiplier, "replace_one")
     assert release.noise_scale == pytest.approx(plan.outer_multiplier * release.sensitivity)
 
 
@@ -889,8 +889,8 @@ def test_sampling_with_replacement_is_not_amplified_as_printed():
         delta = excess.sum() * (grid[1] - grid[0])
         assert delta >= least
         assert delta > 100 * delta0
-        coins = PoissonSampledEvent(drawn, GaussianEvent(1.0 / mu))
-        assert tightest_epsilon(coins, delta0, "add_remove") <= epsilon * (1 + 1e-6)
+        coins = PoissonSampledEvent(drawn, GaussianEvent(1.0 / mu, "add_remove"))
+        assert tightest_epsilon(coins, delta0) <= epsilon * (1 + 1e-6)
 
 
 def test_printed_outer_noise_does_not_allow_any_batch_size():
@@ -906,5 +906,5 @@ def test_printed_outer_noise_does_not_allow_any_batch_size():
     exposed = gaussian_delta(math.log1p(math.expm1(1.0) * n), mu) / n
     assert exposed > 100 * delta
     pytest.importorskip("dp_accounting")
-    printed = PoissonSampledSumEvent(1 / n, GaussianEvent(sigma / 2), sigma)
+    printed = PoissonSampledSumEvent(1 / n, GaussianEvent(sigma / 2, "replace_one"), sigma)
     assert tightest_epsilon(printed, delta) > 1.0

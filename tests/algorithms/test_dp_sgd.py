@@ -26,6 +26,7 @@ from skdp.algorithms.dp_sgd import bounded_row_norms, clipped_gradient_sum, pois
 from skdp.privacy import (
     ComposedEvent,
     GaussianEvent,
+    Neighbouring,
     PoissonSampledEvent,
     PrivacyBudget,
     RepeatedEvent,
@@ -79,10 +80,10 @@ def test_noise_honours_the_budget(epsilon, delta, sampling_rate, n_steps):
         sampling_rate=sampling_rate,
         n_steps=n_steps,
     )
-    assert plan.event == RepeatedEvent(
-        PoissonSampledEvent(sampling_rate, GaussianEvent(plan.noise_multiplier)), n_steps
-    )
-    assert tightest_epsilon(plan.event, delta, "add_remove") <= epsilon
+    gaussian = GaussianEvent(plan.noise_multiplier, "add_remove")
+    assert plan.event == RepeatedEvent(PoissonSampledEvent(sampling_rate, gaussian), n_steps)
+    assert tightest_epsilon(plan.event, delta) <= epsilon
+    assert plan.epsilon() == plan.epsilon(delta) == tightest_epsilon(plan.event, delta)
     # the library itself, with steps finer than those of the calibration: a tighter bound
     step = accounting.PoissonSampledDpEvent(
         sampling_rate, accounting.GaussianDpEvent(plan.noise_multiplier)
@@ -98,8 +99,8 @@ def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     budget = PrivacyBudget(0.7, delta)
     plan = plan_dp_sgd(budget, **PLAN | {"sampling_rate": 1.0, "n_steps": 30})
-    assert plan.event == RepeatedEvent(GaussianEvent(plan.noise_multiplier), 30)
-    spent = tightest_epsilon(plan.event, delta, "add_remove")
+    assert plan.event == RepeatedEvent(GaussianEvent(plan.noise_multiplier, "add_remove"), 30)
+    spent = plan.epsilon()
     assert 0.7 * (1 - 1e-6) < spent <= 0.7
 
 
@@ -127,7 +128,7 @@ def test_the_search_may_end_on_the_wrong_side(monkeypatch):
     module = importlib.import_module("skdp.algorithms.sampled_gaussian")
     monkeypatch.setattr(module, "brentq", lambda *args, **kwargs: brentq(*args, **kwargs) - 0.01)
     plan = plan_dp_sgd(PrivacyBudget(0.111, 1e-5), **PLAN)
-    assert tightest_epsilon(plan.event, 1e-5, "add_remove") <= 0.111
+    assert tightest_epsilon(plan.event, 1e-5) <= 0.111
 
 
 def test_a_budget_that_allows_no_noise_is_refused():
@@ -140,7 +141,23 @@ def test_a_delta_beyond_the_convolution_gets_more_noise_not_less_privacy():
     pytest.importorskip("dp_accounting")
     usual, tiny = (plan_dp_sgd(PrivacyBudget(0.5, d), **PLAN) for d in (1e-5, 1e-30))
     assert tiny.noise_multiplier > usual.noise_multiplier
-    assert tightest_epsilon(tiny.event, 1e-30, "add_remove") <= 0.5
+    assert tiny.epsilon() <= 0.5
+
+
+def test_the_total_of_a_plan_holds_under_add_remove_only():
+    """Replacing a record moves a clipped sum by twice the clipping norm: 11.0 and not 4.9."""
+    plan = plan_dp_sgd(**PLAN | {"sampling_rate": 1.0, "n_steps": 16}, noise_multiplier=4.0)
+    assert plan.neighbouring is plan.event.neighbouring is Neighbouring.ADD_REMOVE
+    assert plan.release().event.neighbouring is Neighbouring.ADD_REMOVE
+    assert plan.epsilon(1e-6) == pytest.approx(4.9, abs=0.05)
+    replaced = RepeatedEvent(GaussianEvent(0.5 * plan.noise_multiplier, "replace_one"), 16)
+    assert tightest_epsilon(replaced, 1e-6) == pytest.approx(11.0, abs=0.05)
+    with pytest.raises(ValueError, match="'add_remove', must be 'replace_one'"):
+        tightest_epsilon(plan.event, 1e-6, "replace_one")
+    with pytest.raises(ValueError, match="must be 'add_remove'"):
+        ComposedEvent([plan.event, replaced])
+    with pytest.raises(ValueError, match="no budget"):
+        plan.epsilon()
 
 
 # --- the plan is public -------------------------------------------------------------------

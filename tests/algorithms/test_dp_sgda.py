@@ -106,9 +106,9 @@ def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, relation, mon
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
     changes = {"sampling_rate": 1.0, "n_steps": 30, "neighbouring": relation, "n_public": 50}
     plan = plan_dp_sgda(CONSTANTS, PrivacyBudget(0.7, delta), **PLAN | changes)
-    assert plan.event == RepeatedEvent(GaussianEvent(plan.noise_multiplier), 30)
+    assert plan.event == RepeatedEvent(GaussianEvent(plan.noise_multiplier, relation), 30)
     assert 0.7 * (1 - 1e-6) < tightest_epsilon(plan.event, delta, relation) <= 0.7
-    assert plan.epsilon(delta) <= 0.7
+    assert plan.epsilon() == plan.epsilon(delta) <= 0.7
     # a record adds a vector of length 1 in scaled coordinates, and replacing it moves by 2
     known = {"replace_one": 2.0, "add_remove": 1.0}[relation]
     assert plan.mechanism.sensitivity == pytest.approx(known, rel=1e-8)
@@ -158,17 +158,19 @@ def test_the_sampled_event_says_what_happened():
     plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
     step = plan.event.event
     assert plan.event == RepeatedEvent(step, 20)
-    assert step == PoissonSampledSumEvent(0.1, GaussianEvent(1.5), step.record_multiplier)
+    gaussian = GaussianEvent(1.5, "replace_one")
+    assert step == PoissonSampledSumEvent(0.1, gaussian, step.record_multiplier)
     # a record adds a vector of length 1 in scaled coordinates
     assert step.record_multiplier == pytest.approx(plan.mechanism.noise_scale, rel=1e-8)
     assert step.record_multiplier == pytest.approx(3.0, rel=1e-8)
-    assert plan.epsilon(1e-5) == tightest_epsilon(plan.event, 1e-5, "replace_one")
+    assert plan.epsilon(1e-5) == tightest_epsilon(plan.event, 1e-5)
     other = plan_dp_sgda(
         CONSTANTS, **PLAN, noise_multiplier=1.5, neighbouring="add_remove", n_public=9
     )
-    assert other.event == RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(1.5)), 20)
+    gaussian = GaussianEvent(1.5, "add_remove")
+    assert other.event == RepeatedEvent(PoissonSampledEvent(0.1, gaussian), 20)
     assert other.event == sampled_gaussian_event(1.5, 0.1, 20)
-    assert other.epsilon(1e-5) == tightest_epsilon(other.event, 1e-5, "add_remove")
+    assert other.epsilon(1e-5) == tightest_epsilon(other.event, 1e-5)
 
 
 def test_a_delta_beyond_the_convolution_gets_more_noise_not_less_privacy():
@@ -186,7 +188,7 @@ def test_a_missing_or_old_accountant_is_named(monkeypatch):
         with pytest.raises(ImportError, match=r"dp-accounting >= 0\.5.*add_remove"):
             plan_dp_sgda(CONSTANTS, PrivacyBudget(0.123, 1e-5), **PLAN)
     plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
-    unsampled = tightest_epsilon(RepeatedEvent(GaussianEvent(1.5), 20), 1e-5)
+    unsampled = tightest_epsilon(RepeatedEvent(GaussianEvent(1.5, "replace_one"), 20), 1e-5)
     assert plan.epsilon(1e-5) < 0.5 * unsampled
     for name in ("dp_accounting", "dp_accounting.pld", library.__name__):
         monkeypatch.setitem(sys.modules, name, None)

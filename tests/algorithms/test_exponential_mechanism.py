@@ -402,15 +402,16 @@ def test_law_around_a_center():
 
 def test_composition():
     plan = localised_plan(epsilon=3.0)
-    assert plan.output.mechanism.event == PureEvent(1.5)
+    assert plan.output.release().event == PureEvent(1.5, "replace_one")
     events = dict(flatten_event(plan.release().event))
-    assert events == {PureEvent(1.5): 1, ExponentialMechanismEvent(1.5): 1}
+    draw = ExponentialMechanismEvent(1.5, "replace_one")
+    assert events == {PureEvent(1.5, "replace_one"): 1, draw: 1}
     assert plan.release().mechanism == "exponential"
     single = plan_exponential_mechanism(
         LogisticLoss(), feature_norm=1.0, row_width=3, n_records=100, budget=PrivacyBudget(3.0),
         radius=2.0,
     )  # fmt: skip
-    assert single.release().event == ExponentialMechanismEvent(3.0)
+    assert single.release().event == ExponentialMechanismEvent(3.0, "replace_one")
     assert single.release().noise_scale == pytest.approx(4.0 / 3.0)
     for made in (plan, single):
         json.dumps({**made.release().to_dict(), **made.to_dict()})

@@ -479,7 +479,7 @@ def test_every_phase_has_the_whole_share(budget, share, release):
     )
     blocks = [release] * 3 if release != "joint" else ["x", "x", "both"]
     assert [phase.released for phase in plan.phases] == blocks
-    events = {phase.mechanism.event for phase in plan.phases}
+    events = {phase.release().event for phase in plan.phases}
     assert events == {plan.release().event}
     for phase in plan.phases:
         ratio = phase.mechanism.sensitivity / phase.mechanism.noise_scale

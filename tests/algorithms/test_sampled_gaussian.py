@@ -23,14 +23,14 @@ WHOLE = gaussian_noise_multiplier(1.0, 1e-6)
 def half_sampled(scale, rate=0.1, steps=10):
     """Half of the budget for one Gaussian, half for sampled sums."""
     sampled = sampled_gaussian_event(scale * WHOLE * math.sqrt(2 * steps), rate, steps, 2.0)
-    return ComposedEvent((GaussianEvent(WHOLE * math.sqrt(2)), sampled))
+    return ComposedEvent((GaussianEvent(WHOLE * math.sqrt(2), "replace_one"), sampled))
 
 
 def test_sampling_rates():
     assert sampling_rates(half_sampled(1.0)) == [(0.1, 10)]
     assert sampling_rates(half_sampled(1.0, rate=1.0)) == []
-    assert sampling_rates(PoissonSampledEvent(1.0, GaussianEvent(1.0))) == []
-    assert sampling_rates(PoissonSampledEvent(0.3, GaussianEvent(1.0))) == [(0.3, 1)]
+    assert sampling_rates(PoissonSampledEvent(1.0, GaussianEvent(1.0, "replace_one"))) == []
+    assert sampling_rates(PoissonSampledEvent(0.3, GaussianEvent(1.0, "replace_one"))) == [(0.3, 1)]
 
 
 def test_scale_of_the_sampled_part_of_a_run():
@@ -50,7 +50,7 @@ def test_noise_never_vanishes():
 
 def test_too_much_is_left_to_the_caller():
     pytest.importorskip("dp_accounting")
-    event = ComposedEvent((half_sampled(1.0), GaussianEvent(WHOLE / 2)))
+    event = ComposedEvent((half_sampled(1.0), GaussianEvent(WHOLE / 2, "replace_one")))
     assert smallest_scale(lambda s: event, BUDGET) == 1.0
     assert tightest_epsilon(event, 1e-6) > 1.0
 

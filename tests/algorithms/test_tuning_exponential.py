@@ -259,7 +259,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta
 
 def test_share_of_a_draw():
     assert draw_epsilon(PrivacyBudget(2.0, 0.0), 0.25) == 0.5
-    event = ExponentialMechanismEvent(draw_epsilon(BUDGET, 1.0))
+    event = ExponentialMechanismEvent(draw_epsilon(BUDGET, 1.0), "replace_one")
     spent = GaussianDPAccountant().compose(event).get_epsilon(1e-6)
     assert spent == pytest.approx(1.0, rel=1e-6)
     assert spent <= 1.0

@@ -111,7 +111,7 @@ def test_repeated_pure_runs_cost_what_the_theorem_says(baselines, shape, monkeyp
     monkeypatch.setattr(
         baselines, "_converted", lambda event: dp_accounting.LaplaceDpEvent(1 / event.epsilon)
     )
-    event = baselines.RepeatAndSelect(PureEvent(0.5), 10.0, shape)
+    event = baselines.RepeatAndSelect(PureEvent(0.5, "replace_one"), 10.0, shape)
     spent = baselines.total_epsilon.__wrapped__(event, 1e-300)
     assert spent == pytest.approx((2 + shape) * 0.5, rel=1e-4)
 
@@ -135,7 +135,7 @@ def test_repeat_and_select_formula_of_papernot_and_steinke(baselines):
         extra = (1 + shape) * ((1 - 1 / orders) * rdp + math.log(1 / gamma) / orders).min()
         total = rdp + extra + math.log(mean) / (orders - 1)
         epsilon = total + np.log1p(-1 / orders) - np.log(DELTA * orders) / (orders - 1)
-        event = baselines.RepeatAndSelect(GaussianEvent(1 / mu), mean, shape)
+        event = baselines.RepeatAndSelect(GaussianEvent(1 / mu, "replace_one"), mean, shape)
         assert baselines.total_epsilon(event, DELTA) == pytest.approx(epsilon.min(), rel=1e-4)
 
 

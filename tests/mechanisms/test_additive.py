@@ -13,7 +13,7 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy import GaussianDPAccountant, PrivacyBudget, PureAccountant
-from skdp.privacy.events import ComposedEvent, GaussianEvent, PureEvent
+from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PureEvent
 
 
 @pytest.fixture
@@ -87,9 +87,11 @@ def test_lowy_worked_example():
 
 def test_events_and_choice():
     pure = calibrated_mechanism(PrivacyBudget(2.0), 1.0)
-    assert isinstance(pure, SphericalLaplaceMechanism) and pure.event == PureEvent(2.0)
+    assert isinstance(pure, SphericalLaplaceMechanism)
+    assert pure.event("add_remove") == PureEvent(2.0, "add_remove")
     gaussian = calibrated_mechanism(PrivacyBudget(1.0, 1e-5), 3.0)
-    assert gaussian.event == GaussianEvent(gaussian.noise_scale / 3.0)
+    event = GaussianEvent(gaussian.noise_scale / 3.0, "replace_one")
+    assert gaussian.event(Neighbouring.REPLACE_ONE) == event
 
 
 @pytest.mark.parametrize("sensitivity", [0.0, -1.0, math.nan, math.inf])
@@ -105,7 +107,8 @@ def test_a_share_is_a_part_of_the_budget(delta):
     for share in (2.0, 1.0 + 1e-9, 0.0, -1.0, math.nan, math.inf):
         with pytest.raises(ValueError, match="share"):
             calibrated_mechanism(budget, 1.0, share=share)
-    events = [calibrated_mechanism(budget, 1.0, share=share).event for share in (0.7, 0.2, 0.1)]
+    mechanisms = [calibrated_mechanism(budget, 1.0, share=share) for share in (0.7, 0.2, 0.1)]
+    events = [mechanism.event(Neighbouring.REPLACE_ONE) for mechanism in mechanisms]
     accountant = GaussianDPAccountant() if delta else PureAccountant()
     spent = accountant.compose(ComposedEvent(tuple(events))).get_epsilon(delta)
     assert 1.0 - 1e-6 <= spent <= 1.0 + 1e-12

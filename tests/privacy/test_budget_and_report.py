@@ -1,5 +1,6 @@
 """Budgets, reports, and totals over several fits."""
 
+import dataclasses
 import json
 import math
 
@@ -43,14 +44,15 @@ def test_an_accountant_recovers_the_claim_of_a_report():
     """The event of a fit costs what the report says, and no more."""
     X, y = np.eye(5), np.linspace(-1, 1, 5)
     gaussian = DPRidge(0.7, 1e-5).fit(X, y).privacy_
-    accountant = GaussianDPAccountant(gaussian.neighbouring).compose(gaussian.event)
+    accountant = GaussianDPAccountant().compose(gaussian.event)
+    assert accountant.neighbouring is gaussian.neighbouring
     assert accountant.get_epsilon(1e-5) == pytest.approx(0.7, rel=1e-6)
     assert accountant.get_delta(0.7) <= 1e-5
     pure = DPRidge(0.7, 0).fit(X, y).privacy_
     assert PureAccountant().compose(pure.event).get_epsilon(0.0) == pytest.approx(0.7)
     # twenty fits cost far less than twenty times the budget
     together = ComposedEvent((gaussian.event,) * 20)
-    assert tightest_epsilon(together, 1e-5, gaussian.neighbouring) < 0.3 * 20 * 0.7
+    assert tightest_epsilon(together, 1e-5) < 0.3 * 20 * 0.7
 
 
 def test_report_is_plain_and_readable():
@@ -63,10 +65,11 @@ def test_report_is_plain_and_readable():
 
 def test_remarks_of_a_report_are_public_arithmetic():
     """What a plan says about the result is printed; the numbers are those of the plan."""
-    release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", GaussianEvent(1.0))
+    relation = Neighbouring.REPLACE_ONE
+    event = GaussianEvent(1.0, relation)
+    release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
 
     def text(**plan):
-        relation = Neighbouring.REPLACE_ONE
         return str(PrivacyReport(1.0, 1e-6, relation, "a method", (release,), plan=plan))
 
     assert "mostly noise" in text(accuracy=0.1, radius=5.0)  # 3 sqrt(4) > 5
@@ -74,3 +77,28 @@ def test_remarks_of_a_report_are_public_arithmetic():
     phased = text(block_sizes=[70, 30], noise_scales=[3.0, 0.5], radius=1.0)
     assert "70, 30 records with noise of scale 3, 0.5" in phased
     assert "output 0.5, phased 0.25" in text(method_bounds={"output": 0.5, "phased": 0.25})
+
+
+@pytest.mark.parametrize("relation", Neighbouring)
+def test_a_report_and_its_releases_have_one_relation(relation):
+    """Events of fits under two relations would give a total that holds under neither."""
+    changes = {"n_public": 5} if relation is Neighbouring.ADD_REMOVE else {}
+    X, y = np.eye(5), np.linspace(-1, 1, 5)
+    model = DPRidge(0.7, 1e-5, neighbouring=relation.value, **changes).fit(X, y)
+    report = model.privacy_
+    assert report.neighbouring is report.event.neighbouring is relation
+    assert {release.event.neighbouring for release in report.releases} == {relation}
+    plain = report.to_dict()
+    named = [plain, plain["event"], plain["releases"][0]["event"]]
+    assert {part["neighbouring"] for part in named} == {relation.value}
+    with pytest.raises(ValueError, match=f"'{relation.value}', must be"):
+        dataclasses.replace(report, neighbouring=next(r for r in Neighbouring if r is not relation))
+    with pytest.raises(ValueError, match="must be"):
+        other = next(r for r in Neighbouring if r is not relation)
+        ComposedEvent([report.event, GaussianEvent(1.0, other)])
+
+
+def test_a_report_without_releases_keeps_its_relation():
+    report = PrivacyReport(1.0, 0.0, "add_remove", "nothing", ())
+    assert report.neighbouring is Neighbouring.ADD_REMOVE
+    assert report.event.neighbouring is None

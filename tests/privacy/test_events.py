@@ -21,26 +21,32 @@ from skdp.privacy.events import (
     flatten_event,
 )
 
-LEAVES = st.one_of(
-    st.floats(0.1, 10.0).map(GaussianEvent),
-    st.floats(0.0, 10.0).map(PureEvent),
-    st.floats(0.0, 10.0).map(ExponentialMechanismEvent),
-    st.builds(
-        PoissonSampledSumEvent,
-        st.floats(0.0, 1.0),
-        st.floats(0.1, 10.0).map(GaussianEvent),
-        st.floats(0.1, 10.0),
-    ),
-)
-EVENTS = st.recursive(
-    LEAVES,
-    lambda inner: st.one_of(
-        st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), inner),
-        st.lists(inner, max_size=3).map(ComposedEvent),
-        st.builds(RepeatedEvent, inner, st.integers(0, 5)),
-    ),
-    max_leaves=6,
-)
+REPLACE_ONE, ADD_REMOVE = Neighbouring
+
+
+def events_under(relation):
+    """Events of one relation; sampled sums exist under replace-one only."""
+    gaussians = st.builds(GaussianEvent, st.floats(0.1, 10.0), st.just(relation))
+    leaves = [
+        gaussians,
+        st.builds(PureEvent, st.floats(0.0, 10.0), st.just(relation)),
+        st.builds(ExponentialMechanismEvent, st.floats(0.0, 10.0), st.just(relation)),
+    ]
+    if relation is REPLACE_ONE:
+        numbers = st.floats(0.0, 1.0), st.floats(0.1, 10.0)
+        leaves.append(st.builds(PoissonSampledSumEvent, numbers[0], gaussians, numbers[1]))
+    return st.recursive(
+        st.one_of(leaves),
+        lambda inner: st.one_of(
+            st.builds(PoissonSampledEvent, st.floats(0.0, 1.0), inner),
+            st.lists(inner, max_size=3).map(ComposedEvent),
+            st.builds(RepeatedEvent, inner, st.integers(0, 5)),
+        ),
+        max_leaves=6,
+    )
+
+
+EVENTS = st.one_of(events_under(REPLACE_ONE), events_under(ADD_REMOVE))
 
 
 @given(EVENTS)
@@ -60,49 +66,57 @@ def test_dictionaries_survive_json(event):
 def test_dictionary_of_a_nested_event():
     event = ComposedEvent(
         [
-            RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(2.0)), 3),
-            PureEvent(0.5),
-            ExponentialMechanismEvent(0.25),
+            RepeatedEvent(PoissonSampledEvent(0.1, GaussianEvent(2.0, REPLACE_ONE)), 3),
+            PureEvent(0.5, REPLACE_ONE),
+            ExponentialMechanismEvent(0.25, REPLACE_ONE),
         ]
     )
+    relation = {"neighbouring": "replace_one"}
     sampled = {
         "type": "poisson_sampled",
         "sampling_probability": 0.1,
-        "event": {"type": "gaussian", "noise_multiplier": 2.0},
+        "event": {"type": "gaussian", "noise_multiplier": 2.0, **relation},
+        **relation,
     }
     assert event.to_dict() == {
         "type": "composed",
         "events": [
-            {"type": "repeated", "event": sampled, "count": 3},
-            {"type": "pure", "epsilon": 0.5},
-            {"type": "exponential_mechanism", "epsilon": 0.25},
+            {"type": "repeated", "event": sampled, "count": 3, **relation},
+            {"type": "pure", "epsilon": 0.5, **relation},
+            {"type": "exponential_mechanism", "epsilon": 0.25, **relation},
         ],
+        **relation,
     }
+    assert ComposedEvent([]).to_dict() == {"type": "composed", "events": [], "neighbouring": None}
 
 
 def test_dictionary_of_a_sampled_sum():
-    assert PoissonSampledSumEvent(0.1, GaussianEvent(1.5), 3.0).to_dict() == {
+    assert PoissonSampledSumEvent(0.1, GaussianEvent(1.5, REPLACE_ONE), 3.0).to_dict() == {
         "type": "poisson_sampled_sum",
         "sampling_probability": 0.1,
-        "event": {"type": "gaussian", "noise_multiplier": 1.5},
+        "event": {"type": "gaussian", "noise_multiplier": 1.5, "neighbouring": "replace_one"},
         "record_multiplier": 3.0,
+        "neighbouring": "replace_one",
     }
 
 
 def test_numpy_numbers_become_plain_ones():
-    event = RepeatedEvent(GaussianEvent(np.float64(2.0)), np.int64(3))
+    event = RepeatedEvent(GaussianEvent(np.float64(2.0), REPLACE_ONE), np.int64(3))
     assert type(event.count) is int
     assert type(event.event.noise_multiplier) is float
 
 
 def test_events_of_different_kinds_differ():
-    assert PureEvent(1.0) != ExponentialMechanismEvent(1.0)
-    assert GaussianEvent(1.0) != GaussianEvent(2.0)
-    assert ComposedEvent([PureEvent(1.0)]) == ComposedEvent((PureEvent(1.0),))
+    assert PureEvent(1.0, REPLACE_ONE) != ExponentialMechanismEvent(1.0, REPLACE_ONE)
+    assert GaussianEvent(1.0, REPLACE_ONE) != GaussianEvent(2.0, REPLACE_ONE)
+    assert GaussianEvent(1.0, REPLACE_ONE) != GaussianEvent(1.0, ADD_REMOVE)
+    assert ComposedEvent([PureEvent(1.0, REPLACE_ONE)]) == ComposedEvent(
+        (PureEvent(1.0, REPLACE_ONE),)
+    )
 
 
 def test_events_are_frozen():
-    event = GaussianEvent(1.0)
+    event = GaussianEvent(1.0, REPLACE_ONE)
     with pytest.raises(dataclasses.FrozenInstanceError):
         event.noise_multiplier = 0.5
 
@@ -110,31 +124,33 @@ def test_events_are_frozen():
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_noise_multiplier_is_checked(value):
     with pytest.raises(ValueError, match="noise_multiplier"):
-        GaussianEvent(value)
+        GaussianEvent(value, REPLACE_ONE)
 
 
 @pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
 @pytest.mark.parametrize("value", [-1.0, math.inf, math.nan])
 def test_epsilon_is_checked(kind, value):
     with pytest.raises(ValueError, match="epsilon"):
-        kind(value)
+        kind(value, REPLACE_ONE)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
 def test_sampling_probability_is_checked(value):
     with pytest.raises(ValueError, match="sampling_probability"):
-        PoissonSampledEvent(value, PureEvent(1.0))
+        PoissonSampledEvent(value, PureEvent(1.0, REPLACE_ONE))
     with pytest.raises(ValueError, match="sampling_probability"):
-        PoissonSampledSumEvent(value, GaussianEvent(1.0), 1.0)
+        PoissonSampledSumEvent(value, GaussianEvent(1.0, REPLACE_ONE), 1.0)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
 def test_record_multiplier_is_checked(value):
     with pytest.raises(ValueError, match="record_multiplier"):
-        PoissonSampledSumEvent(0.5, GaussianEvent(1.0), value)
+        PoissonSampledSumEvent(0.5, GaussianEvent(1.0, REPLACE_ONE), value)
 
 
-@pytest.mark.parametrize("part", [1.0, PureEvent(1.0), RepeatedEvent(GaussianEvent(1.0), 1)])
+@pytest.mark.parametrize(
+    "part", [1.0, PureEvent(1.0, REPLACE_ONE), RepeatedEvent(GaussianEvent(1.0, REPLACE_ONE), 1)]
+)
 def test_a_sampled_sum_is_gaussian(part):
     with pytest.raises(TypeError, match="GaussianEvent"):
         PoissonSampledSumEvent(0.5, part, 1.0)
@@ -143,9 +159,9 @@ def test_a_sampled_sum_is_gaussian(part):
 @pytest.mark.parametrize("value", [-1, 1.5, math.nan])
 def test_count_is_checked(value):
     with pytest.raises(ValueError, match="count"):
-        RepeatedEvent(PureEvent(1.0), value)
+        RepeatedEvent(PureEvent(1.0, REPLACE_ONE), value)
     with pytest.raises(ValueError, match="count"):
-        flatten_event(PureEvent(1.0), value)
+        flatten_event(PureEvent(1.0, REPLACE_ONE), value)
 
 
 @pytest.mark.parametrize(
@@ -167,14 +183,75 @@ def test_the_base_class_is_abstract():
         PrivacyEvent()
 
 
+# --- the relation ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [GaussianEvent, PureEvent, ExponentialMechanismEvent])
+def test_a_release_names_its_relation(kind):
+    for relation in Neighbouring:
+        assert kind(1.0, relation).neighbouring is relation
+        assert kind(1.0, relation.value) == kind(1.0, neighbouring=relation)
+    with pytest.raises(TypeError, match="neighbouring"):
+        kind(1.0)
+    for unknown in ("swap", None):
+        with pytest.raises(ValueError, match="not a valid Neighbouring"):
+            kind(1.0, unknown)
+
+
+@given(st.sampled_from(Neighbouring), st.data())
+def test_the_relation_of_an_event_is_that_of_its_parts(relation, data):
+    event = data.draw(events_under(relation))
+    relations = {leaf.neighbouring for leaf, _ in flatten_event(event)}
+    assert relations <= {relation, None}
+    assert event.neighbouring is relation or relation not in relations
+    assert event.to_dict()["neighbouring"] == (event.neighbouring and relation.value)
+
+
+def test_nothing_has_no_relation_and_composes_with_everything():
+    nothing = ComposedEvent([])
+    for event in (nothing, RepeatedEvent(nothing, 3), PoissonSampledEvent(0.5, nothing)):
+        assert event.neighbouring is None
+        for relation in Neighbouring:
+            parts = [event, PureEvent(1.0, relation), event]
+            assert ComposedEvent(parts).neighbouring is relation
+
+
+@pytest.mark.parametrize("relation", Neighbouring)
+def test_relations_do_not_mix(relation):
+    other = REPLACE_ONE if relation is ADD_REMOVE else ADD_REMOVE
+    first, second = GaussianEvent(1.0, relation), PureEvent(1.0, other)
+    for hidden in (
+        second,
+        RepeatedEvent(second, 2),
+        PoissonSampledEvent(0.5, second),
+        ComposedEvent([ComposedEvent([]), second]),
+    ):
+        with pytest.raises(ValueError, match=f"'{other.value}', must be '{relation.value}'"):
+            ComposedEvent([first, hidden])
+
+
+def test_a_sampled_sum_is_for_replace_one():
+    assert PoissonSampledSumEvent(0.5, GaussianEvent(1.0, REPLACE_ONE), 2.0).neighbouring is (
+        REPLACE_ONE
+    )
+    with pytest.raises(ValueError, match="Use a PoissonSampledEvent"):
+        PoissonSampledSumEvent(0.5, GaussianEvent(1.0, ADD_REMOVE), 2.0)
+
+
+def test_a_relation_cannot_be_given_to_a_composition():
+    for kind in (ComposedEvent, RepeatedEvent, PoissonSampledEvent, PoissonSampledSumEvent):
+        with pytest.raises(TypeError, match="neighbouring"):
+            kind(neighbouring=REPLACE_ONE)
+
+
 def test_flatten_counts_leaves_in_order_of_appearance():
-    gaussian, pure = GaussianEvent(1.0), PureEvent(0.5)
+    gaussian, pure = GaussianEvent(1.0, REPLACE_ONE), PureEvent(0.5, REPLACE_ONE)
     sampled = PoissonSampledEvent(0.5, RepeatedEvent(gaussian, 7))
     event = ComposedEvent(
         [
             RepeatedEvent(ComposedEvent([pure, RepeatedEvent(gaussian, 2)]), 3),
             sampled,
-            RepeatedEvent(PureEvent(9.0), 0),
+            RepeatedEvent(PureEvent(9.0, REPLACE_ONE), 0),
             gaussian,
         ]
     )
@@ -184,7 +261,7 @@ def test_flatten_counts_leaves_in_order_of_appearance():
     assert flatten_event(event, 0) == ()
 
 
-@given(st.lists(EVENTS, max_size=3), st.integers(0, 4))
+@given(st.lists(events_under(REPLACE_ONE), max_size=3), st.integers(0, 4))
 def test_flatten_is_additive(events, count):
     def total(event, times=1):
         return dict(flatten_event(event, times))

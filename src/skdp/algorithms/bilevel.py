@@ -31,7 +31,7 @@ from skdp.algorithms.sampled_gaussian import (
 from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ComposedEvent, GaussianEvent, PrivacyEvent
+from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import BilevelProblem, Domain
 from skdp.problems.domains import euclidean_norm
@@ -189,7 +189,9 @@ def plan_bilevel(
     lam = _penalty_at(penalty, x)
     constants = problem.lower(x).constants, problem.penalised(x, lam).constants
     whole = gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    rest = [] if share == 1.0 else [GaussianEvent(whole / math.sqrt(1.0 - share))]
+    rest = []
+    if share < 1.0:
+        rest.append(GaussianEvent(whole / math.sqrt(1.0 - share), Neighbouring.REPLACE_ONE))
     inner_sampled = bool(sampling_rates(private_solver.release("", constants[0], 1.0, 1).event))
     outer_sampled = outer_sampling_rate < 1.0
     if outer_sampled and problem.is_record_free:

@@ -23,11 +23,13 @@ from sklearn.utils.extmath import row_norms
 
 from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
+    chosen_delta,
     poisson_sample,
     sampled_gaussian_event,
     sampled_gaussian_multiplier,
 )
 from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
@@ -77,6 +79,8 @@ class DPSGDPlan:
         Whether the iterates of the second half are averaged.
     mechanism : GaussianMechanism
         Noise of one step, for a sum that moves by at most ``clip_norm``.
+    delta : float or None
+        That of the budget; None if the noise was given instead.
     """
 
     n_public: int
@@ -88,6 +92,12 @@ class DPSGDPlan:
     domain: Domain
     average: bool
     mechanism: GaussianMechanism
+    delta: float | None = None
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The relation that the run is private under: add/remove."""
+        return Neighbouring.ADD_REMOVE
 
     @property
     def clip_norm(self) -> float:
@@ -106,8 +116,22 @@ class DPSGDPlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under add/remove neighbours."""
+        """What the whole run costs, under :attr:`neighbouring`."""
         return sampled_gaussian_event(self.noise_multiplier, self.sampling_rate, self.n_steps)
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """Smallest epsilon known for the whole run, under :attr:`neighbouring`.
+
+        Parameters
+        ----------
+        delta : float, optional
+            Default: that of the budget.
+
+        Notes
+        -----
+        Far from tight with sampling if the optional extra ``accounting`` is not installed.
+        """
+        return tightest_epsilon(self.event, chosen_delta(delta, self.delta))
 
     def release(self, name: str = "gradient sums") -> Release:
         """The statement about what leaves the algorithm: one noisy sum per step."""
@@ -125,6 +149,8 @@ class DPSGDPlan:
     def to_dict(self) -> dict[str, Any]:
         """The public numbers of the plan as plain Python types."""
         return {
+            "neighbouring": self.neighbouring.value,
+            "delta": self.delta,
             "n_public": self.n_public,
             "sampling_rate": self.sampling_rate,
             "expected_batch": self.expected_batch,
@@ -253,6 +279,8 @@ def dp_sgd(
     ... )
     >>> bool((((X @ result.point) > 0) == (X[:, 0] > 0)).mean() > 0.9)
     True
+    >>> result.plan.neighbouring.value, round(result.plan.epsilon(), 2)
+    ('add_remove', 1.0)
     """
     _check_arguments(rows, loss, random_bytes)
     plan = plan_dp_sgd(
@@ -383,6 +411,7 @@ def plan_dp_sgd(
         domain=WholeSpace() if domain is None else domain,
         average=bool(average),
         mechanism=GaussianMechanism(float(clip_norm), float(noise_multiplier)),
+        delta=None if budget is None else budget.delta,
     )
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
+    chosen_delta,
     poisson_sample,
     sampled_gaussian_event,
     sampled_gaussian_multiplier,
@@ -59,6 +60,8 @@ class DPSGDAPlan:
     neighbouring : Neighbouring
     mechanism : GaussianMechanism
         Noise of one step for ``(sum_x / unit_x, sum_y / unit_y)``.
+    delta : float or None
+        That of the budget; None if the noise was given instead.
     """
 
     n_public: int
@@ -76,6 +79,7 @@ class DPSGDAPlan:
     balance: float
     neighbouring: Neighbouring
     mechanism: GaussianMechanism
+    delta: float | None = None
 
     @property
     def unit_x(self) -> float:
@@ -122,19 +126,20 @@ class DPSGDAPlan:
             _of_record(self.mechanism.sensitivity, self.neighbouring),
         )
 
-    def epsilon(self, delta: float) -> float:
+    def epsilon(self, delta: float | None = None) -> float:
         """Smallest epsilon known for the whole run, under :attr:`neighbouring`.
 
         Parameters
         ----------
-        delta : float
+        delta : float, optional
+            Default: that of the budget.
 
         Notes
         -----
         Far from tight with sampling if the optional extra ``accounting`` is not installed or,
         under "replace_one", is older than 0.5.
         """
-        return tightest_epsilon(self.event, delta, self.neighbouring)
+        return tightest_epsilon(self.event, chosen_delta(delta, self.delta), self.neighbouring)
 
     def release(self, name: str = "iterates") -> Release:
         """The statement about what leaves the algorithm: the iterates of all steps.
@@ -447,6 +452,7 @@ def plan_dp_sgda(
         balance=share,
         neighbouring=relation,
         mechanism=GaussianMechanism(sensitivity, float(noise_multiplier)),
+        delta=None if budget is None else budget.delta,
     )
 
 

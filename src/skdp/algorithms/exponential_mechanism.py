@@ -94,7 +94,7 @@ class ExponentialPlan:
     @property
     def event(self) -> ExponentialMechanismEvent:
         """What the draw costs: log ratios lie in an interval of length epsilon (Lemma 1)."""
-        return ExponentialMechanismEvent(self.epsilon)
+        return ExponentialMechanismEvent(self.epsilon, Neighbouring.REPLACE_ONE)
 
     def release(self, name: str = "coefficients") -> Release:
         """The statement about what leaves the algorithm.
@@ -167,7 +167,7 @@ class LocalizedExponentialPlan:
     @property
     def event(self) -> ComposedEvent:
         """Both releases."""
-        return ComposedEvent((self.output.mechanism.event, self.sampling.event))
+        return ComposedEvent((self.output.release().event, self.sampling.event))
 
     def release(self, name: str = "coefficients") -> Release:
         """The statement about the last point; with its event both points."""

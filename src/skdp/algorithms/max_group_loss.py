@@ -24,6 +24,7 @@ from skdp.algorithms.phased_saddle_output_perturbation import (
 )
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     BoundedRows,
@@ -332,6 +333,6 @@ def private_proportions(
         dimension=n_groups,
         n_records=n,
         reference="Zhang et al. 2022, specification, section 7.4 C; one record, two counts",
-        event=mechanism.event,
+        event=mechanism.event(Neighbouring.REPLACE_ONE),
     )
     return np.clip(released, 0.0, 1.0), release

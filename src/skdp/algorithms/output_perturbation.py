@@ -95,7 +95,7 @@ class OutputPerturbationPlan:
             dimension=self.constants.dimension,
             n_records=self.constants.n_records,
             reference=self.reference,
-            event=self.mechanism.event,
+            event=self.mechanism.event(self.neighbouring),
         )
 
     def to_dict(self) -> dict[str, Any]:

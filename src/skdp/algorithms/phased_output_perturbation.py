@@ -103,7 +103,7 @@ class PhasedPlan:
             dimension=last.constants.dimension,
             n_records=sum(self.block_sizes),
             reference=self.reference,
-            event=last.mechanism.event,
+            event=last.mechanism.event(last.neighbouring),
         )
 
     def to_dict(self) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_loc
 from skdp.algorithms.output_perturbation import solution_sensitivity
 from skdp.algorithms.parameters import check_count, check_real
 from skdp.mechanisms import GaussianMechanism, NoiseSource
-from skdp.privacy.events import RepeatedEvent
+from skdp.privacy.events import Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
 from skdp.solvers import Solver, resolve_solver
@@ -87,7 +87,7 @@ class OutputPerturbation(PrivateSolver):
             dimension=constants.dimension,
             n_records=constants.n_records,
             reference="docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected",
-            event=RepeatedEvent(mechanism.event, count),
+            event=RepeatedEvent(mechanism.event(Neighbouring.REPLACE_ONE), count),
         )
 
     def solve(

@@ -24,6 +24,7 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.solvers.saddle import (
@@ -110,7 +111,7 @@ class SaddleOutputPerturbationPlan:
             dimension=self.dimension,
             n_records=self.constants.n_records,
             reference=self.reference,
-            event=self.mechanism.event,
+            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
         )
 
     def to_dict(self) -> dict[str, Any]:

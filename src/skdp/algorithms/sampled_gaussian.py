@@ -30,6 +30,7 @@ from skdp.privacy.events import (
 )
 
 __all__ = [
+    "chosen_delta",
     "poisson_batch",
     "poisson_sample",
     "sampled_gaussian_event",
@@ -50,15 +51,17 @@ def sampled_gaussian_event(
     Parameters
     ----------
     multiplier : float
-        Noise in units of the sensitivity under the relation at hand.
+        Noise in units of the sensitivity under the relation of the event.
     sampling_rate : float
         In (0, 1]; 1 stands for no sampling.
     n_steps : int
     sensitivity : float, optional
         That under replace-one neighbours, in units of a bound on the norm of what one record
-        adds. Default: neighbours are add/remove, where the two are the same.
+        adds; the event is then one of that relation. Default: the event is one of add/remove
+        neighbours, where the two are the same.
     """
-    whole = GaussianEvent(multiplier)
+    relation = Neighbouring.ADD_REMOVE if sensitivity is None else Neighbouring.REPLACE_ONE
+    whole = GaussianEvent(multiplier, relation)
     if sampling_rate == 1.0:
         return RepeatedEvent(whole, n_steps)
     if sensitivity is None:
@@ -99,14 +102,21 @@ def sampled_gaussian_multiplier(
     def event(scale: float) -> PrivacyEvent:
         return sampled_gaussian_event(scale * unsampled, sampling_rate, n_steps, sensitivity)
 
-    relation = Neighbouring.ADD_REMOVE if sensitivity is None else Neighbouring.REPLACE_ONE
     try:
-        return unsampled * smallest_scale(event, budget, relation)
+        return unsampled * smallest_scale(event, budget)
     except ImportError as error:
         raise ImportError(
             f"Noise for sampled batches is calibrated with dp-accounting: {error}. Or use "
             "sampling_rate=1 or noise_multiplier."
         ) from error
+
+
+def chosen_delta(delta: float | None, planned: float | None) -> float:
+    """The delta that is asked for or else that of the plan; ValueError if there is neither."""
+    chosen = planned if delta is None else delta
+    if chosen is None:
+        raise ValueError("delta must be given: the plan has no budget.")
+    return chosen
 
 
 def sampling_rates(event: PrivacyEvent) -> list[tuple[float, int]]:
@@ -119,11 +129,7 @@ def sampling_rates(event: PrivacyEvent) -> list[tuple[float, int]]:
     ]
 
 
-def smallest_scale(
-    event: Callable[[float], PrivacyEvent],
-    budget: PrivacyBudget,
-    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-) -> float:
+def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget) -> float:
     """Smallest factor of the noise of sampled releases that keeps a run within the budget.
 
     Parameters
@@ -133,7 +139,6 @@ def smallest_scale(
         within the budget even if sampling is ignored.
     budget : PrivacyBudget
         With delta > 0.
-    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
 
     Returns
     -------
@@ -147,18 +152,21 @@ def smallest_scale(
     ValueError
         If the budget allows the sampled releases without noise.
     """
-    import_convolution(neighbouring)  # without it, noise as if nothing was sampled
-    rates = sampling_rates(event(1.0))
+    unscaled = event(1.0)
+    rates = sampling_rates(unscaled)
     if -math.expm1(sum(count * math.log1p(-rate) for rate, count in rates)) <= budget.delta:
         raise ValueError(
             f"delta == {budget.delta:g} is above the chance that a record is ever drawn, "
             "which would allow a run without noise."
         )
 
+    assert unscaled.neighbouring is not None  # something is sampled
+    import_convolution(unscaled.neighbouring)  # without it, noise as if nothing was sampled
+
     @cache
     def excess(log_scale: float) -> float:
         """Logarithm of the share of epsilon that is spent, decreasing; 0 just below 1, too."""
-        spent = tightest_epsilon(event(math.exp(log_scale)), budget.delta, neighbouring)
+        spent = tightest_epsilon(event(math.exp(log_scale)), budget.delta)
         share = spent / budget.epsilon
         return 0.0 if 1.0 - _PRECISION <= share <= 1.0 else math.log(max(share, 1e-3))
 

@@ -11,7 +11,7 @@ import numpy as np
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import GaussianEvent, PrivacyEvent, PureEvent
+from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent, PureEvent
 
 __all__ = [
     "AdditiveMechanism",
@@ -39,10 +39,9 @@ class AdditiveMechanism(ABC):
     def noise_scale(self) -> float:
         """Scale of the noise in the units of the value."""
 
-    @property
     @abstractmethod
-    def event(self) -> PrivacyEvent:
-        """What one release costs."""
+    def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
+        """What one release costs, if the sensitivity is that under `neighbouring`."""
 
     @abstractmethod
     def mean_square(self, dimension: int) -> float:
@@ -69,9 +68,8 @@ class GaussianMechanism(AdditiveMechanism):
     def noise_scale(self) -> float:
         return self.noise_multiplier * self.sensitivity
 
-    @property
-    def event(self) -> GaussianEvent:
-        return GaussianEvent(self.noise_multiplier)
+    def event(self, neighbouring: Neighbouring) -> GaussianEvent:
+        return GaussianEvent(self.noise_multiplier, neighbouring)
 
     def mean_square(self, dimension: int) -> float:
         return dimension * self.noise_scale**2
@@ -97,9 +95,8 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
     def noise_scale(self) -> float:
         return self.sensitivity / self.epsilon
 
-    @property
-    def event(self) -> PureEvent:
-        return PureEvent(self.epsilon)
+    def event(self, neighbouring: Neighbouring) -> PureEvent:
+        return PureEvent(self.epsilon, neighbouring)
 
     def mean_square(self, dimension: int) -> float:
         return dimension * (dimension + 1) * self.noise_scale**2

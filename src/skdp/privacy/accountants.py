@@ -1,10 +1,12 @@
 """What it costs: accountants that turn events into (epsilon, delta).
 
 Each accountant measures every single release by one number that adds up under adaptive
-composition, and converts the total. Every answer is an upper bound on the true loss.
-`tightest_epsilon` takes the smallest of them and, where it helps and is installed, that of Google's
-``dp-accounting``. The proofs are in ``docs/theory/accounting.md``; section numbers below refer to
-it. To add an accountant, say what adds (`_cost`) and how the total converts (`_epsilon`, `_delta`).
+composition, and converts the total. Every answer is an upper bound on the true loss, under the
+neighbouring relation of the events; events of two relations have no total. What adds is an exact
+rational number, rounded up once, at the end. `tightest_epsilon` takes the smallest of the bounds
+and, where it helps and is installed, that of Google's ``dp-accounting``. The proofs are in
+``docs/theory/accounting.md``; section numbers below refer to it. To add an accountant, say what
+adds (`_cost`) and how the total converts (`_epsilon`, `_delta`).
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import importlib
 import inspect
 import math
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,9 +32,11 @@ from skdp.privacy.events import (
     PrivacyEvent,
     PureEvent,
     RepeatedEvent,
+    common_relation,
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, pure_mu
+from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_quotient
 
 __all__ = [
     "GaussianDPAccountant",
@@ -43,7 +48,8 @@ __all__ = [
     "tightest_epsilon",
 ]
 
-Leaves = tuple[tuple[PrivacyEvent, int], ...]
+_Part = tuple[PrivacyEvent, int]
+Leaves = tuple[_Part, ...]
 _Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 _PURE = (PureEvent, ExponentialMechanismEvent)
 _SAMPLED = (PoissonSampledEvent, PoissonSampledSumEvent)
@@ -58,18 +64,23 @@ class PrivacyAccountant(abc.ABC):
 
     Parameters
     ----------
-    neighbouring : Neighbouring or str, default="replace_one"
-        The relation under which all events were measured, and under which the total holds.
+    neighbouring : Neighbouring or str, optional
+        The relation that all events must have. Default: that of the first one.
     """
 
-    def __init__(self, neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE) -> None:
-        self.neighbouring = Neighbouring(neighbouring)
-        self._costs: list[float] = []
+    def __init__(self, neighbouring: Neighbouring | str | None = None) -> None:
+        self._neighbouring = common_relation([], neighbouring)
+        self._total = Fraction(0)
+
+    @property
+    def neighbouring(self) -> Neighbouring | None:
+        """The relation under which the total holds; None as long as nothing has named one."""
+        return self._neighbouring
 
     @property
     def total(self) -> float:
-        """The sum of what adds; the same in whichever order the events came."""
-        return math.fsum(self._costs)
+        """The sum of what adds, rounded up; the same in whichever order the events came."""
+        return ceil_float(self._total)
 
     def supports(self, event: PrivacyEvent) -> bool:
         """Whether a proof covers every single release in `event`."""
@@ -93,38 +104,41 @@ class PrivacyAccountant(abc.ABC):
         ------
         UnsupportedEventError
             If no proof covers a part of the event; the total is then unchanged.
+        ValueError
+            If the event has another relation than those before; the total is then unchanged.
         """
-        costs = []
+        relation = common_relation([event], self._neighbouring)
+        total = self._total
         for leaf, times in flatten_event(event, count):
             cost = self._cost(leaf)
             if cost is None:
                 raise UnsupportedEventError(f"{type(self).__name__} has no bound for {leaf!r}.")
-            costs.append(times * cost)
-        self._costs += costs
+            total += times * cost
+        self._neighbouring, self._total = relation, total
         return self
 
     def get_epsilon(self, delta: float) -> float:
         """Smallest epsilon known for a delta in [0, 1]; nats, infinite where there is none."""
         if not 0.0 <= delta <= 1.0:
             raise ValueError(f"delta must lie in [0, 1], got {delta!r}.")
-        return self._epsilon(self.total, float(delta)) if self.total > 0.0 and delta < 1.0 else 0.0
+        return self._epsilon(self._total, float(delta)) if self._total > 0 and delta < 1.0 else 0.0
 
     def get_delta(self, epsilon: float) -> float:
         """Smallest delta known for an epsilon >= 0 in nats; a probability."""
         if not epsilon >= 0.0:
             raise ValueError(f"epsilon must be >= 0, got {epsilon!r}.")
-        return self._delta(self.total, float(epsilon)) if self.total > 0.0 else 0.0
+        return self._delta(self._total, float(epsilon)) if self._total > 0 else 0.0
 
     @abc.abstractmethod
-    def _cost(self, leaf: PrivacyEvent) -> float | None:
-        """What a single release adds to the total; None where no proof covers it."""
+    def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
+        """What a single release adds to the total, rounded up; None where no proof covers it."""
 
     @abc.abstractmethod
-    def _epsilon(self, total: float, delta: float) -> float:
+    def _epsilon(self, total: Fraction, delta: float) -> float:
         """Convert a positive total, for delta in [0, 1)."""
 
     @abc.abstractmethod
-    def _delta(self, total: float, epsilon: float) -> float:
+    def _delta(self, total: Fraction, epsilon: float) -> float:
         """Convert a positive total."""
 
 
@@ -142,20 +156,25 @@ class GaussianDPAccountant(PrivacyAccountant):
     - Sampling is refused: a sampled Gaussian is no better than an unsampled one in this measure.
     """
 
-    def _cost(self, leaf: PrivacyEvent) -> float | None:
+    @property
+    def mu(self) -> float:
+        """Parameter of the composition: the square root of the total, rounded up."""
+        return ceil_sqrt(self._total)
+
+    def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
         if isinstance(leaf, GaussianEvent):
-            return (1.0 / leaf.noise_multiplier) * (1.0 / leaf.noise_multiplier)
+            return ceil_reciprocal(leaf.noise_multiplier) ** 2
         if isinstance(leaf, PureEvent):
-            return pure_mu(leaf.epsilon) * pure_mu(leaf.epsilon)
+            return Fraction(pure_mu(leaf.epsilon)) ** 2
         if isinstance(leaf, ExponentialMechanismEvent):
-            return pure_mu(0.5 * leaf.epsilon) * pure_mu(0.5 * leaf.epsilon)
+            return Fraction(pure_mu(ceil_float(Fraction(leaf.epsilon) / 2))) ** 2
         return None
 
-    def _epsilon(self, total: float, delta: float) -> float:
-        return gaussian_epsilon(delta, math.sqrt(total))
+    def _epsilon(self, total: Fraction, delta: float) -> float:
+        return gaussian_epsilon(delta, ceil_sqrt(total))
 
-    def _delta(self, total: float, epsilon: float) -> float:
-        return gaussian_delta(epsilon, math.sqrt(total))
+    def _delta(self, total: Fraction, epsilon: float) -> float:
+        return gaussian_delta(epsilon, ceil_sqrt(total))
 
 
 class ZCDPAccountant(PrivacyAccountant):
@@ -174,31 +193,33 @@ class ZCDPAccountant(PrivacyAccountant):
     - Sampling is refused: zCDP is not amplified by it.
     """
 
-    def _cost(self, leaf: PrivacyEvent) -> float | None:
+    def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
         if isinstance(leaf, GaussianEvent):
-            return 0.5 * (1.0 / leaf.noise_multiplier) * (1.0 / leaf.noise_multiplier)
+            return ceil_reciprocal(leaf.noise_multiplier) ** 2 / 2
         if isinstance(leaf, PureEvent):
-            return leaf.epsilon * leaf.epsilon / 2.0
+            return Fraction(leaf.epsilon) ** 2 / 2
         if isinstance(leaf, ExponentialMechanismEvent):
-            return leaf.epsilon * leaf.epsilon / 8.0
+            return Fraction(leaf.epsilon) ** 2 / 8
         return None
 
-    def _epsilon(self, total: float, delta: float) -> float:
-        if delta == 0.0 or total == math.inf:
+    def _epsilon(self, total: Fraction, delta: float) -> float:
+        rho = ceil_float(total)
+        if delta == 0.0 or rho == math.inf:
             return math.inf
         if self._delta(total, 0.0) <= delta:
             return 0.0
         budget = 1e-11 - math.log(delta)  # ten times the slack of _delta
         epsilon = _minimise_over_orders(
-            lambda t: (1.0 + t) * total + (budget - np.log1p(t)) / t - np.log1p(1.0 / t)
+            lambda t: (1.0 + t) * rho + (budget - np.log1p(t)) / t - np.log1p(1.0 / t)
         )
         return max(epsilon, 0.0) * (1.0 + 1e-10)
 
-    def _delta(self, total: float, epsilon: float) -> float:
-        if total == math.inf or epsilon == math.inf:
+    def _delta(self, total: Fraction, epsilon: float) -> float:
+        rho = ceil_float(total)
+        if rho == math.inf or epsilon == math.inf:
             return 0.0 if epsilon == math.inf else 1.0
         log_delta = _minimise_over_orders(
-            lambda t: t * ((1.0 + t) * total - epsilon) - np.log1p(t) - t * np.log1p(1.0 / t)
+            lambda t: t * ((1.0 + t) * rho - epsilon) - np.log1p(t) - t * np.log1p(1.0 / t)
         )
         return math.nextafter(math.exp(min(0.0, log_delta + 1e-12)), 1.0)
 
@@ -215,37 +236,39 @@ class PureAccountant(PrivacyAccountant):
     - Gaussians are refused: they have no pure guarantee. So is sampling.
     """
 
-    def _cost(self, leaf: PrivacyEvent) -> float | None:
+    def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
         if isinstance(leaf, _PURE):
-            return leaf.epsilon
+            return Fraction(leaf.epsilon)
         return None
 
-    def _epsilon(self, total: float, delta: float) -> float:
-        lost = (1.0 - 1e-15) * delta * (1.0 + math.exp(-total))
+    def _epsilon(self, total: Fraction, delta: float) -> float:
+        whole = ceil_float(total)
+        lost = (1.0 - 1e-15) * delta * (1.0 + math.exp(-whole))
         if lost >= 1.0 or delta == 0.0:
-            return total if delta == 0.0 else 0.0
-        return min(total, max(0.0, total + math.log1p(-lost)) + 4.0 * math.ulp(total))
+            return whole if delta == 0.0 else 0.0
+        return min(whole, max(0.0, whole + math.log1p(-lost)) + 4.0 * math.ulp(whole))
 
-    def _delta(self, total: float, epsilon: float) -> float:
-        if epsilon >= total:
+    def _delta(self, total: Fraction, epsilon: float) -> float:
+        whole = ceil_float(total)
+        if epsilon >= whole:
             return 0.0
-        return math.nextafter(-math.expm1(epsilon - total) / (1.0 + math.exp(-total)), 1.0)
+        delta = -math.expm1(epsilon - whole) / (1.0 + math.exp(-whole))
+        return min(1.0, math.nextafter(delta * (1.0 + 1e-15), math.inf))
 
 
 def tightest_epsilon(
-    event: PrivacyEvent,
-    delta: float,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    event: PrivacyEvent, delta: float, neighbouring: Neighbouring | str | None = None
 ) -> float:
     """Smallest epsilon that a proof known to the package gives for an event.
 
-    The minimum over all accountants that cover the event. Totals that are not purely Gaussian are
-    also given to ``dp-accounting`` if the optional extra ``accounting`` is installed; the answer
-    is then smaller or equal, never invalid. Poisson sampling amplifies privacy under "add_remove",
-    and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which dp-accounting
-    must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid but may be far
-    from tight; a sum then moves by its sensitivity under "replace_one", and by the bound on what
-    one record adds to it under "add_remove".
+    The total holds under the neighbouring relation of the event. It is the minimum over all
+    accountants that cover the event, each with any number of the pure releases added plainly: the
+    epsilon of an epsilon-DP release adds to that of everything else (section 5). Totals that are
+    not purely Gaussian are also given to ``dp-accounting`` if the optional extra ``accounting`` is
+    installed; the answer is then smaller or equal, never invalid. Poisson sampling amplifies
+    privacy under "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under
+    "replace_one", for which dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is
+    ignored, which is valid but may be far from tight.
 
     Parameters
     ----------
@@ -253,8 +276,8 @@ def tightest_epsilon(
         What happened.
     delta : float
         A probability in [0, 1].
-    neighbouring : Neighbouring or str, default="replace_one"
-        The relation under which the event was measured.
+    neighbouring : Neighbouring or str, optional
+        The relation that the event must have. Default: any.
 
     Returns
     -------
@@ -266,18 +289,22 @@ def tightest_epsilon(
     UnsupportedEventError
         If no proof covers a part of the event.
     ValueError
-        If delta is NaN or outside [0, 1].
+        If delta is NaN or outside [0, 1], or if the event was measured under another relation.
     """
-    relation = Neighbouring(neighbouring)
-    dropped = _reduce(event, relation, drop=True)
-    candidates = [_epsilon_by_accountants(dropped, delta)]
-    reduced = _reduce(event, relation)
-    if reduced != dropped and relation is Neighbouring.ADD_REMOVE:
-        plain = _reduce(reduced, relation, drop=True)
-        candidates += [_epsilon_by_accountants(plain, delta), _amplified_epsilon(event, delta)]
-    for total in dict.fromkeys((dropped, reduced)):
-        candidates.append(_pld_epsilon(flatten_event(total), delta, min(candidates)))
-    return min(candidates)
+    relation = common_relation([event], neighbouring)
+    dropped, reduced = _reduce(event, drop=True), _reduce(event)
+    best = _unsampled_epsilon(dropped, delta)
+    if reduced == dropped:
+        return best
+    if relation is Neighbouring.ADD_REMOVE:
+        plain = _reduce(reduced, drop=True)
+        best = min(best, _unsampled_epsilon(plain, delta), _amplified_epsilon(event, delta))
+    leaves = flatten_event(reduced)
+    best = min(best, _pld_epsilon(leaves, delta, best))
+    pure, rest = _split_pure(leaves)
+    if pure and rest:
+        best = min(best, _add_pure(tightest_epsilon(_composed(rest), delta), pure))
+    return best
 
 
 def import_convolution(neighbouring: Neighbouring | str) -> Any:
@@ -309,12 +336,46 @@ def import_convolution(neighbouring: Neighbouring | str) -> Any:
     return pld
 
 
-def _epsilon_by_accountants(event: PrivacyEvent, delta: float) -> float:
-    best = GaussianDPAccountant().compose(event).get_epsilon(delta)
-    for accountant in (ZCDPAccountant(), PureAccountant()):
-        if accountant.supports(event):
-            best = min(best, accountant.compose(event).get_epsilon(delta))
-    return best
+def _unsampled_epsilon(event: PrivacyEvent, delta: float) -> float:
+    """Smallest epsilon of an event that holds no samples."""
+    leaves = flatten_event(event)
+    pure, rest = _split_pure(leaves)
+    best = math.inf if rest else PureAccountant().compose(event).get_epsilon(delta)
+    for accountant in (GaussianDPAccountant(), ZCDPAccountant()):
+        accountant.compose(_composed(rest))
+        best = min(best, _add_pure(accountant.get_epsilon(delta), pure))
+        ordered = _by_cost(pure, accountant)
+        for k, part in enumerate(ordered):  # the others are added plainly
+            accountant.compose(*part)
+            best = min(best, _add_pure(accountant.get_epsilon(delta), ordered[k + 1 :]))
+    return min(best, _pld_epsilon(leaves, delta, best))
+
+
+def _by_cost(pure: Iterable[_Part], accountant: PrivacyAccountant) -> list[_Part]:
+    """Pure releases by what they add to an accountant's total per epsilon, the least first."""
+
+    def ratio(part: _Part) -> Fraction:
+        cost, epsilon = (of._cost(part[0]) for of in (accountant, PureAccountant()))
+        return cost / epsilon if cost and epsilon else Fraction(0)
+
+    return sorted(pure, key=ratio)
+
+
+def _split_pure(leaves: Leaves) -> tuple[list[_Part], list[_Part]]:
+    """The pure releases and the others."""
+    pure = [part for part in leaves if isinstance(part[0], _PURE)]
+    return pure, [part for part in leaves if not isinstance(part[0], _PURE)]
+
+
+def _composed(leaves: Iterable[_Part]) -> ComposedEvent:
+    return ComposedEvent([RepeatedEvent(*part) for part in leaves])
+
+
+def _add_pure(epsilon: float, pure: Iterable[_Part]) -> float:
+    """Plain addition of the epsilons of pure releases, rounded up (section 5)."""
+    if epsilon == math.inf:
+        return math.inf
+    return ceil_float(Fraction(epsilon) + PureAccountant().compose(_composed(pure))._total)
 
 
 def _minimise_over_orders(function: _Curve) -> float:
@@ -328,23 +389,32 @@ def _minimise_over_orders(function: _Curve) -> float:
     return float(values.min())
 
 
-def _number(leaves: Iterable[tuple[PrivacyEvent, int]]) -> int:
+def _number(leaves: Iterable[_Part]) -> int:
     return sum(count for _, count in leaves)
 
 
-def _mu_squared(event: PrivacyEvent) -> float:
-    """Of an event under add/remove, or of one that holds no samples."""
-    return GaussianDPAccountant().compose(_reduce(event, Neighbouring.ADD_REMOVE, drop=True)).total
+def _mu(event: PrivacyEvent) -> float:
+    """Gaussian DP parameter of an event, sampling ignored."""
+    accountant = GaussianDPAccountant()
+    accountant.compose(_reduce(event, drop=True))
+    return accountant.mu
 
 
 def _amplify(epsilon: float, probability: float) -> float:
-    """``log(1 + q (e^epsilon - 1))`` (Balle, Barthe and Gaboardi 2018, Theorem 8; section 6)."""
-    if epsilon < 1.0:
-        return math.log1p(probability * math.expm1(epsilon))
-    return epsilon + math.log(probability + (1.0 - probability) * math.exp(-epsilon))
+    """``log(1 + q (e^epsilon - 1))`` (Balle, Barthe and Gaboardi 2018, Theorem 8; section 6).
+
+    Rounded up, for a probability > 0.
+    """
+    if epsilon < 600.0:
+        amplified = math.log1p(probability * math.expm1(epsilon)) * (1.0 + 1e-14)
+    else:
+        shift = math.log(probability) + epsilon
+        rest = math.log1p(-probability) if probability < 1.0 else -math.inf
+        amplified = float(np.logaddexp(shift, rest)) + 1e-14 * (epsilon + 1000.0)
+    return min(epsilon, math.nextafter(amplified, math.inf))
 
 
-def _reduce(event: PrivacyEvent, relation: Neighbouring, *, drop: bool = False) -> PrivacyEvent:
+def _reduce(event: PrivacyEvent, *, drop: bool = False) -> PrivacyEvent:
     """Resolve the sampling that needs no numerical treatment; the result is in canonical order.
 
     With `drop` that is all of it. Without, samples of sums are left under replace-one, and those
@@ -355,36 +425,38 @@ def _reduce(event: PrivacyEvent, relation: Neighbouring, *, drop: bool = False) 
         part = leaf
         if isinstance(leaf, _SAMPLED):
             probability = leaf.sampling_probability
-            inner = _reduce(leaf.event, relation, drop=drop)
+            inner = _reduce(leaf.event, drop=drop)
             if probability == 0.0:
                 continue
-            if isinstance(leaf, PoissonSampledSumEvent):
-                if relation is Neighbouring.ADD_REMOVE:  # not measured by leaf.event
-                    part = GaussianEvent(leaf.record_multiplier)
-                elif drop or probability == 1.0:
-                    part = inner
-            elif drop or probability == 1.0 or relation is Neighbouring.REPLACE_ONE:
+            if drop or probability == 1.0:
                 part = inner
-            elif PureAccountant().supports(inner):
-                part = PureEvent(_amplify(PureAccountant().compose(inner).total, probability))
+            elif isinstance(leaf, PoissonSampledEvent):
+                if leaf.neighbouring is not Neighbouring.ADD_REMOVE:
+                    part = inner
+                elif PureAccountant().supports(inner):
+                    epsilon = PureAccountant().compose(inner).total
+                    part = PureEvent(_amplify(epsilon, probability), leaf.neighbouring)
         parts.append(RepeatedEvent(part, count))
     leaves = flatten_event(ComposedEvent(parts))
-    return ComposedEvent([RepeatedEvent(*leaf) for leaf in sorted(leaves, key=repr)])
+    return _composed(sorted(leaves, key=repr))
 
 
 def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
     """Basic composition of amplified (epsilon, delta) guarantees under add/remove (section 6)."""
     leaves = flatten_event(event)
-    rest = [part for part in leaves if not isinstance(part[0], PoissonSampledEvent)]
-    share = delta / (_number(leaves) - _number(rest) + bool(rest))
-    plain = ComposedEvent([RepeatedEvent(*part) for part in rest])
-    total = tightest_epsilon(plain, share, Neighbouring.ADD_REMOVE)
-    for leaf, count in leaves:
-        if isinstance(leaf, PoissonSampledEvent) and leaf.sampling_probability > 0.0:
-            inner_delta = min(1.0, share / leaf.sampling_probability)
-            inner = tightest_epsilon(leaf.event, inner_delta, Neighbouring.ADD_REMOVE)
-            total += count * _amplify(inner, leaf.sampling_probability)
-    return total
+    sampled = [part for part in leaves if isinstance(part[0], PoissonSampledEvent)]
+    rest = [part for part in leaves if part not in sampled]
+    share = floor_quotient(delta, Fraction(_number(sampled) + bool(rest)))
+    epsilons = [(tightest_epsilon(_composed(rest), share), 1)]
+    for leaf, count in sampled:
+        assert isinstance(leaf, PoissonSampledEvent)
+        if leaf.sampling_probability > 0.0:
+            inner_delta = min(1.0, floor_quotient(share, Fraction(leaf.sampling_probability)))
+            inner = tightest_epsilon(leaf.event, inner_delta)
+            epsilons.append((_amplify(inner, leaf.sampling_probability), count))
+    if any(epsilon == math.inf for epsilon, _ in epsilons):
+        return math.inf
+    return ceil_float(sum((Fraction(epsilon) * count for epsilon, count in epsilons), Fraction(0)))
 
 
 def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
@@ -396,7 +468,7 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
     not, so some delta is kept back for it and very small deltas are not attempted. Infinite where
     there is nothing to gain.
     """
-    rounding = 1e-12 * max(1.0, _number(leaves) / 1000.0)
+    rounding = 1e-12 * max(1.0, ceil_float(Fraction(_number(leaves), 1000)))
     sums = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)
     exact = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves) or _number(leaves) == 1
     if bound == 0.0 or delta < 1000.0 * rounding or (exact and not sums):
@@ -413,7 +485,7 @@ def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian:
     as_response = PureEvent if as_gaussian else _PURE
     pure = [(leaf.epsilon, count) for leaf, count in leaves if isinstance(leaf, as_response)]
     gaussian = [
-        (_mu_squared(leaf.event), leaf.sampling_probability, count)
+        (_mu(leaf.event), leaf.sampling_probability, count)
         for leaf, count in leaves
         if isinstance(leaf, PoissonSampledEvent)
     ]
@@ -424,9 +496,9 @@ def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian:
     ]
     done = (*_SAMPLED, as_response)
     rest = [RepeatedEvent(*part) for part in leaves if not isinstance(part[0], done)]
-    gaussian.append((_mu_squared(ComposedEvent(rest)), 1.0, 1))
+    gaussian.append((_mu(ComposedEvent(rest)), 1.0, 1))
     # Small beside the answer, but with about 1e5 steps at most; one epsilon need not be rounded up.
-    distances = [math.sqrt(square) for square, _, _ in gaussian] + [2.0 / s for s, _, _ in sums]
+    distances = [mu for mu, _, _ in gaussian] + [2.0 / noise for noise, _, _ in sums]
     spans = [0.5 * distance * distance + 10.0 * distance for distance in distances]
     if max(spans + [epsilon for epsilon, _ in pure]) > 600.0 or len(leaves) > 100:
         return math.inf  # e^loss leaves double precision, or too much work
@@ -435,9 +507,9 @@ def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian:
     if pure and min(pure)[0] > step:
         step = (1.0 + 1e-12) * min(pure)[0] / math.ceil(min(pure)[0] / step)
     total = pld.identity(value_discretization_interval=step)
-    for square, probability, count in gaussian:
-        if square > 0.0:
-            sigma = min(1e10, square**-0.5)
+    for mu, probability, count in gaussian:
+        if mu > 0.0:
+            sigma = min(1e10, floor_quotient(1.0, Fraction(mu)))
             part = pld.from_gaussian_mechanism(
                 sigma, sampling_prob=probability, value_discretization_interval=step
             )

@@ -1,16 +1,17 @@
 """What happened: small records of the private releases that an algorithm made.
 
 An event says which mechanism drew the noise and how strong it was, relative to the sensitivity of
-what it hid, under the neighbouring relation of the whole analysis. It does not say what that costs:
-the accountants of `skdp.privacy.accountants` do. An event holds public numbers only, so it can be
-published with the release. Events compare by value, hash, pickle, and turn into plain
-JSON-able dictionaries with ``to_dict()``.
+what it hid, and under which neighbouring relation that sensitivity was measured. It does not say
+what that costs: the accountants of `skdp.privacy.accountants` do. An event holds public numbers
+only, so it can be published with the release. Events compare by value, hash, pickle, and turn into
+plain JSON-able dictionaries with ``to_dict()``.
 
 Composition is adaptive throughout: which release comes next, and on what, may depend on the
-releases before it, as long as the event itself was fixed in advance.
+releases before it, as long as the event itself was fixed in advance. Events of different relations
+do not compose: a total holds under one relation.
 
-To add a mechanism, write its frozen dataclass here and its cost in each accountant that has a
-proof for it. An accountant that does not know an event refuses it.
+To add a mechanism, write its frozen dataclass here, with a field ``neighbouring``, and its cost in
+each accountant that has a proof for it. An accountant that does not know an event refuses it.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from __future__ import annotations
 import abc
 import math
 import operator
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 __all__ = [
     "ComposedEvent",
@@ -33,6 +34,7 @@ __all__ = [
     "PrivacyEvent",
     "PureEvent",
     "RepeatedEvent",
+    "common_relation",
     "flatten_event",
 ]
 
@@ -54,11 +56,13 @@ class Neighbouring(str, Enum):
     ADD_REMOVE = "add_remove"
 
 
-@dataclass(frozen=True)
 class PrivacyEvent(abc.ABC):
-    """Base class of all events."""
+    """Base class of all events, which are frozen dataclasses."""
 
     kind: ClassVar[str] = "event"
+
+    #: The relation that the event was measured under; None if nothing was released.
+    neighbouring: Neighbouring | None
 
     @abc.abstractmethod
     def _validate(self) -> None:
@@ -79,8 +83,8 @@ class PrivacyEvent(abc.ABC):
         dictionary : dict
             ``{"type": ..., <field>: <value>, ...}``, nested events as nested dictionaries.
         """
-        values = {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
-        return {"type": self.kind, **values}
+        names = [part.name for part in fields(cast(Any, self))]
+        return {"type": self.kind, **{name: _plain(getattr(self, name)) for name in names}}
 
 
 @dataclass(frozen=True)
@@ -90,16 +94,19 @@ class GaussianEvent(PrivacyEvent):
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation per coordinate divided by the l2 sensitivity of the vector under the
-        neighbouring relation at hand; finite and > 0. No unit.
+        Standard deviation per coordinate divided by the l2 sensitivity of the vector; finite and
+        > 0. No unit.
+    neighbouring : Neighbouring or str
+        The relation that the sensitivity was measured under.
     """
 
     noise_multiplier: float
+    neighbouring: Neighbouring
     kind: ClassVar[str] = "gaussian"
 
     def _validate(self) -> None:
         value = _check_multiplier("noise_multiplier", self.noise_multiplier)
-        self._set(noise_multiplier=value)
+        self._set(noise_multiplier=value, neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -110,13 +117,17 @@ class PureEvent(PrivacyEvent):
     ----------
     epsilon : float
         Privacy loss in nats, finite and >= 0.
+    neighbouring : Neighbouring or str
+        The relation that the privacy loss was measured under.
     """
 
     epsilon: float
+    neighbouring: Neighbouring
     kind: ClassVar[str] = "pure"
 
     def _validate(self) -> None:
-        self._set(epsilon=_check_epsilon(self.epsilon))
+        epsilon = _check_epsilon(self.epsilon)
+        self._set(epsilon=epsilon, neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -133,6 +144,8 @@ class ExponentialMechanismEvent(PrivacyEvent):
     ----------
     epsilon : float
         Length of the interval in nats, finite and >= 0.
+    neighbouring : Neighbouring or str
+        The relation that the interval was measured under.
 
     References
     ----------
@@ -141,10 +154,12 @@ class ExponentialMechanismEvent(PrivacyEvent):
     """
 
     epsilon: float
+    neighbouring: Neighbouring
     kind: ClassVar[str] = "exponential_mechanism"
 
     def _validate(self) -> None:
-        self._set(epsilon=_check_epsilon(self.epsilon))
+        epsilon = _check_epsilon(self.epsilon)
+        self._set(epsilon=epsilon, neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -159,18 +174,24 @@ class PoissonSampledEvent(PrivacyEvent):
     sampling_probability : float
         In [0, 1].
     event : PrivacyEvent
-        What happens on the subset. Its guarantee must hold for subsets of every size, under the
-        same neighbouring relation as that of the whole. A composed event uses one and the same
-        subset throughout.
+        What happens on the subset. Its guarantee must hold for subsets of every size. A composed
+        event uses one and the same subset throughout.
+
+    Attributes
+    ----------
+    neighbouring : Neighbouring or None
+        That of the event; the whole is measured under the same relation.
     """
 
     sampling_probability: float
     event: PrivacyEvent
+    neighbouring: Neighbouring | None = field(init=False)
     kind: ClassVar[str] = "poisson_sampled"
 
     def _validate(self) -> None:
-        _check_event(self.event)
-        self._set(sampling_probability=_check_probability(self.sampling_probability))
+        relation = common_relation([self.event])
+        probability = _check_probability(self.sampling_probability)
+        self._set(sampling_probability=probability, neighbouring=relation)
 
 
 @dataclass(frozen=True)
@@ -179,9 +200,9 @@ class PoissonSampledSumEvent(PrivacyEvent):
 
     The subset is drawn as in :class:`PoissonSampledEvent`. Each of its records adds one vector,
     which may depend on earlier releases but on no other record. A bound on the length of that
-    vector says more than the sensitivity, and makes sampling pay under replace-one neighbours, for
-    which the event is made (``docs/theory/accounting.md``, section 6). Under add/remove
-    neighbours a :class:`PoissonSampledEvent` says all.
+    vector says more than the sensitivity, and makes sampling pay under replace-one neighbours
+    (``docs/theory/accounting.md``, section 6). The event exists under this relation only: under
+    add/remove neighbours the two numbers are one, and a :class:`PoissonSampledEvent` says all.
 
     Parameters
     ----------
@@ -192,19 +213,31 @@ class PoissonSampledSumEvent(PrivacyEvent):
     record_multiplier : float
         Standard deviation of the noise per coordinate divided by the bound on the l2 norm of what
         one record adds to the sum; finite and > 0. No unit.
+
+    Attributes
+    ----------
+    neighbouring : Neighbouring
+        ``Neighbouring.REPLACE_ONE``.
     """
 
     sampling_probability: float
     event: GaussianEvent
     record_multiplier: float
+    neighbouring: Neighbouring = field(init=False)
     kind: ClassVar[str] = "poisson_sampled_sum"
 
     def _validate(self) -> None:
         if not isinstance(self.event, GaussianEvent):
             raise TypeError(f"expected a GaussianEvent, got {self.event!r}.")
+        if self.event.neighbouring is not Neighbouring.REPLACE_ONE:
+            raise ValueError(
+                "neighbouring == 'add_remove': a PoissonSampledSumEvent is made for 'replace_one'. "
+                "Use a PoissonSampledEvent."
+            )
         self._set(
             sampling_probability=_check_probability(self.sampling_probability),
             record_multiplier=_check_multiplier("record_multiplier", self.record_multiplier),
+            neighbouring=self.event.neighbouring,
         )
 
 
@@ -215,17 +248,21 @@ class ComposedEvent(PrivacyEvent):
     Parameters
     ----------
     events : sequence of PrivacyEvent
-        Kept as a tuple. Empty: nothing was released.
+        All under the same relation; kept as a tuple. Empty: nothing was released.
+
+    Attributes
+    ----------
+    neighbouring : Neighbouring or None
+        That of the events; None if nothing was released.
     """
 
     events: Sequence[PrivacyEvent]
+    neighbouring: Neighbouring | None = field(init=False)
     kind: ClassVar[str] = "composed"
 
     def _validate(self) -> None:
         events = tuple(self.events)
-        for event in events:
-            _check_event(event)
-        self._set(events=events)
+        self._set(events=events, neighbouring=common_relation(events))
 
 
 @dataclass(frozen=True)
@@ -238,15 +275,57 @@ class RepeatedEvent(PrivacyEvent):
         What is repeated.
     count : int
         How often, >= 0.
+
+    Attributes
+    ----------
+    neighbouring : Neighbouring or None
+        That of the event.
     """
 
     event: PrivacyEvent
     count: int
+    neighbouring: Neighbouring | None = field(init=False)
     kind: ClassVar[str] = "repeated"
 
     def _validate(self) -> None:
-        _check_event(self.event)
-        self._set(count=_check_count(self.count))
+        relation = common_relation([self.event])
+        self._set(count=_check_count(self.count), neighbouring=relation)
+
+
+def common_relation(
+    events: Iterable[PrivacyEvent], neighbouring: Neighbouring | str | None = None
+) -> Neighbouring | None:
+    """Find the relation that all events were measured under.
+
+    Parameters
+    ----------
+    events : iterable of PrivacyEvent
+    neighbouring : Neighbouring or str, optional
+        The relation that they must have.
+
+    Returns
+    -------
+    neighbouring : Neighbouring or None
+        None if it was not given and no event has a relation.
+
+    Raises
+    ------
+    TypeError
+        If a part is no event.
+    ValueError
+        If two relations occur.
+    """
+    common = None if neighbouring is None else Neighbouring(neighbouring)
+    for event in events:
+        _check_event(event)
+        if event.neighbouring not in (common, None):
+            if common is not None:
+                raise ValueError(
+                    f"An event was measured under neighbouring == {event.neighbouring.value!r}, "
+                    f"must be {common.value!r}: a total holds under one relation."
+                )
+            common = event.neighbouring
+    return common
 
 
 def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEvent, int], ...]:
@@ -329,4 +408,4 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, tuple):
         return [_plain(part) for part in value]
-    return value
+    return value.value if isinstance(value, Neighbouring) else value

@@ -41,12 +41,12 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _MAX_DISTANCE = 40.0  # phi(40) is below the smallest double
 _MU_SLACK = 1e-9  # ten times the slack of epsilon, so that converting there and back stays below
 _EPSILON_SLACK = 1e-10
+_LARGE_MU = 1e6  # e^epsilon loses too many digits beyond
+_SMALL_MU = 1e-290  # its products with 1e-15 are normal numbers
 
 
 def _log_delta(epsilon: float, mu: float) -> float:
-    """Logarithm of (1) for mu > 0, to the accuracy that ``_log_delta_bound`` allows for."""
-    if mu == math.inf:
-        return 0.0
+    """Logarithm of (1) for mu in (0, 1e6], as accurate as ``_log_delta_bound`` allows for."""
     x = epsilon / mu - mu / 2.0
     if x > _MAX_DISTANCE:
         return -math.inf
@@ -56,8 +56,8 @@ def _log_delta(epsilon: float, mu: float) -> float:
         return log_first + math.log1p(-math.exp(log_ratio))
     nodes = x + 0.5 * mu * (_NODES + 1.0)
     mills = math.sqrt(0.5 * math.pi) * erfcx(nodes / math.sqrt(2.0))
-    integral = 0.5 * mu * float(_WEIGHTS @ (1.0 - nodes * mills))
-    return math.log(integral) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
+    mean = 0.5 * float(_WEIGHTS @ (1.0 - nodes * mills))
+    return math.log(mu) + math.log(mean) - 0.5 * x * x - 0.5 * math.log(2.0 * math.pi)
 
 
 def _log_delta_bound(epsilon: float, mu: float) -> float:
@@ -65,7 +65,12 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
 
     The error is relative in delta where delta is small and relative in 1 - delta where that is
     small; it grows with epsilon because e^epsilon does. Tests compare with 60-digit arithmetic.
+    Where mu is so large that this is too much, the second term of (1) is left out, which is at
+    most 1e-4 of the first one, and x is lowered by more than its rounding error.
     """
+    if mu > _LARGE_MU:
+        x = (1.0 - 1e-15) * (epsilon / mu) - mu / 2.0
+        return (1.0 - 1e-11) * float(log_ndtr(-x))
     log_delta = _log_delta(epsilon, mu)
     return log_delta + (1e-11 + 1e-15 * epsilon) * min(1.0, -log_delta)
 
@@ -140,6 +145,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     _check_mu(mu)
     if mu == 0.0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
+    mu = max(mu, _SMALL_MU)  # valid: a larger mu costs more
     if delta == 0.0:
         return math.inf
     # delta(epsilon) <= Phi(-x) < e^{-x^2/2}, so x = sqrt(2 log(1/delta)) and one more is enough.
@@ -194,7 +200,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     # Below: mu = 2 delta has delta(epsilon) <= 2 Phi(mu/2) - 1 <= mu / sqrt(2 pi) < delta.
     # Above: at x = -10 all but 1e-23 of the first term of (1) is left, and at most
     # e^epsilon Phi(-mu/2 - epsilon/mu) <= Phi(-10) is taken away.
-    lower, upper = math.log(2.0 * delta), math.log(10.0 + math.sqrt(100.0 + 2.0 * epsilon))
+    lower = math.log(2.0 * delta)
+    upper = math.log(10.0 + math.sqrt(2.0) * math.sqrt(50.0 + epsilon))
     root = _solve(
         lambda log_mu: _log_delta_bound(epsilon, math.exp(log_mu)) - log_target, lower, upper
     )
@@ -219,7 +226,7 @@ def pure_mu(epsilon: float) -> float:
     Returns
     -------
     mu : float
-        Rounded up by a relative 1e-9.
+        Rounded up by a relative 1e-9 or, below the normal numbers, to the next float.
 
     Raises
     ------
@@ -228,11 +235,13 @@ def pure_mu(epsilon: float) -> float:
     """
     if not 0.0 <= epsilon < math.inf:
         raise ValueError(f"epsilon must be finite and >= 0, got {epsilon!r}.")
-    if epsilon <= 1.0:  # the same number: 2 Phi(mu/2) - 1 = tanh(epsilon/2)
+    if epsilon <= 1e-8:  # its limit, from above: the next term is negative
+        mu = math.sqrt(0.5 * math.pi) * epsilon
+    elif epsilon <= 1.0:  # the same number: 2 Phi(mu/2) - 1 = tanh(epsilon/2)
         mu = 2.0 * math.sqrt(2.0) * float(erfinv(math.tanh(0.5 * epsilon)))
     else:
         mu = -2.0 * float(ndtri_exp(log_expit(-epsilon)))
-    return mu * (1.0 + _MU_SLACK)
+    return math.nextafter(mu * (1.0 + _MU_SLACK), math.inf) if mu > 0.0 else 0.0
 
 
 def pure_epsilon(mu: float) -> float:

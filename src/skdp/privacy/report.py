@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
+from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent, common_relation
 
 __all__ = ["PrivacyLeakWarning", "PrivacyReport", "Release"]
 
@@ -40,7 +40,7 @@ class Release:
     reference : str
         The statement that the noise scale comes from.
     event : PrivacyEvent
-        What an accountant composes.
+        What an accountant composes; it names the neighbouring relation of the sensitivity.
     """
 
     name: str
@@ -66,7 +66,7 @@ class PrivacyReport:
     epsilon, delta : float
         The guarantee.
     neighbouring : Neighbouring
-        The relation that it holds under.
+        The relation that it holds under, and that every release was measured under.
     method : str
         Name of the private algorithm.
     releases : tuple of Release
@@ -85,9 +85,13 @@ class PrivacyReport:
     plan: dict[str, Any] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        relation = common_relation([self.event], self.neighbouring)
+        object.__setattr__(self, "neighbouring", relation)
+
     @property
     def event(self) -> PrivacyEvent:
-        """All releases as one composed event."""
+        """All releases as one composed event, which names the relation."""
         return ComposedEvent(tuple(release.event for release in self.releases))
 
     def to_dict(self) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.algorithms.tuning.roles import Roles
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ExponentialMechanismEvent
+from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring
 from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import (
@@ -285,7 +285,7 @@ def tune_by_exponential_mechanism(
             dimension=1,
             n_records=rows.n_records,
             reference="docs/theory/hypergradient.md, Lemmas 5 and 6",
-            event=ExponentialMechanismEvent(epsilon),
+            event=ExponentialMechanismEvent(epsilon, Neighbouring.REPLACE_ONE),
         )
         for k in range(n_draws)
     )

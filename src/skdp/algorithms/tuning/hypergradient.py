@@ -47,6 +47,7 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -174,7 +175,7 @@ class HypergradientPlan:
             dimension=len(self.alpha),
             n_records=self.n_records,
             reference="docs/theory/hypergradient.md, Lemmas 2 to 4",
-            event=self.mechanism.event,
+            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
         )
 
 

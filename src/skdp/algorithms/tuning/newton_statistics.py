@@ -59,6 +59,7 @@ from skdp.algorithms.tuning.strength_search import (
 )
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, BoundedRows, Design, EmpiricalRisk, LogisticLoss
 
@@ -104,7 +105,7 @@ class NewtonPlan:
                 reference=of_each_fold(
                     "docs/theory/tuning.md, Lemma 3: gradient of the log loss", n_folds
                 ),
-                event=mechanism.event,
+                event=mechanism.event(Neighbouring.REPLACE_ONE),
             )
             for k, mechanism in enumerate(self.gradients)
         ]

@@ -13,6 +13,7 @@ import numpy as np
 from skdp.algorithms.tuning.model import check_positive, check_targets
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, BoundedRows, HalfSquaredLoss
 from skdp.problems.rows import RowBlock
@@ -79,7 +80,7 @@ class MomentsPlan:
             reference=of_each_fold(
                 "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets", n_folds
             ),
-            event=self.mechanism.event,
+            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
         )
 
     def to_dict(self) -> dict[str, Any]:

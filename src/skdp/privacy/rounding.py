@@ -1,0 +1,92 @@
+"""Rounding of totals to floats, on the private side.
+
+What adds under composition is kept as an exact rational number, because squares of noise
+multipliers and counts of releases leave the range of double precision: 1e-163 squared is 0 there,
+and 10**170 releases of that cost something. A total is rounded once, when it is converted, and
+upwards.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+__all__ = ["ceil_float", "ceil_reciprocal", "ceil_sqrt", "floor_quotient"]
+
+
+def ceil_float(value: Fraction) -> float:
+    """Smallest float that is not below `value` >= 0; infinity where there is no other.
+
+    Parameters
+    ----------
+    value : Fraction
+
+    Returns
+    -------
+    rounded : float
+    """
+    try:
+        nearest = float(value)
+    except OverflowError:
+        return math.inf
+    return nearest if nearest >= value else math.nextafter(nearest, math.inf)
+
+
+def ceil_sqrt(value: Fraction) -> float:
+    """Square root of `value` >= 0 rounded up, exact where the root is a float.
+
+    Parameters
+    ----------
+    value : Fraction
+        Of any size: neither overflow nor underflow of `value` itself matters.
+
+    Returns
+    -------
+    root : float
+        Above the exact root by a relative 3e-16 at most, where it is a normal number.
+    """
+    numerator, denominator = value.as_integer_ratio()
+    # at least 128 bits before the root, so 64 after it
+    shift = 64 + max(0, denominator.bit_length() - numerator.bit_length())
+    scaled = -(-(numerator << 2 * shift) // denominator)
+    root = math.isqrt(scaled)
+    return ceil_float(Fraction(root + (root * root < scaled), 1 << shift))
+
+
+def ceil_reciprocal(value: float) -> Fraction:
+    """``1 / value`` rounded up to 53 bits, without the limits of a float's exponent.
+
+    Parameters
+    ----------
+    value : float
+        Finite and > 0.
+
+    Returns
+    -------
+    reciprocal : Fraction
+        With a power of 2 as denominator, so that sums of many stay short.
+    """
+    mantissa, exponent = math.frexp(value)
+    quotient = 1.0 / mantissa
+    if Fraction(quotient) * Fraction(mantissa) < 1:
+        quotient = math.nextafter(quotient, math.inf)
+    return Fraction(quotient) / Fraction(2) ** exponent
+
+
+def floor_quotient(value: float, divisor: Fraction) -> float:
+    """``value / divisor`` rounded down.
+
+    Parameters
+    ----------
+    value : float
+        Finite and >= 0.
+    divisor : Fraction
+        > 0.
+
+    Returns
+    -------
+    quotient : float
+    """
+    exact = Fraction(value) / divisor
+    rounded = ceil_float(exact)
+    return rounded if rounded == exact else math.nextafter(rounded, 0.0)

@@ -1,0 +1,353 @@
+"""Totals are never below the exact value, at any size of noise, epsilon and count.
+
+What adds under composition is compared with exact rational numbers, what is converted with
+arithmetic of 700 digits, so that 1e-300 beside 1 is seen.
+"""
+
+import math
+import sys
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skdp.privacy.accountants import (
+    GaussianDPAccountant,
+    PureAccountant,
+    ZCDPAccountant,
+    tightest_epsilon,
+)
+from skdp.privacy.events import (
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    Neighbouring,
+    PoissonSampledEvent,
+    PureEvent,
+    RepeatedEvent,
+)
+from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu, pure_mu
+from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_quotient
+
+mpmath = pytest.importorskip("mpmath")
+
+REPLACE_ONE, ADD_REMOVE = Neighbouring
+TINY = math.ulp(0.0)
+LARGEST = sys.float_info.max
+#: Everywhere from 1e-300 to 1e300, and the ends of double precision.
+SIZES = st.one_of(
+    st.floats(-300.0, 300.0).map(lambda power: 10.0**power),
+    st.sampled_from([TINY, 3 * TINY, 2.3e-308, 1.0, LARGEST]),
+)
+COUNTS = st.one_of(st.integers(1, 9), st.integers(0, 300).map(lambda power: 10**power))
+DELTAS = st.one_of(
+    st.floats(-320.0, -0.01).map(lambda power: 10.0**power), st.sampled_from([0.0, TINY])
+)
+FRACTIONS = st.builds(lambda x, y, n: Fraction(x) ** 2 / Fraction(y) * n, SIZES, SIZES, COUNTS)
+
+
+@pytest.fixture
+def without_dp_accounting(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld.privacy_loss_distribution", None)
+
+
+# --- rounding ----------------------------------------------------------------------------------
+
+
+@given(FRACTIONS)
+@example(Fraction(0))
+@example(Fraction(9, 4))
+def test_a_float_is_the_next_one_above(value):
+    rounded = ceil_float(value)
+    assert rounded >= value
+    assert value == 0 or math.nextafter(rounded, 0.0) < value
+
+
+@given(FRACTIONS)
+@example(Fraction(0))
+@example(Fraction(9, 4))
+def test_a_root_is_the_next_float_above(value):
+    root = ceil_sqrt(value)
+    assert root == math.inf or Fraction(root) ** 2 >= value
+    assert value == 0 or Fraction(math.nextafter(root, 0.0)) ** 2 < value
+    assert ceil_sqrt(Fraction(9, 4)) == 1.5
+
+
+@given(SIZES)
+def test_a_reciprocal_is_above_by_a_rounding_error_at_most(value):
+    product = ceil_reciprocal(value) * Fraction(value)
+    assert 1 <= product <= 1 + Fraction(1, 2**51)
+    assert ceil_reciprocal(2.0**-1074) == 2**1074
+
+
+@given(SIZES, FRACTIONS)
+def test_a_quotient_is_the_next_float_below(value, divisor):
+    exact = Fraction(value) / divisor
+    quotient = floor_quotient(value, divisor)
+    assert 0.0 <= quotient <= exact < math.nextafter(quotient, math.inf)
+
+
+# --- what adds ---------------------------------------------------------------------------------
+
+
+def releases(kinds):
+    event = st.builds(lambda kind, size: kind(size, REPLACE_ONE), st.sampled_from(kinds), SIZES)
+    return st.lists(st.tuples(event, COUNTS), min_size=1, max_size=4)
+
+
+def composed(parts):
+    return ComposedEvent([RepeatedEvent(*part) for part in parts])
+
+
+@given(releases([PureEvent, ExponentialMechanismEvent]))
+@example([(PureEvent(1e-163, REPLACE_ONE), 10**170)])
+@example([(PureEvent(TINY, REPLACE_ONE), 1), (PureEvent(LARGEST, REPLACE_ONE), 1)])
+def test_epsilons_add_up_exactly(parts):
+    event = composed(parts)
+    exact = sum(Fraction(leaf.epsilon) * count for leaf, count in parts)
+    for total in (
+        tightest_epsilon(event, 0.0),
+        PureAccountant().compose(event).total,
+        PureAccountant().compose(event).get_epsilon(0.0),
+    ):
+        assert total == ceil_float(exact) >= exact > 0
+
+
+@given(releases([GaussianEvent, PureEvent, ExponentialMechanismEvent]))
+@example([(GaussianEvent(1e170, REPLACE_ONE), 1)])
+@example([(ExponentialMechanismEvent(TINY, REPLACE_ONE), 1)])
+def test_squares_add_up_without_underflow(parts):
+    mu_squared = rho = Fraction(0)
+    for leaf, count in parts:
+        if isinstance(leaf, GaussianEvent):
+            square = 1 / Fraction(leaf.noise_multiplier) ** 2
+            mu_squared, rho = mu_squared + count * square, rho + count * square / 2
+        elif isinstance(leaf, PureEvent):
+            mu_squared += count * Fraction(pure_mu(leaf.epsilon)) ** 2
+            rho += count * Fraction(leaf.epsilon) ** 2 / 2
+        else:
+            mu_squared += count * Fraction(pure_mu(ceil_float(Fraction(leaf.epsilon) / 2))) ** 2
+            rho += count * Fraction(leaf.epsilon) ** 2 / 8
+    gaussian = GaussianDPAccountant().compose(composed(parts))
+    concentrated = ZCDPAccountant().compose(composed(parts))
+    slack = 1 + Fraction(1, 2**50)
+    assert ceil_sqrt(mu_squared) <= gaussian.mu <= ceil_sqrt(mu_squared * slack)
+    assert ceil_float(mu_squared) <= gaussian.total <= ceil_float(mu_squared * slack)
+    assert ceil_float(rho) <= concentrated.total <= ceil_float(rho * slack)
+    for accountant in (gaussian, concentrated):
+        assert accountant.total > 0.0
+        assert accountant.get_epsilon(0.0) == math.inf
+        assert accountant.get_delta(0.0) > 0.0
+
+
+# --- what is converted -------------------------------------------------------------------------
+
+
+def exactly(function):
+    """Evaluate with 700 digits."""
+
+    def evaluate(*arguments):
+        with mpmath.workdps(700):
+            return function(*(_exact(argument) for argument in arguments))
+
+    return evaluate
+
+
+def _exact(number):
+    if isinstance(number, Fraction):
+        return mpmath.mpf(number.numerator) / number.denominator
+    return mpmath.mpf(number)
+
+
+def erfc(z):
+    """Beyond 1e100 mpmath's own overflows; there the next terms are 1e-400 of the first two."""
+    if abs(z) < 1e100:
+        return mpmath.erfc(z)
+    tail = mpmath.exp(-z * z) / (abs(z) * mpmath.sqrt(mpmath.pi)) * (1 - 1 / (2 * z * z))
+    return tail if z > 0 else 2 - tail
+
+
+@exactly
+def exact_delta(epsilon, mu):
+    near, far = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    root = mpmath.sqrt(2)
+    return (erfc(-near / root) - mpmath.exp(epsilon) * erfc(-far / root)) / 2
+
+
+@exactly
+def exact_pure_delta(epsilon, total):
+    return -mpmath.expm1(epsilon - total) / (1 + mpmath.exp(-total))
+
+
+@exactly
+def exact_amplified(epsilon, probability):
+    return mpmath.log1p(probability * mpmath.expm1(epsilon))
+
+
+@exactly
+def exact_inner_epsilon(epsilon, probability):
+    """The epsilon of a release whose sample costs `epsilon`."""
+    return mpmath.log1p(mpmath.expm1(epsilon) / probability)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES)
+@example(0.99e-8)
+@example(1.01e-8)
+def test_pure_mu_at_any_size(epsilon):
+    @exactly
+    def excess(mu, epsilon):
+        """Type II error of the Gaussian less that of randomised response, in relative terms."""
+        half = mu / (2 * mpmath.sqrt(2))
+        if epsilon < 1:
+            return mpmath.tanh(epsilon / 2) / mpmath.erf(half) - 1
+        return mpmath.log(erfc(half) / 2) + mpmath.log1p(mpmath.exp(epsilon))
+
+    assert excess(pure_mu(epsilon), epsilon) <= 0
+    if epsilon > 1e-300:
+        assert excess(pure_mu(epsilon) * (1.0 - 3e-9), epsilon) > 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(SIZES, st.floats(-9.0, 39.0))
+@example(1e20, 0.0)
+@example(1e154, -3.0)
+@example(TINY, -1.0)
+def test_delta_of_a_gaussian_at_any_size(mu, x):
+    """x is the argument of the normal law: deltas from 1 to the smallest."""
+    epsilon = max(0.0, mu * (x + 0.5 * mu))
+    if epsilon < math.inf:
+        assert exact_delta(epsilon, mu) <= gaussian_delta(epsilon, mu) <= 1.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(SIZES, DELTAS.filter(bool))
+@example(1e150, 1e-6)
+@example(1e-318, 1e-320)
+@example(1e-291, 1e-295)
+def test_epsilon_of_a_gaussian_at_any_size(mu, delta):
+    epsilon = gaussian_epsilon(delta, mu)
+    assert (epsilon < math.inf) or mu > 1e150
+    if epsilon < math.inf:
+        assert exact_delta(epsilon, mu) <= delta
+    if min(mu, delta) > 1e-290 and 1e-6 * mu < epsilon < math.inf:
+        assert exact_delta(epsilon * (1.0 - 1e-6), mu) > delta
+
+
+@settings(max_examples=50, deadline=None)
+@given(SIZES, DELTAS.filter(bool))
+@example(LARGEST, 1e-6)
+def test_mu_of_a_budget_at_any_size(epsilon, delta):
+    mu = gaussian_mu(epsilon, delta)
+    assert mu > 0.0
+    assert exact_delta(epsilon, mu) <= delta
+
+
+@settings(max_examples=100, deadline=None)
+@given(releases([PureEvent, ExponentialMechanismEvent]), DELTAS, st.floats(0.0, 1.0))
+def test_conversion_of_pure_totals_at_any_size(parts, delta, fraction):
+    accountant = PureAccountant().compose(composed(parts))
+    total = sum(Fraction(leaf.epsilon) * count for leaf, count in parts)
+    epsilon = accountant.get_epsilon(delta)
+    if epsilon < math.inf:
+        assert exact_pure_delta(epsilon, total) <= delta
+    weaker = fraction * ceil_float(total)
+    if weaker < math.inf:
+        assert exact_pure_delta(weaker, total) <= accountant.get_delta(weaker) <= 1.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(releases([GaussianEvent]), DELTAS)
+@example([(GaussianEvent(1e170, REPLACE_ONE), 10**300)], 1e-6)
+@example([(GaussianEvent(1e170, REPLACE_ONE), 10**340)], 1e-6)
+def test_gaussian_totals_at_any_size(parts, delta):
+    square = sum(count / Fraction(leaf.noise_multiplier) ** 2 for leaf, count in parts)
+    with mpmath.workdps(700):
+        mu = mpmath.sqrt(_exact(square))
+    event = composed(parts)
+    for epsilon in (
+        tightest_epsilon(event, delta),
+        ZCDPAccountant().compose(event).get_epsilon(delta),
+    ):
+        assert (epsilon < math.inf) or delta == 0.0 or square > 10**300
+        if epsilon < math.inf:
+            assert exact_delta(epsilon, mu) <= delta
+
+
+def test_mixed_totals_at_any_size(without_dp_accounting):
+    """Not below the exact cost of either part."""
+
+    @settings(max_examples=50, deadline=None)
+    @given(releases([GaussianEvent]), SIZES, COUNTS, DELTAS, st.sampled_from(Neighbouring))
+    @example([(GaussianEvent(1.0, REPLACE_ONE), 1)], 1e-163, 10**170, 1e-6, REPLACE_ONE)
+    def check(gaussians, size, count, delta, relation):
+        parts = [(GaussianEvent(leaf.noise_multiplier, relation), k) for leaf, k in gaussians]
+        square = sum(k / Fraction(leaf.noise_multiplier) ** 2 for leaf, k in parts)
+        with mpmath.workdps(700):
+            mu = mpmath.sqrt(_exact(square))
+        epsilon = tightest_epsilon(composed([*parts, (PureEvent(size, relation), count)]), delta)
+        assert epsilon > 0.0 or delta > 0.0
+        if epsilon < math.inf:
+            assert exact_delta(epsilon, mu) <= delta
+            assert exact_pure_delta(epsilon, size) <= delta  # one of them
+
+    check()
+
+
+# --- sampling under add/remove -------------------------------------------------------------------
+
+
+PROBABILITIES = st.floats(-320.0, 0.0).map(lambda power: 10.0**power)
+
+
+@settings(max_examples=200, deadline=None)
+@given(SIZES, PROBABILITIES, COUNTS)
+@example(1e-300, 1e-300, 10**300)
+@example(1.0, 1e-10, 1)
+@example(740.0, TINY, 1)
+@example(LARGEST, TINY, 1)
+def test_amplified_epsilons_at_any_size(epsilon, probability, count):
+    event = PoissonSampledEvent(probability, PureEvent(epsilon, ADD_REMOVE))
+    once = tightest_epsilon(event, 0.0)
+    exact = exact_amplified(epsilon, probability)
+    assert exact <= once <= epsilon
+    if epsilon < 600.0:
+        assert once <= exact * (1 + mpmath.mpf("2e-14")) + 2 * TINY
+    assert tightest_epsilon(RepeatedEvent(event, count), 0.0) == ceil_float(Fraction(once) * count)
+
+
+def test_sampled_gaussians_at_any_size(without_dp_accounting):
+    """Not below the exact cost of one of them: removing a record gives q delta(inner epsilon)."""
+
+    @settings(max_examples=60, deadline=None)
+    @given(SIZES, PROBABILITIES, COUNTS, DELTAS)
+    @example(1e170, 1e-3, 1, 0.0)
+    @example(1.0, 1e-3, 10**400, 1e-6)
+    def check(sigma, probability, count, delta):
+        sampled = PoissonSampledEvent(probability, GaussianEvent(sigma, ADD_REMOVE))
+        epsilon = tightest_epsilon(RepeatedEvent(sampled, count), delta)
+        assert epsilon == math.inf or delta > 0.0
+        if epsilon < math.inf:
+            inner = exact_inner_epsilon(epsilon, probability)
+            exact = exact_delta(inner, 1 / Fraction(sigma))
+            assert probability * exact <= delta
+
+    check()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        PureEvent(1e-163, ADD_REMOVE),
+        GaussianEvent(1e170, ADD_REMOVE),
+        PoissonSampledEvent(1e-3, GaussianEvent(1e170, ADD_REMOVE)),
+        RepeatedEvent(PureEvent(1e-163, ADD_REMOVE), 10**150),
+    ],
+)
+def test_convolution_of_very_different_sizes(other):
+    pytest.importorskip("dp_accounting")
+    pure = PureEvent(0.5, ADD_REMOVE)
+    epsilon = tightest_epsilon(ComposedEvent([pure, other]), 1e-6)
+    assert exact_pure_delta(epsilon, 0.5) <= 1e-6
+    assert epsilon <= 0.5 + 1e-3
