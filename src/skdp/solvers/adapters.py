@@ -106,9 +106,9 @@ class ScipySolver(Solver):
 def _barrier_options(accuracy: float, mu: float, constraints: int) -> dict[str, float]:
     """Options with which trust-constr stops at a solution, not at that of a barrier problem.
 
-    Its "gtol" asks for a small gradient of the Lagrangian, which every barrier problem has at its own
-    solution. Those of m inequalities and the barrier parameter t have a gap of at most ``m t``, hence
-    a distance of at most ``sqrt(2 m t / mu)``, a fifth of the accuracy here.
+    Its "gtol" asks for a small gradient of the Lagrangian, which every barrier problem has at its
+    own solution. With m inequalities and the barrier parameter t that has a gap of at most ``m t``,
+    hence a distance of at most ``sqrt(2 m t / mu)``, a fifth of the accuracy here.
     """
     return {"gtol": 0.0, "barrier_tol": mu * accuracy**2 / (50.0 * constraints), "maxiter": 3000}
 
