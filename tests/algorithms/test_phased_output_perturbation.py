@@ -1,5 +1,6 @@
 """Phased output perturbation: blocks, sensitivities, noise, the planner."""
 
+import functools
 import json
 import math
 
@@ -36,7 +37,8 @@ from skdp.problems import (
     WholeSpace,
     generalised_linear_constants,
 )
-from skdp.solvers import Newton
+from skdp.solvers import Newton, Solver, resolve_solver
+from skdp.solvers.gate import refuse_shared
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 
@@ -161,11 +163,12 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
     other[17], other_targets[17] = -X[17], -targets[17]
     seen = []
 
-    def spy(problem, accuracy):
-        matrix = problem.rows.matrix
-        matrix = matrix.toarray() if sparse else np.array(matrix)
-        seen[-1].append(np.column_stack([matrix, problem.targets]))
-        return Newton().solve(problem, accuracy).point
+    class Spy(Solver):
+        def minimise(self, problem, accuracy, start, rng):
+            matrix = problem.rows.matrix
+            matrix = matrix.toarray() if sparse else np.array(matrix)
+            seen[-1].append(np.column_stack([matrix, problem.targets]))
+            return Newton().solve(problem, accuracy).point
 
     for data, labels in ((X, targets), (other, other_targets)):
         seen.append([])
@@ -176,7 +179,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
             EmpiricalRisk(LOSSES["squared"]),
             PrivacyBudget(20.0, 1e-6),
             radius=1.0,
-            solver=spy,
+            solver=Spy(),
             solver_rng=np.random.default_rng(0),
         )
     changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
@@ -370,3 +373,114 @@ def test_kinks_are_smoothed_by_the_noise_of_the_last_phase(loss):
     assert len(plan.phases) > 1 and plan.risk.is_smooth
     spread = plan.phases[-1].mechanism.noise_scale
     assert plan.risk.smoothing * loss.slope_bound == pytest.approx(0.05 * spread, rel=0.2)
+
+
+def newton_point(problem, accuracy):
+    """A function of a module that refers to a class of another."""
+    return Newton().solve(problem, accuracy).point
+
+
+MEMORY, COUNT = {}, 0
+
+
+def keeps_in_a_global(problem, accuracy):
+    MEMORY[len(MEMORY)] = problem.targets
+    return newton_point(problem, accuracy)
+
+
+def counts(problem, accuracy):
+    global COUNT
+    COUNT += 1
+    return newton_point(problem, accuracy)
+
+
+def keeps_in_itself(problem, accuracy):
+    keeps_in_itself.seen = problem.targets
+    return newton_point(problem, accuracy)
+
+
+def keeps_in_a_default(problem, accuracy, kept=[]):  # noqa: B006
+    kept.append(problem.targets)
+    return newton_point(problem, accuracy)
+
+
+def calls_one_that_keeps(problem, accuracy):
+    return keeps_in_a_global(problem, accuracy)
+
+
+@functools.lru_cache
+def cached(problem, accuracy):
+    return newton_point(problem, accuracy)
+
+
+class Callable:
+    """A callable object: deep copies have a memory of their own."""
+
+    def __init__(self, function=None):
+        self.kept, self.function = [], function
+
+    def __call__(self, problem, accuracy):
+        self.kept.append(problem.targets)
+        return (self.function or newton_point)(problem, accuracy)
+
+
+def functions_with_memory():
+    kept, number = [], 0
+
+    def keeps_in_a_closure(problem, accuracy):
+        kept.append(problem.targets)
+        return newton_point(problem, accuracy)
+
+    def rebinds(problem, accuracy):
+        nonlocal number
+        number += int(problem.targets.sum())
+        return newton_point(problem, accuracy)
+
+    return [
+        keeps_in_a_closure,
+        rebinds,
+        keeps_in_a_global,
+        counts,
+        keeps_in_itself,
+        keeps_in_a_default,
+        calls_one_that_keeps,
+        cached,
+        functools.partial(keeps_in_a_closure, accuracy=1e-6),
+        Callable(keeps_in_a_closure),
+        lambda problem, accuracy: kept.append(problem) or np.zeros(problem.dimension),
+        kept.append,
+    ]
+
+
+def solve_in_phases(solver):
+    X, targets = records("squared", 2000)
+    return phased_output_perturbation(
+        BoundedRows(X, 1.0),
+        targets,
+        EmpiricalRisk(HalfSquaredLoss(1.0)),
+        PrivacyBudget(20.0, 1e-6),
+        radius=1.0,
+        solver=solver,
+    )
+
+
+@pytest.mark.parametrize("number", range(12))
+def test_functions_with_memory_are_refused(number):
+    """Deep copies share functions: one block's records could be kept for the next phase."""
+    solver = functions_with_memory()[number]
+    with pytest.raises(ValueError, match=r"cannot be copied|could keep something of one block"):
+        solve_in_phases(solver)
+    assert MEMORY == {} and COUNT == 0 and not hasattr(keeps_in_itself, "seen")
+
+
+def test_what_has_no_memory_is_accepted():
+    threshold = 1e-3
+
+    def with_numbers(problem, accuracy, factor=0.5):
+        return newton_point(problem, min(threshold, factor * accuracy))
+
+    instance = Callable()
+    for solver in (newton_point, with_numbers, instance.__call__, Callable(np.asarray), "lbfgs"):
+        refuse_shared(resolve_solver(solver))
+    assert len(solve_in_phases(instance).path) > 1
+    assert instance.kept == []

@@ -34,7 +34,13 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import (
+    BestResponse,
+    Catalyst,
+    SaddleSolver,
+    certifiable_saddle_accuracy,
+    solve_saddle_certified,
+)
 
 #: The reference case: L = 1 jointly, D = 1.
 UNIT = SaddleConstants(
@@ -123,6 +129,16 @@ class Curved(BilinearProblem):
     def batch_operator(self, rows, x, y):
         slope_x, slope_y = super().batch_operator(rows, x, y)
         return slope_x + self.own[0] * x, slope_y + self.own[1] * y
+
+
+def spying(function):
+    """A solver object that calls a function of a test, which may keep what it sees."""
+
+    class Spy(SaddleSolver):
+        def solve(self, problem, accuracy, start, rng):
+            return function(problem, accuracy)
+
+    return Spy()
 
 
 def problem_of(n=600, seed=0, dims=(3, 2), domains=None, bounds=(0.5, 1.0, 1.0), **kwargs):
@@ -565,7 +581,7 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
 
     alpha = 0.1 / 3  # not a binary fraction: sums in another order differ
     result = run(
-        problem, release=release, alpha=alpha, calibration=calibration, solver=spy,
+        problem, release=release, alpha=alpha, calibration=calibration, solver=spying(spy),
         strata=getattr(problem, "groups", None), n_phases=3, noise=NoiseSource(),
     )  # fmt: skip
     assert len(seen) == len(result.plan.phases)
@@ -630,7 +646,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(release):
     for data in (parts, other):
         seen.append([])
         changed = BilinearProblem(*data, (0.5, 1.0, 1.0), Ball(2.0), Simplex(2), 1.0, 1.0)
-        results.append(run(changed, release=release, n_phases=4, solver=spy, alpha=0.1))
+        results.append(run(changed, release=release, n_phases=4, solver=spying(spy), alpha=0.1))
     plan = results[0].plan
     differ = [not np.array_equal(a[0], b[0]) for a, b in zip(*seen, strict=True)]
     assert sum(differ) == 1
@@ -839,7 +855,7 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
         seen.append((given.alpha_x, given.alpha_y))
         return given.start()
 
-    plan = run(problem, release=release, solver=spy, n_phases=2).plan
+    plan = run(problem, release=release, solver=spying(spy), n_phases=2).plan
     assert plan.other_regularisation == 0.0
     other = [pair[release != "y"] for pair in seen]
     assert other == [0.0, 0.0]
@@ -930,7 +946,7 @@ def test_strata_reach_the_blocks():
         seen.append(np.bincount(given.groups, minlength=3))
         return given.start()
 
-    plan = run(problem, solver=spy, strata=problem.groups, n_phases=4).plan
+    plan = run(problem, solver=spying(spy), strata=problem.groups, n_phases=4).plan
     whole = np.bincount(problem.groups, minlength=3)
     for counts, size in zip(seen, plan.block_sizes, strict=True):
         assert (np.abs(counts - whole * size / 600) <= 1 + 4 * size / 600).all()
@@ -1019,6 +1035,20 @@ def test_solvers_that_cannot_be_copied_are_refused():
     problem = BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
     with pytest.raises(ValueError, match="cannot be copied"):
         phased_saddle_output_perturbation(problem, PrivacyBudget(1.0, 1e-6), solver=Uncopyable())
+
+
+def test_functions_with_memory_are_refused():
+    kept = []
+
+    def remembers(problem, accuracy):
+        kept.append(problem.mean_x[0])
+        return problem.start()
+
+    for solver in (remembers, Catalyst(remembers), BestResponse(lambda p, a: kept.append(p))):
+        with pytest.raises(ValueError, match="'kept', a list that it refers to"):
+            run(problem_of(), solver=solver, n_phases=2)
+    assert kept == []
+    run(problem_of(), solver=lambda problem, accuracy: problem.start(), n_phases=2)
 
 
 def test_the_printed_variant_needs_its_condition():

@@ -276,6 +276,17 @@ def noisy(problem, accuracy):
     return np.full(problem.dimension, 1e-3)
 
 
+def inflate_constants(problem, accuracy):
+    """Makes every certificate small: the modulus is that of the constants."""
+    object.__setattr__(problem.constants, "strong_convexity", 1e12)
+    return np.full(problem.dimension, 0.01)
+
+
+def flatten_loss(problem, accuracy):
+    object.__setattr__(problem.loss, "derivative", lambda margins, targets: 0.0 * margins)
+    return np.zeros(problem.dimension)
+
+
 BAD = {
     "garbage": lambda p, a: np.full(p.dimension, 1e300),
     "nan": lambda p, a: np.full(p.dimension, np.nan),
@@ -290,6 +301,8 @@ BAD = {
     "overrides": Overrides(),
     "converts labels": convert_labels_in_place,
     "unclips": unclip_in_place,
+    "inflates constants": inflate_constants,
+    "flattens the loss": flatten_loss,
 }
 
 
@@ -299,12 +312,14 @@ def test_bad_solvers_cost_time_only(name, radius):
     problem = random_problem(radius=radius)
     exact = exact_solution(problem)
     before = [np.array(a) for a in (problem.rows.matrix, problem.rows.scale, problem.targets)]
+    constants, loss = repr(problem.constants), dict(vars(problem.loss))
     solution = solve_certified(problem, 1e-8, resolve_solver(BAD[name]))
     assert np.linalg.norm(solution.point - exact) <= solution.certificate.distance <= 1e-8
     for array, old in zip(
         (problem.rows.matrix, problem.rows.scale, problem.targets), before, strict=True
     ):
         np.testing.assert_array_equal(array, old)
+    assert (repr(problem.constants), vars(problem.loss)) == (constants, loss)
 
 
 def test_a_solver_cannot_reorder_sparse_rows():

@@ -177,8 +177,8 @@ def phased_output_perturbation(
     solver, solver_rng, noise, verbose
         As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the order in
         which the records are dealt to the blocks. The guarantee assumes that the solver keeps
-        nothing from one phase to the next: an object is copied for each (one that cannot be is
-        refused), a function with memory of its own is not covered.
+        nothing from one phase to the next: it is copied for each. An object that cannot be copied
+        is refused, and so is a function that refers to something that can change.
 
     Returns
     -------
@@ -187,7 +187,8 @@ def phased_output_perturbation(
     Raises
     ------
     ValueError
-        For another relation, or if the plan does not cover the case.
+        For another relation, a solver that could keep something from one phase to the next, or if
+        the plan does not cover the case.
     """
     if Neighbouring(neighbouring) is not Neighbouring.REPLACE_ONE:
         raise ValueError("The phased method is proven for neighbouring='replace_one' only.")

@@ -259,7 +259,8 @@ def phased_saddle_output_perturbation(
     strata : ndarray of shape (n,), optional
         A *public* property of the records that all blocks should have in equal proportions.
     solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
-        Copied for each phase; a function with memory of its own is not covered.
+        Copied for each phase. Refused if it cannot be copied, or if it is a function that refers to
+        something that can change.
     solver_rng : numpy.random.Generator, optional
         The solver's own randomness; also draws the order in which records are dealt to blocks.
     noise : NoiseSource, optional

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import math
 from abc import ABC, abstractmethod
 from typing import TypeVar
@@ -123,13 +124,25 @@ class Problem(ABC):
         return self.domain.project(shrunk / (1.0 + step * self.alpha))
 
     def for_solver(self: _Own) -> _Own:
-        """The same problem as another object.
+        """The same problem as another object, with constants, domain and loss of its own.
 
         What a foreign solver does to its attributes does not reach this one.
         """
         other = copy.copy(self)
-        other.domain = copy.deepcopy(self.domain)
+        copy_parts(self, other)
         return other
 
     def _offset(self, w: np.ndarray) -> np.ndarray:
         return w if self.center is None else w - self.center
+
+
+def copy_parts(problem: object, other: object) -> None:
+    """Give `other` copies of the domains and dataclasses among the attributes of `problem`.
+
+    Dataclasses are constants, losses, attacks, weights; frozen ones can be changed all the same, by
+    ``object.__setattr__``.
+    """
+    for name, part in vars(problem).items():
+        is_instance = dataclasses.is_dataclass(part) and not isinstance(part, type)
+        if is_instance or isinstance(part, Domain):
+            setattr(other, name, copy.deepcopy(part))

@@ -18,6 +18,7 @@ import numpy as np
 
 from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Domain, euclidean_norm
+from skdp.problems.problem import copy_parts
 from skdp.problems.rows import read_only_view
 
 __all__ = ["Response", "SaddleConstants", "SaddleProblem", "block_movement", "joint_movement"]
@@ -516,12 +517,10 @@ class SaddleProblem(ABC):
     def for_solver(self: _Own) -> _Own:
         """The same problem as another object: what a solver does to its attributes stays there.
 
-        Arrays are read-only views.
+        Arrays are read-only views; constants, domains and losses are copies.
         """
         other = copy.copy(self)
-        other.constants = copy.copy(self.constants)
-        other.domain_x = copy.deepcopy(self.domain_x)
-        other.domain_y = copy.deepcopy(self.domain_y)
+        copy_parts(self, other)
         for name, attribute in vars(self).items():
             if isinstance(attribute, np.ndarray):
                 setattr(other, name, read_only_view(attribute))

@@ -45,9 +45,17 @@ class AcceleratedGradient(Solver):
 
     Stops as soon as a certificate allows, and in exact arithmetic no later than after
     :func:`accelerated_gradient_iterations`. This is the fallback whose success is a theorem.
+
+    Parameters
+    ----------
+    max_iterations : int, optional
+        Fewer iterations than the theorem asks for; default: no other limit.
     """
 
     losses = "smooth"
+
+    def __init__(self, max_iterations: int | None = None) -> None:
+        self.max_iterations = max_iterations
 
     def minimise(
         self,
@@ -60,8 +68,10 @@ class AcceleratedGradient(Solver):
         ratio = math.sqrt(mu / beta)
         momentum = (1.0 - ratio) / (1.0 + ratio)
         # half the accuracy: what remains is room for rounding in the certificate
-        budget = accelerated_gradient_iterations(
-            beta, mu, certify(problem, start).distance, 0.5 * accuracy
+        budget = self._limited(
+            accelerated_gradient_iterations(
+                beta, mu, certify(problem, start).distance, 0.5 * accuracy
+            )
         )
         previous, point = start, start
         for _ in range(budget):
@@ -75,6 +85,11 @@ class AcceleratedGradient(Solver):
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         reach = problem.constants.localisation
-        return 2.0 + accelerated_gradient_iterations(
-            problem.smoothness, problem.strong_convexity, reach, 0.5 * accuracy
+        return 2.0 + self._limited(
+            accelerated_gradient_iterations(
+                problem.smoothness, problem.strong_convexity, reach, 0.5 * accuracy
+            )
         )
+
+    def _limited(self, iterations: int) -> int:
+        return iterations if self.max_iterations is None else min(iterations, self.max_iterations)

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from skdp.solvers.stateless import kept_in_functions
+
 __all__ = ["Described", "own_copy", "quietly", "refuse_shared", "solver_name"]
 
 _Result = TypeVar("_Result")
@@ -41,11 +43,25 @@ def own_copy(solver: Any) -> Any:
 
 
 def refuse_shared(solver: Any) -> None:
-    """Refuse a solver that cannot be copied, where it must not remember one solve in the next."""
+    """Refuse a solver whose state is not copied, where it must not remember one solve in the next.
+
+    A deep copy of an object shares its functions (:mod:`skdp.solvers.stateless`).
+
+    Raises
+    ------
+    ValueError
+        By the solver alone, before anything is computed.
+    """
+    name = solver_name(solver, getattr(solver, "function", None))
     if own_copy(solver) is solver:
         raise ValueError(
-            f"{solver_name(solver)} cannot be copied. Phases need a solver of their own each: what "
+            f"{name} cannot be copied. Phases need a solver of their own each: what "
             "it keeps of one block of records must not reach the next."
+        )
+    for place in kept_in_functions(solver):
+        raise ValueError(
+            f"{name} could keep something of one block of records for the next in {place}. Pass "
+            "an object, a skdp.solvers.Solver or one with __call__: each phase works on a copy."
         )
 
 

@@ -8,7 +8,9 @@ import numpy as np
 from scipy.optimize import Bounds, brentq, minimize
 
 from skdp.problems.domains import Ball, Box, Simplex
+from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import Solver
+from skdp.solvers.certificates import certify
 
 if TYPE_CHECKING:
     from skdp.problems import Problem
@@ -40,14 +42,22 @@ class LBFGS(Solver):
     * Simplex: the solution minimises the objective less ``t sum(w)`` over ``w >= 0`` for the
       multiplier t at which its sum is 1.
 
-    Either way t is found by bracketing, each minimisation starting from the last.
+    Either way t is found by bracketing, each minimisation starting from the last, until the
+    projected point is certified.
+
+    scipy's line search compares values of the objective, and the search of t compares points that
+    are known up to the accuracy only. Both end in rounding: of a point whose norm or sum is off by
+    e, the projection has a gradient that is off by ``beta e``, which the certificate sees divided
+    by mu. So a point that is not certified is improved by projected accelerated gradient steps,
+    which use gradients only and whose number is proven (:class:`AcceleratedGradient`).
 
     Parameters
     ----------
     memory : int, default=10
         Number of stored correction pairs.
     max_iterations : int, default=2000
-        Iterations of one minimisation; the gate finishes the job if they do not suffice.
+        Iterations of one minimisation, and most gradient steps after the last; the gate finishes
+        the job if they do not suffice.
     """
 
     losses = "smooth"
@@ -64,16 +74,23 @@ class LBFGS(Solver):
         rng: np.random.Generator,
     ) -> np.ndarray:
         domain = problem.domain
-        if isinstance(domain, Ball):
-            return self._in_ball(problem, accuracy, start, domain.radius)
-        if isinstance(domain, Simplex):
-            return self._in_simplex(problem, accuracy, start)
-        box = domain if isinstance(domain, Box) else None
-        return self._minimise(problem, accuracy, start, box)
+        try:
+            if isinstance(domain, Ball):
+                point = self._in_ball(problem, accuracy, start, domain.radius)
+            elif isinstance(domain, Simplex):
+                point = self._in_simplex(problem, accuracy, start)
+            else:
+                box = domain if isinstance(domain, Box) else None
+                point = self._minimise(problem, accuracy, start, box)
+            point = _unless_certified(problem, accuracy, point)
+        except _AccurateEnough as done:
+            return done.point
+        return AcceleratedGradient(self.max_iterations).minimise(problem, accuracy, point, rng)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         searched = isinstance(problem.domain, (Ball, Simplex))
-        return 2.0 * self.max_iterations * (_MAX_MULTIPLIERS + 2 if searched else 1)
+        runs = 2 * (_MAX_MULTIPLIERS + 2 if searched else 1)
+        return float(self.max_iterations * (runs + 1))
 
     def _in_ball(
         self, problem: Problem, accuracy: float, start: np.ndarray, radius: float
@@ -83,6 +100,7 @@ class LBFGS(Solver):
         def excess(t: float) -> float:
             nonlocal point
             point = self._minimise(problem, accuracy, point, shrink=t)
+            _unless_certified(problem, accuracy, point)
             return 1.0 / radius - 1.0 / max(float(np.linalg.norm(point)), 1e-300)
 
         if excess(0.0) <= 0:
@@ -100,6 +118,7 @@ class LBFGS(Solver):
             nonlocal point
             # a quarter of the accuracy: the projection onto the simplex comes after
             point = self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=t)
+            _unless_certified(problem, accuracy, point)
             return float(point.sum()) - 1.0
 
         # some positive coordinate has gradient t; gradients are at most this long
@@ -165,3 +184,11 @@ class LBFGS(Solver):
         except _AccurateEnough as done:
             return done.point
         return start
+
+
+def _unless_certified(problem: Problem, accuracy: float, point: np.ndarray) -> np.ndarray:
+    """The nearest feasible point; raises :class:`_AccurateEnough` if it is certified."""
+    point = problem.domain.project(point)
+    if certify(problem, point).distance <= accuracy:
+        raise _AccurateEnough(point)
+    return point
