@@ -313,7 +313,7 @@ class Proposal:
         """
         d = len(self.mean)
         points = self.mean + self.deviations * noise.standard_normal(size * d).reshape(size, d)
-        allowances = -np.log(noise.uniform(size))
+        allowances = noise.exponential(size)
         inside = np.ones(size, dtype=bool)
         for center, radius, weight in zip(self.centers, self.radii, self.weights, strict=True):
             room = radius**2 - np.square(points - center).sum(axis=1)
