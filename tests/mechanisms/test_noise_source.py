@@ -20,6 +20,8 @@ from skdp.privacy import PrivacyBudget
 RESOLUTION, ROUNDING = 2.0**-41, 2.0**-49
 #: Digits of a tape: far more than the draws of these tests read.
 DIGITS = 80
+#: Numerator of the smallest tape whose draw reads no further digits.
+SMALLEST = 3 << 188
 #: False-alarm rate of every statistical test; their seeds are fixed.
 ALARM = 1e-6
 
@@ -54,11 +56,11 @@ def survival(draw, value, expected):
     if value < 0:
         return Fraction(1)
     one = 2 ** (63 * DIGITS)
-    low = numerator_of(expected * (1 - mpmath.mpf(2) ** -38))
-    high = min(numerator_of(expected * (1 + mpmath.mpf(2) ** -38)) + 1, one - 1)
+    low = numerator_of(expected * (1 - mpmath.mpf(2) ** -36))
+    high = min(numerator_of(expected * (1 + mpmath.mpf(2) ** -36)) + 1, one - 1)
     if not draw(low) > value:
-        low = 0
-        if not draw(low + 1) > value:
+        low = SMALLEST
+        if not draw(low) > value:
             return Fraction(0)  # beyond the end of the draws
     if draw(high) > value:
         high = one
@@ -107,7 +109,7 @@ def test_gaussian_draws_deliver_delta(epsilon, delta):
     mechanism = calibrated_mechanism(PrivacyBudget(epsilon, delta), 1.0)
     shift = 1.0 / mechanism.noise_scale
     threshold = epsilon / shift - 0.5 * shift  # the best test of the exact laws
-    end = normal(3 << 188) - shift + 1e-9  # of the shifted draws, as far as a tape goes
+    end = normal(SMALLEST) - shift + 1e-9  # of the shifted draws, as far as a tape goes
     cuts = np.union1d(np.linspace(-8.0, 8.0, 17), threshold + np.linspace(-1.0, 9.0, 21))
     cuts = np.union1d(cuts, [end])
     with mpmath.workdps(50):
