@@ -4,6 +4,7 @@ A *tape* is a number U of (0, 1) in base 2^63, digit by digit: the bits that a d
 probability that a draw exceeds a value is found by bisection over tapes, through the sampler.
 """
 
+import itertools
 import math
 import sys
 from fractions import Fraction
@@ -87,7 +88,7 @@ def masses(draw, tail, cuts, shift):
         half = survival(draw, abs(t), tail(abs(t))) / 2
         above.append(half if t >= 0 else 1 - half)
     ends = [Fraction(1), *above, Fraction(0)]
-    return [first - second for first, second in zip(ends[:-1], ends[1:], strict=True)]
+    return [first - second for first, second in itertools.pairwise(ends)]
 
 
 def hockey_stick(draw, tail, epsilon, shift, cuts):

@@ -43,6 +43,7 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
 
@@ -181,6 +182,7 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
     return epsilon
 
 
+@without_warnings()
 def tune_by_exponential_mechanism(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -16,6 +16,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, BoundedRows, HalfSquaredLoss
 from skdp.problems.rows import RowBlock
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "MomentsPlan",
@@ -188,6 +189,7 @@ def plan_private_moments(
     return MomentsPlan(n_records, width, feature_norm, target_bound, weight, mechanism)
 
 
+@without_warnings()
 def private_moments(
     rows: BoundedRows,
     targets: np.ndarray,
