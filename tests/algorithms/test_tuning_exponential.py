@@ -205,19 +205,35 @@ def test_draws_have_their_law():
     assert chisquare(counts, size * softmax(prior - 0.65 * scores)).pvalue < ALARM
 
 
+class Fixed(NoiseSource):
+    """A source with one exponential variable."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def exponential(self, size):
+        return np.full(size, self.value)
+
+
 def test_draws_at_the_ends():
-    class Fixed(NoiseSource):
-        def __init__(self, value):
-            self.value = value
-
-        def uniform(self, size):
-            return np.full(size, self.value)
-
     scores = np.array([0.0, 100.0, 0.0])
-    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(1e-25)) == 1
-    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(1.0)) == 2
+    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(58.0)) == 1
+    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(0.0)) == 2
     # no overflow, whatever the sizes
-    assert draw_by_score(np.array([1e9, 0.0]), np.zeros(2), 1e3, Fixed(0.5)) == 1
+    assert draw_by_score(np.array([1e9, 0.0]), np.zeros(2), 1e3, Fixed(0.7)) == 1
+
+
+@pytest.mark.parametrize("gap", [40.0, 100.0, 900.0, 1e5])
+def test_no_candidate_is_out_of_reach(gap):
+    """Its probability, ``exp(-gap)`` of the other's, is that of an exponential above the gap."""
+    scores = np.array([0.0, 2.0 * gap])
+    assert draw_by_score(scores, np.zeros(2), 1.0, Fixed(gap * (1.0 + 1e-12) + 1e-12)) == 1
+    assert draw_by_score(scores, np.zeros(2), 1.0, Fixed(gap * (1.0 - 1e-12) - 1e-12)) == 0
+    words = int(gap / 43.0) + 2  # of zeros: an exponential of at least 43.6 each
+    zeros, rest = iter([bytes(8)] * words), np.random.default_rng(0)
+    source = NoiseSource(lambda n: next(zeros, b"") or rest.bytes(n))
+    if words < 200:
+        assert draw_by_score(scores, np.zeros(2), 1.0, source) == 1
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

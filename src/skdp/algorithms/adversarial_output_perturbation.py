@@ -13,7 +13,6 @@ that is nearly maximal.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import ConcaveInnerProblem
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "SaddleSolver",
@@ -105,8 +105,9 @@ def adversarial_output_perturbation(
         problem, budget, accuracy_fraction=accuracy_fraction
     )
     point = _certified_point(problem, plan.accuracy, solver, int(max_iterations))
-    noisy = plan.mechanism.release(point, NoiseSource() if noise is None else noise)
-    return OutputPerturbationResult(problem.domain.project(noisy), plan)
+    with without_warnings():
+        noisy = plan.mechanism.release(point, NoiseSource() if noise is None else noise)
+        return OutputPerturbationResult(problem.domain.project(noisy), plan)
 
 
 def plan_adversarial_output_perturbation(
@@ -221,8 +222,7 @@ def _certified_point(
     if accuracy >= problem.radius:  # a public decision: the centre will do
         return w
     gap = 0.5 * problem.strong_convexity * accuracy**2
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # what is warned of depends on the records
+    with without_warnings():
         w, v = problem.project(w, problem.start_v)
         if solver is not None:
             found = _foreign_pair(problem, gap, solver)

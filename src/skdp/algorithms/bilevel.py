@@ -35,6 +35,7 @@ from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, Priv
 from skdp.privacy.report import Release
 from skdp.problems import BilevelProblem, Domain
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "BilevelPlan",
@@ -407,14 +408,17 @@ def dp_bilevel(
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     x = _start(problem, start)
     path, y = [x], np.zeros(problem.dimension_y)
-    for t in range(n_steps):
-        lam = _penalty_at(penalty, x)
-        y, gradient, deviation = private_hypergradient(
-            problem, x, lam, private_solver, plan, rng, source
-        )
-        move = step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
-        x = problem.domain_x.project(x + _checked("The movement of x", move, x.shape))
-        path.append(x)
+    with without_warnings():
+        for t in range(n_steps):
+            lam = _penalty_at(penalty, x)
+            y, gradient, deviation = private_hypergradient(
+                problem, x, lam, private_solver, plan, rng, source
+            )
+            move = (
+                step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
+            )
+            x = problem.domain_x.project(x + _checked("The movement of x", move, x.shape))
+            path.append(x)
     iterates = np.array(path)
     if output == "last":
         x = iterates[-1]

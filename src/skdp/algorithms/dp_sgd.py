@@ -42,6 +42,7 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
 )
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "DPSGDPlan",
@@ -298,10 +299,12 @@ def dp_sgd(
         neighbouring=neighbouring,
     )
     targets = _checked_targets(targets, rows.n_records, loss)
-    norms = bounded_row_norms(rows)
-    if not np.isfinite(norms).all():
-        raise ValueError("Input X contains NaN or infinity.")
-    return DPSGDResult(_descend(rows, targets, loss, norms, plan, random_bytes), plan)
+    with without_warnings():
+        norms = bounded_row_norms(rows)
+        if not np.isfinite(norms).all():
+            raise ValueError("Input X contains NaN or infinity.")
+        point = _descend(rows, targets, loss, norms, plan, random_bytes)
+    return DPSGDResult(point, plan)
 
 
 def plan_dp_sgd(

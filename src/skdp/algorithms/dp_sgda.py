@@ -32,6 +32,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
+from skdp.problems.silence import without_warnings
 
 __all__ = ["DPSGDAPlan", "DPSGDAResult", "dp_sgda", "plan_dp_sgda"]
 
@@ -319,7 +320,8 @@ def dp_sgda(
         noise_multiplier=noise_multiplier,
         n_public=n_public,
     )
-    return _descend_ascend(problem, plan, random_bytes)
+    with without_warnings():
+        return _descend_ascend(problem, plan, random_bytes)
 
 
 def plan_dp_sgda(

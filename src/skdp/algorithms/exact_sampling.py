@@ -14,8 +14,10 @@ not protected*: it depends on the records, and must not be published. Proofs:
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -35,6 +37,7 @@ from skdp.problems import (
     FiniteSumProblem,
     Loss,
 )
+from skdp.problems.domains import euclidean_norm
 from skdp.problems.rows import RowBlock
 from skdp.solvers import resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
@@ -48,8 +51,11 @@ _ANCHOR_SLACK = 0.1
 #: Numbers in a batch of proposals and in a block of margins.
 _BATCH_NUMBERS, _MARGIN_NUMBERS = 1 << 20, 1 << 18
 _FIRST_BATCH, _MAX_THINNED, _MAX_ROWS = 16, 512, 1 << 14
-#: Rounds of coordinate ascent for the multipliers of several balls.
+#: Rounds of coordinate ascent for the multipliers of several balls, and their range.
 _ASCENTS = 40
+_SMALLEST, _LARGEST = 1e-300, 1e300
+
+_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,8 @@ class BallAround:
     def project(self, point: np.ndarray) -> np.ndarray:
         return self.center + Ball(self.radius).project(point - self.center)
 
-    def holds(self, point: np.ndarray) -> bool:
-        return float(np.linalg.norm(point - self.center)) <= self.radius
+    def holds(self, point: np.ndarray, slack: float = 1.0) -> bool:
+        return euclidean_norm(point - self.center) <= slack * self.radius
 
 
 @dataclass(frozen=True)
@@ -97,7 +103,7 @@ class Lens(Domain):
 
     @property
     def radius(self) -> float:  # type: ignore[override]
-        norm = float(np.linalg.norm(self.inner.center)) + self.inner.radius
+        norm = euclidean_norm(self.inner.center) + self.inner.radius
         return min(self.outer.radius, norm)
 
     @property
@@ -118,14 +124,20 @@ class Lens(Domain):
             candidate = one.project(point)
             if other.holds(candidate):
                 return candidate
-        distance = float(np.linalg.norm(self.inner.center))
+        distance = euclidean_norm(self.inner.center)
+        outer, inner = self.outer.radius, self.inner.radius
+        if distance <= _EPS * outer:  # but for rounding, one of them lies in the other
+            return min(self.outer, self.inner, key=lambda ball: ball.radius).project(point)
         axis = self.inner.center / distance
-        # the inner ball may be tiny: how far its center is from the sphere, without cancellation
-        gap = self.outer.radius - distance
-        beyond = gap * (distance + self.outer.radius) - self.inner.radius**2
+        # outer^2 - distance^2 - inner^2 without cancellation: the inner ball may be tiny and at the
+        # edge, or as large as the outer one and near its center
+        if inner < 0.5 * outer:
+            beyond = (outer - distance) * (distance + outer) - inner**2
+        else:
+            beyond = (outer - inner) * (outer + inner) - distance**2
         along = distance + 0.5 * beyond / distance
         across = point - (point @ axis) * axis
-        length = float(np.linalg.norm(across))
+        length = euclidean_norm(across)
         height = math.sqrt(max(self.inner.radius**2 - (along - distance) ** 2, 0.0))
         height *= 1.0 - 1e-12
         return along * axis + (across * (height / length) if length > 0 else 0.0)
@@ -140,10 +152,11 @@ def draw(
     noise: NoiseSource,
 ) -> np.ndarray:
     """An exact draw from ``exp(-s F)`` on the intersection of the balls."""
-    if records.is_quadratic:
-        anchor = balls[-1].center
-    else:
-        anchor = near_minimiser(records, balls, concentration, solver, solver_rng)
+    anchor = balls[-1].center
+    if not records.is_quadratic:
+        found = near_minimiser(records, balls, concentration, solver, solver_rng)
+        if all(ball.holds(found, ROUNDING_SLACK) for ball in balls):  # an anchor must lie in them
+            anchor = found
     bound = LowerBound.at(anchor, records, balls)
     proposal = Proposal.tuned(bound, balls, concentration)
     return sample(records, bound, proposal, concentration, noise)
@@ -215,9 +228,21 @@ class LowerBound:
             gradient = gradient + block.pull_back(slopes[part]).ravel() / n
             bend += block.gram(curvatures[part]) / n
         linear = bend @ anchor - gradient
-        eigenvalues, eigenvectors = eigh(bend)
+        eigenvalues, eigenvectors = _eigh(bend)
         eigenvalues = np.maximum(eigenvalues, records.alpha)  # but for rounding it is so
         return cls(eigenvalues, eigenvectors, linear, margins, values, slopes, curvatures)
+
+
+def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues and eigenvectors of a symmetric matrix of finite entries of any size."""
+    _, exponent = math.frexp(float(np.abs(matrix).max()))
+    unit = math.ldexp(1.0, exponent - 1)  # no entry is above 2 in absolute value
+    scaled = matrix / unit
+    try:
+        eigenvalues, eigenvectors = eigh(scaled)
+    except np.linalg.LinAlgError:  # another algorithm
+        eigenvalues, eigenvectors = eigh(scaled, driver="ev")
+    return eigenvalues * unit, eigenvectors
 
 
 class _LeastCurvature:
@@ -313,7 +338,7 @@ class Proposal:
         """
         d = len(self.mean)
         points = self.mean + self.deviations * noise.standard_normal(size * d).reshape(size, d)
-        allowances = -np.log(noise.uniform(size))
+        allowances = noise.exponential(size)
         inside = np.ones(size, dtype=bool)
         for center, radius, weight in zip(self.centers, self.radii, self.weights, strict=True):
             room = radius**2 - np.square(points - center).sum(axis=1)
@@ -333,7 +358,8 @@ def _best_multipliers(
     """The multipliers that maximise the probability of acceptance (Lemma 4).
 
     Its logarithm is concave in them. Where one is positive, the mean square of the proposal's
-    distance to the ball's centre is the squared radius.
+    distance to the ball's centre is the squared radius. The law of the draw does not depend on
+    them, so where rounding hides the root the end of a bracket will do.
     """
     multipliers = np.zeros(len(radii))
 
@@ -341,25 +367,26 @@ def _best_multipliers(
         multipliers[j] = multiplier
         precision = eigenvalues + multipliers.sum()
         if not precision.min() > 0:
-            return math.inf
+            return sys.float_info.max
         mean = (linear + multipliers @ centers) / precision
         spread = float((1.0 / precision).sum()) / concentration
-        return float(np.square(mean - centers[j]).sum()) + spread - float(radii[j]) ** 2
+        found = float(np.square(mean - centers[j]).sum()) + spread - float(radii[j]) ** 2
+        return min(found, sys.float_info.max)  # root finders need finite numbers
 
     for _ in range(_ASCENTS if len(radii) > 1 else 1):
         before = multipliers.copy()
         for j, radius in enumerate(radii):
             if excess(j, 0.0) <= 0:
                 continue
-            upper = 1.0 / (concentration * radius**2)
-            while excess(j, upper) > 0:
+            upper = min(max(1.0 / (concentration * radius**2), _SMALLEST), _LARGEST)
+            while not excess(j, upper) <= 0 and upper < _LARGEST:
                 upper *= 4.0
-            lower = 0.25 * upper
-            while excess(j, lower) <= 0 and lower > 1e-300:
-                lower *= 0.25
-            if lower > 1e-300:
-                root = brentq(lambda x, j=j: excess(j, math.exp(x)), *np.log([lower, upper]))
-                multipliers[j] = math.exp(root)
+            while excess(j, 0.25 * upper) <= 0 and upper > _SMALLEST:
+                upper *= 0.25
+            root, lower = upper, 0.25 * upper
+            if excess(j, lower) > 0 >= excess(j, upper):
+                root = brentq(partial(excess, j), lower, upper, disp=False)
+            multipliers[j] = root
         if np.allclose(multipliers, before, rtol=1e-3, atol=0.0):
             break
     return multipliers

@@ -36,6 +36,7 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 
 __all__ = [
@@ -55,6 +56,9 @@ PROPOSAL_LIMIT = 1e6
 
 #: Of ``n epsilon``, in which the exponents of the density are measured: rounded to 1e-4 there.
 _LARGEST_EXPONENT = 1e11
+
+#: Of the large radius, that a local one may be: it is rounded to 1e-4 there.
+_SMALLEST_SHARE = 1e-12
 
 #: Shells in the bound on the oscillation.
 _SHELLS = 16
@@ -279,14 +283,15 @@ def exponential_mechanism(
         proposal_limit=proposal_limit,
     )
     balls = (BallAround(np.zeros(rows.width), plan.radius),)
-    point = draw(
-        SummedLoss(rows, targets, loss, alpha),
-        balls,
-        plan.concentration,
-        solver,
-        np.random.default_rng() if solver_rng is None else solver_rng,
-        NoiseSource() if noise is None else noise,
-    )
+    with without_warnings():
+        point = draw(
+            SummedLoss(rows, targets, loss, alpha),
+            balls,
+            plan.concentration,
+            solver,
+            np.random.default_rng() if solver_rng is None else solver_rng,
+            NoiseSource() if noise is None else noise,
+        )
     return ExponentialResult(point, plan)
 
 
@@ -417,14 +422,15 @@ def localized_exponential(
         BallAround(np.zeros(rows.width), plan.sampling.radius),
         BallAround(center, plan.local_radius),
     )
-    point = draw(
-        SummedLoss(rows, targets, loss, alpha),
-        balls,
-        plan.localised(center).concentration,
-        solver,
-        rng,
-        noise,
-    )
+    with without_warnings():
+        point = draw(
+            SummedLoss(rows, targets, loss, alpha),
+            balls,
+            plan.localised(center).concentration,
+            solver,
+            rng,
+            noise,
+        )
     return LocalizedExponentialResult(point, center, plan)
 
 
@@ -512,6 +518,11 @@ def plan_localized_exponential(
     else:
         candidates = [plan(mean * share) for share in np.geomspace(0.05, 60.0, 60)]
         best = min(candidates, key=exponential_utility_bound)
+    if best.local_radius < _SMALLEST_SHARE * radius:
+        raise ValueError(
+            f"The local radius, {best.local_radius:g}, is too small for double precision around a "
+            f"point of norm up to {radius:g}. Use a larger xi, or output perturbation."
+        )
     _check_proposals(best.sampling.log_proposals, proposal_limit)
     return best
 

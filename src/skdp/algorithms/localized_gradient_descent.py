@@ -37,6 +37,7 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "LocalizedGDPlan",
@@ -276,7 +277,9 @@ def dp_localized_gd(
         raise ValueError(f"A {type(problem).__name__} has no batches: use sampling_rate=1.")
     source = NoiseSource() if noise is None else noise
     start = np.zeros(problem.dimension) if problem.center is None else problem.center
-    return LocalizedGDResult(_descend(problem, plan, domain, domain.project(start), source), plan)
+    with without_warnings():
+        point = _descend(problem, plan, domain, domain.project(start), source)
+    return LocalizedGDResult(point, plan)
 
 
 def _bounded_domain(problem: Problem) -> Domain:

@@ -36,6 +36,7 @@ from skdp.problems import (
     max_group_loss_constants,
 )
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "MaxGroupLossBound",
@@ -200,7 +201,8 @@ def max_group_loss(
         objective=objective,
     )
     # its regularisers are those of the phases
-    problem = MaxGroupLossProblem(rows, targets, groups, smooth.loss, weights, radius, 1.0, 1.0)
+    with without_warnings():
+        problem = MaxGroupLossProblem(rows, targets, groups, smooth.loss, weights, radius, 1.0, 1.0)
     result = phased_saddle_output_perturbation(
         problem,
         budget,
@@ -323,8 +325,9 @@ def private_proportions(
     mechanism: AdditiveMechanism = calibrated_mechanism(
         budget, math.sqrt(2.0) * (1.0 + 1e-12) / n, share=share
     )
-    counts = np.bincount(groups, minlength=n_groups) / n
-    released = mechanism.release(counts, NoiseSource() if noise is None else noise)
+    with without_warnings():
+        counts = np.bincount(groups, minlength=n_groups) / n
+        released = mechanism.release(counts, NoiseSource() if noise is None else noise)
     release = Release(
         name="group proportions",
         mechanism=mechanism.name,

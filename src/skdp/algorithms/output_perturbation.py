@@ -34,6 +34,7 @@ from skdp.problems import (
     Problem,
     ProblemConstants,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver
 
 __all__ = [
@@ -174,15 +175,17 @@ def output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    point = solve_and_release(
-        problem,
-        plan.accuracy,
-        plan.mechanism,
-        resolve_solver(solver) if not isinstance(solver, Solver) else solver,
-        np.random.default_rng() if solver_rng is None else solver_rng,
-        NoiseSource() if noise is None else noise,
-        verbose,
-    )
+    solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
+    with without_warnings():
+        point = solve_and_release(
+            problem,
+            plan.accuracy,
+            plan.mechanism,
+            solver,
+            np.random.default_rng() if solver_rng is None else solver_rng,
+            NoiseSource() if noise is None else noise,
+            verbose,
+        )
     return OutputPerturbationResult(point, plan)
 
 

@@ -41,6 +41,7 @@ from skdp.problems import (
     Design,
     EmpiricalRisk,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.gate import refuse_shared
 
@@ -208,24 +209,25 @@ def phased_output_perturbation(
     dealt = deal(rng, rows.n_records, plan.block_sizes)
     coins = separate_coins(rng, len(plan.phases))
     path = [np.zeros(plan.phases[0].constants.dimension)]
-    for k, (phase, strength, coin) in enumerate(
-        zip(plan.phases, plan.regularisation, coins, strict=True)
-    ):
-        # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
-        total = alpha + strength
-        center = path[-1] * (strength / total)
-        block, labels = rows, targets
-        if plan.block_sizes[0] < rows.n_records:
-            part = np.flatnonzero(dealt == k)
-            block, labels = rows.take(part), targets[part]
-            del part
-        problem = plan.risk.problem(block, labels, total, radius, center=center)
-        path.append(
-            solve_and_release(
-                problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose
+    with without_warnings():
+        for k, (phase, strength, coin) in enumerate(
+            zip(plan.phases, plan.regularisation, coins, strict=True)
+        ):
+            # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
+            total = alpha + strength
+            center = path[-1] * (strength / total)
+            block, labels = rows, targets
+            if plan.block_sizes[0] < rows.n_records:
+                part = np.flatnonzero(dealt == k)
+                block, labels = rows.take(part), targets[part]
+                del part
+            problem = plan.risk.problem(block, labels, total, radius, center=center)
+            path.append(
+                solve_and_release(
+                    problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose
+                )
             )
-        )
-        del problem, block, labels  # before the next block is copied
+            del problem, block, labels  # before the next block is copied
     return PhasedResult(path[-1], tuple(path[1:]), plan)
 
 

@@ -37,6 +37,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_movement, joint_movement
+from skdp.problems.silence import without_warnings
 from skdp.solvers.gate import refuse_shared
 from skdp.solvers.saddle import SaddleSolver, resolve_saddle_solver
 
@@ -297,25 +298,26 @@ def phased_saddle_output_perturbation(
     domain = problem.domain_y if release == "y" else problem.domain_x
     path, x, y = [domain.project(start)], None, None
     coins = separate_coins(rng, len(plan.phases))
-    for k, (phase, strength, coin) in enumerate(
-        zip(plan.phases, plan.regularisation, coins, strict=True)
-    ):
-        # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
-        own = alpha + strength, path[-1] * (strength / (alpha + strength))
-        other = plan.other_regularisation
-        if release == "y":
-            strengths, centers = (other, own[0]), (problem.center_x, own[1])
-        else:
-            strengths, centers = (own[0], other), (own[1], problem.center_y)
-        block = problem
-        if plan.block_sizes[0] < problem.n_records:
-            block = problem.take(np.flatnonzero(dealt == k))
-        block = block.with_regularisers(*strengths, *centers)
-        x, y = solve_and_release_saddle(block, phase, chosen, coin, noise, verbose)
-        released = y if release == "y" else x
-        assert released is not None
-        path.append(released)
-        del block  # before the next one is copied
+    with without_warnings():
+        for k, (phase, strength, coin) in enumerate(
+            zip(plan.phases, plan.regularisation, coins, strict=True)
+        ):
+            # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
+            own = alpha + strength, path[-1] * (strength / (alpha + strength))
+            other = plan.other_regularisation
+            if release == "y":
+                strengths, centers = (other, own[0]), (problem.center_x, own[1])
+            else:
+                strengths, centers = (own[0], other), (own[1], problem.center_y)
+            block = problem
+            if plan.block_sizes[0] < problem.n_records:
+                block = problem.take(np.flatnonzero(dealt == k))
+            block = block.with_regularisers(*strengths, *centers)
+            x, y = solve_and_release_saddle(block, phase, chosen, coin, noise, verbose)
+            released = y if release == "y" else x
+            assert released is not None
+            path.append(released)
+            del block  # before the next one is copied
     return PhasedSaddleResult(x, y, tuple(path[1:]), plan)
 
 

@@ -27,6 +27,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
+from skdp.problems.silence import without_warnings
 from skdp.solvers.saddle import (
     SaddleSolver,
     certifiable_saddle_accuracy,
@@ -307,7 +308,8 @@ def saddle_output_perturbation(
         accuracy_fraction=accuracy_fraction,
     )
     source = NoiseSource() if noise is None else noise
-    x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, source, verbose)
+    with without_warnings():
+        x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, source, verbose)
     return SaddleOutputPerturbationResult(x, y, plan)
 
 

@@ -183,7 +183,7 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
 
 def poisson_batch(n_records: int, sampling_rate: float, noise: NoiseSource) -> np.ndarray:
     """A Poisson sample with the coins of a noise source: positions of records, increasing."""
-    return np.flatnonzero(noise.uniform(n_records) <= sampling_rate)
+    return np.flatnonzero(noise.coins(n_records, sampling_rate))
 
 
 def poisson_sample(

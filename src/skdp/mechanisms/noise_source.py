@@ -1,22 +1,28 @@
 """Random bits for privacy noise, apart from all other randomness.
 
 By default the bits come from the operating system's secure generator. Samples are made by
-inversion from 64-bit integers, so one path serves secure and seeded bits; tails beyond a
-probability of about 1e-18 are cut off, so a smaller delta is not delivered (nor, by a rejection
-sampler that takes m proposals, one below about m times that). Doubles are
-rounded numbers: like every sampler in floating point this one is open to attacks on the
-lowest bits of an output (Mironov, 2012); the package does not claim otherwise.
+inversion from 64-bit integers, so one path serves secure and seeded bits. A uniform variable is a
+binary fraction: its first word has 63 bits, and the few variables whose first word has less than
+42 significant bits draw another word. So neither tail of a draw ends, and each is resolved to a
+relative 2^-42 of its probability (docs/theory/noise.md). Doubles are rounded numbers: like every
+sampler in floating point this one is open to attacks on the lowest bits of an output (Mironov,
+2012); the package does not claim otherwise.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import erfcx, ndtri, ndtri_exp
 
 __all__ = ["NoiseSource"]
+
+#: Bits of the first word of a variable, and how many of them must be significant.
+_BITS, _SIGNIFICANT_BITS = 63, 42
+_ONE = np.uint64(1)
 
 
 class NoiseSource:
@@ -30,27 +36,40 @@ class NoiseSource:
     def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._bytes = random_bytes
 
-    def _integers(self, size: int) -> np.ndarray:
+    def _words(self, size: int) -> np.ndarray:
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
-    def _uniform_tail(self, integers: np.ndarray) -> np.ndarray:
-        """Uniform numbers in (0, 1) from the upper 63 bits, fine-grained near 0."""
-        return ((integers >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-63
+    def _refined(self, cells: np.ndarray) -> np.ndarray:
+        """Exponential variables -log U for U in given cells ``[k, k + 1) 2^-63``."""
+        # U = (k + V) 2^-63 with V uniform; for k = 0 this is an exponential that starts again
+        log_rest = -self.exponential(cells.size)
+        log_cells = np.full(cells.size, -math.inf)
+        np.log(cells.astype(np.float64), out=log_cells, where=cells > 0)
+        return _BITS * math.log(2.0) - np.logaddexp(log_cells, log_rest)
 
-    def uniform(self, size: int) -> np.ndarray:
-        """Independent uniform variables in (0, 1], fine-grained near 0."""
-        return self._uniform_tail(self._integers(size))
+    def exponential(self, size: int) -> np.ndarray:
+        """Independent exponential variables of mean 1."""
+        cells = self._words(size) >> _ONE
+        values = -np.log(_middles(cells))
+        coarse = _coarse(cells)
+        if coarse.size:
+            values[coarse] = self._refined(cells[coarse])
+        return values
 
     def standard_normal(self, size: int) -> np.ndarray:
         """Independent N(0, 1) variables."""
-        integers = self._integers(size)
-        # half the tail probability and a separate sign: both tails reach 2^-64
-        magnitude = -ndtri(0.5 * self._uniform_tail(integers))
-        return np.where(integers & np.uint64(1), magnitude, -magnitude)
+        words = self._words(size)
+        cells = words >> _ONE
+        # the tail probability of the magnitude is uniform; the lowest bit is the sign
+        magnitudes = -ndtri(0.5 * _middles(cells))
+        coarse = _coarse(cells)
+        if coarse.size:
+            magnitudes[coarse] = _normal_quantiles(self._refined(cells[coarse]) + math.log(2.0))
+        return np.where(words & _ONE, magnitudes, -magnitudes)
 
     def gamma(self, shape: int) -> float:
         """One Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""
-        return float(-np.log(self._uniform_tail(self._integers(shape))).sum())
+        return float(self.exponential(shape).sum())
 
     def direction(self, dimension: int) -> np.ndarray:
         """One uniformly distributed unit vector."""
@@ -59,3 +78,31 @@ class NoiseSource:
             norm = float(np.linalg.norm(vector))
             if norm > 0:
                 return vector / norm
+
+    def coins(self, size: int, probability: float) -> np.ndarray:
+        """Independent booleans, each true with exactly the given probability in [0, 1)."""
+        cells = self._words(size) >> _ONE
+        rest, first = math.modf(probability * 2.0**_BITS)  # exact: a shift of the binary point
+        heads = cells < np.uint64(first)
+        if rest:
+            ties = np.flatnonzero(cells == np.uint64(first))
+            if ties.size:
+                heads[ties] = self.coins(ties.size, rest)
+        return heads
+
+
+def _middles(cells: np.ndarray) -> np.ndarray:
+    return (cells.astype(np.float64) + 0.5) * 2.0**-_BITS
+
+
+def _normal_quantiles(exponents: np.ndarray) -> np.ndarray:
+    """The z > 0 with ``P(N(0, 1) > z) = exp(-exponent)``, for exponents above 10."""
+    z = -ndtri_exp(-exponents)  # beyond 64 with a relative error of 1e-12, so one Newton step
+    scaled = 0.5 * erfcx(z / math.sqrt(2.0))
+    error = np.log(scaled) - 0.5 * z * z + exponents
+    return z + error * math.sqrt(2.0 * math.pi) * scaled
+
+
+def _coarse(cells: np.ndarray) -> np.ndarray:
+    """Positions of the cells that are wide in comparison with the numbers in them."""
+    return np.flatnonzero(cells < np.uint64(1 << _SIGNIFICANT_BITS - 1))

@@ -9,6 +9,7 @@ import numpy as np
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.rows import read_only_view
 from skdp.problems.saddle import SaddleConstants, SaddleProblem
+from skdp.problems.silence import without_warnings
 
 __all__ = ["BilinearProblem"]
 
@@ -128,14 +129,14 @@ class BilinearProblem(SaddleProblem):
         return slope_x, (self.offsets_y[rows] - x @ matrices).mean(axis=0)
 
 
+@without_warnings()
 def _scaled_to(vectors: np.ndarray, bound: float) -> np.ndarray:
     """Each row scaled down to at most `bound`; rows of moderate length stay as they are."""
     if not (bound >= 0 and math.isfinite(bound)):
         raise ValueError(f"bounds must be >= 0 and finite, got {bound}.")
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
-    with np.errstate(over="ignore"):  # of finite rows with an infinite norm
-        long = safe * np.linalg.norm(vectors / safe[:, None], axis=1) > bound
+    long = safe * np.linalg.norm(vectors / safe[:, None], axis=1) > bound
     rows = vectors[long] / safe[long, None]
     rows *= (bound / np.linalg.norm(rows, axis=1))[:, None]
     out = vectors.copy()

@@ -11,6 +11,7 @@ from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace, euclidean_norm
 from skdp.problems.problem import Problem
 from skdp.problems.rows import read_only_view
+from skdp.problems.silence import without_warnings
 
 __all__ = ["DeclaredProblem"]
 
@@ -197,6 +198,7 @@ class DeclaredProblem(Problem):
             )
         return gradient
 
+    @without_warnings()
     def _check_function(self, w: np.ndarray, exact: bool) -> None:
         """Errors of shape and type, by one evaluation; they do not depend on the records."""
         answer = self._function(w.copy())

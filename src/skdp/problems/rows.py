@@ -19,6 +19,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
+from skdp.problems.silence import without_warnings
+
 __all__ = ["BoundedRows", "RowBlock"]
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
@@ -143,13 +145,13 @@ class BoundedRows:
         Value of the constant feature appended after the scaling; 0 for none.
     """
 
+    @without_warnings()
     def __init__(self, X: Matrix, data_norm: float, intercept: float = 0.0) -> None:
         if sp.issparse(X):  # without the caller's flags, which may be stale
             X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
         if sp.issparse(X) and not X.has_canonical_format:
             X = X.copy()
-            with np.errstate(over="ignore"):
-                X.sum_duplicates()
+            X.sum_duplicates()
             largest = np.finfo(X.dtype).max
             np.clip(X.data, -largest, largest, out=X.data)  # a sum may have overflown
         self.matrix = _read_only(X)
@@ -162,8 +164,7 @@ class BoundedRows:
             if sp.issparse(X)
             else min(max(_BLOCK_BYTES // dense_row_bytes, _MIN_BLOCK), _MAX_BLOCK)
         )
-        with np.errstate(over="ignore"):
-            norms = self._norms()
+        norms = self._norms()
         if not (norms <= _HUGE * data_norm).all():
             self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
             norms = self._norms()
@@ -294,6 +295,7 @@ class BoundedRows:
         """Number of stored entries of X."""
         return int(self.matrix.nnz if sp.issparse(self.matrix) else self.matrix.size)
 
+    @without_warnings()
     def materialise(self) -> Matrix:
         """A copy of the rows as computations see them: scaled, with the intercept feature."""
         part = self.block(slice(0, self.n_records))

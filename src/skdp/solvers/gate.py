@@ -9,11 +9,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
+from skdp.problems.silence import without_warnings
 
 from skdp.solvers.stateless import kept_in_functions
 
@@ -77,8 +76,7 @@ def solver_name(solver: Any, function: Any = None) -> str:
 
 def quietly(work: Callable[[], _Result]) -> tuple[_Result | None, str | None]:
     """Its result, or what went wrong: warnings and errors depend on the records."""
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with without_warnings():
         try:
             return work(), None
         except KeyboardInterrupt:

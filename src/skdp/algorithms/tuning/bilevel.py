@@ -27,6 +27,7 @@ from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import BoundedRows, Loss, PenaltyProblem
+from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver
 
 __all__ = ["tune_by_bilevel"]
@@ -37,6 +38,7 @@ _FIRST_STEP, _DECAY = 1.0, 0.8
 _BATCH_STEPS, _SAMPLING_RATE = 50, 0.1
 
 
+@without_warnings()
 def tune_by_bilevel(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -43,6 +43,7 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
 
@@ -155,14 +156,13 @@ def draw_by_score(
 ) -> int:
     """Draw j with probability proportional to ``exp(log_prior_j - epsilon scores_j / 2)``.
 
-    By inversion with one uniform number, the unlikely candidates first, where it is finest.
+    By inversion of one uniform variable, in logarithms and the unlikely candidates first: no
+    candidate is so unlikely that it is never drawn.
     """
     logs = log_prior - 0.5 * epsilon * scores
-    weights = np.exp(logs - logs.max())
-    order = np.argsort(weights, kind="stable")
-    below = np.cumsum(weights[order])
-    position = np.searchsorted(below, float(noise.uniform(1)[0]) * below[-1])
-    return int(order[min(int(position), len(order) - 1)])
+    order = np.argsort(logs, kind="stable")
+    below = np.logaddexp.accumulate(logs[order])
+    return int(order[np.searchsorted(below, below[-1] - noise.exponential(1)[0])])
 
 
 def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
@@ -182,6 +182,7 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
     return epsilon
 
 
+@without_warnings()
 def tune_by_exponential_mechanism(
     rows: BoundedRows,
     targets: np.ndarray,

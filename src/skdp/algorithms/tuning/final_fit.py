@@ -35,6 +35,7 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver
 
 __all__ = [
@@ -151,6 +152,7 @@ def final_noise_slopes(
     return slopes
 
 
+@without_warnings()
 def final_fit(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -58,6 +58,7 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
 
@@ -268,6 +269,7 @@ def _mean_hessian(problem: Any, point: np.ndarray) -> np.ndarray:
     return total / problem.n_records
 
 
+@without_warnings()
 def tune_by_hypergradient(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -62,6 +62,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, BoundedRows, Design, EmpiricalRisk, LogisticLoss
+from skdp.problems.silence import without_warnings
 
 __all__ = ["NewtonPlan", "plan_newton_statistics", "tune_by_newton_statistics"]
 
@@ -175,6 +176,7 @@ def plan_newton_statistics(
     return NewtonPlan(moments, tuple(gradients))
 
 
+@without_warnings()
 def tune_by_newton_statistics(
     rows: BoundedRows,
     targets: np.ndarray,

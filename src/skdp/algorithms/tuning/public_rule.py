@@ -15,6 +15,7 @@ from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_positi
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import BoundedRows, Loss
+from skdp.problems.silence import without_warnings
 
 __all__ = ["public_strength", "tune_by_public_rule"]
 
@@ -62,6 +63,7 @@ def public_strength(
     return float(np.clip(alpha, penalties.low, penalties.high))
 
 
+@without_warnings()
 def tune_by_public_rule(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -17,6 +17,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, BoundedRows, HalfSquaredLoss
 from skdp.problems.rows import RowBlock
+from skdp.problems.silence import without_warnings
 
 __all__ = [
     "MomentsPlan",
@@ -189,6 +190,7 @@ def plan_private_moments(
     return MomentsPlan(n_records, width, feature_norm, target_bound, weight, mechanism)
 
 
+@without_warnings()
 def private_moments(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -31,10 +31,12 @@ from skdp.algorithms.tuning.strength_search import (
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import BoundedRows
+from skdp.problems.silence import without_warnings
 
 __all__ = ["tune_by_sufficient_statistics"]
 
 
+@without_warnings()
 def tune_by_sufficient_statistics(
     rows: BoundedRows,
     targets: np.ndarray,

@@ -1,0 +1,331 @@
+"""Whatever finite records there are: every algorithm ends without an error and without a warning.
+
+With ``numpy.seterr(all="raise")`` and warnings as errors, what a computation on records would warn
+of becomes an exception.
+"""
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.algorithms import (
+    adversarial_output_perturbation,
+    dp_bilevel,
+    dp_localized_gd,
+    dp_sgd,
+    dp_sgda,
+    exponential_mechanism,
+    localized_exponential,
+    output_perturbation,
+    phased_output_perturbation,
+    phased_saddle_output_perturbation,
+    saddle_output_perturbation,
+)
+from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
+from skdp.algorithms.tuning import (
+    PenaltyGroups,
+    final_fit,
+    tune_by_bilevel,
+    tune_by_exponential_mechanism,
+    tune_by_hypergradient,
+    tune_by_newton_statistics,
+    tune_by_public_rule,
+    tune_by_sufficient_statistics,
+)
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.problems import (
+    AdversarialProblem,
+    Attack,
+    Ball,
+    BilinearProblem,
+    BoundedRows,
+    ConcaveInnerProblem,
+    DeclaredProblem,
+    EmpiricalRisk,
+    FiniteSumProblem,
+    GroupWeights,
+    HalfSquaredLoss,
+    LogisticLoss,
+    PenaltyProblem,
+    SquaredHingeLoss,
+    TiltedProblem,
+)
+from skdp.problems.silence import without_warnings
+
+BUDGET, PURE = PrivacyBudget(2.0, 1e-6), PrivacyBudget(2.0)
+LOGISTIC, SQUARED = LogisticLoss(), HalfSquaredLoss(1.0)
+PENALTIES = PenaltyGroups((0, 0), (1.0, 1.0), 1e-2, 1e2)
+N = 24
+HUGE = np.finfo(float).max
+
+
+def extreme_rows():
+    """Data sets of one shape: each has numbers that overflow, vanish or repeat somewhere."""
+    rng = np.random.default_rng(0)
+    usual = rng.standard_normal((N, 2))
+    numbers = [0.0, 5e-324, 1e-308, 1e-300, 1e-155, 1e-20, 1.0, 1e20, 1e155, 1e300, HUGE]
+    mixed = rng.choice(numbers, (N, 2)) * rng.choice([-1.0, 1.0], (N, 2))
+    one_small = np.zeros((N, 2))
+    one_small[0, 1] = 1e-155
+    return {
+        "zero": np.zeros((N, 2)),
+        "one small": one_small,
+        "denormal": np.full((N, 2), 5e-324),
+        "vanishing squares": 1e-155 * usual,
+        "huge": 1e300 * usual,
+        "largest": np.tile([HUGE, -HUGE], (N, 1)),
+        "mixed": mixed,
+        "duplicates": np.tile(usual[:1], (N, 1)),
+    }
+
+
+def bounded(X):
+    return BoundedRows(X, 1.0)
+
+
+def labels(X):
+    return (np.arange(len(X)) % 2).astype(float)
+
+
+def numbers(X):
+    return np.where(np.arange(len(X)) % 3, 1.0, -1e-300)
+
+
+def noise():
+    return NoiseSource(np.random.default_rng(0).bytes)
+
+
+def finite_sum(X, loss=LOGISTIC, **kwargs):
+    targets = numbers(X) if loss is SQUARED else labels(X)
+    return FiniteSumProblem(bounded(X), targets, loss, 0.1, Ball(3.0), **kwargs)
+
+
+def bilinear(X):
+    return BilinearProblem(
+        X[:, :, None] * np.ones(2), X, X[::-1], (1.0, 1.0, 1.0), Ball(1.0), Ball(2.0), 0.3, 0.2
+    )
+
+
+def concave(X):
+    rows = bounded(X).materialise()
+    return ConcaveInnerProblem(
+        value=lambda w, v: float((rows @ w).mean() + w @ v - 0.5 * v @ v + 0.5 * w @ w),
+        gradient_w=lambda w, v: rows.mean(axis=0) + v + w,
+        gradient_v=lambda w, v: w - v,
+        project_v=Ball(0.5).project,
+        linear_max_v=lambda g: 0.5 * float(np.linalg.norm(g)),
+        start_v=np.zeros(2),
+        dimension=2,
+        radius=2.0,
+        n_records=N,
+        mean_of_records=True,
+        lipschitz=4.0,
+        strong_convexity=1.0,
+        smoothness_w=1.0,
+        coupling=1.0,
+        smoothness_v=1.0,
+        lipschitz_v=3.0,
+        radius_v=0.5,
+        strong_concavity=1.0,
+    )
+
+
+def tune(method, loss, X, **kwargs):
+    targets = numbers(X) if loss is SQUARED else labels(X)
+    return method(bounded(X), targets, loss, PENALTIES, BUDGET, noise=noise(), **kwargs).point
+
+
+RUNS = {
+    "output": lambda X: output_perturbation(finite_sum(X), BUDGET, noise=noise()).point,
+    "output, squared": lambda X: output_perturbation(
+        finite_sum(X, SQUARED), PURE, noise=noise()
+    ).point,
+    "output, sparse": lambda X: output_perturbation(
+        FiniteSumProblem(bounded(sp.csr_matrix(X)), labels(X), LOGISTIC, 0.1, Ball(3.0)),
+        BUDGET,
+        noise=noise(),
+    ).point,
+    "output, tilted": lambda X: output_perturbation(
+        TiltedProblem(bounded(X), labels(X), LOGISTIC, 0.1, Ball(3.0), tilt=1.0),
+        BUDGET,
+        noise=noise(),
+    ).point,
+    "output, attacked": lambda X: output_perturbation(
+        AdversarialProblem(bounded(X), labels(X), LOGISTIC, 0.1, Ball(3.0), Attack(2, 0.2), 0.05),
+        BUDGET,
+        noise=noise(),
+    ).point,
+    "phased": lambda X: phased_output_perturbation(
+        bounded(X), labels(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, noise=noise()
+    ).point,
+    **{
+        f"exponential, {name}": lambda X, loss=loss: exponential_mechanism(
+            bounded(X), labels(X), loss, PURE, radius=1.0, noise=noise()
+        ).point
+        for name, loss in (("logistic", LOGISTIC), ("squared", SQUARED))
+    },
+    **{
+        f"localised, {name}": lambda X, loss=loss: localized_exponential(
+            bounded(X), labels(X), loss, PURE, radius=1.0, alpha=0.2, noise=noise()
+        ).point
+        for name, loss in (
+            ("logistic", LOGISTIC),
+            ("squared", SQUARED),
+            ("squared hinge", SquaredHingeLoss()),
+        )
+    },
+    "adversarial": lambda X: adversarial_output_perturbation(
+        concave(X), BUDGET, noise=noise()
+    ).point,
+    "saddle": lambda X: saddle_output_perturbation(bilinear(X), BUDGET, noise=noise()).x,
+    "phased saddle": lambda X: phased_saddle_output_perturbation(
+        bilinear(X), BUDGET, n_phases=2, noise=noise()
+    ).x,
+    "max group loss": lambda X: max_group_loss(
+        bounded(X),
+        labels(X),
+        np.arange(N) % 2,
+        EmpiricalRisk(LOGISTIC),
+        GroupWeights((2.0, 2.0)),
+        BUDGET,
+        radius=2.0,
+        n_phases=1,
+        noise=noise(),
+    ).point,
+    "proportions": lambda X: private_proportions(np.arange(N) % 2, 2, BUDGET, noise=noise())[0],
+    "DP-SGD": lambda X: dp_sgd(
+        bounded(X), labels(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
+        learning_rate=1.0, random_bytes=np.random.default_rng(0).bytes,
+    ).point,
+    "DP-SGDA": lambda X: dp_sgda(
+        bilinear(X), BUDGET, sampling_rate=1.0, n_steps=3, learning_rate_x=0.1,
+        learning_rate_y=0.1, random_bytes=np.random.default_rng(0).bytes,
+    ).x,
+    "localised descent": lambda X: dp_localized_gd(
+        finite_sum(X), BUDGET, n_rounds=2, n_steps=3, noise=noise()
+    ).point,
+    "bilevel": lambda X: dp_bilevel(
+        PenaltyProblem(bounded(X), labels(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
+        BUDGET, penalty=1.0, n_steps=2, noise=noise(),
+    ).x,
+    "final fit": lambda X: final_fit(
+        bounded(X), labels(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, noise=noise()
+    )[0],
+    **{
+        f"{name}, {kind}": lambda X, method=method, loss=loss: tune(
+            method, loss, X, coef_norm=1.0
+        )
+        for (name, method), (kind, loss) in itertools.product(
+            {
+                "public rule": tune_by_public_rule,
+                "tuned by bilevel": tune_by_bilevel,
+                "tuned by hypergradients": tune_by_hypergradient,
+                "tuned by draws": tune_by_exponential_mechanism,
+            }.items(),
+            (("logistic", LOGISTIC), ("squared", SQUARED)),
+        )
+    },
+    "tuned on statistics": lambda X: tune_by_sufficient_statistics(
+        bounded(X), numbers(X), 1.0, PENALTIES, BUDGET, coef_norm=1.0, noise=noise()
+    ).point,
+    "tuned by Newton": lambda X: tune_by_newton_statistics(
+        bounded(X), labels(X), PENALTIES, BUDGET, noise=noise()
+    ).point,
+}  # fmt: skip
+
+
+@pytest.fixture
+def strict():
+    """Floating-point errors and warnings raise."""
+    with warnings.catch_warnings(), np.errstate(all="raise"):
+        warnings.simplefilter("error")
+        yield
+
+
+@pytest.mark.parametrize("run", list(RUNS))
+@pytest.mark.parametrize("data", list(extreme_rows()))
+def test_every_data_set_is_fitted_in_silence(run, data, strict):
+    with np.errstate(all="ignore"):
+        X = extreme_rows()[data]
+    point = RUNS[run](X)
+    assert np.isfinite(point).all()
+
+
+class Noisy:
+    """A solver that warns, divides by zero and fails; it knows nothing of accuracies."""
+
+    def __call__(self, problem, accuracy):
+        warnings.warn(f"{problem}", UserWarning, stacklevel=2)
+        warnings.warn("deprecated", DeprecationWarning, stacklevel=2)
+        np.float64(1.0) / np.zeros(2)
+        np.array([1e300]) ** 2
+        raise ArithmeticError("of these records")
+
+
+CALLED = {
+    "output": lambda X, solver: output_perturbation(finite_sum(X), BUDGET, solver=solver),
+    "phased": lambda X, solver: phased_output_perturbation(
+        bounded(X), labels(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, solver=solver
+    ),
+    "exponential": lambda X, solver: exponential_mechanism(
+        bounded(X), labels(X), LOGISTIC, PURE, radius=1.0, solver=solver
+    ),
+    "localised": lambda X, solver: localized_exponential(
+        bounded(X), labels(X), LOGISTIC, PURE, radius=1.0, alpha=0.2, solver=solver
+    ),
+    "adversarial": lambda X, solver: adversarial_output_perturbation(
+        concave(X), BUDGET, solver=solver
+    ),
+    "saddle": lambda X, solver: saddle_output_perturbation(bilinear(X), BUDGET, solver=solver),
+    "phased saddle": lambda X, solver: phased_saddle_output_perturbation(
+        bilinear(X), BUDGET, n_phases=2, solver=solver
+    ),
+    "bilevel": lambda X, solver: dp_bilevel(
+        PenaltyProblem(bounded(X), labels(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
+        BUDGET, penalty=1.0, n_steps=2, solver=solver,
+    ),
+    "final fit": lambda X, solver: final_fit(
+        bounded(X), labels(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, solver=solver
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("run", list(CALLED))
+def test_warnings_of_a_solver_do_not_leak(run, strict):
+    CALLED[run](np.random.default_rng(0).standard_normal((N, 2)), Noisy())
+
+
+def test_warnings_inside_a_problem_do_not_leak(strict):
+    """A user's gradient is computed outside of solvers too, for the certificate."""
+
+    def value_and_gradient(w):
+        warnings.warn("of these records", UserWarning, stacklevel=2)
+        np.float64(1e-300) * np.float64(1e-300)
+        return 0.5 * float((w - 0.1) @ (w - 0.1)), w - 0.1
+
+    problem = DeclaredProblem(
+        value_and_gradient,
+        dimension=2,
+        n_records=N,
+        lipschitz=1.5,
+        smoothness=1.0,
+        strong_convexity=1.0,
+        radius=1.0,
+    )
+    assert np.isfinite(output_perturbation(problem, BUDGET, noise=noise()).point).all()
+    assert np.isfinite(dp_localized_gd(problem, BUDGET, n_steps=2, noise=noise()).point).all()
+
+
+def test_settings_are_restored():
+    """The caller's filters and floating-point settings are as they were, after an error too."""
+    with np.errstate(all="raise"):
+        before, filters = np.geterr(), list(warnings.filters)
+        with pytest.raises(KeyError), without_warnings():
+            np.float64(1.0) / np.zeros(1)
+            warnings.warn("silent", UserWarning, stacklevel=1)
+            raise KeyError
+        assert np.geterr() == before and warnings.filters == filters
