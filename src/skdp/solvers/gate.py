@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from skdp.problems.silence import without_warnings
-
 from skdp.solvers.stateless import kept_in_functions
 
 __all__ = ["Described", "own_copy", "quietly", "refuse_shared", "solver_name"]
