@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,6 +74,8 @@ class Laboratory:
         Of the numbers that are drawn.
     releases : sequence, optional
         What each draw releases, whatever the value is: those of another record.
+    numbers : dict, optional
+        Standard variables of some draws, by their numbers in the record.
 
     Attributes
     ----------
@@ -82,11 +84,16 @@ class Laboratory:
         What came out of each draw.
     """
 
-    def __init__(self, seed: int = 0, releases: Sequence[Any] | None = None) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        releases: Sequence[Any] | None = None,
+        numbers: Mapping[int, np.ndarray] | None = None,
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.draws: list[Draw] = []
         self.releases: list[Any] = []
-        self._given = releases
+        self._given, self._numbers = releases, numbers or {}
         self._mechanism: Any = None
         self._within: list[Any] = [None]
         self._length = 0, 0.0
@@ -162,8 +169,9 @@ class Laboratory:
         return release
 
     def _standard_normal(self, size: int) -> Symbol:
-        draw = self._begin("gaussian", size)
-        return Symbol(self, draw, np.arange(size), self.rng.normal(size=size), np.ones(size))
+        draw, numbers = self._begin("gaussian", size), self.rng.normal(size=size)
+        numbers = self._numbers.get(draw, numbers)
+        return Symbol(self, draw, np.arange(size), numbers, np.ones(size))
 
     def _gamma(self, shape: int) -> float:
         length = float(self.rng.gamma(shape))
@@ -178,7 +186,8 @@ class Laboratory:
         draw = self._begin("spherical_laplace", dimension)
         # a factor of 1 for the standard variable, which is the vector times the length
         factors = np.full(dimension, 1.0 / length)
-        return Symbol(self, draw, np.arange(dimension), length * vector, factors)
+        numbers = self._numbers.get(draw, length * vector)
+        return Symbol(self, draw, np.arange(dimension), numbers, factors)
 
     def _uniform(self, size: int) -> Any:
         raise AssertionError("uniform numbers for what is no batch, point or choice")
