@@ -31,12 +31,13 @@ from skdp.solvers import resolve_solver
 SEED = 0
 #: Own methods of the self-tuning estimators: what is released are moments, not coefficients.
 MOMENTS = ("sufficient_statistics", "newton")
+#: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
     name
     for name, case in CASES.items()
-    if case.parameters.get("method") not in (*MOMENTS, "exponential")
-    or name.startswith("tuned")
-    and case.parameters["method"] not in MOMENTS
+    if case.parameters.get("delta") != 0
+    and case.parameters.get("method") not in MOMENTS
+    and not any(mode in name for mode in ("histogram", "floored", "cv"))
 ]
 
 
@@ -101,10 +102,9 @@ def uniform_source(number):
     return source
 
 
-@pytest.mark.parametrize("delta", [0.0, 0.01])
-@pytest.mark.parametrize("task", ["ridge", "logistic"])
+@pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
 def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
-    """Every uniform number is tried: thresholds of the choice by bisection, to 1e-9.
+    """Every uniform number is tried: thresholds of the choice by bisection.
 
     Probabilities are ``prior * exp(-epsilon s / 2)`` with the epsilon of the event and scores of
     sensitivity 1: losses in units of the sensitivities of `plan_score`.
@@ -129,7 +129,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
         at_low, at_high = chosen(low)[1], chosen(high)[1]
         if at_low == at_high:
             return []
-        if high - low < 1e-9:
+        if high - low < 1e-6:
             return [(0.5 * (low + high), at_low)]
         middle = 0.5 * (low + high)
         return thresholds(low, middle) + thresholds(middle, high)
@@ -138,7 +138,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     ends = [0.0, *(point for point, _ in found), 1.0]
     strengths = np.array([*(alpha for _, alpha in found), chosen(1.0)[1]])
     measured = np.diff(ends)
-    assert len(measured) == 3 and measured.min() > 1e-5
+    assert len(measured) == 3 and measured.min() > 1e-3
     # what the event says
     roles, solver = Roles(6), resolve_solver("newton")
     losses, units, costs = np.empty((3, 3))
@@ -157,7 +157,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     assert 0.5 * epsilon * np.ptp(scores) > 0.1  # otherwise the scores would not matter
     logs = prior - 0.5 * epsilon * np.array(scores)
     expected = np.exp(logs - logs.max())
-    np.testing.assert_allclose(measured, expected / expected.sum(), rtol=1e-3, atol=1e-8)
+    np.testing.assert_allclose(measured, expected / expected.sum(), atol=2e-6)
 
 
 # ------------------------------------------------------------------------------------- densities
@@ -209,6 +209,8 @@ def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):
         model, loss = DPLogisticRegression(classes=[0, 1], **shared), LogisticLoss()
         y = (y > 0).astype(float)
 
+    monkeypatch.setattr(type(model), "_localise", lambda *arguments: False)
+
     def output(point, allowance):
         with monkeypatch.context() as patch, warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -226,13 +228,13 @@ def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):
         if is_taken(point, 0.0):
             return 0.0
         low, high = 0.0, 600.0
-        while high - low > 1e-9:
+        while high - low > 1e-6:
             middle = 0.5 * (low + high)
             low, high = (low, middle) if is_taken(point, middle) else (middle, high)
         return high
 
     logs, values = [], []
-    for point in itertools.product((-0.4, 0.1, 0.9), (-0.7, 0.0, 0.6)):
+    for point in itertools.product((-0.4, 0.7), (-0.7, 0.0, 0.6)):
         if not is_taken(np.array(point), 600.0):  # outside of the ball
             continue
         w = output(np.array(point), 600.0)
