@@ -8,7 +8,6 @@ here depends on chance.
 
 from __future__ import annotations
 
-import itertools
 import math
 import warnings
 
@@ -138,7 +137,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     ends = [0.0, *(point for point, _ in found), 1.0]
     strengths = np.array([*(alpha for _, alpha in found), chosen(1.0)[1]])
     measured = np.diff(ends)
-    assert len(measured) == 3 and measured.min() > 1e-3
+    assert len(measured) == 3 and measured.min() > 1e-4
     # what the event says
     roles, solver = Roles(6), resolve_solver("newton")
     losses, units, costs = np.empty((3, 3))
@@ -234,15 +233,15 @@ def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):
         return high
 
     logs, values = [], []
-    for point in itertools.product((-0.4, 0.7), (-0.7, 0.0, 0.6)):
+    for point in ((-0.4, -0.7), (0.7, 0.6), (0.1, 0.0), (-0.4, 0.6), (0.2, -0.3), (1.5, -0.7)):
         if not is_taken(np.array(point), 600.0):  # outside of the ball
             continue
         w = output(np.array(point), 600.0)
         logs.append(-0.5 * np.dot(point, point) - threshold(np.array(point)))
         values.append(loss.value(X @ w, y).mean() + 0.5 * penalty * (w @ w))
-    assert len(logs) >= 5 and np.ptp(values) > 0.01
     release = model.privacy_.releases[0]
     concentration = release.n_records * release.event.epsilon / release.sensitivity
+    assert len(logs) >= 4 and concentration * np.ptp(values) > 0.1
     np.testing.assert_allclose(
         np.subtract(logs, logs[0]), -concentration * np.subtract(values, values[0]), atol=1e-5
     )

@@ -76,6 +76,8 @@ class Laboratory:
         What each draw releases, whatever the value is: those of another record.
     numbers : dict, optional
         Standard variables of some draws, by their numbers in the record.
+    own_bits : bool, default=False
+        Take standard variables from the fit's own source of noise instead of `seed`.
 
     Attributes
     ----------
@@ -89,11 +91,13 @@ class Laboratory:
         seed: int = 0,
         releases: Sequence[Any] | None = None,
         numbers: Mapping[int, np.ndarray] | None = None,
+        own_bits: bool = False,
     ) -> None:
         self.rng = np.random.default_rng(seed)
         self.draws: list[Draw] = []
         self.releases: list[Any] = []
         self._given, self._numbers = releases, numbers or {}
+        self._own_bits = own_bits
         self._mechanism: Any = None
         self._within: list[Any] = [None]
         self._length = 0, 0.0
@@ -153,7 +157,16 @@ class Laboratory:
         original, draw = getattr(NoiseSource, name), getattr(self, f"_{name}")
 
         def substitute(source: NoiseSource, size: int) -> Any:
-            return original(source, size) if self._is_sampling else draw(size)
+            if self._is_sampling:
+                return original(source, size)
+            if not self._own_bits:
+                return draw(size)
+            self._is_sampling = True  # a direction is made of normal variables
+            try:
+                number = original(source, size)
+            finally:
+                self._is_sampling = False
+            return draw(size, number)
 
         self._patch.setattr(NoiseSource, name, substitute)
 
@@ -168,28 +181,30 @@ class Laboratory:
         self.releases[index] = release
         return release
 
-    def _standard_normal(self, size: int) -> Symbol:
-        draw, numbers = self._begin("gaussian", size), self.rng.normal(size=size)
+    def _standard_normal(self, size: int, numbers: Any = None) -> Symbol:
+        draw = self._begin("gaussian", size)
+        numbers = self.rng.normal(size=size) if numbers is None else numbers
         numbers = self._numbers.get(draw, numbers)
         return Symbol(self, draw, np.arange(size), numbers, np.ones(size))
 
-    def _gamma(self, shape: int) -> float:
-        length = float(self.rng.gamma(shape))
+    def _gamma(self, shape: int, length: Any = None) -> float:
+        length = float(self.rng.gamma(shape) if length is None else length)
         self._length = shape, length
         return length
 
-    def _direction(self, dimension: int) -> Symbol:
+    def _direction(self, dimension: int, vector: Any = None) -> Symbol:
         shape, length = self._length
         assert shape == dimension, f"a norm of {shape} dimensions for a direction of {dimension}"
-        vector = self.rng.normal(size=dimension)
-        vector /= np.linalg.norm(vector)
+        if vector is None:
+            vector = self.rng.normal(size=dimension)
+            vector /= np.linalg.norm(vector)
         draw = self._begin("spherical_laplace", dimension)
         # a factor of 1 for the standard variable, which is the vector times the length
         factors = np.full(dimension, 1.0 / length)
         numbers = self._numbers.get(draw, length * vector)
         return Symbol(self, draw, np.arange(dimension), numbers, factors)
 
-    def _uniform(self, size: int) -> Any:
+    def _uniform(self, size: int, numbers: Any = None) -> Any:
         raise AssertionError("uniform numbers for what is no batch, point or choice")
 
     def _point(self, original: Any, *args: Any) -> np.ndarray:

@@ -7,11 +7,13 @@ fail, and prints which failed. A mutant that survives, or whose text is not foun
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 __all__ = ["MUTANTS", "Mutant", "is_killed", "plant"]
@@ -226,22 +228,34 @@ def plant(mutant: Mutant, package: Path) -> None:
     path.write_text(text.replace(mutant.old, mutant.new, 1))
 
 
+@cache
+def passes(tests: str) -> bool:
+    """Whether tests pass on the package as it is."""
+    return _pytest(tests, None)[0] == 0
+
+
 def is_killed(mutant: Mutant) -> tuple[bool, str]:
-    """Whether a test fails with the mutant, and the end of what pytest prints."""
+    """Whether a test fails with the mutant and without it none, and the end of pytest's output."""
+    code, output = _pytest(mutant.tests, mutant)
+    # 1: a test failed; anything else is no verdict of a test
+    return code == 1 and passes(mutant.tests), output
+
+
+def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "skdp"
         shutil.copytree(ROOT / "src" / "skdp", package)
-        plant(mutant, package)
+        if mutant is not None:
+            plant(mutant, package)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += ["--tb=line", *mutant.tests.split()]
+        command += ["--tb=line", *shlex.split(tests)]
         paths = os.pathsep.join([folder, str(ROOT / "tests" / "support")])
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
         done = subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
         )
-    # 1: a test failed; anything else is no verdict of a test
-    return done.returncode == 1 and " failed" in done.stdout, done.stdout[-600:]
+    return done.returncode, done.stdout[-600:]
 
 
 def main() -> int:
