@@ -31,13 +31,13 @@ PINNED = (100.0, 101.0)
 #: Estimator, method, part of the budget that tuning has, position of the record (even positions
 #: train, odd ones validate), fits per data set, part of the noise at which the attack succeeds.
 CASES = {
-    "ridge, bilevel": (DPRidgeCV, "bilevel", 0.9, 0, 200, 0.5),
-    "logistic, bilevel": (DPLogisticRegressionCV, "bilevel", 0.9, 0, 200, 0.5),
+    "ridge, bilevel": (DPRidgeCV, "bilevel", 0.9, 0, 120, 0.3),
+    "logistic, bilevel": (DPLogisticRegressionCV, "bilevel", 0.9, 0, 120, 0.3),
     "ridge, bilevel, batches": (DPRidgeCV, "bilevel_minibatch", 0.9, 0, 60, 0.1),
-    "ridge, hypergradient": (DPRidgeCV, "hypergradient", 0.9, 1, 200, 0.3),
-    "logistic, hypergradient": (DPLogisticRegressionCV, "hypergradient", 0.9, 1, 200, 0.3),
-    "ridge, exponential": (DPRidgeCV, "exponential", 0.2, 0, 200, 0.5),
-    "logistic, exponential": (DPLogisticRegressionCV, "exponential", 0.2, 0, 200, 0.5),
+    "ridge, hypergradient": (DPRidgeCV, "hypergradient", 0.9, 1, 120, 0.3),
+    "logistic, hypergradient": (DPLogisticRegressionCV, "hypergradient", 0.9, 1, 120, 0.3),
+    "ridge, exponential": (DPRidgeCV, "exponential", 0.2, 0, 120, 0.3),
+    "logistic, exponential": (DPLogisticRegressionCV, "exponential", 0.2, 0, 120, 0.3),
 }
 
 
@@ -56,7 +56,9 @@ def records(estimator, position, label):
 def run(case, side, seed, releases=None):
     """The fit of one data set, with the fit's own bits."""
     estimator, method, share, position, _, _ = case
-    bounded = {"classes": [0, 1]} if estimator is DPLogisticRegressionCV else {"target_range": (-1, 1)}
+    bounded = (
+        {"classes": [0, 1]} if estimator is DPLogisticRegressionCV else {"target_range": (-1, 1)}
+    )
     model = estimator(
         EPSILON, DELTA, method=method, tune_share=share, alpha_bounds=PINNED, data_norm=1.0,
         fit_intercept=False, random_state=seed, **bounded,

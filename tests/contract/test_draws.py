@@ -19,9 +19,10 @@ import warnings
 
 import numpy as np
 import pytest
-from fit_cases import CASES, remember_calibrations
+from fit_cases import CASES
 from laboratory import Laboratory
 
+from skdp.algorithms import dp_localized_gd, dp_sgd, dp_sgda
 from skdp.algorithms.private_solvers import LocalizedGradientDescent, OutputPerturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import (
@@ -32,6 +33,8 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
+from skdp.privacy.report import Release
+from skdp.problems import Ball, BilinearProblem, BoundedRows, FiniteSumProblem, LogisticLoss
 
 SEED = 0
 #: Records that are replaced, one at a time.
@@ -201,7 +204,7 @@ def check_point(fitted, release, draw):
 def check_localisation(fitted, release, draw):
     """The noisy centre of a localised draw."""
     plan = fitted.privacy_.plan
-    ((pure, _),) = [pair for pair in leaves(release.event) if isinstance(pair[0], PureEvent)]
+    ((pure, _),) = (pair for pair in leaves(release.event) if isinstance(pair[0], PureEvent))
     assert draw.scale == pytest.approx(plan["noise_scale"], rel=1e-9)
     assert draw.scale / draw.mechanism.sensitivity == pytest.approx(1 / pure.epsilon, rel=1e-9)
 
@@ -257,14 +260,15 @@ def pure_loss(draw):
     return draw.mechanism.sensitivity / draw.scale
 
 
-@every_case
+@pytest.mark.parametrize("name", [name for name in CASES if "minibatch" not in name])
 def test_no_record_costs_more_than_the_budget(name):
-    """The draws that a record moves cost the budget at most, and for some record all of it."""
+    """The draws that a record moves cost the budget at most, and for some record all of it.
+
+    The price of sampled batches is no sum over draws.
+    """
     case = CASES[name]
     fitted, laboratory = first_run(name)
     report = fitted.privacy_
-    if any(draw.kind == "coins" for draw in laboratory.draws):
-        pytest.skip("the price of sampled batches is no sum over draws")
     plain, costs = case.records(SEED), []
     for records in neighbours(case, plain):
         other = run(case, records, laboratory.releases)[1]
@@ -290,12 +294,67 @@ def test_no_record_costs_more_than_the_budget(name):
 
 def local_epsilon(report, draw):
     """Epsilon of a draw from a density: the events are checked with the draws."""
-    ((leaf, _),) = [
-        pair
-        for pair in leaves(report.event)
-        if isinstance(pair[0], ExponentialMechanismEvent)
-    ]
+    ((leaf, _),) = (
+        pair for pair in leaves(report.event) if isinstance(pair[0], ExponentialMechanismEvent)
+    )
     return leaf.epsilon
+
+
+# ---------------------------------------------------------------------------------- algorithms
+
+
+def descent(sampling_rate):
+    """Localised gradient descent: plan, factors of the stated scale, sampling rate."""
+    problem = FiniteSumProblem(
+        BoundedRows(np.eye(6, 2), 1.0), np.ones(6), LogisticLoss(), 1.0, Ball(1.0)
+    )
+    options = {"n_rounds": 2, "n_steps": 4, "sampling_rate": sampling_rate, "noise_multiplier": 3.0}
+    plan = dp_localized_gd(problem, **options).plan
+    return plan.release(), np.full(2, plan.mechanism.noise_scale), plan.mechanism.sensitivity
+
+
+def stochastic_descent(sampling_rate):
+    """Stochastic gradient descent."""
+    plan = dp_sgd(
+        BoundedRows(np.eye(6, 2), 1.0), np.ones(6), LogisticLoss(),
+        n_public=6, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0, clip_norm=0.5,
+    ).plan  # fmt: skip
+    release = Release("", "gaussian", 0.5, 1.0, 2, 6, "", plan.event)
+    return release, np.full(2, 1.0), 0.5
+
+
+def descent_ascent(sampling_rate):
+    """Stochastic gradient descent ascent, whose two blocks have noise of their own scales."""
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(6, 2, 2)), rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
+    problem = BilinearProblem(*records, (1.0, 2.0, 3.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+    plan = dp_sgda(
+        problem, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0,
+        learning_rate_x=0.1, learning_rate_y=0.1,
+    ).plan  # fmt: skip
+    scales = np.repeat([plan.noise_scale_x, plan.noise_scale_y], 2)
+    return plan.release(), scales, plan.mechanism.sensitivity
+
+
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.3])
+@pytest.mark.parametrize("algorithm", [descent, stochastic_descent, descent_ascent])
+def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate):
+    """Gradient methods that no estimator uses by default: number, scales and coins."""
+    with Laboratory() as laboratory:
+        release, scales, sensitivity = algorithm(sampling_rate)
+    draws = additive(laboratory)
+    ((leaf, count),) = leaves(release.event)
+    assert len(draws) == count > 1
+    for draw in draws:
+        np.testing.assert_allclose(draw.factors, scales, rtol=1e-12)
+        assert draw.mechanism.sensitivity == sensitivity
+    coins = [draw for draw in laboratory.draws if draw.kind == "coins"]
+    assert len(coins) == (count if sampling_rate < 1 else 0)
+    assert {(draw.dimension, draw.rate) for draw in coins} <= {(6, sampling_rate)}
+    if sampling_rate < 1:
+        assert leaf.sampling_probability == sampling_rate
+        leaf = leaf.event
+    assert leaf.noise_multiplier == draws[0].mechanism.noise_multiplier
 
 
 # ------------------------------------------------------------------------------------ the bits

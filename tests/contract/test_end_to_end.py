@@ -150,7 +150,9 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
         )  # fmt: skip
         costs[j] = final_noise_cost(rows, loss, penalties, alpha, budget, 0.5)
     totals = losses + costs
-    scores = [max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)]
+    scores = [
+        max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)
+    ]
     prior = by_exponential.log_prior_weights(strengths[:, None], costs, 1.0)
     epsilon = chosen(1.0)[0].releases[0].event.epsilon
     assert 0.5 * epsilon * np.ptp(scores) > 0.1  # otherwise the scores would not matter

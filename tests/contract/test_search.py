@@ -13,7 +13,7 @@ import pytest
 from fuzzing import extreme_records, neighbour, outcome, random_case
 
 #: Settings in a run of the whole suite, and in ``pytest -m search``, in parts.
-FEW, MANY, PARTS = 150, 5000, 50
+FEW, MANY, PARTS = 100, 5000, 50
 
 
 @pytest.fixture(autouse=True)
@@ -49,8 +49,11 @@ def failures(seeds):
 
 
 def test_neighbours_end_alike_in_a_few_settings():
-    """A fixed part of the search below."""
-    assert not failures(range(FEW))
+    """A fixed part of the search below, without the method that takes seconds to calibrate."""
+    cases = ((seed, random_case(np.random.default_rng(seed))) for seed in range(FEW))
+    quick = [seed for seed, case in cases if case.parameters["method"] != "bilevel_minibatch"]
+    assert len(quick) > 0.9 * FEW
+    assert not failures(quick)
 
 
 @pytest.mark.search
@@ -58,4 +61,4 @@ def test_neighbours_end_alike_in_a_few_settings():
 def test_neighbours_end_alike(part):
     """5,000 settings, seeded: always the same."""
     size = MANY // PARTS
-    assert not failures(range(FEW + part * size, FEW + (part + 1) * size))
+    assert not failures(range(part * size, (part + 1) * size))

@@ -158,7 +158,9 @@ def _linear() -> list[Case]:
                     continue
                 title = f"{name}, {kind}, delta {delta:g}"
                 shape: dict[str, Any] = {"n_classes": n_classes}
-                cases.append(Case(title, estimator, {"delta": delta, **loss, **parameters}, **shape))
+                cases.append(
+                    Case(title, estimator, {"delta": delta, **loss, **parameters}, **shape)
+                )
     return cases
 
 
@@ -167,12 +169,21 @@ def _special() -> list[Case]:
     phased: dict[str, Any] = {"method": "phased"}
     exponential: dict[str, Any] = {"method": "exponential", "delta": 0.0}
     paper = {"calibration": "paper", "delta": 0.01}
-    adversarial = [("classifier", DPAdversarialClassifier, 2), ("regressor", DPAdversarialRegressor, 0)]
+    adversarial = [
+        ("classifier", DPAdversarialClassifier, 2),
+        ("regressor", DPAdversarialRegressor, 0),
+    ]
     cases = [
         Case("ridge, tilt", ridge, {"tilt": 0.3, "epsilon": 2.0, "coef_norm": 1.0, "delta": 0.01}),
         Case("logistic, tilt", logistic, {"tilt": 0.3, "coef_norm": 1.0, "delta": 0}, n_classes=2),
         Case("hinge, tilt", DPLinearClassifier, {"tilt": 0.3, "loss": "hinge"}, n_classes=2),
-        Case("logistic, paper", logistic, {**paper, "coef_norm": 3.0}, n_classes=2, whole_budget=False),
+        Case(
+            "logistic, paper",
+            logistic,
+            {**paper, "coef_norm": 3.0},
+            n_classes=2,
+            whole_budget=False,
+        ),
         Case("ridge, paper", ridge, {**paper, "alpha": 0.5}, whole_budget=False),
         Case("ridge, one phase", ridge, {**phased, "delta": 0.01}),
         Case(
@@ -219,7 +230,9 @@ def _special() -> list[Case]:
             {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False},
             n_classes=2,
         ),
-        Case("ridge, localised exponential", ridge, {**exponential, "epsilon": 200.0, "alpha": 2.0}),
+        Case(
+            "ridge, localised exponential", ridge, {**exponential, "epsilon": 200.0, "alpha": 2.0}
+        ),
     ]
     for task, estimator, n_classes in adversarial:
         for delta in (0.0, 0.01):
@@ -287,7 +300,10 @@ def _grouped() -> list[Case]:
 
 def _tuned() -> list[Case]:
     cases = []
-    for name, estimator, n_classes in (("ridge", DPRidgeCV, 0), ("logistic", DPLogisticRegressionCV, 2)):
+    for name, estimator, n_classes in (
+        ("ridge", DPRidgeCV, 0),
+        ("logistic", DPLogisticRegressionCV, 2),
+    ):
         for method in estimator._methods:
             is_own, sampled = method == estimator._methods[0], method == "bilevel_minibatch"
             for delta in (0.0, 0.01):
