@@ -1,0 +1,1 @@
+from fit_cases import remembered_calibrations  # noqa: F401

@@ -1,0 +1,383 @@
+"""Every draw of a whole fit: the noise that is really added, against the report, record by record.
+
+Fits run in a :class:`laboratory.Laboratory`. What is compared:
+
+- number, dimensions, scales and multipliers of the draws with ``privacy_.releases`` and the plan;
+- the movement of each value before noise, when one record is replaced and all releases are given,
+  with the sensitivity of the mechanism;
+- the sum of what the draws cost that a record moves, with the budget of the fit.
+
+No test here depends on chance.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import warnings
+
+import numpy as np
+import pytest
+from fit_cases import CASES
+from laboratory import Laboratory
+
+from skdp.algorithms import dp_localized_gd, dp_sgd, dp_sgda
+from skdp.algorithms.private_solvers import LocalizedGradientDescent, OutputPerturbation
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.events import (
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    PoissonSampledSumEvent,
+    PureEvent,
+    flatten_event,
+)
+from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
+from skdp.privacy.report import Release
+from skdp.problems import Ball, BilinearProblem, BoundedRows, FiniteSumProblem, LogisticLoss
+
+SEED = 0
+#: Records that are replaced, one at a time.
+N_NEIGHBOURS = 2
+
+every_case = pytest.mark.parametrize("name", CASES)
+
+
+@pytest.fixture(autouse=True)
+def _remembered(remembered_calibrations):
+    """Calibrations of sampled releases are made once."""
+
+
+def quiet_fit(case, records, **parameters):
+    """A fit whose warnings do not matter; they have tests of their own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return case.fit(records, **parameters)
+
+
+def run(case, records, releases=None):
+    """The fitted model and the laboratory that watched."""
+    with Laboratory(releases=releases) as laboratory, marked_solves(laboratory):
+        fitted = quiet_fit(case, records)
+    return fitted, laboratory
+
+
+@contextlib.contextmanager
+def marked_solves(laboratory):
+    """Mark the draws of private solvers with what their solve was asked for."""
+    with pytest.MonkeyPatch.context() as patch:
+        for solver in (OutputPerturbation, LocalizedGradientDescent):
+
+            def solve(this, problem, multiplier, *args, original=solver.solve):
+                with laboratory.inside((this, problem.constants, multiplier)):
+                    return original(this, problem, multiplier, *args)
+
+            patch.setattr(solver, "solve", solve)
+        yield
+
+
+@functools.cache
+def first_run(name):
+    """The fit of a case on its plain records, which all comparisons begin with."""
+    case = CASES[name]
+    return run(case, case.records(SEED))
+
+
+def leaves(event):
+    return flatten_event(event)
+
+
+def multiplier_of(leaf):
+    """Noise scale per unit of sensitivity that an event stands for."""
+    if isinstance(leaf, PoissonSampledSumEvent):
+        leaf = leaf.event
+    if isinstance(leaf, GaussianEvent):
+        return leaf.noise_multiplier
+    assert isinstance(leaf, PureEvent)
+    return 1.0 / leaf.epsilon
+
+
+def additive(laboratory):
+    return [draw for draw in laboratory.draws if draw.kind in ("gaussian", "spherical_laplace")]
+
+
+def parts_of(fitted, laboratory):
+    """The draws of each release, in order: pairs (release, draws)."""
+    report = fitted.privacy_
+    draws = [draw for draw in laboratory.draws if draw.kind != "coins"]
+    releases, plan = list(report.releases), report.plan
+    pairs = []
+    if report.method.startswith("bilevel"):
+        counts = [sum(count for _, count in leaves(release.event)) for release in releases[:2]]
+        size = counts[0] // plan["n_steps"]
+        assert counts == [size * plan["n_steps"]] * 2
+        steps = draws[: sum(counts)]
+        number = np.arange(len(steps)) // size % 2  # lower and penalised solutions by turns
+        for k in range(2):
+            pairs.append((releases[k], [steps[i] for i in np.flatnonzero(number == k)]))
+        draws, releases = draws[sum(counts) :], releases[2:]
+    for release in releases:
+        count = sum(count for _, count in leaves(release.event))
+        if release.reference.endswith("folds"):
+            count = plan["n_folds"]
+        elif release is releases[-1] and "block_sizes" in plan:
+            count = len(plan["block_sizes"])
+        pairs.append((release, draws[:count]))
+        draws = draws[count:]
+    assert not draws, "draws that no release speaks of"
+    return pairs
+
+
+@every_case
+def test_draws_are_those_of_the_report(name):
+    """Kinds, numbers, dimensions, scales and multipliers of all draws."""
+    case = CASES[name]
+    fitted, laboratory = first_run(name)
+    report = fitted.privacy_
+    assert not case.n_phases or len(report.plan.get("block_sizes", [0])) == case.n_phases
+    for release, draws in parts_of(fitted, laboratory):
+        assert draws
+        for draw in draws:
+            if draw.kind == "choice":
+                ((leaf, _),) = leaves(release.event)
+                assert isinstance(leaf, ExponentialMechanismEvent)
+                assert draw.rate == pytest.approx(leaf.epsilon, rel=1e-12)
+                assert release.noise_scale == pytest.approx(2.0 / draw.rate, rel=1e-12)
+            elif draw.kind == "exponential":
+                check_point(fitted, release, draw)
+            elif release.mechanism == "exponential":
+                check_localisation(fitted, release, draw)
+            else:
+                check_noise(release, draw)
+        if release.mechanism != "exponential":
+            check_scales(report, release, draws)
+    check_coins(fitted, laboratory)
+
+
+def check_noise(release, draw):
+    """One draw of additive noise and the event of its release."""
+    assert draw.kind == release.mechanism
+    wanted = {multiplier_of(leaf) for leaf, _ in leaves(release.event)}
+    assert len(wanted) == 1
+    assert draw.scale / draw.mechanism.sensitivity == pytest.approx(wanted.pop(), rel=1e-9)
+    if draw.within is not None:  # a private solver: its own statement for this very problem
+        solver, constants, multiplier = draw.within
+        stated = solver.release("", constants, multiplier, 1)
+        assert draw.scale == pytest.approx(stated.noise_scale, rel=1e-9)
+        assert draw.mechanism.sensitivity == pytest.approx(stated.sensitivity, rel=1e-9)
+        assert draw.dimension == stated.dimension
+
+
+def check_scales(report, release, draws):
+    """Scales and dimensions as the report states them."""
+    plan, sizes = report.plan, report.plan.get("block_sizes", [0])
+    stated = draws[-1] if len(sizes) > 1 else draws[0]  # of phases the last is stated
+    assert stated.scale == pytest.approx(release.noise_scale, rel=1e-9)
+    assert stated.mechanism.sensitivity == pytest.approx(release.sensitivity, rel=1e-9)
+    assert stated.dimension == release.dimension
+    if release is not report.releases[-1] or "noise_scales" not in plan:
+        return
+    sensitivities = [draw.mechanism.sensitivity for draw in draws]
+    np.testing.assert_allclose(sensitivities, plan["sensitivities"], rtol=1e-9)
+    joint = plan.get("released") == "joint"  # the last scale is then one of two blocks
+    scales = [draw.scale for draw in draws]
+    count = len(draws) - joint
+    np.testing.assert_allclose(scales[:count], plan["noise_scales"][:count], rtol=1e-9)
+    assert sum(sizes) == release.n_records
+
+
+def check_point(fitted, release, draw):
+    """A draw from a density: its concentration and its epsilon."""
+    plan = fitted.privacy_.plan
+    assert draw.dimension == release.dimension
+    if "local_radius" not in plan:
+        stated = release.n_records / release.noise_scale
+        assert draw.rate == pytest.approx(stated, rel=1e-12)
+        ((leaf, _),) = leaves(release.event)
+        assert draw.rate * release.sensitivity / release.n_records == pytest.approx(
+            leaf.epsilon, rel=1e-12
+        )
+    else:  # around a released centre, where losses differ by less than at worst
+        assert draw.rate >= plan["concentration"] * (1 - 1e-12)
+
+
+def check_localisation(fitted, release, draw):
+    """The noisy centre of a localised draw."""
+    plan = fitted.privacy_.plan
+    ((pure, _),) = (pair for pair in leaves(release.event) if isinstance(pair[0], PureEvent))
+    assert draw.scale == pytest.approx(plan["noise_scale"], rel=1e-9)
+    assert draw.scale / draw.mechanism.sensitivity == pytest.approx(1 / pure.epsilon, rel=1e-9)
+
+
+def check_coins(fitted, laboratory):
+    """Batches: one before each draw whose event is sampled, of all its records at its rate."""
+    sampled = [
+        (leaf.sampling_probability, count)
+        for release in fitted.privacy_.releases
+        for leaf, count in leaves(release.event)
+        if isinstance(leaf, PoissonSampledSumEvent)
+    ]
+    coins = [draw for draw in laboratory.draws if draw.kind == "coins"]
+    assert len(coins) == sum(count for _, count in sampled)
+    for draw in coins:
+        assert draw.rate == pytest.approx(sampled[0][0], rel=1e-12)
+        assert draw.dimension == draw.within[1].n_records
+
+
+# ----------------------------------------------------------------------------- record by record
+
+
+def neighbours(case, records):
+    """Data sets with one record replaced (or removed): other features, label and group."""
+    wild = case.records(SEED + 1, "wild")
+    is_public = case.parameters.get("group_mode") == "public"
+    for i in np.random.default_rng(SEED).permutation(case.n)[:N_NEIGHBOURS]:
+        if case.parameters.get("neighbouring") == "add_remove":
+            yield records.without(i)
+            continue
+        other = records.replaced(i, wild, i)
+        if case.n_classes:
+            other.y[i] = (records.y[i] + 1) % case.n_classes
+        if case.n_groups:
+            other.groups[i] = (records.groups[i] + (not is_public)) % case.n_groups
+        elif is_public:
+            other.y[i] = records.y[i]  # classes are the groups
+        yield other
+
+
+def squared_mu(draw):
+    """Square of the Gaussian-DP parameter of what a draw costs."""
+    if draw.kind == "gaussian":
+        return (draw.mechanism.sensitivity / draw.scale) ** 2
+    assert draw.kind == "choice"
+    return pure_mu(0.5 * draw.rate) ** 2
+
+
+def pure_loss(draw):
+    """Epsilon of what a draw costs."""
+    if draw.kind == "choice":
+        return draw.rate
+    return draw.mechanism.sensitivity / draw.scale
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if "minibatch" not in name])
+def test_no_record_costs_more_than_the_budget(name):
+    """The draws that a record moves cost the budget at most, and for some record all of it.
+
+    The price of sampled batches is no sum over draws.
+    """
+    case = CASES[name]
+    fitted, laboratory = first_run(name)
+    report = fitted.privacy_
+    plain, costs = case.records(SEED), []
+    for records in neighbours(case, plain):
+        other = run(case, records, laboratory.releases)[1]
+        assert len(other.draws) == len(laboratory.draws)
+        cost = 0.0
+        for mine, its in zip(laboratory.draws, other.draws, strict=True):
+            if mine.kind == "exponential":
+                cost += local_epsilon(report, mine)
+                continue
+            moved = float(np.linalg.norm(mine.value - its.value))
+            if mine.kind == "choice":
+                assert abs(mine.value - its.value).max() <= 1.0 + 1e-9
+            else:
+                assert moved <= mine.mechanism.sensitivity * (1 + 1e-9)
+            if moved > 0:
+                cost += pure_loss(mine) if report.delta == 0 else squared_mu(mine)
+        costs.append(cost)
+    budget = report.epsilon if report.delta == 0 else gaussian_mu(report.epsilon, report.delta) ** 2
+    assert max(costs) <= budget * (1 + 1e-9)
+    if case.whole_budget:
+        assert max(costs) == pytest.approx(budget, rel=1e-7)
+
+
+def local_epsilon(report, draw):
+    """Epsilon of a draw from a density: the events are checked with the draws."""
+    ((leaf, _),) = (
+        pair for pair in leaves(report.event) if isinstance(pair[0], ExponentialMechanismEvent)
+    )
+    return leaf.epsilon
+
+
+# ---------------------------------------------------------------------------------- algorithms
+
+
+def descent(sampling_rate):
+    """Localised gradient descent: plan, factors of the stated scale, sampling rate."""
+    problem = FiniteSumProblem(
+        BoundedRows(np.eye(6, 2), 1.0), np.ones(6), LogisticLoss(), 1.0, Ball(1.0)
+    )
+    options = {"n_rounds": 2, "n_steps": 4, "sampling_rate": sampling_rate, "noise_multiplier": 3.0}
+    plan = dp_localized_gd(problem, **options).plan
+    return plan.release(), np.full(2, plan.mechanism.noise_scale), plan.mechanism.sensitivity
+
+
+def stochastic_descent(sampling_rate):
+    """Stochastic gradient descent."""
+    plan = dp_sgd(
+        BoundedRows(np.eye(6, 2), 1.0), np.ones(6), LogisticLoss(),
+        n_public=6, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0, clip_norm=0.5,
+    ).plan  # fmt: skip
+    release = Release("", "gaussian", 0.5, 1.0, 2, 6, "", plan.event)
+    return release, np.full(2, 1.0), 0.5
+
+
+def descent_ascent(sampling_rate):
+    """Stochastic gradient descent ascent, whose two blocks have noise of their own scales."""
+    rng = np.random.default_rng(0)
+    records = rng.normal(size=(6, 2, 2)), rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
+    problem = BilinearProblem(*records, (1.0, 2.0, 3.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+    plan = dp_sgda(
+        problem, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0,
+        learning_rate_x=0.1, learning_rate_y=0.1,
+    ).plan  # fmt: skip
+    scales = np.repeat([plan.noise_scale_x, plan.noise_scale_y], 2)
+    return plan.release(), scales, plan.mechanism.sensitivity
+
+
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.3])
+@pytest.mark.parametrize("algorithm", [descent, stochastic_descent, descent_ascent])
+def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate):
+    """Gradient methods that no estimator uses by default: number, scales and coins."""
+    with Laboratory() as laboratory:
+        release, scales, sensitivity = algorithm(sampling_rate)
+    draws = additive(laboratory)
+    ((leaf, count),) = leaves(release.event)
+    assert len(draws) == count > 1
+    for draw in draws:
+        np.testing.assert_allclose(draw.factors, scales, rtol=1e-12)
+        assert draw.mechanism.sensitivity == sensitivity
+    coins = [draw for draw in laboratory.draws if draw.kind == "coins"]
+    assert len(coins) == (count if sampling_rate < 1 else 0)
+    assert {(draw.dimension, draw.rate) for draw in coins} <= {(6, sampling_rate)}
+    if sampling_rate < 1:
+        assert leaf.sampling_probability == sampling_rate
+        leaf = leaf.event
+    assert leaf.noise_multiplier == draws[0].mechanism.noise_multiplier
+
+
+# ------------------------------------------------------------------------------------ the bits
+
+
+@every_case
+def test_no_bits_are_used_twice(name, monkeypatch):
+    """No word of 64 random bits reaches two draws of a seeded fit.
+
+    Words that are drawn independently agree with probability below 1e-9 for 1e5 of them.
+    """
+    case, words = CASES[name], []
+    create = NoiseSource.__init__
+
+    def watched(self, random_bytes=os.urandom):
+        def recorded(size):
+            drawn = random_bytes(size)
+            words.append(np.frombuffer(drawn[: size - size % 8], dtype=np.uint64))
+            return drawn
+
+        create(self, recorded)
+
+    monkeypatch.setattr(NoiseSource, "__init__", watched)
+    quiet_fit(case, case.records(SEED))
+    drawn = np.concatenate(words)
+    assert len(drawn) and len(np.unique(drawn)) == len(drawn)

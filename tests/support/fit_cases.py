@@ -1,0 +1,361 @@
+"""Small configurations of every public estimator and method, for tests of the privacy contract.
+
+A case is an estimator with its parameters and the public shape of the records that it is fitted
+on. Cases are small, so that a fit takes milliseconds. All public bounds are declared.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from skdp.algorithms import bilevel, sampled_gaussian
+from skdp.linear_model import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
+
+#: The declared range of targets.
+TARGETS = (-2.0, 3.0)
+
+
+class Records(NamedTuple):
+    """Features, targets and groups; groups are None where an estimator takes none."""
+
+    X: np.ndarray
+    y: np.ndarray
+    groups: np.ndarray | None
+
+    def replaced(self, i: int, other: Records, j: int) -> Records:
+        """Record i replaced by record j of another data set."""
+        parts = []
+        for mine, foreign in zip(self, other, strict=True):
+            if mine is not None:
+                mine = mine.copy()
+                mine[i] = foreign[j]
+            parts.append(mine)
+        return Records(*parts)
+
+    def without(self, i: int) -> Records:
+        """All records but the i-th."""
+        return Records(*(None if part is None else np.delete(part, i, axis=0) for part in self))
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator, its parameters and the public shape of its records.
+
+    Attributes
+    ----------
+    name : str
+    estimator : type
+    parameters : dict
+        Without labels, ranges and the seed, which :meth:`make` adds.
+    n, d : int
+        Records and features.
+    n_classes : int
+        0 for a regressor.
+    n_groups : int
+        0 where no groups are given.
+    n_phases : int
+        Number of phases that the plan must have, so that a case keeps its meaning.
+    whole_budget : bool
+        Whether some record's releases cost exactly the budget.
+    is_slow : bool
+        Whether the plan of the case takes seconds.
+    """
+
+    name: str
+    estimator: type
+    parameters: dict[str, Any] = field(default_factory=dict)
+    n: int = 8
+    d: int = 2
+    n_classes: int = 0
+    n_groups: int = 0
+    n_phases: int = 1
+    whole_budget: bool = True
+    is_slow: bool = False
+
+    def make(self, **parameters: Any) -> Any:
+        """The estimator, unfitted."""
+        declared: dict[str, Any] = {"data_norm": 1.0, "random_state": 0}
+        if self.n_classes:
+            declared["classes"] = list(range(self.n_classes))
+        else:
+            declared["target_range"] = TARGETS
+        if self.n_groups:
+            declared["group_names"] = list(range(self.n_groups))
+        return self.estimator(**{**declared, **self.parameters, **parameters})
+
+    def fit(self, records: Records, **parameters: Any) -> Any:
+        """The fitted estimator."""
+        groups = {} if records.groups is None else {"groups": records.groups}
+        return self.make(**parameters).fit(records.X, records.y, **groups)
+
+    def records(self, seed: int, kind: str = "plain", n: int | None = None) -> Records:
+        """Records of the public shape.
+
+        Parameters
+        ----------
+        seed : int
+        kind : {"plain", "wild"}
+            "wild": rows from 1e-3 to 1e3 times the norm bound, targets far out of their range, one
+            class and one group that hold all records but one.
+        n : int, optional
+        """
+        rng, n = np.random.default_rng(seed), self.n if n is None else n
+        X = rng.normal(size=(n, self.d))
+        if kind == "wild":
+            X *= 10.0 ** rng.uniform(-3, 3, size=(n, 1))
+        lone = int(rng.integers(n))
+
+        def labels(count: int) -> np.ndarray:
+            if kind == "plain":
+                return rng.permutation(np.arange(n) % count)
+            return np.where(np.arange(n) == lone, count - 1, 0)
+
+        if self.n_classes:
+            y = labels(self.n_classes)
+        else:
+            y = rng.uniform(*TARGETS, size=n) if kind == "plain" else 1e3 * rng.normal(size=n)
+        return Records(X, y, labels(self.n_groups) if self.n_groups else None)
+
+
+def _linear() -> list[Case]:
+    losses: list[tuple[str, type, int, dict[str, Any]]] = [
+        ("logistic", DPLogisticRegression, 2, {}),
+        ("multinomial", DPLogisticRegression, 3, {}),
+        ("ridge", DPRidge, 0, {}),
+        ("hinge", DPLinearClassifier, 2, {"loss": "hinge"}),
+        ("smoothed hinge", DPLinearClassifier, 3, {"loss": "smoothed_hinge"}),
+        ("huber", DPLinearRegressor, 0, {"loss": "huber"}),
+        ("quantile", DPLinearRegressor, 0, {"loss": "quantile", "quantile": 0.3}),
+    ]
+    cases = []
+    for name, estimator, n_classes, loss in losses:
+        for delta in (0.0, 0.01):
+            for kind, parameters in {
+                "output": {"method": "output"},
+                "output, no intercept": {"method": "output", "fit_intercept": False},
+                "output, alpha 0": {"method": "output", "alpha": 0, "coef_norm": 2.0},
+                "add/remove": {"neighbouring": "add_remove", "n_public": 8},
+                "auto, population": {"objective": "population", "alpha": 0.1},
+            }.items():
+                if name not in ("logistic", "ridge", "multinomial") and kind != "output":
+                    continue
+                title = f"{name}, {kind}, delta {delta:g}"
+                shape: dict[str, Any] = {"n_classes": n_classes}
+                cases.append(
+                    Case(title, estimator, {"delta": delta, **loss, **parameters}, **shape)
+                )
+    return cases
+
+
+def _special() -> list[Case]:
+    logistic, ridge = DPLogisticRegression, DPRidge
+    phased: dict[str, Any] = {"method": "phased"}
+    exponential: dict[str, Any] = {"method": "exponential", "delta": 0.0}
+    paper = {"calibration": "paper", "delta": 0.01}
+    adversarial = [
+        ("classifier", DPAdversarialClassifier, 2),
+        ("regressor", DPAdversarialRegressor, 0),
+    ]
+    cases = [
+        Case("ridge, tilt", ridge, {"tilt": 0.3, "epsilon": 2.0, "coef_norm": 1.0, "delta": 0.01}),
+        Case("logistic, tilt", logistic, {"tilt": 0.3, "coef_norm": 1.0, "delta": 0}, n_classes=2),
+        Case("hinge, tilt", DPLinearClassifier, {"tilt": 0.3, "loss": "hinge"}, n_classes=2),
+        Case(
+            "logistic, paper",
+            logistic,
+            {**paper, "coef_norm": 3.0},
+            n_classes=2,
+            whole_budget=False,
+        ),
+        Case("ridge, paper", ridge, {**paper, "alpha": 0.5}, whole_budget=False),
+        Case("ridge, one phase", ridge, {**phased, "delta": 0.01}),
+        Case(
+            "ridge, three phases",
+            ridge,
+            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01},
+            n_phases=3,
+        ),
+        Case(
+            "ridge, two phases",
+            ridge,
+            {**phased, "epsilon": 100.0, "delta": 0.01},
+            n=24,
+            d=3,
+            n_phases=2,
+        ),
+        Case(
+            "logistic, three phases",
+            logistic,
+            {**phased, "epsilon": 1000.0, "delta": 0.0, "coef_norm": 0.01},
+            n_classes=2,
+            n_phases=3,
+        ),
+        Case(
+            "ridge, phases, paper",
+            ridge,
+            {**phased, **paper, "epsilon": 0.5},
+            n_phases=3,
+            whole_budget=False,
+        ),
+        Case(
+            "logistic, phases, paper",
+            logistic,
+            {**phased, **paper, "epsilon": 0.5},
+            n_classes=2,
+            n_phases=3,
+            whole_budget=False,
+        ),
+        Case("logistic, exponential", logistic, {**exponential, "coef_norm": 1.0}, n_classes=2),
+        Case("ridge, exponential", ridge, {**exponential, "coef_norm": 1.0}),
+        Case(
+            "logistic, localised exponential",
+            logistic,
+            {**exponential, "epsilon": 200.0, "alpha": 2.0, "fit_intercept": False},
+            n_classes=2,
+        ),
+        Case(
+            "ridge, localised exponential", ridge, {**exponential, "epsilon": 200.0, "alpha": 2.0}
+        ),
+    ]
+    for task, estimator, n_classes in adversarial:
+        for delta in (0.0, 0.01):
+            for norm in (2, np.inf):
+                for relation in ("replace_one", "add_remove")[: 2 if norm == 2 else 1]:
+                    parameters: dict[str, Any] = {"delta": delta, "attack_norm": norm}
+                    if relation == "add_remove":
+                        parameters |= {"neighbouring": relation, "n_public": 8}
+                    title = f"adversarial {task}, {norm:g}, delta {delta:g}, {relation}"
+                    cases.append(Case(title, estimator, parameters, n_classes=n_classes))
+    return cases
+
+
+def _grouped() -> list[Case]:
+    cases = []
+    modes: list[tuple[str, dict[str, Any], int]] = [
+        ("proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
+        ("public", {"group_mode": "public"}, 3),
+        ("histogram", {"group_mode": "histogram"}, 3),
+        ("floored", {"group_mode": "floored"}, 3),
+        ("one group", {"group_proportions": None}, 0),
+    ]
+    tasks = [("classifier", DPMaxGroupLossClassifier, 2), ("regressor", DPMaxGroupLossRegressor, 0)]
+    for task, estimator, n_classes in tasks:
+        for mode, parameters, n_groups in modes:
+            for delta in (0.0, 0.01):
+                for weights in (False, True):
+                    if mode == "one group" and weights:
+                        continue
+                    # budgets at which the planner takes several phases, where there are any
+                    epsilon = 3.0 if mode == "histogram" else 0.3
+                    others = {
+                        "delta": delta,
+                        "epsilon": epsilon,
+                        "release_group_weights": weights,
+                        "method": "output" if mode == "one group" else "phased",
+                    }
+                    title = f"max-group {task}, {mode}, delta {delta:g}"
+                    cases.append(
+                        Case(
+                            title + ", weights" * weights,
+                            estimator,
+                            {**parameters, **others},
+                            n=12,
+                            n_classes=n_classes,
+                            n_groups=n_groups,
+                            n_phases=0,  # of the planner's choice
+                        )
+                    )
+        for mode, parameters, n_groups in modes[:2] + modes[3:4]:
+            cases.append(
+                Case(
+                    f"max-group {task}, {mode}, paper",
+                    estimator,
+                    {**parameters, "calibration": "paper", "delta": 0.01},
+                    n=12,
+                    n_classes=n_classes,
+                    n_groups=n_groups,
+                    n_phases=4,
+                    whole_budget=False,
+                )
+            )
+    return cases
+
+
+def _tuned() -> list[Case]:
+    cases = []
+    for name, estimator, n_classes in (
+        ("ridge", DPRidgeCV, 0),
+        ("logistic", DPLogisticRegressionCV, 2),
+    ):
+        for method in estimator._methods:
+            is_own, sampled = method == estimator._methods[0], method == "bilevel_minibatch"
+            for delta in (0.0, 0.01):
+                if delta == 0 and method.startswith("bilevel"):
+                    continue
+                variants: dict[str, dict[str, Any]] = {"": {}}
+                if delta > 0 and not sampled:
+                    variants[", groups"] = {"penalty_groups": [0, 1]}
+                if delta == 0 or method == "bilevel":
+                    variants[", no intercept"] = {"fit_intercept": False}
+                if delta > 0 and (is_own or method in ("hypergradient", "exponential")):
+                    variants[", folds"] = {"cv": 2}
+                for variant, parameters in variants.items():
+                    title = f"tuned {name}, {method}{variant}, delta {delta:g}"
+                    parameters = {"method": method, "delta": delta, **parameters}
+                    cases.append(
+                        Case(
+                            title,
+                            estimator,
+                            parameters,
+                            n_classes=n_classes,
+                            whole_budget=not sampled,
+                            is_slow=sampled,
+                        )
+                    )
+    return cases
+
+
+#: All of them, by name.
+CASES: dict[str, Case] = {
+    case.name: case for case in (*_linear(), *_special(), *_grouped(), *_tuned())
+}
+
+
+@pytest.fixture(scope="session")
+def remembered_calibrations() -> Any:
+    """Noise of sampled releases is calibrated once: a calibration takes seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_calibrations(patch)
+        yield
+
+
+def remember_calibrations(patch: pytest.MonkeyPatch) -> None:
+    """Remember what calibrations of sampled releases found, by the event that they are for."""
+    scales: dict[Any, float] = {}
+    smallest = sampled_gaussian.smallest_scale
+
+    def smallest_scale(event: Any, budget: Any, *args: Any) -> float:
+        key = event(1.0), event(0.5), budget, args
+        if key not in scales:
+            scales[key] = smallest(event, budget, *args)
+        return scales[key]
+
+    patch.setattr(bilevel, "smallest_scale", smallest_scale)
+    patch.setattr(bilevel, "tightest_epsilon", functools.cache(bilevel.tightest_epsilon))

@@ -1,0 +1,341 @@
+"""A record of everything that a fit draws, and of what each draw was added to.
+
+Inside of :class:`Laboratory` a `NoiseSource` hands out symbols in place of numbers. A symbol keeps
+its factor while it is multiplied, cut and reshaped. When it is added to a value, that value, the
+factor and the mechanism that made the noise are recorded, and the sum goes back to the code as
+plain numbers. Whatever a fit does to its noise on the way, the record shows the noise that was
+*really* added, in units of a standard draw.
+
+A second run may be given the releases of a first one (``releases=first.releases``): each sum is
+then replaced by the one that the first run released. Two runs have the same history then, so that
+the difference of their values before noise is what the sensitivity must bound, and the fitted
+models must be the same to the last bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
+
+__all__ = ["Draw", "Laboratory"]
+
+
+@dataclass
+class Draw:
+    """One draw.
+
+    Attributes
+    ----------
+    kind : {"gaussian", "spherical_laplace", "exponential", "choice", "coins"}
+        "exponential": a point of a ball; "choice": one of some candidates; "coins": a batch.
+    dimension : int
+    mechanism : AdditiveMechanism or None
+        The one that asked for the noise.
+    within : Any
+        What the fit was doing: the argument of the innermost :meth:`Laboratory.inside`.
+    value : ndarray
+        What the noise was added to; for a choice the scores.
+    factors : ndarray of shape (dimension,)
+        What each standard variable was multiplied with; NaN until it is added to a value.
+    rate : float
+        Of coins: the threshold; of a choice: its epsilon; of a point: the concentration.
+    """
+
+    kind: str
+    dimension: int
+    mechanism: Any = None
+    within: Any = None
+    value: np.ndarray = field(default_factory=lambda: np.empty(0))
+    factors: np.ndarray = field(default_factory=lambda: np.empty(0))
+    rate: float = float("nan")
+    details: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def scale(self) -> float:
+        """The noise scale of all coordinates; NaN if it is not one and the same."""
+        low, high = float(self.factors.min()), float(self.factors.max())
+        return high if high - low <= 1e-12 * abs(high) else float("nan")
+
+
+class Laboratory:
+    """Record the draws of the fits that run inside.
+
+    Parameters
+    ----------
+    seed : int, default=0
+        Of the numbers that are drawn.
+    releases : sequence, optional
+        What each draw releases, whatever the value is: those of another record.
+    numbers : dict, optional
+        Standard variables of some draws, by their numbers in the record.
+    own_bits : bool, default=False
+        Take standard variables from the fit's own source of noise instead of `seed`.
+
+    Attributes
+    ----------
+    draws : list of Draw
+    releases : list
+        What came out of each draw.
+    """
+
+    def __init__(
+        self,
+        seed: int = 0,
+        releases: Sequence[Any] | None = None,
+        numbers: Mapping[int, np.ndarray] | None = None,
+        own_bits: bool = False,
+    ) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.draws: list[Draw] = []
+        self.releases: list[Any] = []
+        self._given, self._numbers = releases, numbers or {}
+        self._own_bits = own_bits
+        self._mechanism: Any = None
+        self._within: list[Any] = [None]
+        self._length = 0, 0.0
+        self._is_sampling = False
+        self._patch = pytest.MonkeyPatch()
+
+    def __enter__(self) -> Laboratory:
+        for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
+            self._observe(mechanism)
+        for name in ("standard_normal", "uniform", "gamma", "direction"):
+            self._substitute(name)
+        self._replace("exact_sampling", "sample", self._point)
+        self._replace("tuning.exponential", "draw_by_score", self._choice)
+        for module in ("localized_gradient_descent", "bilevel"):
+            self._replace(module, "poisson_batch", self._batch)
+        for module in ("dp_sgd", "dp_sgda"):
+            self._replace(module, "poisson_sample", self._sample)
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self._patch.undo()
+
+    @contextlib.contextmanager
+    def inside(self, what: Any) -> Iterator[None]:
+        """Draws of this block are marked with `what`."""
+        self._within.append(what)
+        try:
+            yield
+        finally:
+            self._within.pop()
+
+    # ------------------------------------------------------------------------------ substitutes
+
+    def _replace(self, module_name: str, name: str, function: Any) -> None:
+        module = importlib.import_module(f"skdp.algorithms.{module_name}")
+        original = getattr(module, name)
+
+        def substitute(*args: Any) -> Any:
+            return function(original, *args)
+
+        self._patch.setattr(module, name, substitute)
+
+    def _observe(self, mechanism: Any) -> None:
+        """Keep in mind which mechanism asks for noise."""
+        original = mechanism.noise
+
+        def noise(this: Any, *args: Any) -> Any:
+            self._mechanism = this
+            try:
+                return original(this, *args)
+            finally:
+                self._mechanism = None
+
+        self._patch.setattr(mechanism, "noise", noise)
+
+    def _substitute(self, name: str) -> None:
+        original, draw = getattr(NoiseSource, name), getattr(self, f"_{name}")
+
+        def substitute(source: NoiseSource, size: int) -> Any:
+            if self._is_sampling:
+                return original(source, size)
+            if not self._own_bits:
+                return draw(size)
+            self._is_sampling = True  # a direction is made of normal variables
+            try:
+                number = original(source, size)
+            finally:
+                self._is_sampling = False
+            return draw(size, number)
+
+        self._patch.setattr(NoiseSource, name, substitute)
+
+    def _begin(self, kind: str, dimension: int, **details: Any) -> int:
+        self.draws.append(Draw(kind, dimension, self._mechanism, self._within[-1], **details))
+        self.releases.append(None)
+        return len(self.draws) - 1
+
+    def _finish(self, index: int, release: Any) -> Any:
+        if self._given is not None:
+            release = self._given[index]
+        self.releases[index] = release
+        return release
+
+    def _standard_normal(self, size: int, numbers: Any = None) -> Symbol:
+        draw = self._begin("gaussian", size)
+        numbers = self.rng.normal(size=size) if numbers is None else numbers
+        numbers = self._numbers.get(draw, numbers)
+        return Symbol(self, draw, np.arange(size), numbers, np.ones(size))
+
+    def _gamma(self, shape: int, length: Any = None) -> float:
+        length = float(self.rng.gamma(shape) if length is None else length)
+        self._length = shape, length
+        return length
+
+    def _direction(self, dimension: int, vector: Any = None) -> Symbol:
+        shape, length = self._length
+        assert shape == dimension, f"a norm of {shape} dimensions for a direction of {dimension}"
+        if vector is None:
+            vector = self.rng.normal(size=dimension)
+            vector /= np.linalg.norm(vector)
+        draw = self._begin("spherical_laplace", dimension)
+        # a factor of 1 for the standard variable, which is the vector times the length
+        factors = np.full(dimension, 1.0 / length)
+        numbers = self._numbers.get(draw, length * vector)
+        return Symbol(self, draw, np.arange(dimension), numbers, factors)
+
+    def _uniform(self, size: int, numbers: Any = None) -> Any:
+        raise AssertionError("uniform numbers for what is no batch, point or choice")
+
+    def _point(self, original: Any, *args: Any) -> np.ndarray:
+        records, bound, _, concentration, _ = args
+        draw = self._begin("exponential", len(bound.linear), rate=float(concentration))
+        self.draws[draw].details = {"records": records}
+        if self._given is not None:
+            return np.array(self._finish(draw, None))
+        self._is_sampling = True
+        try:
+            return np.array(self._finish(draw, original(*args)))
+        finally:
+            self._is_sampling = False
+
+    def _choice(self, original: Any, *args: Any) -> int:
+        scores, log_prior, epsilon, _ = args
+        draw = self._begin("choice", 1, value=np.array(scores), rate=float(epsilon))
+        self.draws[draw].details = {"log_prior": np.array(log_prior)}
+        self._is_sampling = True
+        try:
+            return int(self._finish(draw, original(*args)))
+        finally:
+            self._is_sampling = False
+
+    def _batch(self, original: Any, n_records: int, rate: float, noise: NoiseSource) -> Any:
+        self._begin("coins", int(n_records), rate=float(rate))
+        self._is_sampling = True
+        try:
+            return original(n_records, rate, noise)
+        finally:
+            self._is_sampling = False
+
+    def _sample(self, original: Any, n_records: int, rate: float, *args: Any) -> Any:
+        self._begin("coins", int(n_records), rate=float(rate))
+        return original(n_records, rate, *args)
+
+    def add(self, symbol: Symbol, value: Any) -> np.ndarray:
+        """Record what a symbol is added to; the sum."""
+        draw, places = self.draws[symbol.draw], symbol.places
+        assert places.ndim == 1, "noise is added to a matrix"
+        if not draw.factors.size:
+            draw.factors = np.full(draw.dimension, np.nan)
+            draw.value = np.full(draw.dimension, np.nan)
+            self.releases[symbol.draw] = np.full(draw.dimension, np.nan)
+        assert np.isnan(draw.factors[places]).all(), "noise is used twice"
+        draw.factors[places] = symbol.factors
+        draw.value[places] = value
+        total = draw.value[places] + symbol.factors * symbol.numbers
+        if self._given is not None:
+            total = self._given[symbol.draw][places]
+        self.releases[symbol.draw][places] = total
+        return np.array(total)
+
+
+class Symbol:
+    """Some coordinates of a draw, each with a factor.
+
+    Parameters
+    ----------
+    laboratory : Laboratory
+    draw : int
+        Number of the draw.
+    places : ndarray of int
+        The coordinates.
+    numbers : ndarray of the same shape
+        What was drawn.
+    factors : ndarray of the same shape
+    """
+
+    __array_priority__ = 1e9
+
+    def __init__(
+        self,
+        laboratory: Laboratory,
+        draw: int,
+        places: np.ndarray,
+        numbers: np.ndarray,
+        factors: np.ndarray,
+    ) -> None:
+        self.laboratory, self.draw = laboratory, draw
+        self.places, self.numbers, self.factors = places, numbers, factors
+
+    shape = property(lambda self: self.places.shape)
+    size = property(lambda self: self.places.size)
+    ndim = property(lambda self: self.places.ndim)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def _with(self, function: Any) -> Symbol:
+        parts = (function(part) for part in (self.places, self.numbers, self.factors))
+        return Symbol(self.laboratory, self.draw, *parts)
+
+    def __getitem__(self, key: Any) -> Symbol:
+        return self._with(lambda part: part[key])
+
+    def reshape(self, *shape: Any) -> Symbol:
+        return self._with(lambda part: part.reshape(*shape))
+
+    def ravel(self) -> Symbol:
+        return self.reshape(-1)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        assert function is np.split, f"{function.__name__} of noise"
+        (_, points), start, parts = args, 0, []
+        for stop in (*points, len(self)):
+            parts.append(self[start:stop])
+            start = stop
+        return parts
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        assert method == "__call__" and not kwargs, f"{ufunc.__name__}.{method} of noise"
+        first, second = inputs
+        other = second if first is self else first
+        assert not isinstance(other, Symbol), "noise meets noise"
+        if ufunc is np.multiply or (ufunc is np.divide and first is self):
+            factors = np.broadcast_to(ufunc(self.factors, other), self.shape)
+            return Symbol(self.laboratory, self.draw, self.places, self.numbers, factors)
+        if ufunc is np.add:
+            return self.laboratory.add(self, other)
+        raise AssertionError(f"{ufunc.__name__} of noise that is not added to a value yet")
+
+    def __mul__(self, other: Any) -> Any:
+        return np.multiply(self, other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other: Any) -> Any:
+        return np.divide(self, other)
+
+    def __add__(self, other: Any) -> Any:
+        return np.add(self, other)
+
+    __radd__ = __add__

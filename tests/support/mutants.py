@@ -1,0 +1,275 @@
+"""Defects that the tests of the privacy contract must find, planted one at a time.
+
+``python tests/support/mutants.py`` plants each in a copy of the package, runs the tests that must
+fail, and prints which failed. A mutant that survives, or whose text is not found, is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+__all__ = ["MUTANTS", "Mutant", "is_killed", "plant"]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A defect.
+
+    Attributes
+    ----------
+    name : str
+    path : str
+        Of the file, below ``src/skdp``.
+    old, new : str
+        What is replaced (its first occurrence), and by what.
+    tests : str
+        Arguments of pytest: tests of which one at least must fail.
+    """
+
+    name: str
+    path: str
+    old: str
+    new: str
+    tests: str
+
+
+_DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
+
+MUTANTS = (
+    Mutant(
+        "all phases but the last draw a tenth of their noise",
+        "algorithms/phased_output_perturbation.py",
+        "problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose",
+        "problem, phase.accuracy, phase.mechanism if k + 1 == len(plan.phases) else "
+        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), "
+        "solver, coin, noise, verbose",
+        f"{_DRAWS} -k phases",
+    ),
+    Mutant(
+        "all phases of a saddle problem but the last draw a tenth of their noise",
+        "algorithms/phased_saddle_output_perturbation.py",
+        "        x, y = solve_and_release_saddle(",
+        "        if k + 1 < len(plan.phases):\n"
+        "            weak = replace(phase.mechanism, "
+        "sensitivity=0.1 * phase.mechanism.sensitivity)\n"
+        "            phase = replace(phase, mechanism=weak)\n"
+        "        x, y = solve_and_release_saddle(",
+        f"{_DRAWS} -k max-group",
+    ),
+    Mutant(
+        "noise of the kernel a tenth where the point is not the last",
+        "algorithms/kernel.py",
+        "    return problem.domain.project(point) if project else point",
+        "    if problem.center is not None and problem.center.any():\n"
+        "        point = solution.point + 0.1 * mechanism.noise(point.size, noise)\n"
+        "    return problem.domain.project(point) if project else point",
+        f"{_DRAWS} -k phases",
+    ),
+    Mutant(
+        "noise of hypergradient queries sqrt(7) too small",
+        "algorithms/tuning/hypergradient.py",
+        "        released = plan.mechanism.release(value, noise)",
+        "        released = value + plan.mechanism.noise(value.size, noise) / math.sqrt(7.0)",
+        f"{_DRAWS} -k hypergradient",
+    ),
+    Mutant(
+        "every hypergradient query has the noise of a single one",
+        "algorithms/tuning/hypergradient.py",
+        "        plan = plan_hypergradient(\n"
+        "            rows, loss, penalties, alpha, roles, budget, tune_share / n_queries\n",
+        "        plan = plan_hypergradient(\n"
+        "            rows, loss, penalties, alpha, roles, budget, tune_share\n",
+        f"{_DRAWS} -k hypergradient",
+    ),
+    Mutant(
+        "localised gradient descent solves with a seventh of its noise",
+        "algorithms/private_solvers.py",
+        "found = dp_localized_gd(problem, noise=noise, **self._options(multiplier))",
+        "found = dp_localized_gd(problem, noise=noise, **self._options(multiplier / 7.0))",
+        f"{_DRAWS} -k minibatch",
+    ),
+    Mutant(
+        "output perturbation in bilevel steps with half of its noise",
+        "algorithms/private_solvers.py",
+        "            problem, accuracy, mechanism, self.solver, solver_rng, noise, project=False",
+        "            problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), "
+        "self.solver, solver_rng, noise, project=False",
+        f"{_DRAWS} -k bilevel",
+    ),
+    Mutant(
+        "sensitivities of scores halved",
+        "algorithms/tuning/exponential.py",
+        "            losses[j] = validation_score(",
+        "            sensitivities[j] *= 0.5\n            losses[j] = validation_score(",
+        "tests/contract/test_end_to_end.py -k choice",
+    ),
+    Mutant(
+        "histogram and coefficients from the same bits",
+        "robust/grouped_model.py",
+        "share=float(self.histogram_share), noise=noise",
+        "share=float(self.histogram_share), noise=randomness(self.random_state)[1]",
+        f"{_DRAWS} -k bits",
+    ),
+    Mutant(
+        "parts of bounded rows are not bounded",
+        "problems/rows.py",
+        "        part.scale = None if self.scale is None else self.scale[rows]",
+        "        part.scale = None",
+        f"{_DRAWS} -k phases",
+    ),
+    Mutant(
+        "mean of the margins from rows without noise",
+        "algorithms/tuning/newton_statistics.py",
+        "    w, alpha = _fit(statistics, np.zeros(rows.width), penalties)",
+        "    if rows.intercept:\n"
+        "        statistics.mean[:-1] = rows.materialise()[:, :-1].mean(axis=0)\n"
+        "    w, alpha = _fit(statistics, np.zeros(rows.width), penalties)",
+        f"{_STATE} -k newton",
+    ),
+    Mutant(
+        "phases stratified by private groups",
+        "algorithms/max_group_loss.py",
+        "strata=groups if weights.public_groups else None",
+        "strata=groups",
+        f"{_DRAWS} -k max-group",
+    ),
+    Mutant(
+        "weights without noise kept under a private name",
+        "linear_model/base.py",
+        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)",
+        "        self._raw = rows.materialise().T @ (targets - targets.mean())\n"
+        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)",
+        f"{_STATE} -k logistic",
+    ),
+    Mutant(
+        "weights without noise kept in the plan",
+        "algorithms/tuning/hypergradient.py",
+        '            "start_alpha": start,',
+        '            "start_alpha": start, "_found": hypergradient(rows, targets, loss, penalties,'
+        " path[-1], roles, accuracy=0.1, solver=solver, solver_rng=solver_rng),",
+        f"{_STATE} -k hypergradient",
+    ),
+    Mutant(
+        "an attribute of the records on adversarial models",
+        "robust/attacked_model.py",
+        "    def _check_parameters(self) -> None:",
+        "    def _validated(self, X, y, **kwargs):\n"
+        "        X, y = super()._validated(X, y, **kwargs)\n"
+        "        self._long = int((np.linalg.norm(X, axis=1) > self.data_norm).sum())\n"
+        "        return X, y\n\n"
+        "    def _check_parameters(self) -> None:",
+        f"{_STATE} -k adversarial",
+    ),
+    Mutant(
+        "a warning with the number of clipped targets",
+        "linear_model/regression.py",
+        "        targets = np.clip(np.asarray(y, dtype=np.float64), low, high) - middle",
+        "        targets = np.clip(np.asarray(y, dtype=np.float64), low, high) - middle\n"
+        '        warnings.warn(f"{int(((y < low) | (y > high)).sum())} targets were clipped.")',
+        f"{_STATE} -k ridge",
+    ),
+    Mutant(
+        "a warning with the size of the smallest group",
+        "robust/grouped_model.py",
+        "        n_groups = len(self.group_names_)",
+        "        n_groups = len(self.group_names_)\n"
+        '        warnings.warn(f"{np.bincount(codes, minlength=n_groups).min()} in a group.")',
+        f"{_STATE} -k max-group",
+    ),
+    Mutant(
+        "a warning for long rows only",
+        "problems/rows.py",
+        "        if (norms > data_norm).any():",
+        "        if (norms > 100 * data_norm).any():\n"
+        "            import warnings\n"
+        '            warnings.warn("rows were shortened.")\n'
+        "        if (norms > data_norm).any():",
+        f"{_STATE} -k logistic",
+    ),
+    Mutant(
+        "concentration of the exponential mechanism doubled",
+        "algorithms/exponential_mechanism.py",
+        "        plan.concentration,",
+        "        2.0 * plan.concentration,",
+        f"{_DRAWS} -k exponential",
+    ),
+    Mutant(
+        "proposals of the exponential mechanism too narrow",
+        "algorithms/exact_sampling.py",
+        "            1.0 / np.sqrt(concentration * precision),",
+        "            0.7 / np.sqrt(concentration * precision),",
+        "tests/contract/test_end_to_end.py -k density",
+    ),
+)
+
+
+def plant(mutant: Mutant, package: Path) -> None:
+    """Plant a mutant in a copy of the package.
+
+    Raises
+    ------
+    ValueError
+        If the text is not there.
+    """
+    path = package / mutant.path
+    text = path.read_text()
+    if mutant.old not in text:
+        raise ValueError(f"{mutant.name}: the text to replace is not in {mutant.path}.")
+    path.write_text(text.replace(mutant.old, mutant.new, 1))
+
+
+@cache
+def passes(tests: str) -> bool:
+    """Whether tests pass on the package as it is."""
+    return _pytest(tests, None)[0] == 0
+
+
+def is_killed(mutant: Mutant) -> tuple[bool, str]:
+    """Whether a test fails with the mutant and without it none, and the end of pytest's output."""
+    code, output = _pytest(mutant.tests, mutant)
+    # 1: a test failed; anything else is no verdict of a test
+    return code == 1 and passes(mutant.tests), output
+
+
+def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
+    with tempfile.TemporaryDirectory() as folder:
+        package = Path(folder) / "skdp"
+        shutil.copytree(ROOT / "src" / "skdp", package)
+        if mutant is not None:
+            plant(mutant, package)
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        command += ["--tb=line", *shlex.split(tests)]
+        paths = os.pathsep.join([folder, str(ROOT / "tests" / "support")])
+        environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
+        environment.pop("PYTEST_ADDOPTS", None)
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+    return done.returncode, done.stdout[-600:]
+
+
+def main() -> int:
+    survivors = 0
+    for mutant in MUTANTS:
+        if sys.argv[1:] and not any(word in mutant.name for word in sys.argv[1:]):
+            continue
+        killed, output = is_killed(mutant)
+        survivors += not killed
+        print(f"{'killed' if killed else 'SURVIVED':9s} {mutant.name}", flush=True)
+        if not killed or os.environ.get("MUTANTS_VERBOSE"):
+            print(output, flush=True)
+    return int(survivors > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
