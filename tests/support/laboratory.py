@@ -107,7 +107,7 @@ class Laboratory:
     def __enter__(self) -> Laboratory:
         for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
             self._observe(mechanism)
-        for name in ("standard_normal", "uniform", "gamma", "direction"):
+        for name in ("standard_normal", "exponential", "gamma", "direction"):
             self._substitute(name)
         self._replace("exact_sampling", "sample", self._point)
         self._replace("tuning.exponential", "draw_by_score", self._choice)
@@ -204,8 +204,8 @@ class Laboratory:
         numbers = self._numbers.get(draw, length * vector)
         return Symbol(self, draw, np.arange(dimension), numbers, factors)
 
-    def _uniform(self, size: int, numbers: Any = None) -> Any:
-        raise AssertionError("uniform numbers for what is no batch, point or choice")
+    def _exponential(self, size: int, numbers: Any = None) -> Any:
+        raise AssertionError("exponential variables for what is no point or choice")
 
     def _point(self, original: Any, *args: Any) -> np.ndarray:
         records, bound, _, concentration, _ = args

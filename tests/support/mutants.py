@@ -173,8 +173,9 @@ MUTANTS = (
     Mutant(
         "a warning with the number of clipped targets",
         "linear_model/regression.py",
-        "        targets = np.clip(np.asarray(y, dtype=np.float64), low, high) - middle",
-        "        targets = np.clip(np.asarray(y, dtype=np.float64), low, high) - middle\n"
+        "        targets = np.clip(y, low, high) - middle",
+        "        targets = np.clip(y, low, high) - middle\n"
+        "        import warnings\n"
         '        warnings.warn(f"{int(((y < low) | (y > high)).sum())} targets were clipped.")',
         f"{_STATE} -k ridge",
     ),
