@@ -95,9 +95,9 @@ def test_coefficients_move_with_the_last_noise(name):
 
 
 def uniform_source(number):
-    """Uniform variables that are all `number`; everything else is drawn from a seed."""
+    """Exponential variables that are all -log(number); everything else is drawn from a seed."""
     source = NoiseSource(np.random.default_rng(SEED).bytes)
-    source.uniform = lambda size: np.full(size, number)
+    source.exponential = lambda size: np.full(size, -math.log(number))
     return source
 
 
@@ -180,16 +180,11 @@ def one_proposal(patch, point, allowance):
         numbers[: len(point)] = point
         return numbers
 
-    def uniform(source, size):
-        return np.append(math.exp(-allowance), np.ones(size - 1))
-
     def exponential(source, size):
         return np.append(allowance, np.zeros(size - 1))
 
     patch.setattr(NoiseSource, "standard_normal", standard_normal)
-    patch.setattr(NoiseSource, "uniform", uniform)
-    if hasattr(NoiseSource, "exponential"):
-        patch.setattr(NoiseSource, "exponential", exponential)
+    patch.setattr(NoiseSource, "exponential", exponential)
 
 
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
