@@ -93,7 +93,7 @@ def test_block_release_is_smaller_than_a_joint_one():
         total = plan.exact_sensitivity + 2 * plan.accuracy * unit[plan.released]
         assert plan.mechanism.sensitivity == pytest.approx(total, rel=1e-14)
         assert plan.release().sensitivity == plan.mechanism.sensitivity
-        assert plan.release().event == plan.mechanism.event
+        assert plan.release().event == plan.mechanism.event("replace_one")
         assert plan.to_dict()["noise_scale_x"] == plan.noise_scale_x
     assert plans["x"].release("weights").name == "weights"
 

@@ -18,7 +18,7 @@ from skdp.algorithms.tuning.final_fit import (
 )
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.privacy.events import ComposedEvent
+from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
@@ -145,7 +145,7 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
     assert capped == 0  # projection onto the ball would shorten the rest
     assert kstest(got, expected).pvalue > ALARM
     assert kstest(np.multiply(got, 1.4), expected).pvalue < ALARM  # a wrong law would be seen
-    assert release.event == mechanism.event
+    assert release.event == mechanism.event(Neighbouring.REPLACE_ONE)
 
 
 def test_budget():

@@ -303,7 +303,7 @@ def tightest_epsilon(
     best = min(best, _pld_epsilon(leaves, delta, best))
     pure, rest = _split_pure(leaves)
     if pure and rest:
-        best = min(best, _add_pure(tightest_epsilon(_composed(rest), delta), pure))
+        best = min(best, _add_pure(tightest_epsilon(_composed(rest), delta), _pure_total(pure)))
     return best
 
 
@@ -343,11 +343,12 @@ def _unsampled_epsilon(event: PrivacyEvent, delta: float) -> float:
     best = math.inf if rest else PureAccountant().compose(event).get_epsilon(delta)
     for accountant in (GaussianDPAccountant(), ZCDPAccountant()):
         accountant.compose(_composed(rest))
-        best = min(best, _add_pure(accountant.get_epsilon(delta), pure))
-        ordered = _by_cost(pure, accountant)
-        for k, part in enumerate(ordered):  # the others are added plainly
+        added = _pure_total(pure)
+        best = min(best, _add_pure(accountant.get_epsilon(delta), added))
+        for part in _by_cost(pure, accountant):  # the parts after it are added plainly
             accountant.compose(*part)
-            best = min(best, _add_pure(accountant.get_epsilon(delta), ordered[k + 1 :]))
+            added -= _pure_total([part])
+            best = min(best, _add_pure(accountant.get_epsilon(delta), added))
     return min(best, _pld_epsilon(leaves, delta, best))
 
 
@@ -371,11 +372,14 @@ def _composed(leaves: Iterable[_Part]) -> ComposedEvent:
     return ComposedEvent([RepeatedEvent(*part) for part in leaves])
 
 
-def _add_pure(epsilon: float, pure: Iterable[_Part]) -> float:
-    """Plain addition of the epsilons of pure releases, rounded up (section 5)."""
-    if epsilon == math.inf:
-        return math.inf
-    return ceil_float(Fraction(epsilon) + PureAccountant().compose(_composed(pure))._total)
+def _pure_total(pure: Iterable[_Part]) -> Fraction:
+    """The sum of the epsilons of pure releases."""
+    return PureAccountant().compose(_composed(pure))._total
+
+
+def _add_pure(epsilon: float, added: Fraction) -> float:
+    """Plain addition of what pure releases cost, rounded up (section 5)."""
+    return math.inf if epsilon == math.inf else ceil_float(Fraction(epsilon) + added)
 
 
 def _minimise_over_orders(function: _Curve) -> float:
