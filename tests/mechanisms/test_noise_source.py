@@ -18,7 +18,7 @@ from skdp.mechanisms import NoiseSource, SphericalLaplaceMechanism, calibrated_m
 from skdp.privacy import PrivacyBudget
 
 #: A draw is off by at most this in the logarithm of its tail probability, relative to 1 + that.
-RESOLUTION, ROUNDING = 2.0**-41, 2.0**-49
+RESOLUTION, ROUNDING = 2.0**-41, 2.0**-48
 #: Digits of a tape: far more than the draws of these tests read.
 DIGITS = 80
 #: Numerator of the smallest tape whose draw reads no further digits.
