@@ -58,12 +58,9 @@ MUTANTS = (
     Mutant(
         "all phases of a saddle problem but the last draw a tenth of their noise",
         "algorithms/phased_saddle_output_perturbation.py",
-        "        x, y = solve_and_release_saddle(",
-        "        if k + 1 < len(plan.phases):\n"
-        "            weak = replace(phase.mechanism, "
-        "sensitivity=0.1 * phase.mechanism.sensitivity)\n"
-        "            phase = replace(phase, mechanism=weak)\n"
-        "        x, y = solve_and_release_saddle(",
+        "x, y = solve_and_release_saddle(block, phase, ",
+        "x, y = solve_and_release_saddle(block, phase if k + 1 == len(plan.phases) else replace("
+        "phase, mechanism=replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity)), ",
         f"{_DRAWS} -k max-group",
     ),
     Mutant(
