@@ -60,7 +60,8 @@ MUTANTS = (
         "algorithms/phased_saddle_output_perturbation.py",
         "x, y = solve_and_release_saddle(block, phase, ",
         "x, y = solve_and_release_saddle(block, phase if k + 1 == len(plan.phases) else replace("
-        "phase, mechanism=replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity)), ",
+        "phase, mechanism=replace(phase.mechanism, "
+        "sensitivity=0.1 * phase.mechanism.sensitivity)), ",
         f"{_DRAWS} -k max-group",
     ),
     Mutant(

@@ -35,6 +35,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
+from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 
 __all__ = [
@@ -151,8 +152,9 @@ class DPLinearModel(BaseEstimator):
         """Linear scores of the rows, bounded as in the fit; shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        rows = BoundedRows(X, self.data_norm_)
-        return rows.margins(np.atleast_2d(self.coef_)) + self.intercept_
+        with without_warnings():
+            rows = BoundedRows(X, self.data_norm_)
+            return rows.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
     def _private_weights(
         self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
