@@ -20,10 +20,11 @@ import skdp.algorithms.tuning.newton_statistics as module
 from skdp.algorithms.tuning import PenaltyGroups, PrivateMoments, tune_by_newton_statistics
 from skdp.algorithms.tuning.newton_statistics import (
     _gradient,
-    _NormalMargins,
     _Statistics,
     plan_newton_statistics,
+    round_shares,
 )
+from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.statistics import _unpack
 from skdp.algorithms.tuning.strength_search import RidgeModels, SteinRisk
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
@@ -135,10 +136,15 @@ def test_margins_are_bounded(monkeypatch):
 
     monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
-    model = tune_by_newton_statistics(rows, separable, penalties(4, 1e-9, 2e-9), NO_NOISE)
     bound = LogisticLoss().largest_margin_scale
-    spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
-    np.testing.assert_allclose(spreads, [bound, bound, 2 * bound], rtol=1e-6)
+    for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
+        seen.clear()
+        model = tune_by_newton_statistics(
+            rows, separable, penalties(4, 1e-9, 2e-9), NO_NOISE, shares=(0.6, *(0.4 / rounds,) * rounds)
+        )
+        assert model.plan["margin_bounds"] == pytest.approx(bound * np.array(largest))
+        spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
+        np.testing.assert_allclose(spreads, model.plan["margin_bounds"], rtol=1e-6)
 
 
 # --- noise and accounting ------------------------------------------------------------------------
@@ -163,7 +169,8 @@ def test_law_of_the_noise(monkeypatch, delta):
     released = []
 
     def spy(self, point, gradients, deviation):
-        exact = _gradient(rows, targets, point, slice(None))
+        unit = rows.norm_bound  # statistics are those of rows divided by it
+        exact = _gradient(rows, targets, point / unit, slice(None)) / unit
         released.append((gradients[0] - exact) / deviation)
         return original(self, point, gradients, deviation)
 
@@ -357,7 +364,7 @@ def test_slopes_of_the_estimate_with_a_centre(residual_variance):
 def margins_model(p, seed):
     rng = np.random.default_rng(seed)
     half = rng.normal(size=(p, p))
-    return _NormalMargins(rng.normal(size=p), half @ half.T / p), rng
+    return NormalMargins(rng.normal(size=p), half @ half.T / p), rng
 
 
 @pytest.mark.parametrize("scale", [1e-7, 0.1, 1.0, 30.0])
@@ -369,7 +376,7 @@ def test_derivatives_of_the_loss_of_normal_margins(scale):
         assert check_grad(model._value, model.gradient, w, epsilon=step) < 1e-4
     v = rng.normal(size=4)
     numeric = (model.gradient(w + step * v) - model.gradient(w - step * v)) / (2 * step)
-    np.testing.assert_allclose(model._hessian(w) @ v, numeric, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(model.hessian(w) @ v, numeric, rtol=1e-4, atol=1e-6)
 
 
 def test_normal_margins_are_those_of_normal_rows():
@@ -397,7 +404,7 @@ def test_minimiser_of_the_loss_of_normal_margins(scale):
 
 
 def test_singular_rows_are_no_problem():
-    model = _NormalMargins(np.zeros(3), np.zeros((3, 3)))
+    model = NormalMargins(np.zeros(3), np.zeros((3, 3)))
     w = model.minimise(np.ones(3), np.full(3, 0.5), np.zeros(3))
     np.testing.assert_allclose(w, 2.0)
 
@@ -430,13 +437,11 @@ def test_noise_that_is_large_is_averaged():
     """Of margins that are normal, the second release adds to the first and does not replace it."""
     rng = np.random.default_rng(0)
     p = 40
-    parts = [PrivateMoments(np.eye(p) / p, np.zeros(p), 0.25, 1e-6, 0.1, 1000)]
     weights = []
     for _ in range(50):
-        statistics = _Statistics(parts, 0.0, 1.0)
-        statistics.variance = 0.1**2
         prior = 0.1 * rng.normal(size=p)
-        statistics.parts[0] = PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)
+        parts = [PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)]
+        statistics = _Statistics(parts, 0.0, 1.0)
         statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)
     assert np.mean(weights) < 0.8  # sqrt(1/2) would be best

@@ -142,11 +142,12 @@ class TunedLinearModel(DPLinearModel):
             distinct, groups = np.unique(labels, return_inverse=True)
             own_group = len(distinct)
         own, relative = [int(group) for group in groups], [1.0] * n_features
+        common = (own_group,) if self.fit_intercept and own_group else ()
         if self.fit_intercept:
             own.append(own_group)
             relative.append(float(self.intercept_scaling) ** 2)
         low, high = self._bounds()
-        return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high)
+        return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high, common)
 
     def _group_labels(self) -> np.ndarray:
         """`penalty_groups` as an array of integers or of strings, not cast."""
