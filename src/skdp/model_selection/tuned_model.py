@@ -108,7 +108,8 @@ class TunedLinearModel(DPLinearModel):
             raise ValueError(f"cv == {self.cv}, but there are n_samples={rows.n_records} only.")
         own = self.method == self._methods[0]
         tune = self._tune if own else self._tune_by_fits
-        tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
+        with np.errstate(all="ignore"):  # a warning would be a release
+            tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
         several = self.penalty_groups is not None
         self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
         self.alpha_path_ = tuned.path if several else tuned.path[:, 0]

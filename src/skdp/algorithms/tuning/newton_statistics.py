@@ -399,9 +399,10 @@ class _Statistics:
         The quotient is shrunk towards the last kappa by its noise. From an underestimate steps
         are too long, from an overestimate they are short: kappa falls by its square root only.
         """
-        if not predicted > 0.0:
+        plausible = _RATIO_DEVIATION * predicted
+        if not (plausible > 0.0 and plausible * plausible > 0.0):
             return
-        trust = _RATIO_DEVIATION**2 / (_RATIO_DEVIATION**2 + variance / predicted**2)
+        trust = plausible * plausible / (plausible * plausible + variance)
         ratio = self.curvature + trust * (seen / predicted - self.curvature)
         ratio = min(max(ratio, _RATIO_BOUNDS[0]), _RATIO_BOUNDS[1])
         self.curvature = max(ratio, math.sqrt(ratio * self.curvature))

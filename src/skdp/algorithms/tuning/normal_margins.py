@@ -49,7 +49,7 @@ class NormalMargins:
     def mean_square(self, w: np.ndarray) -> float:
         """Mean square of the margins."""
         mu, s = self._moments(w)
-        return mu**2 + s**2
+        return mu * mu + s * s
 
     def slopes(self, w: np.ndarray) -> tuple[float, float]:
         """``E[sigmoid(z) - 1/2] / E z`` and ``E[sigmoid'(z)]``: what abar E z and C w weigh."""

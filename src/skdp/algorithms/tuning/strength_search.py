@@ -248,7 +248,8 @@ def search_strengths(
     """Strengths of the least risk, and those on the way: post-processing.
 
     One strength for all groups first, on a grid, then refined; then one group after the other on a
-    coarser grid; then all by a quasi-Newton method in their logarithms.
+    coarser grid; then all by a quasi-Newton method in their logarithms. Groups in
+    ``penalties.common`` keep the strength of the first search.
 
     Parameters
     ----------
@@ -290,11 +291,7 @@ def search_strengths(
     if values[least] / unit <= fun:  # an end of the range
         best, fun = np.full(q, grid[least]), values[least] / unit
     if q > 1 and not uniform:
-        import os
-        MODE=os.environ.get("ICPT","own")
-        own = [j for j in range(q) if MODE=="own" or j not in penalties.common]
-        if MODE=="low":
-            best=best.copy(); best[list(penalties.common)]=low; fun=risk(strengths(best))[0]/unit
+        own = [j for j in range(q) if j not in penalties.common]
         for j in own:  # the risk is flat where a strength is far too small or too large
             for point in grid[::_EVERY]:
                 trial = best.copy()
