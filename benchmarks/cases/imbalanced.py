@@ -1,4 +1,4 @@
-"""Log loss of DPLogisticRegressionCV on rare positives, from small budgets to the limit of no noise.
+"""Log loss of DPLogisticRegressionCV on rare positives, by budget, up to the limit of no noise.
 
 Margins of rare classes with large coefficients are far from normal. The public number of gradients
 (`skdp.algorithms.tuning.newton_statistics.round_shares`) is held against two gradients, on the same

@@ -338,6 +338,8 @@ class _Statistics:
             mean[-1] = intercept
         self.margins = NormalMargins(mean, pooled.matrix - np.outer(mean, mean))
         self.curvature = 1.0
+        #: Strengths of the last penalty, one per coefficient.
+        self.omega = np.zeros(p)
         sizes = np.array([part.n_records for part in self.parts])
         self._shares = sizes / sizes.sum()
         self._slopes = np.zeros((len(self.parts), p))  # mean of grad F(m), by fold
@@ -388,10 +390,23 @@ class _Statistics:
         gap = self._shares @ (moved - self.curvature * bent)
         wrong = max(0.0, float(gap @ gap) / p - known - fresh)
         weight = (known + wrong) / (known + wrong + fresh) if fresh > 0 else 1.0
+        if self.adapts:
+            weight = min(weight, self._turning_point(point, self._shares @ np.array(gradients)))
         self._slopes = self._slopes + weight * bent
         self._gradients = self._gradients + weight * moved
         self.centre = self.centre + weight * away
         self.variance = (1.0 - weight) ** 2 * self.variance + weight**2 * fresh
+
+    def _turning_point(self, point: np.ndarray, gradient: np.ndarray) -> float:
+        """Part of the step to a point after which the penalised loss rises, or 1.
+
+        A step that is too long ends uphill. The zero of the linearly interpolated slope is then the
+        better centre, and the interpolated gradient is what the loss has about there.
+        """
+        away = point - self.centre
+        before = float((self._shares @ self._gradients + self.omega * self.centre) @ away)
+        after = float((gradient + self.omega * point) @ away)
+        return before / (before - after) if before < 0.0 < after else 1.0
 
     def _adapt(self, predicted: float, seen: float, variance: float) -> None:
         """Estimate kappa from a predicted and a noisy true change of the gradient along a step.
@@ -436,8 +451,10 @@ class _Statistics:
 
     def minimiser(self, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimiser of the model plus a penalty, which is no smaller than rounding errors."""
-        omega = omega + rounding_floor(len(omega))
-        return self.margins.minimise(self.linear / self.curvature, omega / self.curvature, start)
+        self.omega = omega + rounding_floor(len(omega))
+        return self.margins.minimise(
+            self.linear / self.curvature, self.omega / self.curvature, start
+        )
 
 
 def _fit(
