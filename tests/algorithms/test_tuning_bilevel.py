@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.algorithms.tuning import PenaltyGroups, tune_by_bilevel
-from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
@@ -129,3 +129,12 @@ def test_refusals():
         tune_by_bilevel(rows, t, RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0)
     with pytest.raises(ValueError, match="margin"):
         tune_by_bilevel(rows, t, SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
+
+
+def test_strengths_out_of_reach_of_a_penalty_are_refused_before_a_release(monkeypatch):
+    """The public start is within range, strengths that noisy steps could reach are not."""
+    monkeypatch.setattr(GaussianMechanism, "release", None)
+    rows, t = data(LOGISTIC, n=50)
+    penalties = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-60, 5e-52)
+    with pytest.raises(ValueError, match="penalty"):
+        tune_by_bilevel(rows, t, LOGISTIC, penalties, BUDGET, coef_norm=1.0)

@@ -20,10 +20,11 @@ import skdp.algorithms.tuning.newton_statistics as module
 from skdp.algorithms.tuning import PenaltyGroups, PrivateMoments, tune_by_newton_statistics
 from skdp.algorithms.tuning.newton_statistics import (
     _gradient,
-    _NormalMargins,
     _Statistics,
     plan_newton_statistics,
+    round_shares,
 )
+from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.statistics import _unpack
 from skdp.algorithms.tuning.strength_search import RidgeModels, SteinRisk
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
@@ -135,10 +136,16 @@ def test_margins_are_bounded(monkeypatch):
 
     monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
-    model = tune_by_newton_statistics(rows, separable, penalties(4, 1e-9, 2e-9), NO_NOISE)
     bound = LogisticLoss().largest_margin_scale
-    spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
-    np.testing.assert_allclose(spreads, [bound, bound, 2 * bound], rtol=1e-6)
+    for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
+        seen.clear()
+        model = tune_by_newton_statistics(
+            rows, separable, penalties(4, 1e-9, 2e-9), NO_NOISE, shares=(0.6, *(0.4 / rounds,) * rounds)
+        )
+        assert model.plan["margin_bounds"] == pytest.approx(bound * np.array(largest))
+        spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
+        np.testing.assert_allclose(spreads[:-1], model.plan["margin_bounds"][:-1], rtol=1e-6)
+        assert largest[-2] < spreads[-1] / bound <= largest[-1] * (1 + 1e-6)
 
 
 # --- noise and accounting ------------------------------------------------------------------------
@@ -156,6 +163,25 @@ def test_rounds_cost_the_budget(delta, shares):
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_number_of_gradients_grows_with_the_budget(delta):
+    """Two where gradients drown in noise, up to twelve; whatever the rows are."""
+    counts = []
+    for epsilon in (0.1, 1.0, 10.0, 1e2, 1e3, 1e4, 1e6):
+        shares = round_shares(PrivacyBudget(epsilon, delta), n_records=9000, width=21)
+        assert sum(shares) == pytest.approx(1.0, abs=1e-12) and shares[0] == 0.6
+        counts.append(len(shares) - 1)
+    assert counts == sorted(counts) and counts[:2] == [2, 2] and counts[-1] == 12
+    assert set(counts) <= {2, *range(6, 13)}
+    budget = PrivacyBudget(1e4, delta)
+    design = Design.of(BoundedRows(np.zeros((9000, 20)), 5.0, 1.5))
+    plan = plan_newton_statistics(budget, design, n_records=9000)
+    releases = plan.releases()
+    assert len(releases) == len(round_shares(budget, n_records=9000, width=21)) > 3
+    total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
+    assert 0.999e4 <= total <= 1e4 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_law_of_the_noise(monkeypatch, delta):
     """What is released minus what it is made of, over the stated scale. False alarms: 1e-6."""
     rows, targets = records(64, 3, intercept=0.2)
@@ -163,7 +189,8 @@ def test_law_of_the_noise(monkeypatch, delta):
     released = []
 
     def spy(self, point, gradients, deviation):
-        exact = _gradient(rows, targets, point, slice(None))
+        unit = rows.norm_bound  # statistics are those of rows divided by it
+        exact = _gradient(rows, targets, point / unit, slice(None)) / unit
         released.append((gradients[0] - exact) / deviation)
         return original(self, point, gradients, deviation)
 
@@ -357,7 +384,7 @@ def test_slopes_of_the_estimate_with_a_centre(residual_variance):
 def margins_model(p, seed):
     rng = np.random.default_rng(seed)
     half = rng.normal(size=(p, p))
-    return _NormalMargins(rng.normal(size=p), half @ half.T / p), rng
+    return NormalMargins(rng.normal(size=p), half @ half.T / p), rng
 
 
 @pytest.mark.parametrize("scale", [1e-7, 0.1, 1.0, 30.0])
@@ -369,7 +396,7 @@ def test_derivatives_of_the_loss_of_normal_margins(scale):
         assert check_grad(model._value, model.gradient, w, epsilon=step) < 1e-4
     v = rng.normal(size=4)
     numeric = (model.gradient(w + step * v) - model.gradient(w - step * v)) / (2 * step)
-    np.testing.assert_allclose(model._hessian(w) @ v, numeric, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(model.hessian(w) @ v, numeric, rtol=1e-4, atol=1e-6)
 
 
 def test_normal_margins_are_those_of_normal_rows():
@@ -397,9 +424,21 @@ def test_minimiser_of_the_loss_of_normal_margins(scale):
 
 
 def test_singular_rows_are_no_problem():
-    model = _NormalMargins(np.zeros(3), np.zeros((3, 3)))
+    model = NormalMargins(np.zeros(3), np.zeros((3, 3)))
     w = model.minimise(np.ones(3), np.full(3, 0.5), np.zeros(3))
     np.testing.assert_allclose(w, 2.0)
+
+
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e15])
+@pytest.mark.parametrize("rank", [0, 1, 5])
+def test_hessian_is_positive_however_far_the_model_is(rank, scale):
+    """Also where w is long in directions that hardly any row has."""
+    rng = np.random.default_rng(4)
+    half = rng.normal(size=(5, rank))
+    model = NormalMargins(rng.normal(size=5), half @ half.T)
+    hessian = model.hessian(scale * rng.normal(size=5))
+    assert np.isfinite(hessian).all()
+    assert np.linalg.eigvalsh(hessian)[0] >= -1e-14 * np.trace(hessian)
 
 
 # --- the limit of no noise -----------------------------------------------------------------------
@@ -430,13 +469,35 @@ def test_noise_that_is_large_is_averaged():
     """Of margins that are normal, the second release adds to the first and does not replace it."""
     rng = np.random.default_rng(0)
     p = 40
-    parts = [PrivateMoments(np.eye(p) / p, np.zeros(p), 0.25, 1e-6, 0.1, 1000)]
     weights = []
     for _ in range(50):
-        statistics = _Statistics(parts, 0.0, 1.0)
-        statistics.variance = 0.1**2
         prior = 0.1 * rng.normal(size=p)
-        statistics.parts[0] = PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)
+        parts = [PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)]
+        statistics = _Statistics(parts, 0.0, 1.0)
         statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)
     assert np.mean(weights) < 0.8  # sqrt(1/2) would be best
+
+
+@pytest.mark.parametrize("n_folds", [None, 2])
+def test_rounds_converge_where_the_model_is_too_flat(n_folds):
+    """Rare positives of skewed rows: true curvature of more than twice that of normal margins."""
+    rng = np.random.default_rng(0)
+    n, d = 4000, 6
+    X = rng.exponential(size=(n, d))
+    rows = BoundedRows(X / 6.0, 1.0, 0.3)
+    odds = X @ np.array([3.0, -2.0, 2.0, -1.0, 1.0, 0.0])
+    targets = (rng.random(n) < expit(odds - odds.mean() - 6.0)).astype(float)
+    alpha, matrix = 1e-5, rows.materialise()
+    pen = penalties(rows.width, alpha, alpha * (1 + 1e-12))
+    exact = LogisticRegression(
+        C=1 / (n * alpha), fit_intercept=False, tol=1e-10, solver="newton-cholesky"
+    ).fit(matrix, targets)
+
+    def loss(point):
+        margins = matrix @ point
+        return np.mean(np.logaddexp(0.0, margins) - targets * margins)
+
+    model = tune_by_newton_statistics(rows, targets, pen, PrivacyBudget(1e6, 1e-6), n_folds=n_folds)
+    assert len(model.path) == 13
+    assert loss(model.point) < 1.01 * loss(exact.coef_[0])

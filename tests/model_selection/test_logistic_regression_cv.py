@@ -9,6 +9,8 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import brentq
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.linear_model import LogisticRegression
@@ -271,3 +273,43 @@ def test_intercept_follows_the_base_rate():
     X, y = planted(50000, 5, strength=0.5, shift=-2.5)
     model = cv(random_state=0).fit(X, y)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
+
+
+def rare(kind, n, d, seed=0):
+    """Rows of norm at most 1 and labels of which 2.3 % are 1; log odds of standard deviation 3."""
+    rng = np.random.default_rng(seed)
+    if kind == "binary":
+        X = (rng.random((n, d)) < rng.uniform(0.02, 0.4, d)).astype(float)
+    else:
+        X = rng.exponential(size=(n, d))
+    odds = X @ (rng.normal(size=d) / X.std(axis=0))
+    odds = 3.0 * (odds - odds.mean()) / odds.std()
+    # the share of positives is a function of the shift
+    shift = brentq(lambda c: expit(odds + c).mean() - 0.023, -50.0, 0.0)
+    y = (rng.random(n) < expit(odds + shift)).astype(int)
+    norms = np.linalg.norm(X, axis=1)
+    return X / np.maximum(norms, 1.5 * np.median(norms))[:, None], y
+
+
+@pytest.mark.parametrize("kind", ["binary", "skewed"])
+def test_rare_positives_tend_to_the_optimum(kind):
+    """Within 1 % of the log loss without privacy at the weakest penalty, on other records."""
+    X, y = rare(kind, 29000, 20)
+    A = np.column_stack([X, np.full(len(X), 0.3)])
+    model = cv(1e4, random_state=0, data_norm=1.0).fit(X[:9000], y[:9000])
+    exact = LogisticRegression(C=1e6 / 9000, fit_intercept=False, solver="newton-cholesky")
+    ideal = log_loss(y[9000:], exact.fit(A[:9000], y[:9000]).predict_proba(A[9000:]))
+    assert log_loss(y[9000:], model.predict_proba(X[9000:])) < 1.01 * ideal
+    # one gradient and one path entry more per round, all in the report
+    gradients = [r.name for r in model.privacy_.releases[1:]]
+    assert gradients == [f"gradient {k + 1}" for k in range(len(model.alpha_path_) - 1)]
+    assert len(gradients) >= 6
+
+
+def test_groups_do_not_drop_the_intercept():
+    """Its strength is the best one for all coefficients together: none for it alone is searched."""
+    X, y = planted(9000, 8, strength=2.0)
+    groups = ["a"] * 4 + ["b"] * 4
+    model = cv(3.0, penalty_groups=groups, random_state=0, data_norm=1.0).fit(X, y)
+    plain = cv(3.0, random_state=0, data_norm=1.0).fit(X, y)
+    assert model.alpha_[-1] < 1e-2 and model.alpha_path_[0, -1] == plain.alpha_path_[0]

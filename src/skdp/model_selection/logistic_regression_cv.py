@@ -20,7 +20,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     """Differentially private logistic regression, for two classes, that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
-    the number of strengths that are compared: the second moments of the records and two gradients
+    the number of strengths that are compared: the second moments of the records and a few gradients
     of the log loss are released with noise, and both the choice and the fit are functions of them.
 
     Parameters
@@ -50,8 +50,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         None: from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share a
-        strength, and the intercept has its own. None: one strength for all. More than about ten
-        groups choose by chance.
+        strength. None: one strength for all. More than about ten groups choose by chance. The
+        intercept is not searched for alone by the default method: it has the best strength for all
+        coefficients together. The other methods tune it as a group.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from statistics of all records, corrected
         for the bias of using them twice. An integer: the statistics of so many folds are
@@ -104,9 +105,12 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     Notes
     -----
     Noise: 0.6 of the budget is for second moments of rows and scaled targets +-1/2, which move by
-    at most ``sqrt(2) (X^2 + g^2 / 4) / n`` in the Frobenius norm, and 0.2 for the mean gradient
-    at each of two models on the way, which moves by less than ``2 X / n``. The root mean square of
-    the model's log odds is kept to 8, as far as the released moments tell. Memory grows with the
+    at most ``sqrt(2) (X^2 + g^2 / 4) / n`` in the Frobenius norm, and 0.4 for the mean gradient
+    at models on the way, which moves by less than ``2 X / n``. There are two gradients, and 6 to 12
+    where their noise is small by public numbers (n, the number of features and the budget): these
+    converge to the penalised optimum where two do not, such as with rare classes. The root mean
+    square of the model's log odds is kept to 8, or to 32 with more than two gradients, as far as
+    the released moments tell. Memory grows with the
     square of n_features, time with the cube, and so does, with delta = 0, the noise of the moments.
     Proofs, also of the estimate that strengths are compared by: docs/theory/tuning.md.
 

@@ -50,8 +50,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share a
-        strength, and the intercept has its own. None: one strength for all. More than about ten
-        groups choose by chance.
+        strength. None: one strength for all. More than about ten groups choose by chance. The
+        intercept is not searched for alone by the default method: it has the best strength for all
+        coefficients together. The other methods tune it as a group.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from the moments of all records, corrected
         for the bias of using them twice. An integer: the moments of so many folds are released,

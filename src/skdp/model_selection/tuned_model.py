@@ -106,7 +106,8 @@ class TunedLinearModel(DPLinearModel):
         rows = self._bounded_rows(X)
         own = self.method == self._methods[0]
         tune = self._tune if own else self._tune_by_fits
-        tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
+        with np.errstate(all="ignore"):  # a warning would be a release
+            tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
         several = self.penalty_groups is not None
         self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
         self.alpha_path_ = tuned.path if several else tuned.path[:, 0]
@@ -134,11 +135,12 @@ class TunedLinearModel(DPLinearModel):
             distinct, groups = np.unique(labels, return_inverse=True)
             own_group = len(distinct)
         own, relative = [int(group) for group in groups], [1.0] * n_features
+        common = (own_group,) if self.fit_intercept and own_group else ()
         if self.fit_intercept:
             own.append(own_group)
             relative.append(float(self.intercept_scaling) ** 2)
         low, high = self._bounds()
-        return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high)
+        return PenaltyGroups(tuple(own * n_outputs), tuple(relative * n_outputs), low, high, common)
 
     def _group_labels(self) -> np.ndarray:
         """`penalty_groups` as an array of integers or of strings, not cast."""

@@ -109,6 +109,11 @@ def tune_by_bilevel(
         weakest = float(problem.strengths(x).min())
         return penalty * loss.curvature * problem.feature_norm(x) ** 2 / weakest
 
+    # what is refused is refused before a record is read: lam falls in every strength, and no
+    # strength moves by more than the sum of all steps
+    reach = math.exp(_FIRST_STEP / (1.0 - _DECAY))
+    for end in np.clip([start / reach, start * reach], penalties.low, penalties.high):
+        check_real("penalty", lam(np.full(problem.dimension_x, math.log(end))), 1e-50, 1e50)
     inner: PrivateSolver = OutputPerturbation(chosen)
     if minibatch:
         inner = LocalizedGradientDescent(_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)

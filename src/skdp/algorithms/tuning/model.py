@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -41,12 +41,16 @@ class PenaltyGroups:
         norm bound of the other features: as if the feature had the value X.
     low, high : float
         Public bounds of the strengths.
+    common : tuple of int, default=()
+        Groups without a search of their own where released moments are searched: they keep the
+        best strength for all groups together.
     """
 
     groups: tuple[int, ...]
     relative: tuple[float, ...]
     low: float
     high: float
+    common: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 < self.low < self.high < math.inf:
@@ -57,6 +61,14 @@ class PenaltyGroups:
             raise ValueError("groups must be numbered 0, 1, ... without a gap.")
         if not all(0 < relative < math.inf for relative in self.relative):
             raise ValueError("relative strengths must be > 0 and finite.")
+
+    def rescaled(self, unit: float) -> PenaltyGroups:
+        """The same penalties for rows divided by a unit."""
+        return replace(self, low=self.low / unit / unit, high=self.high / unit / unit)
+
+    def clipped(self, alpha: np.ndarray) -> np.ndarray:
+        """Strengths within the bounds."""
+        return np.clip(alpha, self.low, self.high)
 
     @property
     def n_groups(self) -> int:

@@ -8,12 +8,15 @@ a function of the mean abar and covariance C of the rows and of ``c = mean (t - 
 the gradient ``-c`` and the Hessian ``mean a a' / 4`` at w = 0 say. Margins of many features are
 nearly normal. So the first round releases the statistics of the Newton step from 0, which for two
 classes are the moments of least squares with targets +-1/2, and minimises the log loss of normal
-margins (:class:`_NormalMargins`) in place of a quadratic model.
+margins (:class:`NormalMargins`) in place of a quadratic model.
 
 Each further round releases the true gradient at the private point so far, and c is corrected by as
 much of the difference to the prediction as is not noise. Where margins are far from normal the
 rounds are quasi-Newton steps for the exact problem; where they are normal the releases are
-averaged, so that splitting the budget costs little.
+averaged, so that splitting the budget costs little. Their number is public: two where noise is
+large, 6 to 12 where it is small (:func:`round_shares`). The steps of the latter converge only if
+the curvature of the model is at least half of the true one, so it is multiplied by their ratio
+along the last step, as in the method of Barzilai and Borwein.
 
 After every round the strengths are those of the least estimated risk of the quadratic model at the
 point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`): the noise of
@@ -32,8 +35,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
-from scipy.special import expit
 
 from skdp.algorithms.tuning.model import (
     PenaltyGroups,
@@ -41,6 +42,8 @@ from skdp.algorithms.tuning.model import (
     check_penalties,
     check_targets,
 )
+from skdp.algorithms.tuning.normal_margins import NormalMargins
+from skdp.algorithms.tuning.positive_factor import rounding_floor
 from skdp.algorithms.tuning.roles import fold_slices
 from skdp.algorithms.tuning.statistics import (
     MomentsPlan,
@@ -64,18 +67,21 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, BoundedRows, Design, EmpiricalRisk, LogisticLoss
 from skdp.problems.silence import without_warnings
 
-__all__ = ["NewtonPlan", "plan_newton_statistics", "tune_by_newton_statistics"]
+__all__ = ["NewtonPlan", "plan_newton_statistics", "round_shares", "tune_by_newton_statistics"]
 
-#: Parts of the budget that the rounds have; by simulation.
-_SHARES = (0.6, 0.2, 0.2)
-#: Root mean square of the margins where gradients are computed, and of the model's: rows whose
-#: margins are not normal can look separable when they are not.
-_MARGIN_BOUNDS = (LogisticLoss().largest_margin_scale, 2.0 * LogisticLoss().largest_margin_scale)
-#: Nodes and weights of the normal distribution, symmetric.
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
-_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
-#: Newton steps for normal margins, and halvings of each.
-_STEPS, _HALVINGS = 100, 60
+#: Part of the budget that all gradients have together; by simulation.
+_GRADIENT_SHARE = 0.4
+#: Gradients where their noise is large, and the fewest and most where it is small.
+_FEW, _SEVERAL, _MOST = 2, 6, 12
+#: Noise of the mean gradient, for rows of norm 1, up to which there are several gradients, and how
+#: many more there are for a tenth of it; by simulation.
+_SMALL_NOISE, _PER_DECADE = 3e-4, 3.0
+#: Root mean square of the margins where first gradients are computed, by which factor it grows from
+#: one gradient to the next where there are several, and the largest factor. Rows whose margins are
+#: not normal can look separable when they are not. The model may have twice that of the last point.
+_MARGIN_BOUND, _GROWTH, _MOST_GROWTH = LogisticLoss().largest_margin_scale, math.sqrt(2.0), 4.0
+#: Plausible deviation of the curvature from its last estimate, and its bounds.
+_RATIO_DEVIATION, _RATIO_BOUNDS = 0.7, (0.5, 64.0)
 
 
 @dataclass(frozen=True)
@@ -92,6 +98,18 @@ class NewtonPlan:
 
     moments: MomentsPlan
     gradients: tuple[AdditiveMechanism, ...]
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the curvature is estimated and margins may grow: with more than two gradients."""
+        return len(self.gradients) > _FEW
+
+    @property
+    def margin_bounds(self) -> tuple[float, ...]:
+        """Root mean squares of the margins at the points of the gradients, and of the model."""
+        growth = _GROWTH if self.adapts else 1.0
+        points = [_MARGIN_BOUND * min(growth**k, _MOST_GROWTH) for k in range(len(self.gradients))]
+        return (*points, 2.0 * max(points, default=_MARGIN_BOUND))
 
     def releases(self, n_folds: int | None = None) -> tuple[Release, ...]:
         """The statements about all records, or about each fold."""
@@ -122,8 +140,26 @@ class NewtonPlan:
         return {
             **self.moments.to_dict(),
             "gradient_noise": [mechanism.noise_scale for mechanism in self.gradients],
-            "margin_bounds": list(_MARGIN_BOUNDS),
+            "margin_bounds": list(self.margin_bounds),
         }
+
+
+def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[float, ...]:
+    """Parts of the budget for the moments and for each gradient, from public numbers.
+
+    Moments get 0.6 and gradients 0.4. Two gradients leave a bias where margins are far from normal,
+    which no budget removes; each further one costs some of the averaging. So there are two unless
+    the noise of the mean of K gradients of rows of norm 1 is at most ``3e-4 * 10^-((K - 6) / 3)``
+    for a K from 6 to 12, and then the largest such K.
+    """
+    for count in range(_MOST, _SEVERAL - 1, -1):
+        share = _GRADIENT_SHARE / count
+        square = calibrated_mechanism(budget, 2.0 / n_records, share=share).mean_square(width)
+        if math.sqrt(square / count) <= _SMALL_NOISE * 10.0 ** ((_SEVERAL - count) / _PER_DECADE):
+            break
+    else:
+        count = _FEW
+    return (1.0 - _GRADIENT_SHARE, *(_GRADIENT_SHARE / count,) * count)
 
 
 def plan_newton_statistics(
@@ -131,7 +167,7 @@ def plan_newton_statistics(
     design: Design,
     *,
     n_records: int,
-    shares: Sequence[float] = _SHARES,
+    shares: Sequence[float] | None = None,
 ) -> NewtonPlan:
     """Fix the noise of all rounds, for replace-one neighbours.
 
@@ -150,9 +186,11 @@ def plan_newton_statistics(
         Shape and norm bound of all rows.
     n_records : int
         Of the smallest fold.
-    shares : sequence of float, default=(0.6, 0.2, 0.2)
-        Parts of the budget for the rounds, of sum 1.
+    shares : sequence of float, optional
+        Parts of the budget for the rounds, of sum 1. Default: those of :func:`round_shares`.
     """
+    if shares is None:
+        shares = round_shares(budget, n_records=n_records, width=design.width)
     shares = tuple(float(share) for share in shares)
     if not (all(share > 0 for share in shares) and abs(sum(shares) - 1.0) <= 1e-12):
         raise ValueError(f"shares == {shares}, must be positive numbers of sum 1.")
@@ -184,7 +222,7 @@ def tune_by_newton_statistics(
     budget: PrivacyBudget,
     *,
     n_folds: int | None = None,
-    shares: Sequence[float] = _SHARES,
+    shares: Sequence[float] | None = None,
     noise: NoiseSource | None = None,
 ) -> TunedModel:
     """Choose the strengths and fit the model in a few rounds; replace-one neighbours.
@@ -199,8 +237,8 @@ def tune_by_newton_statistics(
     n_folds : int, optional
         Record i is in fold ``i % n_folds``. Folds are disjoint, so each release has the whole
         budget of its round. Default: no folds.
-    shares : sequence of float, default=(0.6, 0.2, 0.2)
-        Parts of the budget for the rounds, of sum 1.
+    shares : sequence of float, optional
+        Parts of the budget for the rounds, of sum 1. Default: those of :func:`round_shares`.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
 
@@ -216,25 +254,34 @@ def tune_by_newton_statistics(
     plan = plan_newton_statistics(
         budget, design, n_records=rows.n_records // len(folds), shares=shares
     )
+    # rows of norm at most 1 from here on: nothing overflows, and floors are public
+    unit = rows.norm_bound
+    scaled = penalties.rescaled(unit)
     statistics = _Statistics(
-        [private_moments(rows, targets - 0.5, plan.moments, noise, fold) for fold in folds],
-        rows.intercept,
-        rows.data_norm,
+        [
+            private_moments(rows, targets - 0.5, plan.moments, noise, fold).rescaled(unit)
+            for fold in folds
+        ],
+        rows.intercept / unit,
+        rows.data_norm / unit,
+        adapts=plan.adapts,
     )
-    w, alpha = _fit(statistics, np.zeros(rows.width), penalties)
+    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)
     path = [alpha]
     for k, mechanism in enumerate(plan.gradients):
-        point = statistics.shortened(w, _MARGIN_BOUNDS[0])
+        bound = plan.margin_bounds[k]
+        point = statistics.shortened(w, bound)
         gradients = [
-            mechanism.release(_gradient(rows, targets, point, fold), noise) for fold in folds
+            mechanism.release(_gradient(rows, targets, point / unit, fold), noise) / unit
+            for fold in folds
         ]
-        statistics.correct(point, gradients, plan.deviation(k))
-        w, alpha = _fit(statistics, point, penalties)
+        statistics.correct(point, gradients, plan.deviation(k) / unit)
+        w, alpha = _fit(statistics, point, scaled, 2.0 * bound)
         path.append(alpha)
     return TunedModel(
-        point=statistics.shortened(w, _MARGIN_BOUNDS[1]),
-        alpha=alpha,
-        path=np.array(path),
+        point=w / unit,
+        alpha=penalties.clipped(alpha * unit * unit),
+        path=penalties.clipped(np.array(path) * unit * unit),
         releases=plan.releases(n_folds),
         plan={
             **plan.to_dict(),
@@ -253,193 +300,168 @@ def _gradient(rows: BoundedRows, targets: np.ndarray, point: np.ndarray, part: s
     return total / len(range(*part.indices(rows.n_records)))
 
 
-class _NormalMargins:
-    """Log loss of rows whose margins are normal, without the part that is linear in w.
-
-    ``F(w) = E[log(2 cosh(z / 2))]`` for ``z ~ N(w'abar, w'C w)``, the expectation being a sum
-    over symmetric nodes: convex for any nodes, because ``sqrt(w'C w)`` is.
-
-    Parameters
-    ----------
-    mean : ndarray of shape (p,)
-        abar.
-    covariance : ndarray of shape (p, p)
-        C; positive semi-definite.
-    """
-
-    def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:
-        self.mean, self.covariance = mean, covariance
-
-    def slopes(self, w: np.ndarray) -> tuple[float, float]:
-        """``E[sigmoid(z) - 1/2] / E z`` and ``E[sigmoid'(z)]``: what abar E z and C w weigh."""
-        mu, s = self._moments(w)
-        half = 0.5 * np.tanh(0.5 * (mu + s * _NODES))  # sigmoid - 1/2
-        level = 0.25 / math.cosh(0.5 * min(abs(mu), 700.0)) ** 2
-        spread = float(_WEIGHTS @ (_NODES * half)) / s if s > 1e-5 else level
-        shift = float(_WEIGHTS @ half) / mu if abs(mu) > 1e-5 else self._curvature(mu, s)
-        return shift, spread
-
-    @staticmethod
-    def _curvature(mu: float, s: float) -> float:
-        """``E[sigmoid'(z)]``, as a sum over the nodes."""
-        z = mu + s * _NODES
-        return float(_WEIGHTS @ (expit(z) * expit(-z)))
-
-    def _moments(self, w: np.ndarray) -> tuple[float, float]:
-        return float(self.mean @ w), math.sqrt(max(float(w @ self.covariance @ w), 0.0))
-
-    def _value(self, w: np.ndarray) -> float:
-        mu, s = self._moments(w)
-        z = np.abs(mu + s * _NODES)
-        return float(_WEIGHTS @ (0.5 * z + np.log1p(np.exp(-z))))
-
-    def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Gradient of F."""
-        shift, spread = self.slopes(w)
-        return shift * float(self.mean @ w) * self.mean + spread * (self.covariance @ w)
-
-    def _hessian(self, w: np.ndarray) -> np.ndarray:
-        """Hessian of F, no less than by rounding errors positive definite."""
-        mu, s = self._moments(w)
-        spread = self.slopes(w)[1]
-        z = mu + s * _NODES
-        second = _WEIGHTS * expit(z) * expit(-z)
-        u = self.covariance @ w / max(s, 1e-5)
-        cross = float(second @ _NODES) * np.outer(self.mean, u)
-        hessian = float(second.sum()) * np.outer(self.mean, self.mean) + cross + cross.T
-        hessian += spread * self.covariance
-        hessian += (float(second @ _NODES**2) - spread) * np.outer(u, u)
-        largest = float(self.mean @ self.mean + np.trace(self.covariance))
-        hessian[np.diag_indices(len(w))] += 32.0 * np.finfo(float).eps * largest
-        return np.asarray(hessian)
-
-    def minimise(self, linear: np.ndarray, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Minimiser of ``F(w) - linear'w + w' diag(omega) w / 2``, by damped Newton steps."""
-
-        def value(w: np.ndarray) -> float:
-            return self._value(w) - float(linear @ w) + 0.5 * float(w @ (omega * w))
-
-        w, current = start, value(start)
-        for _ in range(_STEPS):
-            gradient = self.gradient(w) - linear + omega * w
-            step = -cho_solve(cho_factor(self._hessian(w) + np.diag(omega)), gradient)
-            decrease, length = -float(gradient @ step), 1.0
-            if not decrease > 1e-16 * (1.0 + abs(current)):
-                return w + step if decrease >= 0 else w
-            for _ in range(_HALVINGS):
-                trial = value(w + length * step)
-                if trial <= current - 0.1 * length * decrease:
-                    break
-                length *= 0.5
-            else:
-                return w
-            w, current = w + length * step, trial
-        return w
-
-
 class _Statistics:
-    """What has been released, as a model of the log loss: ``F(w) - c'w``.
+    """What has been released, as a model of the log loss: ``kappa F(w) - c'w``.
+
+    F is the loss of normal margins and kappa, the `curvature`, the ratio of changes of the true
+    gradient to those of F's along the last step. Every release of a gradient g at a point m makes c
+    ``kappa grad F(m) - g``; releases are averaged, g and grad F(m) apart, because kappa changes.
 
     Parameters
     ----------
     parts : sequence of PrivateMoments
-        Of the rows and of targets ``t - 1/2``, one per fold.
+        Of rows of norm at most 1 and of targets ``t - 1/2``, one per fold.
     intercept : float
         Value of the last feature, or 0 if there is no constant feature; rows are then
         taken to have mean 0.
     data_norm : float
         Bound on the norm of the other features.
+    adapts : bool, default=False
+        Estimate kappa; it is 1 otherwise.
     """
 
-    def __init__(self, parts: Sequence[PrivateMoments], intercept: float, data_norm: float) -> None:
-        self.parts = list(parts)
-        self._matrix = self.pooled.matrix
-        p = len(self._matrix)
-        self.mean = np.zeros(p)
+    def __init__(
+        self,
+        parts: Sequence[PrivateMoments],
+        intercept: float,
+        data_norm: float,
+        *,
+        adapts: bool = False,
+    ) -> None:
+        self.parts, self.adapts = list(parts), adapts
+        pooled = PrivateMoments.pooled(self.parts)
+        p = len(pooled.matrix)
+        mean = np.zeros(p)
         if intercept:
-            features = self._matrix[-1, :-1] / intercept
-            noise = (p - 1) * 0.5 * (self.pooled.deviation / intercept) ** 2
+            features = pooled.matrix[-1, :-1] / intercept
+            noise = (p - 1) * 0.5 * (pooled.deviation / intercept) ** 2
             square = max(float(features @ features), 1e-300)
             shrink = max(0.0, 1.0 - noise / square)  # James and Stein
-            self.mean[:-1] = features * min(shrink, data_norm / math.sqrt(square))
-            self.mean[-1] = intercept
-        values, vectors = eigh(self._matrix - np.outer(self.mean, self.mean))
-        self.margins = _NormalMargins(self.mean, (vectors * np.maximum(values, 0.0)) @ vectors.T)
-        #: Weighted mean of the points of the gradients that c was made of, and the noise of c.
+            mean[:-1] = features * min(shrink, data_norm / math.sqrt(square))
+            mean[-1] = intercept
+        self.margins = NormalMargins(mean, pooled.matrix - np.outer(mean, mean))
+        self.curvature = 1.0
+        #: Strengths of the last penalty, one per coefficient.
+        self.omega = np.zeros(p)
+        sizes = np.array([part.n_records for part in self.parts])
+        self._shares = sizes / sizes.sum()
+        self._slopes = np.zeros((len(self.parts), p))  # mean of grad F(m), by fold
+        self._gradients = -np.array([part.vector for part in self.parts])
+        #: Weighted mean of the points m, and the noise of the mean of their gradients.
         self.centre = np.zeros(p)
-        self.variance = self.pooled.vector_deviation**2
+        self.variance = pooled.vector_deviation**2
+        self.deviation = pooled.deviation
 
     @property
-    def pooled(self) -> PrivateMoments:
-        """The moments of all records."""
-        return PrivateMoments.pooled(self.parts)
+    def vectors(self) -> np.ndarray:
+        """The vector c of each fold."""
+        return np.asarray(self.curvature * self._slopes - self._gradients)
 
     @property
     def linear(self) -> np.ndarray:
-        """The vector c."""
-        return self.pooled.vector
+        """The vector c of all records."""
+        return np.asarray(self._shares @ self.vectors)
 
     def shortened(self, w: np.ndarray, bound: float) -> np.ndarray:
         """A multiple of w whose margins have a root mean square within the bound."""
-        square = float(self.mean @ w) ** 2 + float(w @ self.margins.covariance @ w)
-        return w * min(1.0, bound / math.sqrt(max(square, 1e-300)))
+        square = max(self.margins.mean_square(w), 1e-300)
+        return np.asarray(w * min(1.0, bound / math.sqrt(square)))
 
     def correct(self, point: np.ndarray, gradients: Sequence[np.ndarray], deviation: float) -> None:
         """Move c towards what gradients at a point, with noise of a deviation, say.
 
         With variance v of the prediction (by noise), u of the gradient and the estimate b of
         the mean square by which an entry of the prediction is wrong otherwise: by ``(v + b)
-        / (v + b + u)`` of the difference.
+        / (v + b + u)`` of the difference. If the curvature adapts, it is estimated first.
         """
-        sizes = np.array([part.n_records for part in self.parts])
-        shares = sizes / sizes.sum()
-        fresh = deviation**2 * float(shares @ shares)
+        fresh = deviation**2 * float(self._shares @ self._shares)
         away, p = point - self.centre, len(point)
-        spread = self.margins.slopes(point)[1] * self.pooled.deviation
-        known = self.variance + 0.5 * spread**2 * float(away @ away) * (1.0 + 1.0 / p)
+        shift, spread = self.margins.slopes(point)
         if len(self.parts) == 1:
-            gaps = [gradients[0] - (self.margins.gradient(point) - self.linear)]
+            slopes = self.margins.gradient(point)[None]
         else:
-            gaps = [
-                gradient - (part.matrix @ point - part.vector)
-                for gradient, part in zip(gradients, self.quadratic(point), strict=True)
-            ]
-        gap = shares @ np.array(gaps)
+            slopes = np.array([self._bent(part, shift, spread) @ point for part in self.parts])
+        bent, moved = slopes - self._slopes, np.array(gradients) - self._gradients
+        square = float(away @ away)
+        if self.adapts:
+            # variance of what the gradients differ by along the step, the prediction's included
+            variance = (self.variance + fresh + (spread * self.deviation) ** 2 * square) * square
+            along = self._shares @ bent @ away, self._shares @ moved @ away
+            self._adapt(float(along[0]), float(along[1]), variance)
+        spread *= self.curvature * self.deviation
+        known = self.variance + 0.5 * spread**2 * square * (1.0 + 1.0 / p)
+        gap = self._shares @ (moved - self.curvature * bent)
         wrong = max(0.0, float(gap @ gap) / p - known - fresh)
         weight = (known + wrong) / (known + wrong + fresh) if fresh > 0 else 1.0
-        self.parts = [
-            replace(part, vector=part.vector - weight * change)
-            for part, change in zip(self.parts, gaps, strict=True)
-        ]
+        if self.adapts:
+            weight = min(weight, self._turning_point(point, self._shares @ np.array(gradients)))
+        self._slopes = self._slopes + weight * bent
+        self._gradients = self._gradients + weight * moved
         self.centre = self.centre + weight * away
         self.variance = (1.0 - weight) ** 2 * self.variance + weight**2 * fresh
 
-    def _curved(self, part: PrivateMoments, w: np.ndarray) -> PrivateMoments:
-        """The quadratic model whose gradient at w is that of the log loss."""
-        shift, spread = self.margins.slopes(w)
-        outer = np.outer(self.mean, self.mean)
-        return replace(
-            part,
-            matrix=spread * (part.matrix - outer) + shift * outer,
-            deviation=spread * part.deviation,
-        )
+    def _turning_point(self, point: np.ndarray, gradient: np.ndarray) -> float:
+        """Part of the step to a point after which the penalised loss rises, or 1.
+
+        A step that is too long ends uphill. The zero of the linearly interpolated slope is then the
+        better centre, and the interpolated gradient is what the loss has about there.
+        """
+        away = point - self.centre
+        before = float((self._shares @ self._gradients + self.omega * self.centre) @ away)
+        after = float((gradient + self.omega * point) @ away)
+        return before / (before - after) if before < 0.0 < after else 1.0
+
+    def _adapt(self, predicted: float, seen: float, variance: float) -> None:
+        """Estimate kappa from a predicted and a noisy true change of the gradient along a step.
+
+        The quotient is shrunk towards the last kappa by its noise. From an underestimate steps
+        are too long, from an overestimate they are short: kappa falls by its square root only.
+        """
+        plausible = _RATIO_DEVIATION * predicted
+        if not (plausible > 0.0 and plausible * plausible > 0.0):
+            return
+        trust = plausible * plausible / (plausible * plausible + variance)
+        ratio = self.curvature + trust * (seen / predicted - self.curvature)
+        ratio = min(max(ratio, _RATIO_BOUNDS[0]), _RATIO_BOUNDS[1])
+        self.curvature = max(ratio, math.sqrt(ratio * self.curvature))
+
+    def _bent(self, part: PrivateMoments, shift: float, spread: float) -> np.ndarray:
+        """The matrix that takes w to the gradient of F."""
+        outer = np.outer(self.margins.mean, self.margins.mean)
+        return np.asarray(spread * (part.matrix - outer) + shift * outer)
 
     def quadratic(self, w: np.ndarray) -> list[PrivateMoments]:
-        """Quadratic models of the folds."""
-        return [self._curved(part, w) for part in self.parts]
+        """Quadratic models of the folds, whose gradient at w is that of the model."""
+        shift, spread = self.margins.slopes(w)
+        return [
+            replace(
+                part,
+                matrix=self.curvature * self._bent(part, shift, spread),
+                vector=vector,
+                deviation=self.curvature * spread * part.deviation,
+            )
+            for part, vector in zip(self.parts, self.vectors, strict=True)
+        ]
 
     def centred(self, w: np.ndarray) -> PrivateMoments:
         """The quadratic model of all records about the centre."""
-        whole = self._curved(self.pooled, w)
+        whole = PrivateMoments.pooled(self.quadratic(w))
         return replace(
             whole,
             vector=whole.vector - whole.matrix @ self.centre,
             vector_deviation=math.sqrt(self.variance),
         )
 
+    def minimiser(self, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
+        """Minimiser of the model plus a penalty, which is no smaller than rounding errors."""
+        self.omega = omega + rounding_floor(len(omega))
+        return self.margins.minimise(
+            self.linear / self.curvature, self.omega / self.curvature, start
+        )
+
 
 def _fit(
-    statistics: _Statistics, w: np.ndarray, penalties: PenaltyGroups
+    statistics: _Statistics, w: np.ndarray, penalties: PenaltyGroups, bound: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Strengths, and the model for them: post-processing."""
     for uniform in (True, False):  # a first guess for the curvature at the model
@@ -451,6 +473,6 @@ def _fit(
             # the variance of a residual per unit of curvature
             risk = SteinRisk(ridge, 1.0, LogisticLoss().sampling_scale)
         alpha, _ = search_strengths(risk, penalties, uniform=uniform)
-        w = statistics.margins.minimise(statistics.linear, penalties.diagonal(alpha), w)
-        w = statistics.shortened(w, _MARGIN_BOUNDS[1])
+        w = statistics.minimiser(penalties.diagonal(alpha), w)
+        w = statistics.shortened(w, bound)
     return w, alpha

@@ -113,6 +113,17 @@ class PrivateMoments:
     vector_deviation: float
     n_records: int
 
+    def rescaled(self, feature_unit: float, target_unit: float = 1.0) -> PrivateMoments:
+        """The moments of rows and targets divided by units."""
+        return PrivateMoments(
+            matrix=self.matrix / feature_unit / feature_unit,
+            vector=self.vector / feature_unit / target_unit,
+            square=self.square / target_unit / target_unit,
+            deviation=self.deviation / feature_unit / feature_unit,
+            vector_deviation=self.vector_deviation / feature_unit / target_unit,
+            n_records=self.n_records,
+        )
+
     @classmethod
     def pooled(cls, parts: Sequence[PrivateMoments]) -> PrivateMoments:
         """The moments of the union of disjoint sets of records."""

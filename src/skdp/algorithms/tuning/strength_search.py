@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
+from scipy.linalg import eigh, eigvalsh
 from scipy.optimize import minimize, minimize_scalar
 
 from skdp.algorithms.tuning.model import PenaltyGroups
+from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
 from skdp.algorithms.tuning.statistics import PrivateMoments
 
 __all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_strengths"]
@@ -69,22 +70,20 @@ class RidgeModels:
         self.moments, self.penalties = moments, penalties
         self.values, self.vectors = eigh(moments.matrix)
         self.centre = np.zeros(len(self.values)) if centre is None else centre
-        floor = 8.0 * len(self.values) * np.finfo(float).eps * float(abs(self.values).max())
+        floor = rounding_floor(len(self.values)) * max(1.0, float(abs(self.values).max()))
         self.convex_values = np.maximum(self.values, floor)
         self.convex = (self.vectors * self.convex_values) @ self.vectors.T
         self.differences = _divided_differences(self.values, floor)
 
     def inverse(self, alpha: np.ndarray) -> np.ndarray:
         """Q."""
-        factor = cho_factor(self.convex + np.diag(self.penalties.diagonal(alpha)))
-        return np.asarray(cho_solve(factor, np.eye(len(self.convex))))
+        return PositiveFactor(self.convex + np.diag(self.penalties.diagonal(alpha))).inverse()
 
     def coefficients(self, alpha: np.ndarray) -> np.ndarray:
         """The model w."""
         omega = self.penalties.diagonal(alpha)
-        factor = cho_factor(self.convex + np.diag(omega))
-        step = cho_solve(factor, self.moments.vector - omega * self.centre)
-        return np.asarray(self.centre + step)
+        factor = PositiveFactor(self.convex + np.diag(omega))
+        return np.asarray(self.centre + factor.solve(self.moments.vector - omega * self.centre))
 
 
 def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
@@ -249,7 +248,8 @@ def search_strengths(
     """Strengths of the least risk, and those on the way: post-processing.
 
     One strength for all groups first, on a grid, then refined; then one group after the other on a
-    coarser grid; then all by a quasi-Newton method in their logarithms.
+    coarser grid; then all by a quasi-Newton method in their logarithms. Groups in
+    ``penalties.common`` keep the strength of the first search.
 
     Parameters
     ----------
@@ -291,14 +291,16 @@ def search_strengths(
     if values[least] / unit <= fun:  # an end of the range
         best, fun = np.full(q, grid[least]), values[least] / unit
     if q > 1 and not uniform:
-        for j in range(q):  # the risk is flat where a strength is far too small or too large
+        own = [j for j in range(q) if j not in penalties.common]
+        for j in own:  # the risk is flat where a strength is far too small or too large
             for point in grid[::_EVERY]:
                 trial = best.copy()
                 trial[j] = point
                 current = risk(strengths(trial))[0] / unit
                 if current < fun:
                     best, fun = trial, current
-        several = minimize(value, best, jac=True, method="L-BFGS-B", bounds=[(low, high)] * q)
+        bounds = [(low, high) if j in own else (best[j], best[j]) for j in range(q)]
+        several = minimize(value, best, jac=True, method="L-BFGS-B", bounds=bounds)
         if several.fun < fun:
             best = several.x
     path.append(strengths(best))

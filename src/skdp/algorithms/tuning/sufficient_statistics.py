@@ -83,14 +83,20 @@ def tune_by_sufficient_statistics(
         coef_norm=coef_norm,
         block_size=rows.block_size,
     )
-    parts = [private_moments(rows, targets, plan, noise, fold) for fold in folds]
-    ridge = RidgeModels(PrivateMoments.pooled(parts), penalties)
-    risk: Risk = SteinRisk(ridge, target_bound) if n_folds is None else CrossRisk(parts, penalties)
-    alpha, path = search_strengths(risk, penalties)
+    # rows and targets of at most 1 from here on: nothing overflows, and floors are public
+    unit = rows.norm_bound
+    parts = [
+        private_moments(rows, targets, plan, noise, fold).rescaled(unit, target_bound)
+        for fold in folds
+    ]
+    scaled = penalties.rescaled(unit)
+    ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)
+    risk: Risk = SteinRisk(ridge, 1.0) if n_folds is None else CrossRisk(parts, scaled)
+    alpha, path = search_strengths(risk, scaled)
     return TunedModel(
-        point=ridge.coefficients(alpha),
-        alpha=alpha,
-        path=path,
+        point=ridge.coefficients(alpha) * target_bound / unit,
+        alpha=penalties.clipped(alpha * unit * unit),
+        path=penalties.clipped(path * unit * unit),
         releases=(plan.release(n_folds),),
         plan={
             **plan.to_dict(),
