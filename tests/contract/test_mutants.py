@@ -1,16 +1,14 @@
-"""Planted defects are found: see tests/support/mutants.py."""
+"""Defects to plant are kept up to date; tests/support/mutants.py plants them and runs tests."""
 
 from __future__ import annotations
 
 import shutil
 
 import pytest
-from mutants import MUTANTS, ROOT, is_killed, plant
-
-every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+from mutants import MUTANTS, ROOT, plant
 
 
-@every_mutant
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 def test_mutants_can_be_planted(mutant, tmp_path):
     """The text that a mutant replaces is there, and the file is still Python with it."""
     target = tmp_path / mutant.path
@@ -18,11 +16,3 @@ def test_mutants_can_be_planted(mutant, tmp_path):
     shutil.copy(ROOT / "src" / "skdp" / mutant.path, target)
     plant(mutant, tmp_path)
     compile(target.read_text(), mutant.path, "exec")
-
-
-@pytest.mark.search
-@every_mutant
-def test_mutants_are_killed(mutant):
-    """A test of the contract fails with the defect, and none without it."""
-    killed, output = is_killed(mutant)
-    assert killed, output

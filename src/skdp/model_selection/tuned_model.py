@@ -106,8 +106,7 @@ class TunedLinearModel(DPLinearModel):
         rows = self._bounded_rows(X)
         own = self.method == self._methods[0]
         tune = self._tune if own else self._tune_by_fits
-        with np.errstate(all="ignore"):  # a warning would be a release
-            tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
+        tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
         several = self.penalty_groups is not None
         self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
         self.alpha_path_ = tuned.path if several else tuned.path[:, 0]
