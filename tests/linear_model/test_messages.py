@@ -7,6 +7,7 @@ from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, recor
 
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV
+from skdp.preprocessing import BoundedScaler
 from skdp.robust import DPAdversarialClassifier, DPMaxGroupLossClassifier
 
 SECRET = 0.123456789
@@ -48,6 +49,38 @@ def test_features_that_are_no_numbers_are_not_quoted(kind):
     strings[3, 1] = "top secret"
     assert "must be numeric" in message_of(declared(kind), strings, y)
     assert "Complex data" in message_of(declared(kind), X + SECRET * 1j, y)
+
+
+@every_estimator
+def test_one_row_is_not_quoted(kind):
+    """In `fit` and in predictions."""
+    X, y = records(kind, n=10)
+    row = np.full(3, SECRET)
+    assert "Reshape your data" in message_of(declared(kind), row, y)
+    model = declared(kind).fit(X, y)
+    with pytest.raises(ValueError, match="Reshape your data") as caught:
+        model.predict(row)
+    assert "123456789" not in str(caught.value)
+
+
+def test_the_scaler_quotes_nothing():
+    for X in (np.array([["top secret"]]), np.full(3, SECRET), np.full((2, 2), SECRET * 1j)):
+        for method in ("fit", "transform", "inverse_transform"):
+            scaler = BoundedScaler((0, 1))
+            if method != "fit":
+                scaler.fit(np.zeros((2, 1)))
+            with pytest.raises(ValueError) as caught:
+                getattr(scaler, method)(X)
+            assert "123456789" not in str(caught.value)
+            assert "top secret" not in str(caught.value)
+            assert caught.value.__suppress_context__
+
+
+@every_estimator
+def test_missing_numbers_name_a_private_remedy(kind):
+    X, y = records(kind, n=10)
+    X[0, 0] = np.nan
+    assert "SimpleImputer(strategy='constant'" in message_of(declared(kind), X, y)
 
 
 def test_groups_are_not_quoted():

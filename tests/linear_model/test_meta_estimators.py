@@ -71,7 +71,9 @@ def test_clones_share_the_noise_of_a_seed_and_the_report_says_so(state):
     noise = [fold.coef_ - m.coef_ for fold, m in zip(folds, exact, strict=True)]
     assert np.abs(noise[0]).max() > 1e-3
     np.testing.assert_allclose(noise[0], noise[1], atol=1e-6)
-    assert any("clones of the estimator" in caveat for caveat in folds[0].privacy_.caveats)
+    assert any(
+        "clones, as in cross-validation, share it" in caveat for caveat in folds[0].privacy_.caveats
+    )
     fresh = cross_validate(model.set_params(random_state=None), X, y, cv=2, return_estimator=True)[
         "estimator"
     ]

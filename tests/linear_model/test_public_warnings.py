@@ -76,6 +76,18 @@ def test_a_result_that_is_mostly_noise_warns(kind):
     assert not seen(declared(kind, method="output", epsilon=100.0), X, y)
 
 
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_the_length_of_the_noise_is_that_of_its_law(delta):
+    """Spherical Laplace noise is far longer than Gaussian noise in many dimensions."""
+    kind = ESTIMATORS[0]
+    X, y = records(kind, n=2000, d=100)
+    model = declared(kind, delta=delta, method="output", epsilon=1.0, alpha=0.01)
+    said = any("mostly noise" in text for _, text in seen(model, X, y))
+    release, plan = model.privacy_.releases[0], model.privacy_.plan
+    mean = release.noise_scale * (101 if delta == 0 else 101**0.5)
+    assert said is bool(mean > plan["radius"]) is (delta == 0)
+
+
 @every_estimator
 @pytest.mark.parametrize("n", [10, 500])
 def test_warnings_are_the_same_for_all_records(kind, n):

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from sklearn import config_context
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from skdp._records import validate_records
 from skdp.algorithms.exponential_mechanism import (
     exponential_mechanism,
     exponential_utility_bound,
@@ -112,22 +112,8 @@ class DPLinearModel(BaseEstimator):
     def _fit(self, X: Any, y: Any) -> None:
         """Set the fitted attributes."""
 
-    def _validated(self, X: Any, y: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Check the records: NaN is refused in any configuration, errors quote no value."""
-        try:
-            # sums of huge entries overflow in the check for NaN; that must not show as a warning
-            with config_context(assume_finite=False), np.errstate(over="ignore", invalid="ignore"):
-                X, y = validate_data(
-                    self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **kwargs
-                )
-                if kwargs.get("y_numeric"):
-                    y = y.astype(np.float64, copy=False)
-                return X, y
-        except ValueError as error:
-            for problem in ("could not convert string to float", "Complex data not supported"):
-                if str(error).startswith(problem):  # and goes on with values of the records
-                    raise ValueError(f"{problem}: X must be numeric, as must y.") from None
-            raise
+    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        return validate_records(self, X, y, accept_sparse="csr", **options)
 
     def _warn_undeclared(self) -> None:
         """Warn of bounds that were not declared, whatever the records are."""
@@ -138,9 +124,9 @@ class DPLinearModel(BaseEstimator):
         """Yield the consequence of each bound that was not declared."""
         if self.data_norm is None:
             yield (
-                "data_norm was not declared: rows are scaled down to Euclidean norm 1. Scale the "
-                "features with BoundedScaler(ranges) and Normalizer() before, and declare "
-                "data_norm=1.0."
+                "data_norm was not declared: rows are scaled down to Euclidean norm 1. Scale raw "
+                "features with skdp.preprocessing.BoundedScaler(ranges) and Normalizer() and "
+                "declare data_norm=1.0; if rows are scaled already, declare their public bound."
             )
 
     def _bounded_rows(self, X: Any) -> BoundedRows:
@@ -151,7 +137,7 @@ class DPLinearModel(BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         """Linear scores of the rows, bounded as in the fit; shape (n_samples, n_outputs)."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_records(self, X, accept_sparse="csr", reset=False)
         with without_warnings():
             rows = BoundedRows(X, self.data_norm_)
             return rows.margins(np.atleast_2d(self.coef_)) + self.intercept_
@@ -312,8 +298,9 @@ class DPLinearModel(BaseEstimator):
             )
         if self.random_state is not None:
             caveats += (
-                "random_state was given: the guarantee holds only if the seed is secret and used "
-                "for this fit alone (clones of the estimator, as in cross-validation, share it)",
+                "random_state was given and is stored in this model: anyone who knows it can "
+                "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
+                "holds only if it stays secret and is used for this fit alone",
             )
         report = PrivacyReport(
             epsilon=float(self.epsilon),

@@ -18,8 +18,9 @@ from skdp.problems import Loss, SoftmaxLoss
 
 __all__ = ["DPLinearClassification", "declared_labels", "encode", "plain_labels"]
 
+_UNKNOWN_LABELS = "y contains labels that are not in `classes`."
 _ENCODED = (
-    "Meta-estimators such as VotingClassifier, StackingClassifier and BaggingClassifier encode the "
+    " Meta-estimators such as VotingClassifier, StackingClassifier and BaggingClassifier encode "
     "labels as 0, ..., K - 1: inside of them declare classes=range(K)."
 )
 
@@ -73,7 +74,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
                 "Only binary classification is supported. The type of the target is multiclass, "
                 f"but {self._only_binary}."
             )
-        codes = encode(y, classes, f"y contains labels that are not in `classes`. {_ENCODED}")
+        codes = encode(y, classes, _UNKNOWN_LABELS + (_ENCODED if y.dtype.kind in "iu" else ""))
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
         self.classes_ = classes

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._records import refuse_without_values, validate_records
 
 __all__ = ["BoundedScaler"]
 
@@ -85,7 +87,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         if not isinstance(self.ranges, Mapping):
             _as_pairs(self.ranges)
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
+        X = validate_records(self, X)
         self.ranges_ = self._per_feature()
         return self
 
@@ -126,7 +128,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = validate_records(self, X, reset=False)
         low, high = self.ranges_.T
         middle, half = _middle_and_half(low, high)
         out = (np.clip(X, low, high) - middle) / half
@@ -144,7 +146,8 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        X = check_array(X, dtype=[np.float64, np.float32])
+        with refuse_without_values():
+            X = check_array(X, dtype=[np.float64, np.float32])
         if X.shape[1] != self.n_features_in_:
             raise ValueError(
                 f"X has {X.shape[1]} features, but BoundedScaler was fitted with "

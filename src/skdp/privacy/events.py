@@ -400,7 +400,8 @@ def _check_count(count: int) -> int:
 
 def _check_event(event: object) -> None:
     if not isinstance(event, PrivacyEvent):
-        raise TypeError(f"expected a PrivacyEvent, got {event!r}.")
+        hint = ": pass its `event`" if hasattr(event, "event") else ""
+        raise TypeError(f"expected a PrivacyEvent, got a {type(event).__name__}{hint}.")
 
 
 def _plain(value: Any) -> Any:

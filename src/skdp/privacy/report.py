@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -134,11 +133,13 @@ class PrivacyReport:
         """Yield a sentence for each release whose noise is longer than any solution."""
         for release in self.releases if "radius" in self.plan else ():
             additive = release.name == "coefficients" and release.mechanism != "exponential"
-            length = release.noise_scale * math.sqrt(release.dimension)
+            # the norm of spherical Laplace noise is Gamma distributed
+            pure = release.mechanism == "spherical_laplace"
+            length = release.noise_scale * (release.dimension if pure else release.dimension**0.5)
             if additive and length > self.plan["radius"]:
                 yield (
-                    f"the noise, of length {length:.3g} or more, is longer than any solution "
-                    f"({self.plan['radius']:.3g}): the result is mostly noise"
+                    f"The noise has a length of about {length:.3g} and any solution at most "
+                    f"{self.plan['radius']:.3g}: the result is mostly noise"
                 )
 
     def __str__(self) -> str:

@@ -1,0 +1,72 @@
+"""Validation of records: errors come before anything is computed and quote no value of a record."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn import config_context
+from sklearn.utils.validation import validate_data
+
+__all__ = ["refuse_without_values", "validate_records"]
+
+#: Errors of scikit-learn and numpy that go on with values of the records, and what is said instead.
+_QUOTING = {
+    "could not convert string to float": "X must be numeric, and so must y of a regressor.",
+    "Complex data not supported": "X and y must be real.",
+    "Expected 2D array, got 1D array instead": "Reshape your data: X has one row per record.",
+    "Expected 2D array, got scalar array instead": "Reshape your data: X has one row per record.",
+}
+_FILL = (
+    "Fill missing features with a public constant, such as "
+    "SimpleImputer(strategy='constant', fill_value=...), or leave such records out; means and "
+    "medians of the records are not private."
+)
+
+
+def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """Validate with scikit-learn's ``validate_data``; refuse NaN in any configuration.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,), optional
+    **options : dict
+        Of ``validate_data``.
+
+    Returns
+    -------
+    X, or (X, y)
+
+    Raises
+    ------
+    ValueError
+        For invalid input; the message holds no value of a record.
+    """
+    options = {"dtype": [np.float64, np.float32], **options}
+    # sums of huge entries overflow in the check for NaN; that must not show as a warning
+    silent = np.errstate(over="ignore", invalid="ignore")
+    with refuse_without_values(), config_context(assume_finite=False), silent:
+        if isinstance(y, str):
+            return validate_data(estimator, X, **options)
+        X, y = validate_data(estimator, X, y, **options)
+        return X, y.astype(np.float64, copy=False) if options.get("y_numeric") else y
+
+
+@contextlib.contextmanager
+def refuse_without_values() -> Iterator[None]:
+    """Raise errors about input without the values that they quote."""
+    try:
+        yield
+    except ValueError as error:
+        text = str(error)
+        for problem, remedy in _QUOTING.items():
+            if text.startswith(problem):
+                raise ValueError(f"{problem}. {remedy}") from None
+        first = text.split("\n", 1)[0]
+        if first.startswith("Input ") and "contains NaN" in first:
+            raise ValueError(f"{first} {_FILL}") from None
+        raise
