@@ -88,8 +88,8 @@ def test_batches_are_unbiased():
 class Coins:
     """Chooses the first three of the records."""
 
-    def uniform(self, size):
-        return np.where(np.arange(size) < 3, 0.01, 0.9)
+    def coins(self, size, probability):
+        return np.arange(size) < 3
 
 
 def test_batches_are_divided_by_their_expected_size():

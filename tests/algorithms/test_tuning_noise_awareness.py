@@ -26,8 +26,8 @@ class Quiet(NoiseSource):
     def standard_normal(self, size):
         return np.zeros(size)
 
-    def uniform(self, size):
-        return np.full(size, 0.5)
+    def exponential(self, size):
+        return np.full(size, np.log(2.0))
 
 
 def records(n):

@@ -17,7 +17,6 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -383,10 +382,10 @@ def _best_multipliers(
                 upper *= 4.0
             while excess(j, 0.25 * upper) <= 0 and upper > _SMALLEST:
                 upper *= 0.25
-            root, lower = upper, 0.25 * upper
-            if excess(j, lower) > 0 >= excess(j, upper):
-                root = brentq(partial(excess, j), lower, upper, disp=False)
-            multipliers[j] = root
+            part = 1.0
+            if excess(j, 0.25 * upper) > 0 >= excess(j, upper):
+                part = brentq(lambda x, j=j, end=upper: excess(j, x * end), 0.25, 1.0, disp=False)
+            multipliers[j] = part * upper
         if np.allclose(multipliers, before, rtol=1e-3, atol=0.0):
             break
     return multipliers

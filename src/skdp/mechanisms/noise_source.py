@@ -65,7 +65,7 @@ class NoiseSource:
         coarse = _coarse(cells)
         if coarse.size:
             magnitudes[coarse] = _normal_quantiles(self._refined(cells[coarse]) + math.log(2.0))
-        return np.where(words & _ONE, magnitudes, -magnitudes)
+        return magnitudes * (2.0 * (words & _ONE) - 1.0)
 
     def gamma(self, shape: int) -> float:
         """One Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""
@@ -92,7 +92,10 @@ class NoiseSource:
 
 
 def _middles(cells: np.ndarray) -> np.ndarray:
-    return (cells.astype(np.float64) + 0.5) * 2.0**-_BITS
+    middles = cells.astype(np.float64)
+    middles += 0.5
+    middles *= 2.0**-_BITS
+    return middles
 
 
 def _normal_quantiles(exponents: np.ndarray) -> np.ndarray:
