@@ -284,7 +284,7 @@ def test_folds_have_the_whole_budget():
         assert tuned.plan["n_folds"] == folds
         alone = plan_of(BoundedRows(X, 1.0), n_records=31 // folds).mechanism
         assert (release.sensitivity, release.noise_scale) == (alone.sensitivity, alone.noise_scale)
-        assert release.event == alone.event
+        assert release.event == alone.event("replace_one")
     tuned = tune(X, t)
     assert tuned.releases[0].n_records == 31 and "fold" not in tuned.releases[0].reference
     assert tuned.plan["n_folds"] is None
