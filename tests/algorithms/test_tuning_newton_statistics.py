@@ -140,7 +140,11 @@ def test_margins_are_bounded(monkeypatch):
     for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
         seen.clear()
         model = tune_by_newton_statistics(
-            rows, separable, penalties(4, 1e-9, 2e-9), NO_NOISE, shares=(0.6, *(0.4 / rounds,) * rounds)
+            rows,
+            separable,
+            penalties(4, 1e-9, 2e-9),
+            NO_NOISE,
+            shares=(0.6, *(0.4 / rounds,) * rounds),
         )
         assert model.plan["margin_bounds"] == pytest.approx(bound * np.array(largest))
         spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
