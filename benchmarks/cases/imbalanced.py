@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -116,3 +117,30 @@ def summarise(table: pd.DataFrame) -> str:
     columns = ["kind", "n", "d", "epsilon", "gradients", "optimum", "two_gradients", "default"]
     columns += ["default_minus_two", "standard_error", "excess_over_optimum"]
     return str(table[columns].to_string(index=False, float_format=lambda v: f"{v:.4g}"))
+
+
+def plot(table: pd.DataFrame, path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    kinds = list(dict.fromkeys(table["kind"]))
+    figure, panels = plt.subplots(1, len(kinds), figsize=(3.2 * len(kinds), 3.4), squeeze=False)
+    for panel, kind in zip(panels[0], kinds, strict=True):
+        for k, (n, curve) in enumerate(table[table["kind"] == kind].groupby("n")):
+            excess = curve["two_gradients"] / curve["optimum"]
+            panel.plot(curve["epsilon"], excess, f"C{k}--", label=f"n = {n}, two gradients")
+            panel.errorbar(
+                curve["epsilon"],
+                1.0 + curve["excess_over_optimum"],
+                yerr=2.0 * curve["excess_standard_error"],
+                color=f"C{k}",
+                label=f"n = {n}, default",
+            )
+        panel.set_xscale("log")
+        panel.set_yscale("log")
+        panel.set_title(kind)
+        panel.set_xlabel("epsilon")
+    panels[0][0].set_ylabel("log loss over that of the optimum")
+    panels[0][0].legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    plt.close(figure)
