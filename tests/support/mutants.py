@@ -128,10 +128,10 @@ MUTANTS = (
     Mutant(
         "mean of the margins from rows without noise",
         "algorithms/tuning/newton_statistics.py",
-        "    w, alpha = _fit(statistics, np.zeros(rows.width), penalties)",
+        "    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)",
         "    if rows.intercept:\n"
-        "        statistics.mean[:-1] = rows.materialise()[:, :-1].mean(axis=0)\n"
-        "    w, alpha = _fit(statistics, np.zeros(rows.width), penalties)",
+        "        statistics.margins.mean[:-1] = rows.materialise()[:, :-1].mean(axis=0) / unit\n"
+        "    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)",
         f"{_STATE} -k newton",
     ),
     Mutant(
