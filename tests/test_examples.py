@@ -11,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import skdp
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "examples"
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,7 +24,8 @@ def run(script, *arguments, cwd, without=(), **environment):
     blocked.mkdir(exist_ok=True)
     for name in without:
         (blocked / f"{name}.py").write_text("raise ImportError('blocked by the test')")
-    paths = [str(blocked), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")]
+    package = Path(skdp.__file__).resolve().parents[1]
+    paths = [str(blocked), str(package), os.environ.get("PYTHONPATH", "")]
     return subprocess.run(
         [sys.executable, str(EXAMPLES / script), *map(str, arguments)],
         cwd=cwd,

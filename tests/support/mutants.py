@@ -29,7 +29,7 @@ class Mutant:
     ----------
     name : str
     path : str
-        Of the file, below ``src/skdp``.
+        Of the file, below ``skdp``.
     old, new : str
         What is replaced (its first occurrence), and by what.
     tests : str
@@ -243,7 +243,7 @@ def is_killed(mutant: Mutant) -> tuple[bool, str]:
 def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "skdp"
-        shutil.copytree(ROOT / "src" / "skdp", package)
+        shutil.copytree(ROOT / "skdp", package)
         if mutant is not None:
             plant(mutant, package)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
