@@ -23,6 +23,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     epsilons = sorted(set(arguments.epsilon))
+    # the smallest budgets give little but noise, which is what the picture shows
+    warnings.filterwarnings("ignore", message="The noise ", category=UserWarning)
 
     try:
         train, test = split(load(arguments.csv))

@@ -139,7 +139,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     # the smallest budgets give little but noise, which is what the picture shows
-    warnings.filterwarnings("ignore", message="The noise has a length", category=UserWarning)
+    warnings.filterwarnings("ignore", message="The noise ", category=UserWarning)
     print(f"Test accuracy: mean (standard deviation) over {arguments.seeds} random splits")
     panels = []
     for task in load_tasks():

@@ -64,7 +64,7 @@ def errors(epsilon: float, tilt: float, n: int, seed: int) -> tuple[float, float
     with warnings.catch_warnings():
         # the largest tilts let one record outweigh all others and give mostly noise, which is shown
         warnings.filterwarnings("ignore", message="tilt ==", category=UserWarning)
-        warnings.filterwarnings("ignore", message="The noise has a length", category=UserWarning)
+        warnings.filterwarnings("ignore", message="The noise ", category=UserWarning)
         model.fit(X, y)
     X, y, rare = draw(20_000, 10_000 + seed)
     square = (model.predict(X) - y) ** 2

@@ -47,13 +47,17 @@ def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options
         For invalid input; the message holds no value of a record.
     """
     options = {"dtype": [np.float64, np.float32], **options}
-    # sums of huge entries overflow in the check for NaN; that must not show as a warning
-    silent = np.errstate(over="ignore", invalid="ignore")
+    # casts and sums of extreme entries must not raise or warn for some records
+    silent = np.errstate(all="ignore")
     with refuse_without_values(), config_context(assume_finite=False), silent:
         if isinstance(y, str):
             return validate_data(estimator, X, **options)
         X, y = validate_data(estimator, X, y, **options)
-        return X, y.astype(np.float64, copy=False) if options.get("y_numeric") else y
+        if options.get("y_numeric"):
+            y = y.astype(np.float64, copy=False)
+            if not np.isfinite(y).all():  # None in an array of objects becomes NaN here
+                raise ValueError("Input y contains NaN or infinity.")
+        return X, y
 
 
 @contextlib.contextmanager
@@ -61,6 +65,8 @@ def refuse_without_values() -> Iterator[None]:
     """Raise errors about input without the values that they quote."""
     try:
         yield
+    except OverflowError:
+        raise ValueError("X and y must be numbers of double precision.") from None
     except ValueError as error:
         text = str(error)
         for problem, remedy in _QUOTING.items():

@@ -37,6 +37,7 @@ from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
+from skdp.solvers.gate import is_shared
 
 __all__ = [
     "DPLinearModel",
@@ -246,7 +247,8 @@ class DPLinearModel(BaseEstimator):
         """The method, and the public bounds that speak for it if it was not asked for."""
         if self.method != "auto":
             return MethodChoice(self.method, {})
-        if self.calibration != "analytic":
+        # phases refuse a solver that could carry something of one block of records to the next
+        if self.calibration != "analytic" or is_shared(resolve_solver(self.solver)):
             return MethodChoice("output", {})
         return choose_method(
             risk,
@@ -311,8 +313,8 @@ class DPLinearModel(BaseEstimator):
             plan={"data_norm": rows.data_norm, "feature_norm": rows.norm_bound, **plan},
             caveats=alarms + caveats,
         )
-        if len(releases) == 1:  # a later release may be planned with what an earlier one released
-            alarms += tuple(report.noise_alarms())
+        # of the first release: later ones may be planned with what it released
+        alarms += tuple(report.noise_alarms(releases[:1]))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return report

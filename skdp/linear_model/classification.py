@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from abc import abstractmethod
 from typing import Any
 
@@ -15,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import Loss, SoftmaxLoss
+from skdp.problems.silence import without_warnings
 
 __all__ = ["DPLinearClassification", "declared_labels", "encode", "plain_labels"]
 
@@ -57,8 +57,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         y = plain_labels(y)
         caveats: tuple[str, ...] = ()
         if declared is None:
-            with warnings.catch_warnings():  # of many distinct labels: depends on the records
-                warnings.simplefilter("ignore")
+            with without_warnings():  # of many distinct labels
                 check_classification_targets(y)
             classes = np.unique(y)
             if len(classes) < 2:

@@ -127,15 +127,27 @@ class PrivacyReport:
         if "method_bounds" in plan:
             bounds = ", ".join(f"{name} {b:.3g}" for name, b in plan["method_bounds"].items())
             yield f"  chosen by the smallest bound on the excess loss: {bounds}"
-        yield from (f"  {alarm}" for alarm in self.noise_alarms())
+        yield from (f"  {alarm}" for alarm in self.noise_alarms(self.releases))
 
-    def noise_alarms(self) -> Iterator[str]:
-        """Yield a sentence for each release whose noise is longer than any solution."""
-        for release in self.releases if "radius" in self.plan else ():
-            additive = release.name == "coefficients" and release.mechanism != "exponential"
+    def noise_alarms(self, releases: tuple[Release, ...]) -> Iterator[str]:
+        """Yield a sentence for each release whose noise is larger than any value before noise."""
+        for release in releases:
             # the norm of spherical Laplace noise is Gamma distributed
             pure = release.mechanism == "spherical_laplace"
             length = release.noise_scale * (release.dimension if pure else release.dimension**0.5)
+            if release.name == "second moments":
+                # of p (p + 1) / 2 entries: the norm of a symmetric matrix of them is about
+                # 2 sqrt(p) times the deviation of one
+                p = (2.0 * release.dimension) ** 0.5
+                norm, largest = 2.0 * length / p**0.5, self.plan["feature_norm"] ** 2
+                if norm > largest:
+                    yield (
+                        f"The noise in the second moments has a norm of about {norm:.3g}, and they "
+                        f"have at most {largest:.3g}: the result is mostly noise"
+                    )
+            if "radius" not in self.plan:
+                continue
+            additive = release.name == "coefficients" and release.mechanism != "exponential"
             if additive and length > self.plan["radius"]:
                 yield (
                     f"The noise has a length of about {length:.3g} and any solution at most "

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from skdp.problems.silence import without_warnings
 from skdp.solvers.stateless import kept_in_functions
 
-__all__ = ["Described", "own_copy", "quietly", "refuse_shared", "solver_name"]
+__all__ = ["Described", "is_shared", "own_copy", "quietly", "refuse_shared", "solver_name"]
 
 _Result = TypeVar("_Result")
 
@@ -61,6 +61,15 @@ def refuse_shared(solver: Any) -> None:
             f"{name} could keep something of one block of records for the next in {place}. Pass "
             "an object, a skdp.solvers.Solver or one with __call__: each phase works on a copy."
         )
+
+
+def is_shared(solver: Any) -> bool:
+    """Whether :func:`refuse_shared` refuses a solver."""
+    try:
+        refuse_shared(solver)
+    except ValueError:
+        return True
+    return False
 
 
 def solver_name(solver: Any, function: Any = None) -> str:

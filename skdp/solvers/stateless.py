@@ -3,8 +3,12 @@
 ``copy.deepcopy`` gives a solver object a state of its own, but it shares functions. A function is
 without memory if it assigns to nothing but its local variables, and if all that it refers to
 (variables of enclosing functions, defaults, attributes, global variables) is of a kind that does
-not change. No such check can find files, attributes of modules, or global variables in the methods
-of a class: those are the responsibility of the solver's author.
+not change. Objects may keep what they like in attributes, because each copy has its own, but not
+in attributes of their class.
+
+The standard library, numpy, scipy and scikit-learn are trusted. No such check can find files,
+attributes of modules, global variables in the methods of a class, or a ``__deepcopy__`` that
+shares: those are the responsibility of the solver's author.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import contextlib
 import copy
 import dis
 import functools
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
@@ -23,6 +28,9 @@ __all__ = ["kept_in_functions"]
 
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, range, np.generic, np.dtype)
 _CODE = (type, types.ModuleType, types.FunctionType, np.ufunc)
+_TRUSTED = {"numpy", "scipy", "sklearn", "skdp", *sys.stdlib_module_names} - {"__main__"}
+#: Ways to reach variables by their names.
+_REFLECTION = {"setattr", "globals", "vars", "__dict__", "__setattr__", "exec", "eval"}
 
 
 def kept_in_functions(solver: Any) -> Iterator[str]:
@@ -31,11 +39,15 @@ def kept_in_functions(solver: Any) -> Iterator[str]:
 
 
 def _places(value: Any, seen: set[int]) -> Iterator[str]:
-    if id(value) in seen or isinstance(value, (*_CONSTANTS, type, types.ModuleType, np.ndarray)):
+    if id(value) in seen or isinstance(value, (*_CONSTANTS, types.ModuleType, np.ndarray)):
         return
     seen.add(id(value))
+    if isinstance(value, (type, types.FunctionType)) and _is_trusted(value):
+        return
     parts: list[Any] = []
-    if isinstance(value, types.FunctionType):
+    if isinstance(value, type):
+        yield from _kept_by_class(value)
+    elif isinstance(value, types.FunctionType):
         yield from (f"{name!r}, which it assigns" for name in _assigned(value))
         for name, part in _references(value):
             if not _is_constant(part):
@@ -51,10 +63,32 @@ def _places(value: Any, seen: set[int]) -> Iterator[str]:
         parts = list(value)
     elif callable(value) and not _is_constant(value) and _is_shared(value):
         yield f"a {type(value).__name__} that cannot be copied"
-    elif hasattr(value, "__dict__"):
-        parts = list(vars(value).values())
+    else:
+        yield from _places(type(value), seen)
+        parts = list(getattr(value, "__dict__", {}).values())
+        slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
+        parts += [getattr(value, name) for name in slots if hasattr(value, name)]
     for part in parts:
         yield from _places(part, seen)
+
+
+def _is_trusted(value: type | types.FunctionType) -> bool:
+    return str(value.__module__).split(".")[0] in _TRUSTED
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    slots = vars(kind).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _kept_by_class(kind: type) -> Iterator[str]:
+    """Attributes of a class that can change; all its objects share them."""
+    for parent in kind.__mro__:
+        if _is_trusted(parent):
+            continue
+        for name, part in vars(parent).items():
+            if not name.startswith("__") and isinstance(part, (list, dict, set, bytearray)):
+                yield f"{name!r}, a {type(part).__name__} of the class {parent.__name__}"
 
 
 def _codes(function: types.FunctionType) -> list[types.CodeType]:
@@ -73,6 +107,8 @@ def _assigned(function: types.FunctionType) -> Iterator[str]:
             outer = instruction.opname == "STORE_DEREF" and instruction.argval in enclosing
             if outer or instruction.opname in ("STORE_GLOBAL", "STORE_ATTR"):
                 yield str(instruction.argval)
+            if instruction.opname.startswith("LOAD") and instruction.argval in _REFLECTION:
+                yield f"what it reaches by {instruction.argval}"
 
 
 def _references(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
@@ -83,9 +119,14 @@ def _references(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
     yield from (("a default", value) for value in defaults)
     yield from vars(function).items()
-    for name in {name for code in _codes(function) for name in code.co_names}:
-        if name in function.__globals__:
-            yield name, function.__globals__[name]
+    names = {
+        instruction.argval
+        for code in _codes(function)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME")
+    }
+    for name in names & function.__globals__.keys():
+        yield name, function.__globals__[name]
 
 
 def _is_constant(value: Any) -> bool:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
 from scipy.stats import chi2
 
 from skdp.algorithms.phased_output_perturbation import (
@@ -424,6 +425,59 @@ class Callable:
         return (self.function or newton_point)(problem, accuracy)
 
 
+class WithSlots:
+    """A copy has slots of its own, which may hold a function with memory."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function):
+        self.function = function
+
+    def __call__(self, problem, accuracy):
+        return self.function(problem, accuracy)
+
+
+class SharedByTheClass:
+    """All copies share the attributes of their class."""
+
+    kept = []  # noqa: RUF012
+
+    def __call__(self, problem, accuracy):
+        self.kept.append(problem.targets)
+        return newton_point(problem, accuracy)
+
+
+def keeps_in_a_class(problem, accuracy):
+    SharedByTheClass.kept.append(problem.targets)
+    return newton_point(problem, accuracy)
+
+
+def keeps_in_a_keyword(problem, accuracy, *, kept=[]):  # noqa: B006
+    kept.append(problem.targets)
+    return newton_point(problem, accuracy)
+
+
+def keeps_in_an_attribute(problem, accuracy):
+    keeps_in_an_attribute.kept.append(problem.targets)
+    return newton_point(problem, accuracy)
+
+
+keeps_in_an_attribute.kept = []
+
+
+def keeps_by_name(problem, accuracy):
+    setattr(keeps_by_name, "seen", problem.targets)  # noqa: B010
+    return newton_point(problem, accuracy)
+
+
+def keeps_in_an_inner_function(problem, accuracy):
+    def inner():
+        MEMORY[0] = problem.targets
+
+    inner()
+    return newton_point(problem, accuracy)
+
+
 def functions_with_memory():
     kept, number = [], 0
 
@@ -449,6 +503,15 @@ def functions_with_memory():
         Callable(keeps_in_a_closure),
         lambda problem, accuracy: kept.append(problem) or np.zeros(problem.dimension),
         kept.append,
+        WithSlots(keeps_in_a_closure),
+        SharedByTheClass(),
+        keeps_in_a_class,
+        keeps_in_a_keyword,
+        keeps_in_an_attribute,
+        keeps_by_name,
+        keeps_in_an_inner_function,
+        functools.partial(lambda *args, function: function(*args), function=keeps_in_a_closure),
+        Callable({"function": keeps_in_a_closure}),
     ]
 
 
@@ -464,13 +527,39 @@ def solve_in_phases(solver):
     )
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(21))
 def test_functions_with_memory_are_refused(number):
     """Deep copies share functions: one block's records could be kept for the next phase."""
     solver = functions_with_memory()[number]
     with pytest.raises(ValueError, match=r"cannot be copied|could keep something of one block"):
         solve_in_phases(solver)
     assert MEMORY == {} and COUNT == 0 and not hasattr(keeps_in_itself, "seen")
+
+
+value = []  # a global variable with the name of a method of problems
+
+
+def by_scipy(problem, accuracy):
+    start = np.zeros(problem.dimension)
+    return minimize(problem.value, start, jac=problem.gradient, method="L-BFGS-B").x
+
+
+def test_functions_of_scipy_are_trusted():
+    """And names of attributes are not taken for global variables."""
+    refuse_shared(resolve_solver(by_scipy))
+    assert len(solve_in_phases(by_scipy).path) > 1
+    X, targets = records("squared", 20_000)
+    shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
+    assert DPRidge(3.0, solver=by_scipy, **shared).fit(X, targets).privacy_.method == "phased"
+
+
+def test_auto_takes_one_shot_where_phases_refuse_the_solver():
+    """By the solver alone."""
+    X, targets = records("squared", 20_000)
+    shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
+    for solver in (keeps_in_a_default, keeps_in_a_class):
+        model = DPRidge(3.0, solver=solver, **shared).fit(X, targets)
+        assert model.privacy_.method == "output"
 
 
 def test_what_has_no_memory_is_accepted():

@@ -5,11 +5,14 @@ of becomes an exception.
 """
 
 import itertools
+import threading
 import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.base import clone
 
 from skdp.algorithms import (
     adversarial_output_perturbation,
@@ -35,6 +38,7 @@ from skdp.algorithms.tuning import (
     tune_by_public_rule,
     tune_by_sufficient_statistics,
 )
+from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
@@ -329,3 +333,40 @@ def test_settings_are_restored():
             warnings.warn("silent", UserWarning, stacklevel=1)
             raise KeyError
         assert np.geterr() == before and warnings.filters == filters
+
+
+def test_threads_share_the_silence():
+    """Filters belong to the process: the last thread to leave restores those of the caller."""
+    entered, left = threading.Event(), threading.Event()
+    found = []
+
+    def outlives():
+        with without_warnings():
+            entered.set()
+            left.wait(10.0)
+            try:
+                warnings.warn("depends on the records", RuntimeWarning, stacklevel=1)
+            except RuntimeWarning as error:
+                found.append(error)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        with without_warnings():
+            thread = threading.Thread(target=outlives)
+            thread.start()
+            assert entered.wait(10.0)
+        left.set()
+        thread.join()
+        assert not found
+        assert list(warnings.filters) == before
+        with pytest.raises(UserWarning, match="public"):
+            warnings.warn("public", UserWarning, stacklevel=1)
+
+
+def test_fits_in_threads_leave_the_filters_alone():
+    X, y = np.zeros((50, 2)), np.arange(50) % 2
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1])
+    before = list(warnings.filters)
+    Parallel(n_jobs=4, backend="threading")(delayed(clone(model).fit)(X, y) for _ in range(12))
+    assert list(warnings.filters) == before

@@ -1,5 +1,7 @@
 """Errors name the remedy, come before anything is computed, and quote no value of a record."""
 
+import warnings
+
 import numpy as np
 import pytest
 import sklearn
@@ -101,6 +103,32 @@ def test_missing_numbers_are_refused_in_any_configuration(kind, bad, where):
     with sklearn.config_context(assume_finite=True):
         message = message_of(declared(kind), X, y)
     assert "NaN" in message or "infinity" in message
+
+
+@pytest.mark.parametrize("kind", REGRESSORS)
+@pytest.mark.parametrize("bad", [None, float("nan"), 10**400])
+def test_targets_that_become_no_numbers_are_refused_at_once(kind, bad):
+    """Before anything is drawn."""
+    X, y = records(kind, n=10)
+    y = y.astype(object)
+    y[3] = bad
+    assert "y" in message_of(declared(kind), X, y)
+
+
+def test_many_inferred_labels_say_nothing_about_the_records():
+    """scikit-learn warns where more than half of the labels are distinct."""
+    X, _ = records(DPLogisticRegression, n=30)
+    model = declared(DPLogisticRegression, classes=None)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, np.arange(30) % 20)
+    assert not [warning for warning in caught if "unique classes" in str(warning.message)]
+
+
+def test_labels_of_mixed_types_are_refused():
+    X, _ = records(DPLogisticRegression, n=10)
+    y = np.array([0, "top secret"] * 5, dtype=object)
+    assert "not in `classes`" in message_of(declared(DPLogisticRegression), X, y)
 
 
 @every_estimator

@@ -64,16 +64,33 @@ def test_a_large_delta_warns(kind):
         assert any(caveat.startswith("delta ==") for caveat in report.caveats) is expected
 
 
-@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if not kind.__name__.endswith("CV")])
-def test_a_result_that_is_mostly_noise_warns(kind):
+@every_estimator
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_a_result_that_is_mostly_noise_warns(kind, delta):
     """With the plan alone: fits of very different records warn alike."""
+    options = {"delta": delta}
+    if not kind.__name__.endswith("CV"):
+        options["method"] = "output"
     X, y = records(kind, n=30)
-    few = seen(declared(kind, method="output", epsilon=0.01), X, y)
+    few = seen(declared(kind, epsilon=0.01, **options), X, y)
     assert any("the result is mostly noise" in text for _, text in few)
-    other = seen(declared(kind, method="output", epsilon=0.01), 100.0 * X[::-1], y[::-1])
+    other = seen(declared(kind, epsilon=0.01, **options), 100.0 * X[::-1], y[::-1])
     assert few == other
     X, y = records(kind, n=20_000)
-    assert not seen(declared(kind, method="output", epsilon=100.0), X, y)
+    assert not seen(declared(kind, epsilon=100.0, **options), X, y)
+
+
+def test_a_nominal_size_stands_for_the_number_of_records():
+    """Under add/remove warnings and caveats of neighbours are equal, also about delta."""
+    kind = ESTIMATORS[0]
+    X, y = records(kind, n=31)
+    found = []
+    for n in (30, 31):
+        model = declared(kind, delta=0.1, neighbouring="add_remove", n_public=50)
+        texts = seen(model, X[:n], y[:n])
+        assert any("not below 1 / 50" in text for _, text in texts)
+        found.append((texts, model.privacy_.caveats, str(model.privacy_)))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
