@@ -350,7 +350,7 @@ def utility_bound(
         B.
     second_moment : float, optional
         Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
-        default: that of rows without a preferred direction.
+        default: that of isotropic rows.
     penalty : float, optional
         The part of the plan's alpha that is there for privacy only; default: all of it. The rest
         belongs to the objective, to which the noise adds ``(alpha - penalty) / 2`` times its
@@ -403,7 +403,7 @@ def choose_alpha(
 ) -> float:
     """Regularisation that minimises :func:`utility_bound`; public inputs only.
 
-    The bound is evaluated for a reference design: rows without a preferred direction and a
+    The bound is evaluated for a reference design: isotropic rows and a
     comparator of the norm ``risk.reference_norm(design)``, or `coef_norm` if that is smaller.
     Other data cost utility, never privacy.
 

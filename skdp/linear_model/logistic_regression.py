@@ -56,9 +56,9 @@ class DPLogisticRegression(DPLinearClassification):
         Private algorithm. "output" adds noise once to the solution of the penalised problem.
         "phased" solves on disjoint blocks of records, each around the noisy solution of the one
         before; `alpha` "auto" is then 0, and `coef_norm` None stands for a public radius that
-        hardly any predictor exceeds on rows without a preferred direction. "exponential"
-        (delta = 0 only, few coefficients) draws the coefficients from a density on such a ball,
-        exactly; its run time is not bounded. "auto" takes the one with the smallest public
+        few predictors exceed on isotropic rows. "exponential" (delta = 0 only, few coefficients)
+        draws the coefficients from a density on such a ball, exactly; its run time is not
+        bounded. "auto" takes the one with the smallest public
         bound on the expected loss; ``privacy_.plan["method_bounds"]`` tells the bounds.
     objective : {"empirical", "population"}, default="empirical"
         Whether the automatic choices are made for the loss on these records or on others
@@ -74,7 +74,7 @@ class DPLogisticRegression(DPLinearClassification):
         "paper": the published constants, errata corrected, for comparison.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: who knows the seed can remove the noise.
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
         1 prints the progress of long solves. What is printed depends on the records and is
         not private.

@@ -79,7 +79,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         For the methods that solve penalised problems; see :func:`skdp.solvers.resolve_solver`.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: who knows the seed can remove the noise.
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
 
     Attributes
     ----------

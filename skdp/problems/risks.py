@@ -162,7 +162,7 @@ class EmpiricalRisk:
         return loss.width if isinstance(loss, SmoothedLoss) else 0.0
 
     def reference_norm(self, design: Design) -> float:
-        """Norm of a good predictor on rows without a preferred direction.
+        """Norm of a good predictor on isotropic rows.
 
         Its margins have the standard deviation ``loss.margin_scale``.
         """
@@ -171,7 +171,7 @@ class EmpiricalRisk:
     def ball_radius(self, design: Design) -> float:
         """Radius of a ball for methods that need one and are given none.
 
-        Margins on rows without a preferred direction have the standard deviation
+        Margins on isotropic rows have the standard deviation
         ``loss.largest_margin_scale`` on its sphere.
         """
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm

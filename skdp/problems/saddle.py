@@ -442,7 +442,7 @@ class SaddleProblem(ABC):
         return other
 
     def _keep(self, rows: np.ndarray) -> None:
-        """Let go of all records but `rows`; the constants are those of the rest already."""
+        """Drop all records except `rows`; the constants are already those of the rest."""
         raise NotImplementedError(f"Records of a {type(self).__name__} cannot be taken.")
 
     def with_regularisers(

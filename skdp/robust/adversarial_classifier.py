@@ -83,7 +83,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         "paper": the published constants, errata corrected, for comparison.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: who knows the seed can remove the noise.
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
         1 prints the progress of long solves. What is printed depends on the records and is
         not private.

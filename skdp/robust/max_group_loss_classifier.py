@@ -66,7 +66,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None: the
-        norm of a good predictor on rows without a preferred direction. A smaller radius
+        norm of a good predictor on isotropic rows. A smaller radius
         means less noise, because it bounds the losses.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
@@ -92,7 +92,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         and at realistic sizes their noise hides everything.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: who knows the seed can remove the noise.
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
         1 prints the progress of long solves. What is printed depends on the records and is
         not private.

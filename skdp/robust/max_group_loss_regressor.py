@@ -65,7 +65,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None: the
-        norm of a good predictor on rows without a preferred direction. A smaller radius
+        norm of a good predictor on isotropic rows. A smaller radius
         means less noise, because it bounds the losses.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
@@ -97,7 +97,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         and at realistic sizes their noise hides everything.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
-        makes it reproducible, for tests: who knows the seed can remove the noise.
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
         1 prints the progress of long solves. What is printed depends on the records and is
         not private.

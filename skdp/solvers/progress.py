@@ -57,7 +57,7 @@ class Progress:
             problem.loss = CountedLoss(loss, self.report)  # type: ignore[attr-defined]
 
     def report(self, gradients: int) -> None:
-        """Hear of the number of gradients of single records so far."""
+        """Receive the current gradient count."""
         self._passes = gradients / self.n_records
         now = time.monotonic()
         if now < self._next:

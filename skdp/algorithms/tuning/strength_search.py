@@ -28,7 +28,8 @@ __all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_strengths"]
 _GRID = 65
 #: Each so many of them are candidates for one group.
 _EVERY = 4
-#: Part of the difference between the exact correction and the one for H_+ = H that is believed.
+#: Part of the difference between the exact correction and the one for H_+ = H that is attributed
+#: to signal.
 _TRUST = 0.5
 
 
