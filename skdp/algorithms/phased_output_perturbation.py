@@ -203,7 +203,8 @@ def phased_output_perturbation(
         objective=objective,
     )
     solver = resolve_solver(solver)
-    refuse_shared(solver)
+    if len(plan.phases) > 1:
+        refuse_shared(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
     dealt = deal(rng, rows.n_records, plan.block_sizes)

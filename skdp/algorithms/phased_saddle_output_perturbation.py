@@ -278,7 +278,6 @@ def phased_saddle_output_perturbation(
     Replace-one neighbours only.
     """
     chosen = resolve_saddle_solver(solver)
-    refuse_shared(chosen)
     plan = plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -291,6 +290,8 @@ def phased_saddle_output_perturbation(
         utility=utility,
         n_phases=n_phases,
     )
+    if len(plan.phases) > 1:
+        refuse_shared(chosen)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
     dealt = deal(rng, problem.n_records, plan.block_sizes, strata)

@@ -300,7 +300,7 @@ class DPLinearModel(BaseEstimator):
             )
         if self.random_state is not None:
             caveats += (
-                "random_state was given and is stored in this model: anyone who knows it can "
+                "random_state was given: the seed is stored in this model, anyone who knows it can "
                 "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
                 "holds only if it stays secret and is used for this fit alone",
             )

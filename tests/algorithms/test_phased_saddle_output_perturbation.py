@@ -1033,8 +1033,11 @@ def test_solvers_that_cannot_be_copied_are_refused():
     rng = np.random.default_rng(0)
     parts = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2)), rng.normal(size=(50, 3))
     problem = BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
+    shared = {"budget": PrivacyBudget(1.0, 1e-6), "solver": Uncopyable()}
     with pytest.raises(ValueError, match="cannot be copied"):
-        phased_saddle_output_perturbation(problem, PrivacyBudget(1.0, 1e-6), solver=Uncopyable())
+        phased_saddle_output_perturbation(problem, n_phases=2, **shared)
+    # one phase has nothing to carry over
+    assert len(phased_saddle_output_perturbation(problem, n_phases=1, **shared).plan.phases) == 1
 
 
 def test_functions_with_memory_are_refused():

@@ -420,11 +420,17 @@ def test_a_broken_solver_changes_neither_law_nor_report():
     def fails(problem, accuracy):
         raise ZeroDivisionError
 
-    rng = np.random.default_rng(0)
+    class Random:
+        def __init__(self):
+            self.rng = np.random.default_rng(0)
+
+        def __call__(self, problem, accuracy):
+            return self.rng.standard_normal(problem.dimension) * 100
+
     solvers = [
         fails,
         lambda problem, accuracy: np.full(problem.dimension, np.nan),
-        lambda problem, accuracy: rng.standard_normal(problem.dimension) * 100,
+        Random(),
         lambda problem, accuracy: "no idea",
     ]
     for estimator in (

@@ -684,7 +684,7 @@ def test_ridge_targets_stay_within_the_bound():
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(
                     "skdp.linear_model.base.randomness",
-                    lambda *a, **k: (np.random.default_rng(0), Silent(), False),
+                    lambda *a, **k: (np.random.default_rng(0), Silent()),
                 )
                 model.fit(X, y)
             offset = (model.intercept_ - 7.0) / 0.1 if fit_intercept else 0.0

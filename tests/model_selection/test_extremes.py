@@ -64,6 +64,7 @@ def test_every_fit_by_released_moments_succeeds(logistic, seed):
             y = bound * y
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.filterwarnings("ignore", message="(The noise|data_norm|delta)")  # public
             model.fit(X, y)
         assert np.isfinite(model.coef_).all() and np.isfinite(model.intercept_).all(), parameters
         low, high = model.privacy_.plan["alpha_bounds"]

@@ -82,11 +82,11 @@ def test_a_solver_that_holds_a_fitted_model_is_reported(estimator, own):
 @pytest.mark.parametrize(
     "estimator",
     [
-        DPRidge(),
-        DPLinearRegressor(loss="huber"),
-        DPRidgeCV(),
-        DPMaxGroupLossRegressor(),
-        DPAdversarialRegressor(0.1),
+        DPRidge(data_norm=1.0),
+        DPLinearRegressor(loss="huber", data_norm=1.0),
+        DPRidgeCV(data_norm=1.0),
+        DPMaxGroupLossRegressor(data_norm=1.0),
+        DPAdversarialRegressor(0.1, data_norm=1.0),
     ],
 )
 def test_a_range_of_targets_that_was_not_declared_is_told(estimator):
@@ -95,7 +95,7 @@ def test_a_range_of_targets_that_was_not_declared_is_told(estimator):
         estimator.fit(X, y)
     assert caught[0].filename == __file__
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.filterwarnings("error", message="target_range")
         estimator.set_params(target_range=(-1, 1)).fit(X, y)
 
 
