@@ -453,3 +453,15 @@ def test_groups_help_when_features_differ():
         two = DPRidgeCV(penalty_groups=kinds, random_state=seed, **common).fit(X, y)
         assert two.alpha_[1] > 3.0 * two.alpha_[0]
         assert excess(two, X, clean) < 0.8 * excess(one, X, clean)
+
+
+def test_groups_do_not_drop_the_intercept():
+    """Its strength is the best one for all coefficients together: none for it alone is searched."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(9000, 8)) / math.sqrt(8)
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
+    y = np.clip(X[:, 0] + 0.1 * rng.normal(size=9000), -1, 1)
+    shared = {"target_range": (-1, 1), "data_norm": 1.0, "random_state": 0}
+    model = DPRidgeCV(1.0, penalty_groups=["a"] * 4 + ["b"] * 4, **shared).fit(X, y)
+    plain = DPRidgeCV(1.0, **shared).fit(X, y)
+    assert model.alpha_[-1] == plain.alpha_ < 1.0

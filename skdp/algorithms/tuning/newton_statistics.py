@@ -75,7 +75,7 @@ _GRADIENT_SHARE = 0.4
 _FEW, _SEVERAL, _MOST = 2, 6, 12
 #: Noise of the mean gradient, for rows of norm 1, up to which there are several gradients, and how
 #: many more there are for a tenth of it; by simulation.
-_SMALL_NOISE, _PER_DECADE = 3e-4, 3.0
+_SMALL_NOISE, _PER_DECADE = 8e-4, 3.0
 #: Root mean square of the margins where first gradients are computed, by which factor it grows from
 #: one gradient to the next where there are several, and the largest factor. Rows whose margins are
 #: not normal can look separable when they are not. The model may have twice that of the last point.
@@ -149,7 +149,7 @@ def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[
 
     Moments get 0.6 and gradients 0.4. Two gradients leave a bias where margins are far from normal,
     which no budget removes; each further one costs some of the averaging. So there are two unless
-    the noise of the mean of K gradients of rows of norm 1 is at most ``3e-4 * 10^-((K - 6) / 3)``
+    the noise of the mean of K gradients of rows of norm 1 is at most ``8e-4 * 10^-((K - 6) / 3)``
     for a K from 6 to 12, and then the largest such K.
     """
     for count in range(_MOST, _SEVERAL - 1, -1):
