@@ -142,8 +142,8 @@ class PrivacyReport:
                 norm, largest = 2.0 * length / p**0.5, self.plan["feature_norm"] ** 2
                 if norm > largest:
                     yield (
-                        f"The noise in the moments has a norm of about {norm:.3g}, and they "
-                        f"have at most {largest:.3g}: the result is mostly noise"
+                        f"The noise in the moments has a norm of about {norm:.3g}, and those of "
+                        f"the features have at most {largest:.3g}: the result is mostly noise"
                     )
             if "radius" not in self.plan:
                 continue
