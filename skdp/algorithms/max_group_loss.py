@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
+from typing import Literal as _L
 
 import numpy as np
 
-from skdp.algorithms.output_perturbation import Objective
+Objective = _L["empirical", "population"]
 from skdp.algorithms.phased_saddle_output_perturbation import (
     PhasedSaddlePlan,
     SaddlePhase,

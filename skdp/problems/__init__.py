@@ -48,7 +48,7 @@ from skdp.problems.piecewise_linear import (
     huber_loss,
 )
 from skdp.problems.problem import Problem
-from skdp.problems.risks import Design, EmpiricalRisk
+from skdp.problems.risks import Design, EmpiricalRisk, Objective
 from skdp.problems.rows import BoundedRows
 from skdp.problems.saddle import SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
@@ -81,6 +81,7 @@ __all__ = [
     "LogisticLoss",
     "Loss",
     "MaxGroupLossProblem",
+    "Objective",
     "OneVsRestLoss",
     "PenaltyProblem",
     "PiecewiseLinearLoss",

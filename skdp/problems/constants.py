@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.privacy.events import Neighbouring
+from skdp.problems.elementwise import minimum
 
 __all__ = ["ProblemConstants"]
 
@@ -20,7 +21,8 @@ class ProblemConstants:
     """Constants that hold for every data set of the given size.
 
     The problem is ``min over ||w|| <= radius of (1/N) sum_i f_i(w) + (mu/2) ||w - c||^2``
-    with N = `n_records`. Nothing here may be measured on the records.
+    with N = `n_records`. Nothing here may be measured on the records. Planners compare many
+    problems at once: numbers may be arrays that broadcast.
 
     Parameters
     ----------
@@ -123,7 +125,7 @@ class ProblemConstants:
         """
         unit = float(np.finfo(np.float64).eps)
         most = self.n_records * self.size_ratio
-        chain = min(self.block_size, most) + most / self.block_size
+        chain = minimum(self.block_size, most) + most / self.block_size
         losses = (chain + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
             losses += (self.row_width + 16.0) * self.smoothness * norm
@@ -145,4 +147,4 @@ class ProblemConstants:
         )
         scale = self.strong_convexity * self.effective_records
         moved = difference / scale * ROUNDING_SLACK
-        return min(moved, 2.0 * self.radius)
+        return minimum(moved, 2.0 * self.radius)

@@ -19,6 +19,7 @@ import numpy as np
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball
+from skdp.problems.elementwise import minimum
 from skdp.problems.finite_sum import (
     FiniteSumProblem,
     bounded_problem_radius,
@@ -29,7 +30,7 @@ from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.rows import BoundedRows
 
-__all__ = ["Design", "EmpiricalRisk"]
+__all__ = ["Design", "EmpiricalRisk", "Objective"]
 
 #: Width of an envelope in units of the noise in the margins: its bias is then at most 5 % of
 #: what the noise may cost.
@@ -216,4 +217,56 @@ class EmpiricalRisk:
         moved = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         least = self.loss.least_curvature(design.feature_norm, constants.radius)
         average = 2.0 * lipschitz**2 / (n * (mu + least * design.second_moment))
-        return min(lipschitz * moved, average)
+        return minimum(lipschitz * moved, average)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A risk on a public design: all that is known of a private problem before its records.
+
+    Parameters
+    ----------
+    risk : EmpiricalRisk
+    design : Design
+    alpha : float, default=0.0
+        Strength of a penalty that is part of the objective. Without one, methods choose a
+        penalty for the sake of privacy.
+    coef_norm : float, optional
+        Radius of the ball that the coefficients live in.
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
+    population : bool, default=False
+        Whether choices are made for the expected loss on other records of the same
+        distribution, or for the loss on these records.
+    """
+
+    risk: EmpiricalRisk
+    design: Design
+    alpha: float = 0.0
+    coef_norm: float | None = None
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    population: bool = False
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball for methods that need one."""
+        return self.risk.ball_radius(self.design) if self.coef_norm is None else self.coef_norm
+
+    @property
+    def comparator_norm(self) -> float:
+        """Norm of a good predictor, at most the radius: bounds compare with it."""
+        return min(self.risk.reference_norm(self.design), self.radius)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coefficients."""
+        return self.risk.dimension(self.design)
+
+    def smoothed(self, spread: float) -> Objective:
+        """The objective with :meth:`EmpiricalRisk.smoothed` in place of its risk."""
+        return replace(self, risk=self.risk.smoothed(spread))
+
+    def problem(self, records: Records, alpha: float, radius: float) -> Problem:
+        """The problem that the records make with a penalty on the ball."""
+        nominal = self.neighbouring is Neighbouring.ADD_REMOVE
+        n_public = self.design.n_records if nominal else None
+        return self.risk.problem(records, alpha, radius, n_public=n_public)

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
+from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.model import PenaltyGroups, check_penalties
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -36,7 +36,6 @@ from skdp.problems import (
     generalised_linear_constants,
 )
 from skdp.problems.silence import without_warnings
-from skdp.solvers import Solver, resolve_solver
 
 __all__ = [
     "final_fit",
@@ -202,14 +201,7 @@ def final_fit(
         raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} finite numbers > 0.")
     plan = plan_final_fit(rows, loss, penalties, alpha, budget, share)
     whitened = whitened_problem(whitened_rows(rows, penalties, alpha), targets, loss)
-    point = solve_and_release(
-        whitened,
-        plan.accuracy,
-        plan.mechanism,
-        solver if isinstance(solver, Solver) else resolve_solver(solver),
-        np.random.default_rng() if solver_rng is None else solver_rng,
-        NoiseSource() if noise is None else noise,
-    )
+    point = plan.run(whitened, Run(solver, solver_rng, noise)).point
     release = replace(
         plan.release("whitened coefficients"),
         reference="docs/theory/hypergradient.md, Lemma 1: output perturbation, whitened",
