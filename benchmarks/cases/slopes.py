@@ -53,7 +53,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
+    Records,
     DeclaredProblem,
     Design,
     EmpiricalRisk,
@@ -311,8 +311,8 @@ class Sample:
         return self.model.records(self.n, self.d, self.seed)
 
     @cached_property
-    def rows(self) -> BoundedRows:
-        return BoundedRows(self.data[0], 1.0)
+    def rows(self) -> Records:
+        return Records(self.data[0], 1.0)
 
     @property
     def design(self) -> Design:

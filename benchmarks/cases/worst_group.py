@@ -40,7 +40,7 @@ from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
-    BoundedRows,
+    Records,
     Design,
     EmpiricalRisk,
     GroupWeights,
@@ -253,7 +253,7 @@ def max_weight(data: Data) -> float:
 
 def problem_of(data: Data, strength: float) -> MaxGroupLossProblem:
     """The objective of mode "proportions"."""
-    loss, rows = LogisticLoss(), BoundedRows(data.X, 1.0, INTERCEPT)
+    loss, rows = LogisticLoss(), Records(data.X, 1.0, INTERCEPT)
     cap = MAX_WEIGHT if data.name == "adult" else max_weight(data)
     weights = GroupWeights.of_proportions([data.shares[name] for name in data.names], cap)
     codes = np.searchsorted(data.names, data.groups)

@@ -29,7 +29,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
+    Records,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
@@ -164,7 +164,7 @@ class TestE2NoiseOfAlgorithm8:
 
     @pytest.fixture
     def constants(self):
-        rows = BoundedRows(np.zeros((self.n, 20)), 1.0)
+        rows = Records(np.zeros((self.n, 20)), 1.0)
         return FiniteSumProblem(
             rows, np.zeros(self.n), LogisticLoss(), self.mu, WholeSpace()
         ).constants
@@ -277,7 +277,7 @@ class TestE3AccuracyInExpectation:
     def test_e3_behind_the_gate_accuracy_holds_surely(self):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-0.5, 0.5, (500, 3)), rng.uniform(-1, 1, 500)
-        problem = FiniteSumProblem(BoundedRows(X, 1.0), y, HalfSquaredLoss(1.0), 0.1, Ball(2.0))
+        problem = FiniteSumProblem(Records(X, 1.0), y, HalfSquaredLoss(1.0), 0.1, Ball(2.0))
         solution = np.linalg.solve(X.T @ X / 500 + 0.1 * np.eye(3), X.T @ y / 500)
         plan = plan_output_perturbation(
             problem.constants, PrivacyBudget(1.0, 1e-6), calibration="lowy2021_alg1"
@@ -378,7 +378,7 @@ class TestE4SubgradientListings:
         for value in (-1.0, 1.0):
             x = np.linspace(-0.6, 0.6, self.n)
             x[0] = value
-            rows = BoundedRows(np.ones((self.n, 1)), 1.0)
+            rows = Records(np.ones((self.n, 1)), 1.0)
             problem = FiniteSumProblem(rows, x, loss, mu, Ball(1.0))
             solver = Subgradient() if listing == "ours" else CallableSolver(single_record)
             points.append(solve_certified(problem, tolerance, solver).point)
@@ -459,7 +459,7 @@ class TestE5IterationsOfAcceleratedGradient:
         x = math.sqrt(self.beta - self.mu)
         for record in (0.0, x):
             yield FiniteSumProblem(
-                BoundedRows(np.array([[record]]), x),
+                Records(np.array([[record]]), x),
                 np.array([record * self.center]),
                 HalfSquaredLoss(x),
                 self.mu,
@@ -532,7 +532,7 @@ class TestE5IterationsOfAcceleratedGradient:
         start, gap = np.ones(1), share
         q = math.sqrt(share / kappa)
         problem = FiniteSumProblem(
-            BoundedRows(np.zeros((1, 1)), math.sqrt(kappa - 1)), np.zeros(1),
+            Records(np.zeros((1, 1)), math.sqrt(kappa - 1)), np.zeros(1),
             HalfSquaredLoss(1.0), 1.0, Ball(1.0),
         )  # fmt: skip
         printed = printed_e5_iterations(kappa, 1.0, 1.0, 1.0, q)
@@ -603,7 +603,7 @@ class TestE6Katyusha:
             targets = targets.copy()
             targets[0] = value * self.radius
             problem = FiniteSumProblem(
-                BoundedRows(X, x * (1 + 1e-12)), targets, HalfSquaredLoss(self.radius), self.mu,
+                Records(X, x * (1 + 1e-12)), targets, HalfSquaredLoss(self.radius), self.mu,
                 Ball(self.radius),
             )  # fmt: skip
             solution = np.array([x * targets.mean() / self.beta, 0.0])
@@ -801,7 +801,7 @@ class TestE7IterationsOfStochasticSubgradient:
                 self.answers.append(average)
                 return np.array([average])
 
-        rows, targets = BoundedRows(np.ones((n, 1)), 1.0), np.array([-1.0, 1.0])
+        rows, targets = Records(np.ones((n, 1)), 1.0), np.array([-1.0, 1.0])
         problem = FiniteSumProblem(rows, targets, AbsoluteLoss(1.0), ridge, Ball(1.0))
         solver = StopsEarly()
         for seed in range(20):

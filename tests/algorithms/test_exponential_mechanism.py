@@ -24,7 +24,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
 from skdp.problems import (
     Ball,
-    BoundedRows,
+    Records,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
@@ -53,7 +53,7 @@ def records(loss, n=30, d=1, seed=0, shift=1.0):
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
     signal = shift * X.sum(axis=1) + 0.3 * rng.standard_normal(n)
     targets = np.clip(signal, -1, 1) if loss == "squared" else (signal > 0).astype(float)
-    return BoundedRows(X, 1.0), targets
+    return Records(X, 1.0), targets
 
 
 def balls_around(*pairs):
@@ -174,7 +174,7 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     rng = np.random.default_rng(3)
     _, targets = records(loss, n=400, d=3)
     X = 2.0 * rng.standard_normal((400, 3))  # most rows are scaled down
-    rows = BoundedRows(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
+    rows = Records(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
     phi, alpha = LOSSES[loss], 0.02
     balls = balls_around((np.zeros(4), 2.0), (np.full(4, 0.6), 0.5))[:n_balls]
     data = sampling.SummedLoss(rows, targets, phi, alpha)
@@ -264,9 +264,9 @@ def test_privacy_in_one_dimension(loss, radius):
         other[0] = low + 1.0 - targets[0] if trial < 2 else rng.choice([low, 1.0])
         for factor in worst:
             ratio = log_density(
-                BoundedRows(x[:, None], 1.0), targets, phi, factor * plan.concentration, grid
+                Records(x[:, None], 1.0), targets, phi, factor * plan.concentration, grid
             ) - log_density(
-                BoundedRows(other_x[:, None], 1.0), other, phi, factor * plan.concentration, grid
+                Records(other_x[:, None], 1.0), other, phi, factor * plan.concentration, grid
             )
             worst[factor] = max(worst[factor], np.abs(ratio).max())
             if factor == 1.0:
@@ -437,7 +437,7 @@ def test_the_local_radius_minimises_the_bound():
 def test_the_plan_is_public(loss, method):
     """Other records of the same shape, even absurd ones, leave the plan as it is."""
     rows, targets = records(loss, d=2)
-    others = BoundedRows(np.full((30, 2), 1e200), 1.0)
+    others = Records(np.full((30, 2), 1e200), 1.0)
     plans = [
         method(data, t, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
         for data, t in ((rows, targets), (others, targets[::-1].copy()))
@@ -516,7 +516,7 @@ def test_the_law_does_not_depend_on_units(scale):
     for seed in range(20):
         points = [
             exponential_mechanism(
-                BoundedRows(X * unit, unit),
+                Records(X * unit, unit),
                 labels,
                 LogisticLoss(),
                 PrivacyBudget(2.0, 0.0),
@@ -542,7 +542,7 @@ def test_no_solver_keeps_what_it_saw(alpha):
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 2))
     labels = (X[:, 0] > 0).astype(float)
     solver = Remembering()
-    arguments = (BoundedRows(X, 1.0), labels, LogisticLoss(), PrivacyBudget(2.0, 0.0))
+    arguments = (Records(X, 1.0), labels, LogisticLoss(), PrivacyBudget(2.0, 0.0))
     exponential_mechanism(*arguments, radius=3.0, alpha=alpha, solver=solver)
     if alpha:
         localized_exponential(*arguments, radius=3.0, alpha=alpha, solver=solver)
@@ -552,7 +552,7 @@ def test_no_solver_keeps_what_it_saw(alpha):
 def test_an_uncertified_anchor_is_no_error():
     """A tiny ball at the edge of the large one, where projections are inaccurate."""
     rng = np.random.default_rng(0)
-    rows = BoundedRows(rng.uniform(-1, 1, (3, 2)), 1.0)
+    rows = Records(rng.uniform(-1, 1, (3, 2)), 1.0)
     for seed in range(20):
         result = localized_exponential(
             rows,

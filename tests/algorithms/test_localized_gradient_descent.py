@@ -14,7 +14,7 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Ball,
-    BoundedRows,
+    Records,
     Box,
     DeclaredProblem,
     HalfSquaredLoss,
@@ -31,7 +31,7 @@ def problem_of(n=200, loss=None, alpha=0.3, seed=0):
     loss = LogisticLoss() if loss is None else loss
     X = rng.normal(size=(n, 3))
     t = (X[:, 0] > 0) * 1.0
-    return ball_problem(BoundedRows(X, 1.0), t, loss, alpha)
+    return ball_problem(Records(X, 1.0), t, loss, alpha)
 
 
 def seeded(seed):

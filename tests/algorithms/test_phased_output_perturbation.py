@@ -25,7 +25,7 @@ from skdp.problems import (
     AdversarialRisk,
     Attack,
     Ball,
-    BoundedRows,
+    Records,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -128,7 +128,7 @@ def test_the_planner_beats_its_alternatives():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_the_bound_holds_on_average(loss):
     X, targets = records(loss, 4000)
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     radius = 3.0
     free = FiniteSumProblem(rows, targets, LOSSES[loss], 1e-6, Ball(radius))
     best = free.value(Newton().solve(free, 1e-3).point)
@@ -173,7 +173,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
 
     for data, labels in ((X, targets), (other, other_targets)):
         seen.append([])
-        rows = BoundedRows(sp.csr_matrix(data) if sparse else data, 1.0)
+        rows = Records(sp.csr_matrix(data) if sparse else data, 1.0)
         phased_output_perturbation(
             rows,
             labels,
@@ -213,7 +213,7 @@ def test_sensitivity_search_around_any_center(loss):
             X[0] = row / max(np.linalg.norm(row), 1e-12)
             targets[0] = target
             problem = FiniteSumProblem(
-                BoundedRows(X.copy(), 1.0),
+                Records(X.copy(), 1.0),
                 targets.copy(),
                 phi,
                 strength,
@@ -241,16 +241,16 @@ def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     center, strength, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
     points = []
     for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
-        rows = BoundedRows(np.array([row]), 1.0)
+        rows = Records(np.array([row]), 1.0)
         problem = FiniteSumProblem(
             rows, np.array([target]), loss, strength, WholeSpace(), center=center
         )
         points.append(Newton().solve(problem, 1e-9).point)
     # two records that both pull the point down, against one that does not
-    rows = BoundedRows(np.array([[0.0, 1.0]]), 1.0)
+    rows = Records(np.array([[0.0, 1.0]]), 1.0)
     flat = FiniteSumProblem(rows, np.array([1.0]), loss, strength, WholeSpace(), center=center)
     points.append(Newton().solve(flat, 1e-9).point)
-    rows = BoundedRows(np.array([[1.0, 0.0]]), 1.0)
+    rows = Records(np.array([[1.0, 0.0]]), 1.0)
     side = FiniteSumProblem(rows, np.array([0.0]), loss, strength, WholeSpace(), center=center)
     points.append(Newton().solve(side, 1e-9).point)
     moved = max(np.linalg.norm(a - b) for a in points for b in points)
@@ -265,7 +265,7 @@ def test_noise_of_every_phase():
     Pooled chi-square statistic, two-sided, false-alarm rate 1e-6.
     """
     width, n = 400, 300
-    rows = BoundedRows(np.zeros((n, width)), 1.0)
+    rows = Records(np.zeros((n, width)), 1.0)
     total, count = 0.0, 0
     for seed in range(5):
         result = phased_output_perturbation(
@@ -287,7 +287,7 @@ def test_noise_of_every_phase():
 
 def test_pure_privacy_and_errors():
     X, targets = records("logistic", 500)
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     pure = phased_output_perturbation(
         rows, targets, EmpiricalRisk(LogisticLoss()), PrivacyBudget(1.0, 0.0), radius=2.0
     )
@@ -336,7 +336,7 @@ def test_estimators(model):
 
 def test_a_large_budget_gives_the_solution_without_privacy():
     X, targets = records("logistic", 5000)
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     result = phased_output_perturbation(
         rows,
         targets,
@@ -361,7 +361,7 @@ def test_only_means_are_split_into_blocks():
     ):
         with pytest.raises(ValueError, match="no mean"):
             phased_output_perturbation(
-                BoundedRows(X, 1.0), targets, risk, PrivacyBudget(1.0, 1e-6), radius=1.0
+                Records(X, 1.0), targets, risk, PrivacyBudget(1.0, 1e-6), radius=1.0
             )
 
 
@@ -518,7 +518,7 @@ def functions_with_memory():
 def solve_in_phases(solver):
     X, targets = records("squared", 2000)
     return phased_output_perturbation(
-        BoundedRows(X, 1.0),
+        Records(X, 1.0),
         targets,
         EmpiricalRisk(HalfSquaredLoss(1.0)),
         PrivacyBudget(20.0, 1e-6),

@@ -25,7 +25,7 @@ from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
     Ball,
     BilinearProblem,
-    BoundedRows,
+    Records,
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
@@ -157,7 +157,7 @@ def group_problem(n=900, seed=0, floored=False, public=False, loss=None, block_s
     X = rng.standard_normal((n, 3)) / np.sqrt(3)
     groups = rng.choice(3, n, p=[0.7, 0.2, 0.1])
     targets = (X[:, 0] + 0.5 * (groups == 2) * X[:, 1] + 0.1 * rng.standard_normal(n) > 0) * 1.0
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     if block_size:
         rows.block_size = block_size
     weights = GroupWeights((4.0,) * 3, floored=floored, public_groups=public)
@@ -805,7 +805,7 @@ def test_sensitivity_search(release, kind):
                 X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)
                 problems.append(
                     MaxGroupLossProblem(
-                        *(BoundedRows(X, 1.0), targets, groups, base.loss, base.weights),
+                        *(Records(X, 1.0), targets, groups, base.loss, base.weights),
                         *(2.0, 1.0, 1.0),
                     )
                 )

@@ -46,7 +46,7 @@ from skdp.problems import (
     Attack,
     Ball,
     BilinearProblem,
-    BoundedRows,
+    Records,
     ConcaveInnerProblem,
     DeclaredProblem,
     EmpiricalRisk,
@@ -88,7 +88,7 @@ def extreme_rows():
 
 
 def bounded(X):
-    return BoundedRows(X, 1.0)
+    return Records(X, 1.0)
 
 
 def labels(X):

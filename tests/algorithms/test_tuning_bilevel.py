@@ -9,7 +9,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
+from skdp.problems import Records, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RIDGE, LOGISTIC = HalfSquaredLoss(1.0), LogisticLoss()
@@ -28,7 +28,7 @@ def data(loss, n=2000, d=4, seed=0, sparse=False, strength=1.5, intercept=0.1):
         t = np.clip(signal + 0.2 * rng.normal(size=n), -1, 1)
     else:
         t = (rng.uniform(size=n) < 1 / (1 + np.exp(-4 * signal))) * 1.0
-    return BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, intercept), t
+    return Records(sp.csr_matrix(X) if sparse else X, 1.0, intercept), t
 
 
 def groups_of(q, d=4, intercept=True, low=1e-6):

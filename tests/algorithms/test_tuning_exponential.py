@@ -23,7 +23,7 @@ from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
 from skdp.privacy.gaussian_dp import pure_mu
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SquaredHingeLoss
+from skdp.problems import Records, HalfSquaredLoss, LogisticLoss, SquaredHingeLoss
 from skdp.solvers import Newton
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
@@ -43,7 +43,7 @@ def records(loss, n=101, seed=0):
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
     t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return BoundedRows(X, 1.0, 0.1), t
+    return Records(X, 1.0, 0.1), t
 
 
 @pytest.mark.parametrize("role", ["train", "validate"])
@@ -64,7 +64,7 @@ def test_no_neighbours_move_a_score_further(loss, role):
                 def sensitivity(self, train, validate, size=n):
                     return (train if role == "train" else validate) / size
 
-            rows = BoundedRows(np.zeros((2, 2)), norm)
+            rows = Records(np.zeros((2, 2)), norm)
             bound, _ = plan_score(rows, LOSSES[loss], penalties, np.ones(1), Role(2))
             best = max(best, moved / bound)
     assert 0.9 < best <= 1.0
@@ -77,7 +77,7 @@ def test_the_search_looks_at_what_is_scored():
     rows, targets = np.empty((6, 2)), np.empty(6)
     rows[::2], rows[1::2], targets[::2], targets[1::2] = X[0], Xv[0], t[0], tv[0]
     value = validation_score(
-        BoundedRows(rows, 2.0),
+        Records(rows, 2.0),
         targets,
         LOSSES["logistic"],
         PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3),
@@ -162,7 +162,7 @@ def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch
     def scores(entry, record):
         X[1::2, 0] = entry
         X[1, 0] = record
-        rows = BoundedRows(X.copy(), 1.0)
+        rows = Records(X.copy(), 1.0)
         shared = {"coef_norm": 1.0, "n_candidates": 4, "noise": seeded(0)}
         tune_by_exponential_mechanism(rows, y, loss, penalties, budget, **shared)
         return seen.pop()

@@ -19,7 +19,7 @@ from skdp.algorithms.tuning.final_fit import (
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
+from skdp.problems import Records, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
@@ -51,7 +51,7 @@ def records(loss, n=300, seed=0, sparse=False):
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
     t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return BoundedRows(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
+    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
 
 
 def dense(rows):
@@ -85,10 +85,10 @@ def test_whitened_rows_are_within_their_bound(sparse):
 def test_the_weakest_group_counts_the_intercept_too():
     """Review F-K4: R^2 / 0.5 + 1 / 0.01 is not 2."""
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 10.0)
-    rows = BoundedRows(np.zeros((1, 1)), 1.0, 1.0)
+    rows = Records(np.zeros((1, 1)), 1.0, 1.0)
     assert whitened_norm(rows, penalties, np.array([0.5, 0.01])) == pytest.approx(102**0.5)
     with pytest.raises(ValueError, match="2 strengths for 1"):
-        whitened_norm(BoundedRows(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
+        whitened_norm(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -97,7 +97,7 @@ def test_no_neighbours_move_the_solution_further(loss, norm):
     """Attained: the best ratios are 1.0000, but for 0.988 (logistic, norm 1)."""
     penalties, best = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9), 0.0
     for n in (1, 3, 100):
-        rows = BoundedRows(np.zeros((n, 2)), norm)
+        rows = Records(np.zeros((n, 2)), norm)
         plan = plan_final_fit(rows, LOSSES[loss], penalties, np.ones(1), BUDGET)
         sets = DataSets(loss, norm, 2, n, 1)
         moved, _ = largest_movement("solution", sets, "train", seed=n, generations=30)
@@ -116,7 +116,7 @@ def test_neighbours_in_the_whitened_norm():
         for extreme in (1.0, -1.0):
             X[0] = extreme * X[0] if trial % 2 else rng.standard_normal(4)
             t[0] = extreme
-            rows = BoundedRows(X.copy(), 1.0, 0.1)
+            rows = Records(X.copy(), 1.0, 0.1)
             loss = LOSSES["squared"]
             point, release = final_fit(rows, t, loss, GROUPS, alpha, BUDGET, noise=Silence())
             points.append(point * np.sqrt(GROUPS.diagonal(alpha)))

@@ -23,7 +23,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
-    BoundedRows,
+    Records,
     HalfSquaredLoss,
     LogisticLoss,
     SquaredHingeLoss,
@@ -50,7 +50,7 @@ def records(loss, n=101, seed=0, sparse=False):
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
     t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return BoundedRows(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
+    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
 
 
 @pytest.mark.parametrize("n_folds", [None, 3])
@@ -108,7 +108,7 @@ def test_it_is_the_implicit_gradient(loss, n_folds):
 
 def test_worked_example_of_the_specification():
     """5.2, one feature: ``h_t = h_v = .25``, ``c_t = .2``, ``c_v = .05``, omega = .25."""
-    rows = BoundedRows(np.full((4, 1), 0.5), 0.5)
+    rows = Records(np.full((4, 1), 0.5), 0.5)
     targets = np.array([0.4, 0.1, 0.4, 0.1])  # even positions train
     one = PenaltyGroups((0,), (1.0,), 1e-3, 10.0)
     alpha, roles = np.array([0.25]), Roles(4)
@@ -197,7 +197,7 @@ def test_neighbours_of_the_mean_over_pairs(loss, n_folds):
             if change:
                 X[place] = -X[place] if trial % 5 else rng.standard_normal(2)
                 t[place] = (-t[place] if loss == "squared" else 1 - t[place]) * (trial % 3 > 0)
-            rows = BoundedRows(X.copy(), norm)
+            rows = Records(X.copy(), norm)
             arguments = (rows, t.copy(), LOSSES[loss], penalties, np.ones(q), roles)
             values.append(hypergradient(*arguments, **EXACT))
         plan = plan_hypergradient(rows, LOSSES[loss], penalties, np.ones(q), roles, BUDGET, 0.03)
@@ -217,7 +217,7 @@ def test_the_search_looks_at_what_is_released():
     targets[::2], targets[1::2] = t[0], tv[0]
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 1e3)
     loss, roles = LOSSES["logistic"], Roles(6)
-    bounded = BoundedRows(rows, 2.0)
+    bounded = Records(rows, 2.0)
     value = hypergradient(bounded, targets, loss, penalties, np.ones(2), roles, **EXACT)
     expected = attacks.released("each", sets, (X, t, Xv, tv))[0]
     np.testing.assert_allclose(value, expected, atol=1e-10)

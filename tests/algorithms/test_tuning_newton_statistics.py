@@ -31,7 +31,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import BoundedRows, Design, LogisticLoss
+from skdp.problems import Records, Design, LogisticLoss
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 #: So much that the noise is below rounding errors.
@@ -49,7 +49,7 @@ def penalties(width, low=1e-6, high=10.0):
 def records(n, d, seed=0, intercept=0.0, norm=1.0, shift=0.5):
     """Rows, some of which are shortened, and targets 0 and 1 of a logistic model."""
     rng = np.random.default_rng(seed)
-    rows = BoundedRows(rng.normal(size=(n, d)) * 1.2 * norm / math.sqrt(d), norm, intercept)
+    rows = Records(rng.normal(size=(n, d)) * 1.2 * norm / math.sqrt(d), norm, intercept)
     slope = np.linspace(-4.0, 6.0, d) / norm
     margins = rows.block(slice(0, n)).matrix @ slope + shift
     return rows, (rng.random(n) < 1.0 / (1.0 + np.exp(-margins))).astype(float)
@@ -67,7 +67,7 @@ def distance_at_zero(x, y, t, u, weight):
 @pytest.mark.parametrize(("d", "intercept"), [(2, 0.0), (5, 0.3), (20, 0.1)])
 def test_first_round_moves_by_its_sensitivity(d, intercept):
     n, norm = 50, 2.0
-    rows = BoundedRows(np.zeros((n, d)), norm, intercept * norm)
+    rows = Records(np.zeros((n, d)), norm, intercept * norm)
     plan = plan_newton_statistics(BUDGET, Design.of(rows), n_records=n).moments
     rng = np.random.default_rng(1)
     largest = 0.0
@@ -101,7 +101,7 @@ def test_first_round_moves_by_its_sensitivity(d, intercept):
 def test_further_rounds_move_by_their_sensitivity(d):
     """A search over pairs of records and points."""
     n, norm = 50, 2.0
-    design = Design.of(BoundedRows(np.zeros((n, d)), norm, 0.0))
+    design = Design.of(Records(np.zeros((n, d)), norm, 0.0))
     bound = plan_newton_statistics(BUDGET, design, n_records=n).gradients[0].sensitivity * n
     # only the part of a record in the plane of w and of the difference matters
     angles = np.linspace(0.0, math.pi, 181)
@@ -159,7 +159,7 @@ def test_margins_are_bounded(monkeypatch):
 @pytest.mark.parametrize("shares", [(1.0,), (0.6, 0.2, 0.2), (0.4, 0.3, 0.2, 0.1)])
 def test_rounds_cost_the_budget(delta, shares):
     budget = PrivacyBudget(0.7, delta)
-    design = Design.of(BoundedRows(np.zeros((100, 4)), 1.0, 0.1))
+    design = Design.of(Records(np.zeros((100, 4)), 1.0, 0.1))
     releases = plan_newton_statistics(budget, design, n_records=100, shares=shares).releases()
     assert len(releases) == len(shares)
     total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
@@ -177,7 +177,7 @@ def test_number_of_gradients_grows_with_the_budget(delta):
     assert counts == sorted(counts) and counts[:2] == [2, 2] and counts[-1] == 12
     assert set(counts) <= {2, *range(6, 13)}
     budget = PrivacyBudget(1e4, delta)
-    design = Design.of(BoundedRows(np.zeros((9000, 20)), 5.0, 1.5))
+    design = Design.of(Records(np.zeros((9000, 20)), 5.0, 1.5))
     plan = plan_newton_statistics(budget, design, n_records=9000)
     releases = plan.releases()
     assert len(releases) == len(round_shares(budget, n_records=9000, width=21)) > 3
@@ -282,13 +282,13 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
     """However many strengths are compared: for moments and for each of two gradients."""
     rows, targets = records(5000, 4)
     rows.block_size = 1000
-    read, original = [], BoundedRows.block
+    read, original = [], Records.block
 
     def counting(self, which):
         read.append(np.arange(5000)[which])
         return original(self, which)
 
-    monkeypatch.setattr(BoundedRows, "block", counting)
+    monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
     tune_by_newton_statistics(rows, targets, pen, BUDGET, n_folds=n_folds, noise=source(0))
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
@@ -489,7 +489,7 @@ def test_rounds_converge_where_the_model_is_too_flat(n_folds):
     rng = np.random.default_rng(0)
     n, d = 4000, 6
     X = rng.exponential(size=(n, d))
-    rows = BoundedRows(X / 6.0, 1.0, 0.3)
+    rows = Records(X / 6.0, 1.0, 0.3)
     odds = X @ np.array([3.0, -2.0, 2.0, -1.0, 1.0, 0.0])
     targets = (rng.random(n) < expit(odds - odds.mean() - 6.0)).astype(float)
     alpha, matrix = 1e-5, rows.materialise()

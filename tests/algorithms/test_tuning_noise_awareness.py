@@ -14,7 +14,7 @@ from skdp.algorithms.tuning import hypergradient as route_b
 from skdp.algorithms.tuning.final_fit import final_noise_cost
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss
+from skdp.problems import Records, HalfSquaredLoss
 
 LOSS = HalfSquaredLoss(1.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
@@ -34,7 +34,7 @@ def records(n):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
-    return BoundedRows(X, 1.0, 0.1), np.clip(z, -1, 1)
+    return Records(X, 1.0, 0.1), np.clip(z, -1, 1)
 
 
 def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():

@@ -7,13 +7,13 @@ from skdp.algorithms.tuning import PenaltyGroups, tune_by_public_rule
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss
+from skdp.problems import Records, HalfSquaredLoss, LogisticLoss
 
 LOSSES = {"squared": HalfSquaredLoss(2.0), "logistic": LogisticLoss()}
 
 
 def rows_of(n=5000, intercept=0.0, seed=0):
-    return BoundedRows(np.random.default_rng(seed).standard_normal((n, 3)), 1.5, intercept)
+    return Records(np.random.default_rng(seed).standard_normal((n, 3)), 1.5, intercept)
 
 
 def wide(width):

@@ -24,7 +24,7 @@ from skdp.algorithms.tuning.roles import Roles
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss
+from skdp.problems import Records, HalfSquaredLoss, LogisticLoss
 from skdp.solvers import resolve_solver
 
 SEED = 0
@@ -113,7 +113,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     targets = np.clip(2.0 * X[:, 0], -1, 1)
     if task == "logistic":
         loss, targets = LogisticLoss(), (X[:, 0] > 0).astype(float)
-    rows, budget = BoundedRows(X, 1.0), PrivacyBudget(60.0, delta)
+    rows, budget = Records(X, 1.0), PrivacyBudget(60.0, delta)
     penalties = PenaltyGroups((0,), (1.0,), 0.01, 3.0)
     shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5, "solver": "newton"}
 

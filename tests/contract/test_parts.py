@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.problems import BoundedRows
+from skdp.problems import Records
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
@@ -14,7 +14,7 @@ from skdp.problems import BoundedRows
 def test_parts_are_rows_of_the_whole(container, intercept):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3)) * 10.0 ** rng.uniform(-3, 200, size=(20, 1))
-    rows = BoundedRows(container(X), 0.7, intercept)
+    rows = Records(container(X), 0.7, intercept)
 
     def dense(bounded):
         matrix = bounded.materialise()

@@ -15,7 +15,7 @@ from skdp.problems import (
     AdversarialRisk,
     Attack,
     Ball,
-    BoundedRows,
+    Records,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -49,7 +49,7 @@ def targets_of(kind, rng, shape):
 
 def made(kind, norm, intercept, *, radius=0.2, bias=1e-3, alpha=0.1, n=20, d=3, seed=0, **kwargs):
     rng = np.random.default_rng(seed)
-    rows = BoundedRows(rng.normal(size=(n, d)), 1.0, intercept)
+    rows = Records(rng.normal(size=(n, d)), 1.0, intercept)
     risk = AdversarialRisk(LOSSES[kind], Attack(norm, radius, intercept), bias)
     design = Design.of(rows)
     ball = risk.radius(design, alpha, None)
@@ -353,7 +353,7 @@ def test_norm_of_attacked_rows(intercept):
 
 def solved(kind, attack, X, t, alpha, *, bias, ball=1.0, tau=1e-5, n_public=None):
     """Solution in `ball` times the automatic radius, its accuracy, and the constants."""
-    rows = BoundedRows(X, 1.0, attack.intercept)
+    rows = Records(X, 1.0, attack.intercept)
     risk = AdversarialRisk(LOSSES[kind], attack, bias)
     radius = risk.radius(Design.of(rows), alpha, None)
     problem = risk.problem(rows, t, alpha, ball * radius, n_public=n_public)
@@ -456,7 +456,7 @@ def test_stochastic_solvers_are_refused(name):
 
 
 def test_refusals():
-    rows, t = BoundedRows(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
+    rows, t = Records(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
     attack = Attack(2, 0.1, 0.3)
     with pytest.raises(ValueError, match="both must be > 0"):
         AdversarialProblem(rows, t, LogisticLoss(), 1.0, Ball(1.0), attack, 0.0)

@@ -13,7 +13,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     BilevelConstants,
     BilevelProblem,
-    BoundedRows,
+    Records,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
@@ -36,7 +36,7 @@ def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, disjoint=True, s
     loss = HalfSquaredLoss(1.0) if loss is None else loss
     X = rng.normal(size=(n, d))
     t = rng.uniform(-1, 1, n) if loss.is_quadratic else (rng.uniform(size=n) < 0.5) * 1.0
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.2, intercept)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.2, intercept)
     groups, relative = (0, 1, 0, 1)[:d], (1.0,) * d
     if intercept:
         groups, relative = (*groups, groups[0]), (*relative, 0.09)
@@ -110,7 +110,7 @@ def test_scalar_bias():
 
 def test_sign():
     """Specification 5.2, d = 1: the strength must increase."""
-    rows = BoundedRows(np.array([[0.5], [0.5]]), 1.0)
+    rows = Records(np.array([[0.5], [0.5]]), 1.0)
     problem = PenaltyProblem(
         rows, np.array([0.4, 0.1]), HalfSquaredLoss(1.0), (0,), (1.0,), 1e-3, 1.0
     )
@@ -183,7 +183,7 @@ def test_other_solvers_and_mini_batches():
 
 
 def test_validation():
-    rows = BoundedRows(np.zeros((2, 2)), 1.0)
+    rows = Records(np.zeros((2, 2)), 1.0)
     t = np.zeros(2)
     with pytest.raises(ValueError, match="smooth"):
         PenaltyProblem(rows, t, HingeLoss(), (0, 0), (1.0, 1.0), 1e-3, 1.0)
@@ -251,7 +251,7 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
         length = np.linalg.norm(X, axis=1, keepdims=True)
         X = X * (R / np.maximum(length, R))
         t = np.clip(t, -1, 1) if loss.is_quadratic else (t > 0) * 1.0
-        return BoundedRows(X, R), t
+        return Records(X, R), t
 
     def moved(z):
         points, bound = [], 0.0
@@ -294,7 +294,7 @@ def test_radius_of_penalised_ridge():
     for sign in (1.0, -1.0):
         X[1], t[1] = (0.0484, sign * 0.0875), 1.0
         loss = HalfSquaredLoss(B)
-        problem = PenaltyProblem(BoundedRows(X, R), t, loss, (0, 0), (1.0, 1.0), 1e-3, 10.0)
+        problem = PenaltyProblem(Records(X, R), t, loss, (0, 0), (1.0, 1.0), 1e-3, 10.0)
         lower = problem.penalised(np.log([omega]), 1.0 / u)
         points.append(solve(lower, 1e-9))
     moved = np.linalg.norm(points[0] - points[1])
@@ -307,7 +307,7 @@ def test_radius_of_penalised_ridge():
 
 def test_norm_bound_counts_the_intercept():
     """Review F-K4: omega_b = .01, feature .5, R = intercept = 1: R'^2 is 102, not 101 or 2."""
-    rows = BoundedRows(np.eye(2), 1.0, 1.0)
+    rows = Records(np.eye(2), 1.0, 1.0)
     problem = PenaltyProblem(
         rows, np.zeros(2), HalfSquaredLoss(1.0), (0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0
     )

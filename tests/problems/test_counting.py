@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp.problems import (
-    BoundedRows,
+    Records,
     CountedLoss,
     FiniteSumProblem,
     HingeLoss,
@@ -18,7 +18,7 @@ from skdp.solvers import AugmentedLagrangian
 def make(loss, sparse=False, n=101):
     X = np.random.default_rng(0).standard_normal((n, 3))
     targets = (np.arange(n) % 2) if isinstance(loss, SoftmaxLoss) else np.arange(n) % 2.0
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     rows.block_size = 16
     problem = FiniteSumProblem(rows, targets, loss, 0.1, WholeSpace())
     problem.loss = CountedLoss(problem.loss)

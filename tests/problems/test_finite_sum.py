@@ -10,7 +10,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
+    Records,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
@@ -31,7 +31,7 @@ def make(loss, *, sparse=False, n=40, d=3, alpha=0.1, domain=None, **kwargs):
         targets = rng.integers(0, loss.n_classes, n)
     else:
         targets = rng.integers(0, 2, n).astype(float)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.2, 0.2)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.2, 0.2)
     rows.block_size = 16
     return FiniteSumProblem(rows, targets, loss, alpha, domain or Ball(5.0), **kwargs)
 
@@ -108,7 +108,7 @@ def test_thinned_problem_keeps_each_kth_record():
 
 def test_constants_of_the_worked_example():
     """Section 9: n = 1e4, d = 20, X = 1, lambda = 0.01: Delta(2L) = 0.02, kappa = 26."""
-    rows = BoundedRows(np.zeros((10_000, 20)), 1.0)
+    rows = Records(np.zeros((10_000, 20)), 1.0)
     problem = FiniteSumProblem(rows, np.zeros(10_000), LogisticLoss(), 0.01, WholeSpace())
     constants = problem.constants
     assert constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.02)
@@ -121,7 +121,7 @@ def test_constants_of_the_worked_example():
 
 
 def test_sensitivity_is_never_above_the_diameter_of_the_ball():
-    rows = BoundedRows(np.zeros((1, 2)), 1.0)
+    rows = Records(np.zeros((1, 2)), 1.0)
     problem = ball_problem(rows, np.zeros(1), LogisticLoss(), 1e-6, coef_norm=0.1)
     assert problem.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.2)
 
@@ -131,7 +131,7 @@ def test_rounding_bound_holds():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 40)) * 10.0 ** rng.integers(-3, 1, (3000, 40))
     problem = ball_problem(
-        BoundedRows(X, 1.0), rng.integers(0, 2, 3000) * 1.0, LogisticLoss(), 1e-3
+        Records(X, 1.0), rng.integers(0, 2, 3000) * 1.0, LogisticLoss(), 1e-3
     )
     w = problem.domain.project(rng.standard_normal(40) * 10)
     long = X.astype(np.longdouble)
@@ -179,6 +179,6 @@ def test_nominal_size():
 )
 def test_targets_in_another_encoding_are_refused(loss, targets, message):
     """The constants would not hold, and a certificate would be about another problem."""
-    rows = BoundedRows(np.eye(3), 1.0)
+    rows = Records(np.eye(3), 1.0)
     with pytest.raises(ValueError, match=message):
         FiniteSumProblem(rows, np.array(targets), loss, 1.0, Ball(1.0))

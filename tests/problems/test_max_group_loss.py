@@ -16,7 +16,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
-    BoundedRows,
+    Records,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -59,7 +59,7 @@ def rows_of(kind, n, rng):
     if kind == "csr":
         X = sp.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0))
     norm = 1.2 if kind in ("scaled", "intercept") else 10.0
-    return BoundedRows(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
+    return Records(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
 
 
 def weights_of(floored):
@@ -192,7 +192,7 @@ def test_parts_are_problems_of_their_own(kind, floored):
     rows = problem.rows
     X = rows.matrix[some]
     direct = MaxGroupLossProblem(
-        BoundedRows(X, rows.data_norm, rows.intercept), problem.targets[some],
+        Records(X, rows.data_norm, rows.intercept), problem.targets[some],
         problem.groups[some], problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
     )  # fmt: skip
     np.testing.assert_array_equal(part.multipliers, direct.multipliers)
@@ -295,7 +295,7 @@ def test_weights_that_make_no_sense(arguments):
 )
 def test_problems_that_make_no_sense(change, message):
     arguments = {
-        "rows": BoundedRows(np.ones((3, 2)), 1.0), "targets": np.array([0, 1, 1]),
+        "rows": Records(np.ones((3, 2)), 1.0), "targets": np.array([0, 1, 1]),
         "groups": np.array([0, 1, 1]), "loss": LogisticLoss(), "weights": GroupWeights((2.0, 2.0)),
         "radius": 1.0, "alpha_x": 1.0, "alpha_y": 1.0,
     }  # fmt: skip
@@ -359,7 +359,7 @@ def test_constants_hold_for_every_record(name):
         slopes, levels = [], []
         for (row, target), g in records:
             problem = MaxGroupLossProblem(
-                BoundedRows(scale * row[None], scale), np.array([target]), np.array([g]),
+                Records(scale * row[None], scale), np.array([target]), np.array([g]),
                 loss, weights, radius, 1.0, 1.0,
             )  # fmt: skip
             c, y, cross = problem.constants, np.eye(3)[g], problem.cross_derivative(x)
@@ -426,7 +426,7 @@ def test_operator_rounding(name, floored):
     targets, groups = targets_of(loss, n, rng), rng.integers(0, N_GROUPS, size=n)
     center_x, center_y = rng.normal(size=2 * loss.n_outputs), rng.dirichlet(np.ones(3))
     problem = MaxGroupLossProblem(
-        BoundedRows(X, 1.0), targets, groups, loss, weights_of(floored), 1.3, 0.3, 0.2,
+        Records(X, 1.0), targets, groups, loss, weights_of(floored), 1.3, 0.3, 0.2,
         center_x, center_y,
     )  # fmt: skip
     assert problem.rows.scale is None

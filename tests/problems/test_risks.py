@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
+    Records,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -35,7 +35,7 @@ RISKS = [
 
 def rows(n=50, d=3, sparse=False, norm=1.0):
     X = np.random.default_rng(0).uniform(-1, 1, (n, d)) * norm
-    return BoundedRows(sp.csr_matrix(X) if sparse else X, norm, 0.1 * norm)
+    return Records(sp.csr_matrix(X) if sparse else X, norm, 0.1 * norm)
 
 
 def targets(risk, n=50):
@@ -87,11 +87,11 @@ def test_costs_are_bounds():
     labels = (X[:, 0] + 0.5 * rng.standard_normal(400) > 0).astype(float)
     for loss in (LogisticLoss(), HalfSquaredLoss(1.0), HingeLoss().smoothed(0.05)):
         risk, design = EmpiricalRisk(loss), Design(1.0, 4, 400)
-        free = FiniteSumProblem(BoundedRows(X, 1.0), labels, loss, 1e-9, Ball(50.0))
+        free = FiniteSumProblem(Records(X, 1.0), labels, loss, 1e-9, Ball(50.0))
         best = Newton().solve(free, 1e-3).point
         moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
         for alpha in (1e-3, 0.1, 10.0):
-            penalised = FiniteSumProblem(BoundedRows(X, 1.0), labels, loss, alpha, Ball(50.0))
+            penalised = FiniteSumProblem(Records(X, 1.0), labels, loss, alpha, Ball(50.0))
             point = Newton().solve(penalised, 1e-6).point
             excess = free.value(point) - free.value(best)
             bound = risk.penalty_cost(design, alpha, float(np.linalg.norm(best)), moment)

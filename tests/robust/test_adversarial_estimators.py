@@ -16,7 +16,7 @@ from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge, PrivacyLeakW
 from skdp.problems import (
     AdversarialRisk,
     Attack,
-    BoundedRows,
+    Records,
     Design,
     HalfSquaredLoss,
     LogisticLoss,
@@ -213,7 +213,7 @@ def test_noise_law(model, norm, delta):
     release, plan = fitted.privacy_.releases[0], fitted.privacy_.plan
     assert np.linalg.norm(points, axis=1).max() < plan["radius"]  # nothing was projected
     loss = LogisticLoss() if model is classifier else HalfSquaredLoss(1.0)
-    rows = BoundedRows(X, 1.0, 0.5)
+    rows = Records(X, 1.0, 0.5)
     risk = AdversarialRisk(loss, Attack(norm, 0.2, 0.5), plan["smoothing"])
     radius = risk.radius(Design.of(rows), alpha, None)
     problem = risk.problem(rows, y.astype(float), alpha, radius)

@@ -28,7 +28,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import tightest_epsilon
 from skdp.problems import (
-    BoundedRows,
+    Records,
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
@@ -721,7 +721,7 @@ def test_composition_against_dp_accounting(share):
 def problem_of(fitted, features, y, groups):
     """The saddle problem that a one-shot fit without intercept solves."""
     plan = fitted.privacy_.plan
-    rows = BoundedRows(features, fitted.data_norm_, 0.0)
+    rows = Records(features, fitted.data_norm_, 0.0)
     loss, targets = LogisticLoss(), np.asarray(y, dtype=float)
     if isinstance(fitted, DPMaxGroupLossRegressor):
         low, high = fitted.target_range
@@ -993,7 +993,7 @@ def test_minimax_value_at_a_large_budget(model):
     fitted.fit(features, y, groups=groups)
     plan = fitted.privacy_.plan
     problem = MaxGroupLossProblem(
-        BoundedRows(features, 1.0, 0.0),
+        Records(features, 1.0, 0.0),
         y.astype(float),
         np.searchsorted(fitted.group_names_, groups),
         LogisticLoss() if model is classifier else HalfSquaredLoss(2.0),

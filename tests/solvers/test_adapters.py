@@ -18,7 +18,7 @@ from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyLeakWarning
 from skdp.problems import (
     Ball,
-    BoundedRows,
+    Records,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
@@ -52,7 +52,7 @@ SCIPY_METHODS = [
 
 
 def problem_of(loss, targets, domain=None, sparse=False, **kwargs):
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     return FiniteSumProblem(rows, targets, loss, 0.05, domain or WholeSpace(), **kwargs)
 
 

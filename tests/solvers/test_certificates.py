@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp.problems import (
     Ball,
-    BoundedRows,
+    Records,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
@@ -48,7 +48,7 @@ def random_problem(
     targets = rng.integers(0, 3 if loss == "softmax" else 2, n)
     if loss != "softmax":
         targets = targets.astype(float)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     domain = WholeSpace() if radius is None else Ball(radius)
     return FiniteSumProblem(rows, targets, LOSSES[loss], alpha, domain, center=center)
 
@@ -103,7 +103,7 @@ def test_a_certificate_near_the_sphere_is_not_fooled():
 
 def test_bare_norm_test_would_be_fooled():
     """What the certificate guards against: the residual alone is far below the distance."""
-    rows = BoundedRows(np.array([[1.0, 0.0], [0.0, 0.01]]), 1.0)
+    rows = Records(np.array([[1.0, 0.0], [0.0, 0.01]]), 1.0)
     problem = FiniteSumProblem(rows, np.array([1.0, 1.0]), LogisticLoss(), 1e-4, Ball(0.5))
     exact = exact_solution(problem)
     w = exact * (1 - 1e-3)
@@ -401,7 +401,7 @@ def test_sub_sampled_newton_agrees_with_plain(monkeypatch):
     # a sample that misleads: its rows are short and of one class
     X, y = np.array(problem.rows.matrix), np.arange(5000) % 2.0
     X[::2] *= 0.01
-    problem = FiniteSumProblem(BoundedRows(X, 1.0, 0.1), y, LogisticLoss(), 1e-3, WholeSpace())
+    problem = FiniteSumProblem(Records(X, 1.0, 0.1), y, LogisticLoss(), 1e-3, WholeSpace())
     solution = Newton().minimise(problem, 1e-8, np.zeros(6), np.random.default_rng())
     assert certify(problem, solution).distance <= 1e-8
 
@@ -483,7 +483,7 @@ def test_norms_do_not_vanish_by_underflow():
     point = Ball(1e-200).project(np.full(3, 1e-190))
     assert np.abs(point).max() <= 1e-200
     rng = np.random.default_rng(0)
-    rows = BoundedRows(1e-50 * rng.standard_normal((20, 3)), 1e-50)
+    rows = Records(1e-50 * rng.standard_normal((20, 3)), 1e-50)
     problem = ball_problem(rows, np.arange(20) % 2.0, LogisticLoss(), 1e120)
     radius = problem.domain.radius
     for direction in (1.0, -1.0):
@@ -541,7 +541,7 @@ def test_neither_exits_nor_names_of_solvers_escape():
 def test_radius_of_solutions_away_from_the_center():
     """The centre of the regulariser may lie outside of the domain."""
     rng = np.random.default_rng(0)
-    rows = BoundedRows(rng.standard_normal((20, 4)), 1.0)
+    rows = Records(rng.standard_normal((20, 4)), 1.0)
     targets = np.arange(20) % 2.0
     for domain in (Box(np.full(4, 10.0), np.full(4, 11.0)), Simplex(4), Ball(1000.0)):
         problem = FiniteSumProblem(rows, targets, LogisticLoss(), 100.0, domain)
@@ -552,7 +552,7 @@ def test_radius_of_solutions_away_from_the_center():
 
 
 def test_progress_where_no_bound_is_known(capsys):
-    rows = BoundedRows(np.eye(3), 1.0)
+    rows = Records(np.eye(3), 1.0)
     problem = FiniteSumProblem(rows, np.zeros(3), HalfSquaredLoss(1.0), 0.1, WholeSpace())
     for solver in ("accelerated_gradient", "gradient_descent"):
         resolve_solver(solver).solve(problem, 1e-6, verbose=1)

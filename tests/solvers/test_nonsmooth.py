@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
+    Records,
     Box,
     FiniteSumProblem,
     HingeLoss,
@@ -38,7 +38,7 @@ def problem_of(loss, *, n=60, d=3, alpha=0.05, domain=None, sparse=False, seed=0
         if loss == "hinge"
         else np.clip(X[:, 0] + 0.3 * rng.standard_normal(n), -1, 1)
     )
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     return FiniteSumProblem(rows, targets, LOSSES[loss], alpha, domain or WholeSpace(), **kwargs)
 
 
@@ -115,7 +115,7 @@ def test_gap_certificate_is_never_below_the_true_distance(
 
 def test_gap_certificate_is_attained_up_to_a_factor():
     """One record: the distance is at most the certificate and at least 0.4 of it."""
-    rows = BoundedRows(np.array([[1.0]]), 1.0)
+    rows = Records(np.array([[1.0]]), 1.0)
     problem = FiniteSumProblem(rows, np.array([1.0]), HingeLoss(), 10.0, WholeSpace())
     # the solution is w = 1/10 with slope -1; a slope -1 + t gives w = (1 - t) / 10
     for t in (1.0, 1e-2, 1e-4):
@@ -270,7 +270,7 @@ def test_degenerate_records(loss, sparse, case):
         X[:] = 0.0
     elif case == "float32":
         X = X.astype(np.float32)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
         problem = FiniteSumProblem(rows, targets, LOSSES[loss], 0.1, domain)
         accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.reach)

@@ -17,7 +17,7 @@ from skdp.linear_model import (
 )
 from skdp.problems import (
     Ball,
-    BoundedRows,
+    Records,
     Box,
     CountedLoss,
     FiniteSumProblem,
@@ -73,7 +73,7 @@ def records(loss, case="random", seed=0, n=N_RECORDS, nudge=0):
 def problem_of(loss, kappa, domain, sparse=False, case="random", n=N_RECORDS, nudge=0):
     """A problem of the given condition number, with the constraint active or not."""
     X, targets = records(loss, case, n=n, nudge=nudge)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     phi = LOSSES[loss]
     alpha = phi.smoothness(rows.norm_bound) / max(kappa - 1.0, 1e-2)
     free = FiniteSumProblem(rows, targets, phi, alpha, WholeSpace())
@@ -161,7 +161,7 @@ def test_every_solver_manages_alone(name, loss, domain):
 def test_degenerate_records(loss, sparse, case):
     n = 1 if case == "one record" else N_RECORDS
     X, targets = records(loss, case, n=n)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     for alpha in (1.0, 1e-3):
         free = FiniteSumProblem(rows, targets, LOSSES[loss], alpha, WholeSpace())
         exact = reference.solve(free, Newton().solve(free, 1e-9).point)
@@ -179,7 +179,7 @@ def test_degenerate_records(loss, sparse, case):
 def test_add_remove_and_a_center(name):
     """More rows than the nominal size, and a regulariser that pulls elsewhere."""
     X, targets = records("logistic")
-    rows = BoundedRows(X, 1.0, 0.1)
+    rows = Records(X, 1.0, 0.1)
     center = np.array([1.0, -1.0, 0.5, 0.0])
     for domain in (Ball(0.5), WholeSpace(), Simplex(4)):
         problem = FiniteSumProblem(
@@ -296,7 +296,7 @@ def test_a_domain_of_another_dimension_is_refused():
     X, targets = records("logistic")
     for domain in (Simplex(7), Box(np.zeros(7), np.ones(7))):
         with pytest.raises(ValueError, match="7 dimensions, the problem has 4"):
-            FiniteSumProblem(BoundedRows(X, 1.0, 0.1), targets, LogisticLoss(), 1.0, domain)
+            FiniteSumProblem(Records(X, 1.0, 0.1), targets, LogisticLoss(), 1.0, domain)
 
 
 def sloppy(direction):
@@ -401,7 +401,7 @@ def test_newton_copes_with_a_row_beyond_single_precision():
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
     X[0] = 1e39
     problem = FiniteSumProblem(
-        BoundedRows(X, 1.0), np.arange(200) % 2.0, LogisticLoss(), 0.1, Ball(3.0)
+        Records(X, 1.0), np.arange(200) % 2.0, LogisticLoss(), 0.1, Ball(3.0)
     )
     solution = solve_certified(problem, 1e-8, Newton())
     assert [attempt.error for attempt in solution.attempts] == [None]

@@ -120,7 +120,7 @@ MUTANTS = (
     ),
     Mutant(
         "parts of bounded rows are not bounded",
-        "problems/rows.py",
+        "problems/records.py",
         "        part.scale = None if self.scale is None else self.scale[rows]",
         "        part.scale = None",
         f"{_DRAWS} -k phases",
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "a warning for long rows only",
-        "problems/rows.py",
+        "problems/records.py",
         "        if (norms > data_norm).any():",
         "        if (norms > 100 * data_norm).any():\n"
         "            import warnings\n"
