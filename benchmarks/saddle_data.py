@@ -20,12 +20,12 @@ from skdp.algorithms.max_group_loss import MaxGroupLossBound
 from skdp.problems import (
     Ball,
     BilinearProblem,
-    Records,
     Design,
     EmpiricalRisk,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
     SaddleConstants,
     SaddleProblem,
 )
@@ -328,7 +328,7 @@ def groups(n: int, d: int = 5, seed: int = 0, mu: float = 1.0) -> Instance:
     signed = np.concatenate([kinds, -kinds])
     rows = Records(kinds[kind], 1.0)
     loss = LogisticLoss()
-    problem = MaxGroupLossProblem(rows, label, group, loss, weights, RADIUS, mu, mu)
+    problem = MaxGroupLossProblem(rows.with_targets(label, group), loss, weights, RADIUS, mu, mu)
     risk = EmpiricalRisk(loss)
     return Instance(
         "groups",

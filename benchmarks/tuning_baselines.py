@@ -40,7 +40,7 @@ from skdp.privacy import (
     tightest_epsilon,
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
-from skdp.problems import Records, Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Records
 from skdp.solvers import resolve_solver, solve_certified
 
 __all__ = [
@@ -255,7 +255,7 @@ class BaseFits:
             rows = Records(X, 1.0, INTERCEPT)
             risk, design = EmpiricalRisk(self.loss), Design.of(rows)
             radius = risk.radius(design, alpha, None)
-            problem = risk.problem(rows, self.targets, alpha, radius)
+            problem = risk.problem(rows.with_targets(self.targets), alpha, radius)
             # neither accuracy nor sensitivity depends on the budget
             plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0, 1e-6))
             point = solve_certified(

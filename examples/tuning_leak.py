@@ -41,7 +41,7 @@ from skdp.algorithms.tuning import PenaltyGroups, tune_by_hypergradient
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import Records, HalfSquaredLoss
+from skdp.problems import HalfSquaredLoss, Records
 
 N_FEATURES = 100
 BOUNDS = (1e-6, 10.0)
@@ -130,8 +130,7 @@ def guess_with_privacy(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) 
     rows = Records(X, data_norm=1.0)
     penalties = PenaltyGroups((0,) * N_FEATURES, (1.0,) * N_FEATURES, *BOUNDS)
     tuned = tune_by_hypergradient(
-        rows,
-        y,
+        rows.with_targets(y),
         HalfSquaredLoss(1.0),
         penalties,
         PrivacyBudget(epsilon, DELTA),

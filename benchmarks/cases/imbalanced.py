@@ -92,7 +92,11 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
         for name, shares in (("two", TWO), ("default", None)):
             noise = NoiseSource(np.random.default_rng(seed).bytes)
             model = tune_by_newton_statistics(
-                rows, targets, penalties, PrivacyBudget(epsilon, DELTA), shares=shares, noise=noise
+                rows.with_targets(targets),
+                penalties,
+                PrivacyBudget(epsilon, DELTA),
+                shares=shares,
+                noise=noise,
             )
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))

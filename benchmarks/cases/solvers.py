@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     grid = QUICK if options.quick else FULL
     rows = list(gradient_rows(grid))
     for point in grid.points:
-        timed = Race(point, grid).rows()
+        timed = Race(point, grid).records()
         rows += [*timed, auto_row(point, timed)]
     return rows
 
@@ -213,7 +213,7 @@ def make_problem(X: Any, targets: np.ndarray, model: str, kappa: float) -> Finit
     domain = (
         Ball(loss.solution_radius(rows.norm_bound, alpha)) if model == "squares" else WholeSpace()
     )
-    return FiniteSumProblem(rows, targets, loss, alpha, domain)
+    return FiniteSumProblem(rows.with_targets(targets), loss, alpha, domain)
 
 
 def wanted_distance(problem: FiniteSumProblem) -> float:

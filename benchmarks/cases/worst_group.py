@@ -40,12 +40,12 @@ from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
-    Records,
     Design,
     EmpiricalRisk,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier
 from skdp.solvers import solve_saddle_certified
@@ -259,7 +259,7 @@ def problem_of(data: Data, strength: float) -> MaxGroupLossProblem:
     codes = np.searchsorted(data.names, data.groups)
     radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
     return MaxGroupLossProblem(
-        rows, data.y.astype(float), codes, loss, weights, radius, strength, strength
+        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, strength, strength
     )
 
 

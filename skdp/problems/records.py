@@ -173,6 +173,7 @@ class Records:
         self.matrix = _read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept
+        self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
         self.scale: np.ndarray | None = None
         dense_row_bytes = 8 * max(1, X.shape[1])
         self.block_size = (
@@ -186,7 +187,6 @@ class Records:
             norms = self._norms()
         if (norms > data_norm).any():
             self.scale = read_only_view(data_norm / np.maximum(norms, data_norm))
-        self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
         """The same rows with other targets and groups; nothing is copied."""

@@ -81,7 +81,7 @@ def tune(X, y, budget=GAUSSIAN, *, bound=1.0, penalties=None, intercept=0.0, **k
     rows = Records(X, 1.0, intercept)
     penalties = one_strength(rows.width) if penalties is None else penalties
     kwargs = {"coef_norm": 1.0, "noise": Recorder(), **kwargs}
-    return tune_by_sufficient_statistics(rows, y, bound, penalties, budget, **kwargs)
+    return tune_by_sufficient_statistics(rows.with_targets(y), bound, penalties, budget, **kwargs)
 
 
 # ------------------------------------------------------------------------------- the coordinates
@@ -127,7 +127,7 @@ def test_neighbours_never_move_further(
     for matrix, targets in ((X, t), (other_X, other_t)):
         rows = Records(matrix, data_norm, intercept * data_norm)
         plan = plan_of(rows, target_bound, coef_norm=coef_norm)
-        out = private_moments(rows, targets, plan, Recorder(silent=True))
+        out = private_moments(rows.with_targets(targets), plan, Recorder(silent=True))
         square = out.square * plan.weight**2
         column = np.append(out.vector * plan.weight, square)[:, None]
         values.append(np.hstack([np.vstack([out.matrix, column[:-1].T]), column]))
@@ -194,7 +194,7 @@ def test_noise_has_the_stated_law(budget):
     assert plan.dimension == m
     noise = np.empty((draws, m))
     for seed in range(draws):
-        out = private_moments(rows, t, plan, Recorder(seed))
+        out = private_moments(rows.with_targets(t), plan, Recorder(seed))
         assert np.array_equal(out.matrix, out.matrix.T)
         released = np.empty((4, 4))
         released[:3, :3], released[3, 3] = out.matrix - exact[:3, :3], out.square - exact[3, 3]
@@ -237,7 +237,7 @@ def test_stated_deviations(budget):
     rows, draws = Records(X, 1.0), 3000
     plan = plan_of(rows, budget=budget)
     source = Recorder(1)
-    outs = [private_moments(rows, t, plan, source) for _ in range(draws)]
+    outs = [private_moments(rows.with_targets(t), plan, source) for _ in range(draws)]
     exact = exact_moments(rows, t)
     for value, truth, deviation in (
         ([out.matrix[1, 1] for out in outs], exact[1, 1], outs[0].deviation),
@@ -261,12 +261,12 @@ def test_a_record_is_seen_by_its_own_fold_alone():
     plan = plan_of(rows, n_records=17 // 3)
     for k in range(3):
         part = slice(k, None, 3)
-        out = private_moments(rows, t, plan, Recorder(k), part)
-        other = private_moments(changed, changed_t, plan, Recorder(k), part)
+        out = private_moments(rows.with_targets(t), plan, Recorder(k), part)
+        other = private_moments(changed.with_targets(changed_t), plan, Recorder(k), part)
         assert out.n_records == len(range(k, 17, 3))
         assert np.array_equal(out.matrix, other.matrix) == (k != 10 % 3)
         assert np.array_equal(out.vector, other.vector) == (k != 10 % 3)
-        silent = private_moments(rows, t, plan, Recorder(silent=True), part)
+        silent = private_moments(rows.with_targets(t), plan, Recorder(silent=True), part)
         expected = exact_moments(Records(X[k::3], 1.0), t[k::3])
         np.testing.assert_allclose(silent.matrix, expected[:2, :2], atol=1e-15)
         np.testing.assert_allclose(silent.vector, expected[:2, 2], atol=1e-15)
@@ -290,7 +290,7 @@ def test_folds_have_the_whole_budget():
     assert tuned.plan["n_folds"] is None
     with pytest.raises(ValueError, match="records, the plan is for"):
         private_moments(
-            Records(X, 1.0), t, plan_of(Records(X, 1.0)), Recorder(), slice(0, None, 2)
+            Records(X, 1.0, targets=t), plan_of(Records(X, 1.0)), Recorder(), slice(0, None, 2)
         )
     for folds in (1, 32):
         with pytest.raises(ValueError, match="n_folds"):
@@ -384,7 +384,7 @@ def test_estimate_is_unbiased_for_released_moments(delta):
     fixed = np.linalg.solve(H + 0.05 * np.eye(2), c)
     difference = np.empty(2000)
     for i in range(len(difference)):
-        out = private_moments(rows, t, plan, source)
+        out = private_moments(rows.with_targets(t), plan, source)
         ridge = RidgeModels(out, penalties)
         w = ridge.coefficients(alpha)
         estimate = SteinRisk(ridge, 1.0)(alpha)[0]
@@ -463,7 +463,7 @@ def test_without_noise_models_are_those_of_scikit_learn(intercept):
     rows = Records(X, 1.0, intercept)
     matrix = rows.materialise()
     plan = plan_of(rows, budget=HUGE)
-    moments = private_moments(rows, y, plan, NoiseSource())
+    moments = private_moments(rows.with_targets(y), plan, NoiseSource())
     ridge = RidgeModels(moments, one_strength(rows.width))
     for alpha in (1e-6, 1e-2, 10.0):
         exact = Ridge(alpha=80 * alpha, fit_intercept=False).fit(matrix, y)
@@ -494,7 +494,8 @@ def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
     rows = Records(X, 1.0)
     plan = plan_of(rows, budget=HUGE, n_records=n // folds)
     parts = [
-        private_moments(rows, y, plan, NoiseSource(), slice(k, None, folds)) for k in range(folds)
+        private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
+        for k in range(folds)
     ]
     risk = CrossRisk(parts, one_strength(4))
     for alpha in (1e-4, 0.01, 1.0):
@@ -518,7 +519,8 @@ def test_without_noise_folds_choose_as_ridge_cv(folds):
     ).fit(matrix, y)
     plan = plan_of(rows, budget=HUGE, n_records=n // folds)
     parts = [
-        private_moments(rows, y, plan, NoiseSource(), slice(k, None, folds)) for k in range(folds)
+        private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
+        for k in range(folds)
     ]
     risk = CrossRisk(parts, one_strength(6, 1e-4, 1.0))
     values = risk.uniform(grid) + 0.5 * np.mean(y**2)
@@ -538,7 +540,7 @@ def test_without_noise_and_folds_the_risk_is_that_of_mallows():
     X, y = records(80, 4)
     rows = Records(X, 1.0)
     matrix = rows.materialise()
-    moments = private_moments(rows, y, plan_of(rows, budget=HUGE), NoiseSource())
+    moments = private_moments(rows.with_targets(y), plan_of(rows, budget=HUGE), NoiseSource())
     risk = SteinRisk(RidgeModels(moments, one_strength(4)), 1.0)
     for alpha in (1e-4, 0.01, 1.0):
         hat = matrix @ np.linalg.solve(matrix.T @ matrix + 80 * alpha * np.eye(4), matrix.T)
@@ -628,7 +630,13 @@ def test_the_records_are_read_once(low, groups, folds, monkeypatch):
     monkeypatch.setattr(Records, "block", counting)
     penalties = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
     tune_by_sufficient_statistics(
-        rows, y, 1.0, penalties, GAUSSIAN, coef_norm=1.0, n_folds=folds, noise=Recorder()
+        rows.with_targets(y),
+        1.0,
+        penalties,
+        GAUSSIAN,
+        coef_norm=1.0,
+        n_folds=folds,
+        noise=Recorder(),
     )
     np.testing.assert_array_equal(np.sort(np.concatenate(read)), np.arange(5000))
     assert max(map(len, read)) <= 1000
@@ -669,7 +677,7 @@ def test_degenerate_records(X, budget, folds):
     assert np.isfinite(tuned.point).all()
     with pytest.raises(ValueError, match="records, the plan"):
         private_moments(
-            Records(X[:0], 1.0), np.zeros(0), plan_of(Records(X, 1.0)), Recorder()
+            Records(X[:0], 1.0, targets=np.zeros(0)), plan_of(Records(X, 1.0)), Recorder()
         )
 
 
@@ -685,8 +693,7 @@ def test_extreme_units(data_norm, target_bound, folds):
         penalties = one_strength(3, 1e-6 * x_unit**2, 10 * x_unit**2)
         results.append(
             tune_by_sufficient_statistics(
-                rows,
-                y * y_unit,
+                rows.with_targets(y * y_unit),
                 y_unit,
                 penalties,
                 GAUSSIAN,
@@ -798,11 +805,11 @@ def test_rows_that_the_plan_is_not_made_for_are_refused():
         (Records(np.where(np.arange(30)[:, None] == 5, math.nan, X), 1.0), "finite"),
     ):
         with pytest.raises(ValueError, match=message):
-            private_moments(rows, y, plan, Forbidden())
+            private_moments(rows.with_targets(y), plan, Forbidden())
     with pytest.raises(ValueError, match="targets must be numbers within"):
-        private_moments(Records(X, 1.0), 3 * y, plan, Forbidden())
+        private_moments(Records(X, 1.0, targets=3 * y), plan, Forbidden())
     # shorter ones are fine
-    private_moments(Records(X, 0.5), y, plan, Recorder())
+    private_moments(Records(X, 0.5, targets=y), plan, Recorder())
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,9 @@ def test_single_precision_is_bounded_in_double(make):
 def test_blocks_cover_every_row_once():
     rows = Records(np.ones((1000, 3)), 10.0)
     rows.block_size = 77
-    covered = np.concatenate([np.arange(b.rows.start, b.rows.stop) for b in rows.blocks()])
+    covered = np.concatenate(
+        [np.arange(b.positions.start, b.positions.stop) for b in rows.blocks()]
+    )
     np.testing.assert_array_equal(covered, np.arange(1000))
 
 

@@ -16,10 +16,10 @@ from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge, PrivacyLeakW
 from skdp.problems import (
     AdversarialRisk,
     Attack,
-    Records,
     Design,
     HalfSquaredLoss,
     LogisticLoss,
+    Records,
 )
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
 from skdp.solvers import resolve_solver, solve_certified
@@ -216,7 +216,7 @@ def test_noise_law(model, norm, delta):
     rows = Records(X, 1.0, 0.5)
     risk = AdversarialRisk(loss, Attack(norm, 0.2, 0.5), plan["smoothing"])
     radius = risk.radius(Design.of(rows), alpha, None)
-    problem = risk.problem(rows, y.astype(float), alpha, radius)
+    problem = risk.problem(rows.with_targets(y.astype(float)), alpha, radius)
     exact = solve_certified(problem, 1e-9, resolve_solver("newton")).point
     lengths = np.linalg.norm(np.array(points) - exact, axis=1) / release.noise_scale
     law, statistic = stats.chi2(3 * fits), float((lengths**2).sum())

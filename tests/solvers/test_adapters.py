@@ -18,12 +18,12 @@ from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyLeakWarning
 from skdp.problems import (
     Ball,
-    Records,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Records,
     Simplex,
     SoftmaxLoss,
     WholeSpace,
@@ -53,7 +53,9 @@ SCIPY_METHODS = [
 
 def problem_of(loss, targets, domain=None, sparse=False, **kwargs):
     rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
-    return FiniteSumProblem(rows, targets, loss, 0.05, domain or WholeSpace(), **kwargs)
+    return FiniteSumProblem(
+        rows.with_targets(targets), loss, 0.05, domain or WholeSpace(), **kwargs
+    )
 
 
 @pytest.mark.parametrize("method", SCIPY_METHODS)
