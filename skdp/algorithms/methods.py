@@ -17,7 +17,10 @@ from skdp.algorithms.exponential_mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.algorithms.phased_output_perturbation import plan_phased_output_perturbation
+from skdp.algorithms.phased_output_perturbation import (
+    phased_bound,
+    plan_phased_output_perturbation,
+)
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.privacy.budget import PrivacyBudget
@@ -38,8 +41,8 @@ def _never(objective: Objective, budget: PrivacyBudget) -> bool:
     return False
 
 
-def _planned_bound(objective: Objective, budget: PrivacyBudget, plan: Plan) -> float:
-    return plan.bound()
+def _unbounded(objective: Objective, budget: PrivacyBudget) -> float:
+    return math.inf
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,8 @@ class Method:
         Public numbers only.
     competes : callable ``(objective, budget) -> bool``, optional
         Whether "auto" compares it with others. Default: it is chosen by name only.
-    bound : callable ``(objective, budget, plan) -> float``, optional
-        The number that "auto" compares. Default: ``plan.bound()``.
+    bound : callable ``(objective, budget) -> float``, optional
+        The number that "auto" compares: the bound of the plan, or cheaper.
     relations : tuple of Neighbouring
         The relations that the proof covers.
     calibrations : tuple of str
@@ -71,7 +74,7 @@ class Method:
 
     plan: Callable[[Objective, PrivacyBudget, str], Plan]
     competes: Callable[[Objective, PrivacyBudget], bool] = _never
-    bound: Callable[[Objective, PrivacyBudget, Plan], float] = _planned_bound
+    bound: Callable[[Objective, PrivacyBudget], float] = _unbounded
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
@@ -89,12 +92,12 @@ class Method:
         if calibration not in self.calibrations:
             raise ValueError(f"method={name!r} has no calibration={calibration!r}.")
         limit = self.published_epsilon
-        if calibration == "paper" and math.isfinite(limit):
-            if budget.is_pure or not budget.epsilon < limit:
-                raise ValueError(
-                    f"method={name!r} with calibration='paper' is proven for epsilon < {limit:g} "
-                    "and delta > 0 only."
-                )
+        covered = not budget.is_pure and budget.epsilon < limit
+        if calibration == "paper" and math.isfinite(limit) and not covered:
+            raise ValueError(
+                f"method={name!r} with calibration='paper' is proven for epsilon < {limit:g} "
+                "and delta > 0 only."
+            )
         if self.is_pure and not budget.is_pure:
             raise ValueError(
                 f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
@@ -146,17 +149,21 @@ def choose(
     may_split : bool, default=True
         Whether "auto" may choose methods of several solves.
     """
+    default, bounds = next(iter(methods)), {}
+    plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
     if name != "auto":
-        return Choice(name, methods[name].plan(objective, budget, calibration), {})
-    names = [next(iter(methods))]
+        return Choice(name, plan, {})
     if calibration == "analytic" and may_split:
-        names += [key for key in methods if methods[key].competes(objective, budget)]
-    plans = {key: methods[key].plan(objective, budget, calibration) for key in names}
-    if len(plans) == 1:
-        return Choice(names[0], plans[names[0]], {})
-    bounds = {key: methods[key].bound(objective, budget, plan) for key, plan in plans.items()}
+        for key, method in methods.items():
+            if key != default and method.competes(objective, budget):
+                bounds[key] = method.bound(objective, budget)
+    if not bounds:
+        return Choice(default, plan, {})
+    bounds = {default: plan.bound(), **bounds}
     best = min(bounds, key=lambda key: (bounds[key], key))
-    return Choice(best, plans[best], bounds)
+    if best != default:
+        plan = methods[best].plan(objective, budget, calibration)
+    return Choice(best, plan, bounds)
 
 
 def _is_covered(objective: Objective, budget: PrivacyBudget) -> bool:
@@ -230,7 +237,7 @@ def _draw_competes(objective: Objective, budget: PrivacyBudget) -> bool:
     return covered and _is_fast(objective, budget, _PROPOSALS)
 
 
-def _draw_bound(objective: Objective, budget: PrivacyBudget, plan: Plan) -> float:
+def _draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     draw = _global_draw(objective, budget, objective.radius)
     bound = _DRAW_FACTOR * draw.bound()
     if objective.population:
@@ -251,6 +258,7 @@ METHODS: dict[str, Method] = {
     "phased": Method(
         plan_phased_output_perturbation,
         competes=_is_covered,
+        bound=phased_bound,
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,

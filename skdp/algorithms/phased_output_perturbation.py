@@ -115,10 +115,8 @@ class PhasedPlan(Plan):
     def bound(self) -> float:
         step = self.phases[0]
         unit = replace(step.mechanism, sensitivity=1.0)
-        constants = replace(step.constants, n_records=np.array(self.block_sizes))
-        return float(
-            phased_utility_bound(self.objective, constants, np.array(self.regularisation), unit)
-        )
+        sizes, strengths = np.array(self.block_sizes), np.array(self.regularisation)
+        return float(phased_utility_bound(self.objective, step.constants, sizes, strengths, unit))
 
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants
@@ -275,33 +273,39 @@ def plan_phased_output_perturbation(
             variance = noise.mean_square(constants.dimension) / constants.dimension
             spread = design.feature_norm * math.sqrt(variance)
         return planned
-    # only two constants differ from phase to phase: any point of the ball may be the center
-    full = risk.constants(design, 1.0, objective.radius, center_norm=objective.radius)
     if calibration == "paper":
         dimension, n_records = objective.dimension, design.n_records
+        lipschitz = _ball_constants(objective).lipschitz
         published = zhang_schedule(
-            budget, "alg2", full.lipschitz, objective.radius, n_records, dimension
+            budget, "alg2", lipschitz, objective.radius, n_records, dimension
         )
         sizes = (published.block_records,) * published.n_phases
         strengths = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
-        return _phased_plan(objective, budget, full, sizes, strengths, "zhang2022_alg1")
-    sizes, strengths = _best_schedule(objective, budget, full)
-    return _phased_plan(objective, budget, full, sizes, strengths, "analytic")
+        return _phased_plan(objective, budget, sizes, strengths, "zhang2022_alg1")
+    search = _ScheduleSearch(objective, budget)
+    sizes, strengths = search.best_phases()
+    return _phased_plan(objective, budget, sizes, strengths, "analytic")
+
+
+def _ball_constants(objective: Objective) -> ProblemConstants:
+    """Constants of a phase, but its size and its strength: any point may be the center."""
+    radius = objective.radius
+    return objective.risk.constants(objective.design, 1.0, radius, center_norm=radius)
 
 
 def _phased_plan(
     objective: Objective,
     budget: PrivacyBudget,
-    full: ProblemConstants,
     sizes: Sequence[int],
     strengths: np.ndarray,
     calibration: PlanCalibration,
 ) -> PhasedPlan:
     """The plan of phases of the given sizes and strengths of regularisation."""
+    constants = _ball_constants(objective)
     regularisation = tuple(float(mu) for mu in strengths)
     phases = tuple(
         plan_output_perturbation(
-            replace(full, n_records=size, strong_convexity=objective.alpha + mu),
+            replace(constants, n_records=size, strong_convexity=objective.alpha + mu),
             budget,
             calibration=calibration,
         )
@@ -314,71 +318,88 @@ def _phased_plan(
     return PhasedPlan(objective, phases, regularisation, reference)
 
 
-def _best_schedule(
-    objective: Objective, budget: PrivacyBudget, full: ProblemConstants
-) -> tuple[Sequence[int], np.ndarray]:
-    """Sizes and strengths of the phases that minimise the bound.
+class _ScheduleSearch:
+    """Search of the number, the sizes and the strengths of phases that minimise the bound."""
 
-    Schedules and numbers of phases are compared on grids of mu_1, all at once; mu_1 of the best
-    is found by Brent's method.
-    """
-    n_records = objective.design.n_records
-    unit = calibrated_mechanism(budget, 1.0)
-    # around the balance of the two terms of one shot on all records
-    lipschitz = objective.risk.loss.lipschitz(objective.design.feature_norm, objective.radius)
-    middle = math.log(lipschitz / objective.radius * math.sqrt(2.0 / n_records))
+    def __init__(self, objective: Objective, budget: PrivacyBudget) -> None:
+        self.objective = objective
+        self.constants = _ball_constants(objective)
+        self.unit = calibrated_mechanism(budget, 1.0)
+        # around the balance of the two terms of one shot on all records
+        balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
+        self.middle = math.log(self.constants.lipschitz * balance)
 
-    def bounds(log_first: Any, growth: Any, sizes: Any) -> Any:
-        """Bounds for arrays without their last axis, that of the phases, of `sizes`."""
-        powers = np.power(np.expand_dims(growth, -1), np.arange(np.shape(sizes)[-1]))
-        strengths = np.expand_dims(np.exp(log_first), -1) * powers
-        constants = replace(full, n_records=sizes)
-        return phased_utility_bound(objective, constants, strengths, unit)
+    def bounds(self, log_first: Any, growth: Any, sizes: np.ndarray) -> Any:
+        """Bounds for logarithms of mu_1; the last axis of `sizes` is that of the phases."""
+        powers = np.power(growth, np.arange(sizes.shape[-1]))
+        strengths = np.exp(log_first)[..., None] * powers
+        return phased_utility_bound(self.objective, self.constants, sizes, strengths, self.unit)
 
-    best, best_bound = (1.0, (n_records,)), math.inf
-    searching = dict.fromkeys(GROWING_SCHEDULES, (0, math.inf))  # stale numbers, least bound
-    for start in range(1, _MAX_PHASES + 1, _PATIENCE + 1):
-        numbers = range(start, min(start + _PATIENCE, _MAX_PHASES) + 1)
-        candidates = [
-            ((growth, decrease), block_sizes(n_records, number, decrease))
-            for growth, decrease in searching
-            for number in numbers
-        ]
-        candidates = [(schedule, sizes) for schedule, sizes in candidates if sizes[-1] >= 1]
-        if not candidates:
-            break
-        growth = np.array([schedule[0] for schedule, _ in candidates])
-        padded = np.zeros((len(candidates), numbers[-1]), dtype=np.int64)
-        for row, (_, sizes) in zip(padded, candidates, strict=True):
-            row[: len(sizes)] = sizes
-        centers = np.full(len(candidates), middle)
-        for width, points in _GRIDS:
-            grid = centers + np.linspace(-width, width, points)[:, None]
-            values = bounds(grid, growth, padded)
-            lowest = values.argmin(axis=0)
-            centers = grid[lowest, np.arange(len(candidates))]
-        for (schedule, sizes), value in zip(candidates, values.min(axis=0), strict=True):
-            if schedule not in searching:
-                continue
-            stale, least = searching[schedule]
-            searching[schedule] = (0 if value < least else stale + 1, min(least, value))
-            if value < best_bound * (1.0 - 1e-9):
-                best, best_bound = (schedule[0], sizes), value
-            if searching[schedule][0] == _PATIENCE:
-                del searching[schedule]
-    growth, sizes = best
-    found = minimize_scalar(
-        lambda log_first: bounds(log_first, growth, np.array(sizes)),
-        bounds=(middle - _GRIDS[0][0], middle + _GRIDS[0][0]),
-        method="bounded",
-        options={"xatol": _LOG_ACCURACY},
-    )
-    return sizes, math.exp(float(found.x)) * growth ** np.arange(len(sizes))
+    def best(self) -> tuple[float, float, float, list[int]]:
+        """The least bound, and ``log mu_1``, growth and sizes of its phases.
+
+        Schedules and numbers of phases are compared on grids of mu_1, all at once.
+        """
+        n_records = self.objective.design.n_records
+        best = math.inf, self.middle, 1.0, [n_records]
+        searching = dict.fromkeys(GROWING_SCHEDULES, (0, math.inf))  # stale numbers, least bound
+        for start in range(1, _MAX_PHASES + 1, _PATIENCE + 1):
+            numbers = range(start, min(start + _PATIENCE, _MAX_PHASES) + 1)
+            candidates = [
+                (schedule, sizes)
+                for schedule in searching
+                for number in numbers
+                if (sizes := block_sizes(n_records, number, schedule[1]))[-1] >= 1
+            ]
+            if not candidates:
+                break
+            growth = np.array([schedule[0] for schedule, _ in candidates])[:, None]
+            padded = np.zeros((len(candidates), numbers[-1]))
+            for row, (_, sizes) in zip(padded, candidates, strict=True):
+                row[: len(sizes)] = sizes
+            centers = np.full(len(candidates), self.middle)
+            for width, points in _GRIDS:
+                grid = centers + np.linspace(-width, width, points)[:, None]
+                values = self.bounds(grid, growth, padded)
+                centers = grid[values.argmin(axis=0), np.arange(len(candidates))]
+            for (schedule, sizes), center, value in zip(
+                candidates, centers, values.min(axis=0), strict=True
+            ):
+                if schedule not in searching:
+                    continue
+                stale, least = searching[schedule]
+                searching[schedule] = (0 if value < least else stale + 1, min(least, value))
+                if value < best[0] * (1.0 - 1e-9):
+                    best = float(value), float(center), schedule[0], sizes
+                if searching[schedule][0] == _PATIENCE:
+                    del searching[schedule]
+        return best
+
+    def best_phases(self) -> tuple[list[int], np.ndarray]:
+        """Sizes and strengths of the best phases, mu_1 by Brent's method."""
+        least, log_first, growth, sizes = self.best()
+        found = minimize_scalar(
+            lambda log_first: self.bounds(log_first, growth, np.array(sizes)),
+            bounds=(self.middle - _GRIDS[0][0], self.middle + _GRIDS[0][0]),
+            method="bounded",
+            options={"xatol": _LOG_ACCURACY},
+        )
+        if found.fun < least * 1.001:  # Brent's method may end at another local minimum
+            log_first = float(found.x)
+        return sizes, math.exp(log_first) * growth ** np.arange(len(sizes))
+
+
+def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    """Bound the expected excess risk of the best phases, at the cost of no plan."""
+    if not objective.risk.is_smooth:
+        return plan_phased_output_perturbation(objective, budget).bound()
+    return _ScheduleSearch(objective, budget).best()[0]
 
 
 def phased_utility_bound(
     objective: Objective,
     constants: ProblemConstants,
+    sizes: np.ndarray,
     regularisation: np.ndarray,
     unit: AdditiveMechanism,
 ) -> np.ndarray:
@@ -401,10 +422,11 @@ def phased_utility_bound(
     objective : Objective
         Of a smooth risk.
     constants : ProblemConstants
-        ``n_records`` is an array of the sizes n_k of the phases in its last axis; 0 where there
-        are fewer phases than its length.
+        Of a phase; its size and its strong convexity do not count.
+    sizes : ndarray
+        Sizes n_k of the phases in the last axis; 0 where there are fewer phases than its length.
     regularisation : ndarray
-        mu_k, also in the last axis.
+        mu_k in the last axis.
     unit : AdditiveMechanism
         Noise for a sensitivity of 1.
 
@@ -413,15 +435,14 @@ def phased_utility_bound(
     ndarray of the shape of `regularisation` without its last axis
     """
     risk, design = objective.risk, objective.design
-    sizes = constants.n_records
-    present = np.broadcast_to(np.greater(sizes, 0), regularisation.shape)
-    modulus = objective.alpha + regularisation
-    constants = replace(constants, n_records=np.maximum(sizes, 1), strong_convexity=modulus)
+    present = np.broadcast_to(sizes > 0, regularisation.shape)
+    sizes, modulus = np.maximum(sizes, 1), objective.alpha + regularisation
+    constants = replace(constants, n_records=sizes, strong_convexity=modulus)
     _, accuracy, sensitivity = solution_sensitivity(constants)
     if objective.population:
         seen = risk.generalisation_cost(design, constants)
     else:
-        seen = risk.sampling_cost(design, modulus, constants.n_records)
+        seen = risk.sampling_cost(design, modulus, sizes)
     noise = unit.mean_square(constants.dimension) * sensitivity**2
     square = noise + accuracy**2
     moved = risk.noise_cost(design, noise / constants.dimension) + constants.lipschitz * accuracy
@@ -431,5 +452,5 @@ def phased_utility_bound(
     total = risk.penalty_cost(design, regularisation[..., 0], objective.comparator_norm)
     total = total + np.where(present, seen, 0.0).sum(axis=-1)
     total += np.where(present[..., 1:], carried, 0.0).sum(axis=-1)
-    last = np.expand_dims(present.sum(axis=-1) - 1, -1)
-    return total + np.take_along_axis(moved, last, axis=-1)[..., 0]
+    is_last = present & ~np.append(present[..., 1:], np.zeros_like(present[..., :1]), axis=-1)
+    return total + np.where(is_last, moved, 0.0).sum(axis=-1)

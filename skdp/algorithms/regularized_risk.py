@@ -158,13 +158,7 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
         return math.log(utility_bound(smooth, constants, accuracy, noise_unit * sensitivity**2))
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
-    best, values = len(_GRID) // 2, {}
-    for step in (4, 2, 1):
-        nearby = range(0, len(_GRID), 4) if step == 4 else (best - step, best + step)
-        for k in nearby:
-            if 0 <= k < len(_GRID):
-                values[k] = bound(_GRID[k])
-        best = min(sorted(values), key=values.__getitem__)
+    best = int(np.argmin([bound(point) for point in _GRID]))
     bracket = (_GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)])
     finest = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-3})
     return feature_unit * math.exp(float(finest.x))

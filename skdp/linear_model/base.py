@@ -102,7 +102,7 @@ class DPLinearModel(BaseEstimator):
         return self
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
         """Set the fitted attributes."""
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
@@ -122,20 +122,20 @@ class DPLinearModel(BaseEstimator):
                 "declare data_norm=1.0; if rows are scaled already, declare their public bound."
             )
 
-    def _bounded_rows(self, X: Any) -> BoundedRows:
-        """The rows as the fit sees them: no longer than the bound, with the intercept feature."""
+    def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
+        """The records as the fit sees them: bounded rows with the intercept feature."""
         self.data_norm_ = self._norm_bound
-        return BoundedRows(X, self._norm_bound, self._intercept_value)
+        return Records(X, self._norm_bound, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Linear scores of the rows, bounded as in the fit; shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         X = validate_records(self, X, accept_sparse="csr", reset=False)
         with without_warnings():
-            rows = BoundedRows(X, self.data_norm_)
-            return rows.margins(np.atleast_2d(self.coef_)) + self.intercept_
+            records = Records(X, self.data_norm_)
+            return records.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
-    def _released_weights(
+    def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         """Plan and run the method; set ``alpha_`` and ``privacy_``.
@@ -190,7 +190,7 @@ class DPLinearModel(BaseEstimator):
         method: str,
         releases: tuple[Release, ...],
         plan: dict[str, Any],
-        rows: BoundedRows,
+        records: Records,
         n_records: int,
         caveats: tuple[str, ...],
     ) -> PrivacyReport:
@@ -214,7 +214,7 @@ class DPLinearModel(BaseEstimator):
             neighbouring=Neighbouring(self.neighbouring),
             method=method,
             releases=releases,
-            plan={"data_norm": rows.data_norm, "feature_norm": rows.norm_bound, **plan},
+            plan={"data_norm": records.data_norm, "feature_norm": records.norm_bound, **plan},
             caveats=alarms + caveats,
         )
         # of the first release: later ones may be planned with what it released

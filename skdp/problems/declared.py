@@ -10,7 +10,7 @@ import numpy as np
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace, euclidean_norm
 from skdp.problems.problem import Problem
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
 from skdp.problems.silence import without_warnings
 
 __all__ = ["DeclaredProblem"]

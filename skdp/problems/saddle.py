@@ -19,7 +19,7 @@ import numpy as np
 from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.problem import copy_parts
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
 
 __all__ = ["Response", "SaddleConstants", "SaddleProblem", "block_movement", "joint_movement"]
 
@@ -399,9 +399,9 @@ class SaddleProblem(ABC):
 
     @abstractmethod
     def batch_operator(
-        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of the data part's operator over the records `rows` only."""
+        """Mean of the data part's operator over the records at `positions` only."""
 
     #: What a solver can have besides operators: "hessian" stands for :meth:`best_response`,
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
@@ -434,15 +434,15 @@ class SaddleProblem(ABC):
     def n_records(self) -> int:
         return self.constants.n_records
 
-    def take(self: _Own, rows: np.ndarray) -> _Own:
+    def take(self: _Own, positions: np.ndarray) -> _Own:
         """The problem of some of the records, by index, with the same regularisers."""
         other = copy.copy(self)
-        other.constants = replace(self.constants, n_records=len(rows))
-        other._keep(rows)
+        other.constants = replace(self.constants, n_records=len(positions))
+        other._keep(positions)
         return other
 
-    def _keep(self, rows: np.ndarray) -> None:
-        """Drop all records except `rows`; the constants are already those of the rest."""
+    def _keep(self, positions: np.ndarray) -> None:
+        """Drop all other records; the constants are already those of the rest."""
         raise NotImplementedError(f"Records of a {type(self).__name__} cannot be taken.")
 
     def with_regularisers(
