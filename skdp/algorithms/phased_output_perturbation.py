@@ -32,7 +32,7 @@ from skdp.algorithms.output_perturbation import (
 )
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_schedule
-from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -113,10 +113,15 @@ class PhasedPlan(Plan):
         return (self.release(),)
 
     def bound(self) -> float:
-        step = self.phases[0]
-        unit = replace(step.mechanism, sensitivity=1.0)
-        sizes, strengths = np.array(self.block_sizes), np.array(self.regularisation)
-        return float(phased_utility_bound(self.objective, step.constants, sizes, strengths, unit))
+        dimension = self.phases[0].constants.dimension
+        constants = replace(
+            self.phases[0].constants,
+            n_records=np.array(self.block_sizes),
+            strong_convexity=self.alpha + np.array(self.regularisation),
+        )
+        accuracy = np.array([phase.accuracy for phase in self.phases])
+        noise = np.array([phase.mechanism.mean_square(dimension) for phase in self.phases])
+        return float(phased_utility_bound(self.objective, constants, accuracy, noise))
 
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants
@@ -324,16 +329,20 @@ class _ScheduleSearch:
     def __init__(self, objective: Objective, budget: PrivacyBudget) -> None:
         self.objective = objective
         self.constants = _ball_constants(objective)
-        self.unit = calibrated_mechanism(budget, 1.0)
+        self.unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
         # around the balance of the two terms of one shot on all records
         balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
         self.middle = math.log(self.constants.lipschitz * balance)
 
     def bounds(self, log_first: Any, growth: Any, sizes: np.ndarray) -> Any:
         """Bounds for logarithms of mu_1; the last axis of `sizes` is that of the phases."""
-        powers = np.power(growth, np.arange(sizes.shape[-1]))
-        strengths = np.exp(log_first)[..., None] * powers
-        return phased_utility_bound(self.objective, self.constants, sizes, strengths, self.unit)
+        strengths = np.exp(log_first)[..., None] * np.power(growth, np.arange(sizes.shape[-1]))
+        constants = replace(
+            self.constants, n_records=sizes, strong_convexity=self.objective.alpha + strengths
+        )
+        _, accuracy, sensitivity = solution_sensitivity(constants)
+        noise = self.unit * sensitivity**2
+        return phased_utility_bound(self.objective, constants, accuracy, noise)
 
     def best(self) -> tuple[float, float, float, list[int]]:
         """The least bound, and ``log mu_1``, growth and sizes of its phases.
@@ -354,7 +363,7 @@ class _ScheduleSearch:
             if not candidates:
                 break
             growth = np.array([schedule[0] for schedule, _ in candidates])[:, None]
-            padded = np.zeros((len(candidates), numbers[-1]))
+            padded = np.full((len(candidates), numbers[-1]), 0.5)
             for row, (_, sizes) in zip(padded, candidates, strict=True):
                 row[: len(sizes)] = sizes
             centers = np.full(len(candidates), self.middle)
@@ -399,9 +408,8 @@ def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
 def phased_utility_bound(
     objective: Objective,
     constants: ProblemConstants,
-    sizes: np.ndarray,
-    regularisation: np.ndarray,
-    unit: AdditiveMechanism,
+    accuracy: np.ndarray,
+    noise_square: np.ndarray,
 ) -> np.ndarray:
     """Bound the expected excess risk of phases, for choosing among plans.
 
@@ -422,34 +430,28 @@ def phased_utility_bound(
     objective : Objective
         Of a smooth risk.
     constants : ProblemConstants
-        Of a phase; its size and its strong convexity do not count.
-    sizes : ndarray
-        Sizes n_k of the phases in the last axis; 0 where there are fewer phases than its length.
-    regularisation : ndarray
-        mu_k in the last axis.
-    unit : AdditiveMechanism
-        Noise for a sensitivity of 1.
+        ``n_records`` and ``strong_convexity`` are arrays with the n_k and ``alpha + mu_k`` in the
+        last axis; n_k = 1/2 stands for an absent phase.
+    accuracy, noise_square : ndarray
+        Of the phases: accuracy of the solver, expected squared norm of the noise.
 
     Returns
     -------
-    ndarray of the shape of `regularisation` without its last axis
+    ndarray of the shape of `accuracy` without its last axis
     """
-    risk, design = objective.risk, objective.design
-    present = np.broadcast_to(sizes > 0, regularisation.shape)
-    sizes, modulus = np.maximum(sizes, 1), objective.alpha + regularisation
-    constants = replace(constants, n_records=sizes, strong_convexity=modulus)
-    _, accuracy, sensitivity = solution_sensitivity(constants)
+    risk, design, modulus = objective.risk, objective.design, constants.strong_convexity
+    strengths = modulus - objective.alpha
+    present = np.broadcast_to(np.greater_equal(constants.n_records, 1), accuracy.shape)
     if objective.population:
         seen = risk.generalisation_cost(design, constants)
     else:
-        seen = risk.sampling_cost(design, modulus, sizes)
-    noise = unit.mean_square(constants.dimension) * sensitivity**2
-    square = noise + accuracy**2
-    moved = risk.noise_cost(design, noise / constants.dimension) + constants.lipschitz * accuracy
-    # the last term is the noise's own, of a penalty of the objective
-    moved = minimum(constants.lipschitz * np.sqrt(square), moved) + 0.5 * objective.alpha * square
-    carried = minimum(0.5 * regularisation[..., 1:] * square[..., :-1], moved[..., :-1])
-    total = risk.penalty_cost(design, regularisation[..., 0], objective.comparator_norm)
+        seen = risk.sampling_cost(design, modulus, constants.n_records)
+    square = noise_square + accuracy**2
+    moved = risk.noise_cost(design, noise_square / constants.dimension)
+    moved = minimum(constants.lipschitz * np.sqrt(square), moved + constants.lipschitz * accuracy)
+    moved = moved + 0.5 * objective.alpha * square  # the noise's own, of the objective's penalty
+    carried = minimum(0.5 * strengths[..., 1:] * square[..., :-1], moved[..., :-1])
+    total = risk.penalty_cost(design, strengths[..., 0], objective.comparator_norm)
     total = total + np.where(present, seen, 0.0).sum(axis=-1)
     total += np.where(present[..., 1:], carried, 0.0).sum(axis=-1)
     is_last = present & ~np.append(present[..., 1:], np.zeros_like(present[..., :1]), axis=-1)
