@@ -62,12 +62,7 @@ class RegularizedRiskPlan(Plan):
         return utility_bound(self.objective, step.constants, step.accuracy, square)
 
     def alarms(self) -> tuple[str, ...]:
-        if self.risk.is_mean or self.step.constants.effective_records >= 2.0:
-            return ()
-        return (
-            f"{self.risk!r} lets one record outweigh all the others together, so that the noise "
-            "does not shrink with their number. A smaller tilt or a smaller coef_norm helps.",
-        )
+        return self.risk.alarms(self.step.constants)
 
     def to_dict(self) -> dict[str, Any]:
         return self.step.to_dict()
@@ -189,9 +184,11 @@ def utility_bound(
     constants: ProblemConstants,
     accuracy: float,
     noise_square: float,
+    *,
+    comparator_norm: float | None = None,
     second_moment: float | None = None,
 ) -> float:
-    """Bound the expected excess risk over the best w of norm ``objective.comparator_norm``.
+    """Bound the expected excess risk over the best w of the comparator's norm.
 
     The cost of the penalty, plus that of the noise, plus that of the solver:
     ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` for a smooth loss, with B the
@@ -211,13 +208,16 @@ def utility_bound(
         Of the solver.
     noise_square : float
         Expected squared norm of the noise.
+    comparator_norm : float, optional
+        B; default: ``objective.comparator_norm``.
     second_moment : float, optional
         Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
         default: that of isotropic rows.
     """
     risk, design, mu = objective.risk, objective.design, constants.strong_convexity
     penalty = 0.0 if objective.alpha else mu  # the part that is there for privacy
-    bound = risk.penalty_cost(design, penalty, objective.comparator_norm, second_moment)
+    norm = objective.comparator_norm if comparator_norm is None else comparator_norm
+    bound = risk.penalty_cost(design, penalty, norm, second_moment)
     bound += risk.noise_cost(design, noise_square / constants.dimension)
     bound += constants.lipschitz * accuracy
     bound += 0.5 * (mu - penalty) * noise_square

@@ -258,15 +258,17 @@ class DPLinearModel(BaseEstimator):
         """Value of the constant feature; 0 without an intercept."""
         return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
-    def _public_size(self, n_records: int) -> int:
-        if self.neighbouring == "replace_one" or self.n_public is None:
-            return n_records
-        if n_records > MAX_SIZE_RATIO * self.n_public:
+    def _public_size(self, n_records: int) -> int | None:
+        """Nominal number of records under add/remove; None where their number is public."""
+        if self.neighbouring == "replace_one":
+            return None
+        n_public = n_records if self.n_public is None else int(self.n_public)
+        if n_records > MAX_SIZE_RATIO * n_public:
             raise ValueError(
                 f"X has more than {MAX_SIZE_RATIO:g} times as many records as n_public == "
                 f"{self.n_public}."
             )
-        return int(self.n_public)
+        return n_public
 
     def _check_parameters(self) -> None:
         """Refuse invalid parameters before any input is looked at."""

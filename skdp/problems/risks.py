@@ -21,6 +21,7 @@ from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball
 from skdp.problems.elementwise import minimum
 from skdp.problems.finite_sum import (
+    MAX_SIZE_RATIO,
     FiniteSumProblem,
     bounded_problem_radius,
     generalised_linear_constants,
@@ -61,18 +62,23 @@ class Design:
         Public size N.
     block_size : int, default=4096
         Rows that are summed without a break.
+    size_ratio : float, default=1.0
+        By how much the actual number of records may exceed N.
     """
 
     feature_norm: float
     width: int
     n_records: int
     block_size: int = 4096
+    size_ratio: float = 1.0
 
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
         """The design of some records; `n_public` if their number is not public."""
-        n_records = records.n_records if n_public is None else n_public
-        return cls(records.norm_bound, records.width, n_records, records.block_size)
+        shape = records.norm_bound, records.width
+        if n_public is None:
+            return cls(*shape, records.n_records, records.block_size)
+        return cls(*shape, n_public, records.block_size, MAX_SIZE_RATIO)
 
     @property
     def second_moment(self) -> float:
@@ -115,6 +121,7 @@ class EmpiricalRisk:
             n_records=design.n_records,
             block_size=design.block_size,
             center_norm=center_norm,
+            size_ratio=design.size_ratio,
         )
 
     def problem(
@@ -175,6 +182,10 @@ class EmpiricalRisk:
         ``loss.largest_margin_scale`` on its sphere.
         """
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
+
+    def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
+        """Warnings about constants under which a result is useless."""
+        return ()
 
     def penalty_cost(
         self, design: Design, strength: float, distance: float, second_moment: float | None = None

@@ -435,10 +435,10 @@ def test_the_local_radius_minimises_the_bound():
 def test_the_plan_is_public(loss, method):
     """Other records of the same shape, even absurd ones, leave the plan as it is."""
     rows, targets = records(loss, d=2)
-    others = Records(np.full((30, 2), 1e200), 1.0)
+    others = Records(np.full((30, 2), 1e200), 1.0, targets=targets[::-1].copy())
     plans = [
-        method(data, t, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
-        for data, t in ((rows, targets), (others, targets[::-1].copy()))
+        method(data, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
+        for data in (rows.with_targets(targets), others)
     ]
     assert plans[0] == plans[1]
     assert dataclasses.is_dataclass(plans[0])
