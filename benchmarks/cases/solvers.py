@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     grid = QUICK if options.quick else FULL
     rows = list(gradient_rows(grid))
     for point in grid.points:
-        timed = Race(point, grid).records()
+        timed = Race(point, grid).rows()
         rows += [*timed, auto_row(point, timed)]
     return rows
 

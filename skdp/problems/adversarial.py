@@ -85,6 +85,7 @@ from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.risks import Design, EmpiricalRisk
+from skdp.problems.rounding import EPS, chain
 
 __all__ = [
     "AdversarialLoss",
@@ -95,8 +96,6 @@ __all__ = [
     "AttackedResidualLoss",
     "adversarial_constants",
 ]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Bias of the surrogates in units of the noise in the margins.
 _BIAS = 0.05
@@ -145,7 +144,7 @@ class Attack:
             return feature_norm
         inside = (feature_norm - self.intercept) * (feature_norm + self.intercept)
         # of a sum with a far larger intercept feature, the features are known only roughly
-        features = math.sqrt(max(0.0, inside) + 8.0 * _EPS * feature_norm**2)
+        features = math.sqrt(max(0.0, inside) + 8.0 * EPS * feature_norm**2)
         return math.hypot(features + self.radius * self.dual_bound(width), self.intercept)
 
     def dual_norm(self, features: np.ndarray) -> float:
@@ -312,13 +311,13 @@ def adversarial_constants(
         width = attack.rounding_width(bias - _residual_width(loss, bias), mean.row_width)
         smoothness = loss.smoothness(reach) + steepest * attack.radius / width
         most = mean.n_records * mean.size_ratio
-        chain = min(mean.block_size, most) + most / mean.block_size
-        rounding = (mean.row_width + chain + 32.0) * steepest * lift
+        additions = chain(most, mean.block_size) + 32.0
+        rounding = (mean.row_width + additions) * steepest * lift
         if isinstance(loss, HalfSquaredLoss):
             bent = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
             smoothness += bent * feature_norm
             rounding += 4.0 * loss.target_bound * (2.0 * reach + bent)
-        rounding *= _EPS * mean.size_ratio
+        rounding *= EPS * mean.size_ratio
     return replace(
         mean,
         lipschitz=lipschitz,

@@ -153,14 +153,14 @@ class FiniteSumProblem(Problem):
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         weights, directions = self._unpack(w), self._unpack(v)
-        product = np.zeros(directions.shape)
-        for block in self.records.blocks():
-            curvature = self.loss.second_derivative(block.margins(weights), block.targets)
-            moved = block.margins(directions)
-            moved = (
-                curvature * moved if moved.ndim == 1 else np.einsum("iab,ib->ia", curvature, moved)
-            )
-            product += block.pull_back(moved)
+
+        def statistic(block: Block) -> np.ndarray:
+            curvature, moved = self._curvature(block, weights), block.margins(directions)
+            if moved.ndim == 1:
+                return block.pull_back(curvature * moved)
+            return block.pull_back(np.einsum("iab,ib->ia", curvature, moved))
+
+        product: np.ndarray = self.records.total(statistic)
         return product.ravel() / self.n_public + self.alpha * v
 
     def _needs_records(self) -> None:
@@ -184,12 +184,13 @@ class FiniteSumProblem(Problem):
         self._needs_records()
         k = self.loss.n_outputs
         residuals = np.empty(self.n_records if k == 1 else (self.n_records, k))
-        slope = np.zeros(self.dimension)
-        for block in self.records.blocks():
+
+        def statistic(block: Block) -> np.ndarray:
             batch = Batch(self, block)
             residuals[block.positions] = batch.residuals(w)
-            slope += batch.pull_back(residuals[block.positions])
-        return residuals, slope / self.n_public
+            return batch.pull_back(residuals[block.positions])
+
+        return residuals, self.records.total(statistic) / self.n_public
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """Margins of all records at `w`, shape (n_records,) or (n_records, k)."""
@@ -202,9 +203,9 @@ class FiniteSumProblem(Problem):
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""
-        total = np.zeros((self.loss.n_outputs, self.records.width))
-        for block in self.records.blocks():
-            total += block.pull_back(residuals[block.positions])
+        total: np.ndarray = self.records.total(
+            lambda block: block.pull_back(residuals[block.positions])
+        )
         return total.ravel() / self.n_public
 
     def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
@@ -248,18 +249,19 @@ class FiniteSumProblem(Problem):
     ) -> tuple[float, np.ndarray, np.ndarray]:
         weights = self._unpack(w)
         loss, n = self.loss, self.n_public
-        total = 0.0
-        slope = np.zeros_like(weights)
-        for block in self.records.blocks() if value or gradient else ():
+
+        def statistic(block: Block) -> tuple[float, np.ndarray]:
             margins, targets = block.margins(weights), block.targets
-            if value and gradient:
-                values, residuals = loss.value_and_derivative(margins, targets)
-                total += float(values.sum())
-                slope += block.pull_back(residuals)
-            elif value:
-                total += float(loss.value(margins, targets).sum())
-            else:
-                slope += block.pull_back(loss.derivative(margins, targets))
+            if not gradient:
+                return float(loss.value(margins, targets).sum()), np.zeros_like(weights)
+            if not value:
+                return 0.0, block.pull_back(loss.derivative(margins, targets))
+            values, residuals = loss.value_and_derivative(margins, targets)
+            return float(values.sum()), block.pull_back(residuals)
+
+        total, slope = 0.0, np.zeros_like(weights)
+        if value or gradient:
+            total, slope = self.records.total(statistic)
         bend = np.zeros((0, 0))
         if hessian:
             curvature = functools.partial(self._curvature, weights=weights)

@@ -19,6 +19,7 @@ from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Records, read_only_view
 from skdp.problems.risks import Design
+from skdp.problems.rounding import chain
 from skdp.problems.saddle import Response, SaddleConstants, SaddleProblem
 
 __all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
@@ -148,7 +149,6 @@ def max_group_loss_constants(
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
     c, ball, simplex = weights.bound, Ball(radius), Simplex(weights.n_groups)
     dimension = loss.n_outputs * design.width
-    chain = min(design.block_size, design.n_records) + design.n_records // design.block_size + 1
     return SaddleConstants(
         n_records=design.n_records,
         dimension_x=dimension,
@@ -168,7 +168,7 @@ def max_group_loss_constants(
         center_norm_y=center_norm_y,
         projection_rounding_x=ball.projection_rounding(dimension),
         projection_rounding_y=simplex.projection_rounding(weights.n_groups),
-        summation_chain=chain,
+        summation_chain=chain(design.n_records, design.block_size),
     )
 
 
@@ -257,54 +257,55 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
-        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
-        for block in self.records.blocks():
+        weights = self._unpack(x)
+
+        def statistic(block: Block) -> np.ndarray:
             values = self.loss.value(block.margins(weights), block.targets)
-            sums += self._by_group(block, values)
-        return sums * self.multipliers / self.n_records
+            return self._by_group(block, values)
+
+        return np.asarray(self.records.total(statistic) * self.multipliers / self.n_records)
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
 
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._operator(self.records.blocks(), self.n_records, x, y)
+        slope, sums = self.records.total(lambda block: self._sums(block, x, y))
+        return slope.ravel() / self.n_records, -sums * self.multipliers / self.n_records
 
     def batch_operator(
         self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         block = self.records.block(positions)
-        size = block.matrix.shape[0]
-        return self._operator((block,), max(1, size), x, y)
-
-    def _operator(
-        self, blocks: Iterable[Block], size: int, x: np.ndarray, y: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
-        slope, push = np.zeros_like(weights), y * self.multipliers
-        for block in blocks:
-            values, residuals = self.loss.value_and_derivative(
-                block.margins(weights), block.targets
-            )
-            sums += self._by_group(block, values)
-            slope += block.pull_back(_scaled(residuals, push[block.groups]))
+        slope, sums = self._sums(block, x, y)
+        size = max(1, block.matrix.shape[0])
         return slope.ravel() / size, -sums * self.multipliers / size
+
+    def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of weighted gradients in x and of losses by group."""
+        values, residuals = self.loss.value_and_derivative(
+            block.margins(self._unpack(x)), block.targets
+        )
+        push = (y * self.multipliers)[block.groups]
+        return block.pull_back(_scaled(residuals, push)), self._by_group(block, values)
 
     def best_response(self, x: np.ndarray) -> Response:
         # one pass for the losses, which the weights wait for, and half a pass with the weights
-        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
-        kept = []
-        for block in self.records.blocks():
+        weights, kept = self._unpack(x), []
+
+        def losses_by_group(block: Block) -> np.ndarray:
             values, residuals = self.loss.value_and_derivative(
                 block.margins(weights), block.targets
             )
-            sums += self._by_group(block, values)
             kept.append(residuals)
-        losses = sums * self.multipliers / self.n_records
+            return self._by_group(block, values)
+
+        losses = self.records.total(losses_by_group) * self.multipliers / self.n_records
         free = self.center_y + losses / self.alpha_y
         y = self.domain_y.project(free)
-        push, slope = y * self.multipliers, np.zeros_like(weights)
-        for block, residuals in zip(self.records.blocks(), kept, strict=True):
-            slope += block.pull_back(_scaled(residuals, push[block.groups]))
+        push, residuals = y * self.multipliers, iter(kept)
+        slope = self.records.total(
+            lambda block: block.pull_back(_scaled(next(residuals), push[block.groups]))
+        )
         value = float(y @ losses) + self.regulariser(x, y)
         return Response(y, free, slope.ravel() / self.n_records, value)
 
@@ -318,15 +319,16 @@ class MaxGroupLossProblem(SaddleProblem):
         return self.records.gram(curvature, self.loss.n_outputs)
 
     def cross_derivative(self, x: np.ndarray) -> np.ndarray:
-        weights, k = self._unpack(x), self.loss.n_outputs
-        slopes = np.zeros((self.weights.n_groups, *weights.shape))
-        for block in self.records.blocks():
+        weights, k, n_groups = self._unpack(x), self.loss.n_outputs, self.weights.n_groups
+
+        def statistic(block: Block) -> np.ndarray:
             residuals = self.loss.derivative(block.margins(weights), block.targets)
-            member = block.groups[:, None] == np.arange(self.weights.n_groups)
+            member = block.groups[:, None] == np.arange(n_groups)
             apart = residuals.reshape(-1, 1, k) * member[:, :, None]
-            slopes += block.pull_back(apart.reshape(len(apart), -1)).reshape(slopes.shape)
-        slopes *= (self.multipliers / self.n_records)[:, None, None]
-        return slopes.reshape(self.weights.n_groups, -1)
+            return block.pull_back(apart.reshape(len(apart), -1))
+
+        slopes = self.records.total(statistic).reshape(n_groups, -1)
+        return np.asarray(slopes * (self.multipliers / self.n_records)[:, None])
 
     def _by_group(self, block: Block, values: np.ndarray) -> np.ndarray:
         return np.bincount(block.groups, values, self.weights.n_groups)

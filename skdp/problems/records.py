@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
 from skdp.problems.losses import Loss
+from skdp.problems.rounding import tree_sum
 from skdp.problems.silence import without_warnings
 
 __all__ = ["Block", "Records"]
@@ -295,6 +296,17 @@ class Records:
         if self.is_sparse:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
+
+    def total(self, statistic: Callable[[Block], Any]) -> Any:
+        """Sum a statistic of all blocks in the tree of :mod:`skdp.problems.rounding`.
+
+        Parameters
+        ----------
+        statistic : callable
+            From a block to a number, a new array or a tuple of these: the sum over its records.
+        """
+        blocks = self.blocks() if self.n_records else (self.block(slice(0, 0)),)
+        return tree_sum(map(statistic, blocks))
 
     @property
     def is_sparse(self) -> bool:

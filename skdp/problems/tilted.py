@@ -20,10 +20,9 @@ from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.risks import Design, EmpiricalRisk
+from skdp.problems.rounding import EPS, chain
 
 __all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def tilted_constants(
@@ -58,13 +57,13 @@ def tilted_constants(
     weight = 1.0 / (1.0 + (n - 1) * math.exp(-exponent))
     largest = loss.value_range(feature_norm, 0.0) + math.log(loss.n_outputs + 1.0)
     largest += lipschitz * radius
-    error = _EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
-    chain = min(mean.block_size, n) + n / mean.block_size + 32.0
+    error = EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
+    additions = chain(n, mean.block_size) + 32.0
     return replace(
         mean,
         smoothness=mean.smoothness + tilt * loss.lipschitz(feature_norm, 3.0 * radius) ** 2,
         record_weight=weight,
-        additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * chain * _EPS),
+        additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * additions * EPS),
     )
 
 

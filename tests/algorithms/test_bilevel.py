@@ -402,7 +402,8 @@ class Exact(OutputPerturbation):
 
 def validation_loss(problem, x):
     y = LBFGS().solve(problem.lower(x), 1e-9).point / problem.metric(x)
-    rows, t = problem._rows.materialise()[1::2], problem._targets[1::2]
+    records = problem._records.take(slice(1, None, 2))
+    rows, t = records.materialise(), records.targets
     return 0.5 * float(((rows @ y - t) ** 2).mean())
 
 
@@ -639,7 +640,9 @@ def test_only_problems_that_can_be_solved_to_a_proven_accuracy():
             )
 
     rows = Records(np.eye(4), 1.0)
-    problem = Rough(rows, np.zeros(4), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0)
+    problem = Rough(
+        rows.with_targets(np.zeros(4)), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0
+    )
     with pytest.raises(ValueError, match="not smooth"):
         plan_bilevel(problem, BUDGET, penalty=1.0)
 

@@ -72,7 +72,7 @@ def test_every_data_set_has_a_draw(setting, localised):
 
     def run(X, targets):
         return method(
-            Records(X, 1.0, intercept), targets, loss, budget,
+            Records(X, 1.0, intercept, targets=targets), loss, budget,
             proposal_limit=30.0, noise=seeded(seed), **options,
         )  # fmt: skip
 

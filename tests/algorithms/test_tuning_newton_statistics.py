@@ -130,9 +130,9 @@ def test_margins_are_bounded(monkeypatch):
     matrix = rows.materialise()
     seen = []
 
-    def spy(r, t, point, part):
+    def spy(records, point, part):
         seen.append(point)
-        return _gradient(r, t, point, part)
+        return _gradient(records, point, part)
 
     monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
@@ -193,7 +193,7 @@ def test_law_of_the_noise(monkeypatch, delta):
 
     def spy(self, point, gradients, deviation):
         unit = rows.norm_bound  # statistics are those of rows divided by it
-        exact = _gradient(rows, targets, point / unit, slice(None)) / unit
+        exact = _gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
         released.append((gradients[0] - exact) / deviation)
         return original(self, point, gradients, deviation)
 

@@ -201,7 +201,7 @@ def test_validation():
         )
     with pytest.raises(ValueError, match="bound_upper"):
         BilevelConstants(-1.0, 1.0, 1.0)
-    good = {"groups": (0, 0), "relative": (1.0, 1.0), "low": 1e-3, "high": 1.0, "targets": t}
+    good = {"groups": (0, 0), "relative": (1.0, 1.0), "low": 1e-3, "high": 1.0}
     for bad, match in (
         ({"groups": (0, 2)}, "groups"),
         ({"groups": (-1, 0)}, "groups"),
@@ -214,11 +214,10 @@ def test_validation():
         ({"low": 2.0}, "bounds"),
         ({"high": math.inf}, "bounds"),
         ({"high": math.nan}, "bounds"),
-        ({"targets": t[:1]}, "targets"),
         ({"disjoint": "no"}, "disjoint"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
-            PenaltyProblem(rows=rows, loss=LogisticLoss(), **(good | bad))
+            PenaltyProblem(rows.with_targets(t), LogisticLoss(), **(good | bad))
 
 
 def test_copies_hold_rows_of_their_own():

@@ -43,6 +43,8 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
@@ -96,9 +98,8 @@ def plan_score(
     exact = roles.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
     exact = min(exact * ROUNDING_SLACK, largest)
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / lipschitz, certifiable_accuracy(constants))
-    n, unit = records.n_records, float(np.finfo(np.float64).eps)
-    chain = min(records.block_size, n) + n / records.block_size + 16.0
-    rounding = unit * (chain * largest + (records.width + 16.0) * lipschitz * radius)
+    additions = chain(records.n_records, records.block_size) + 16.0
+    rounding = EPS * (additions * largest + (records.width + 16.0) * lipschitz * radius)
     return exact + 2.0 * (lipschitz * accuracy + rounding), accuracy
 
 
@@ -119,12 +120,15 @@ def validation_score(
     for train, validate in roles.pairs():
         problem = whitened_problem(whitened.take(train), loss)
         solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
-        held_out, total = whitened.take(validate), 0.0
-        for block in held_out.blocks():
-            margins = block.margins(solution.point[None])
-            total += float(loss.value(margins, block.targets).sum())
-        values.append(total / len(validate))
+        values.append(_mean_loss(whitened.take(validate), loss, solution.point))
     return float(np.mean(values))
+
+
+def _mean_loss(records: Records, loss: Loss, point: np.ndarray) -> float:
+    def statistic(block: Block) -> float:
+        return float(loss.value(block.margins(point[None]), block.targets).sum())
+
+    return float(records.total(statistic) / records.n_records)
 
 
 def relative_scores(
@@ -136,7 +140,7 @@ def relative_scores(
     and the quotient are rounded by more than a record moves the loss; that is added to S.
     """
     totals = losses + costs
-    S = sensitivities + 4.0 * float(np.finfo(np.float64).eps) * costs
+    S = sensitivities + 4.0 * EPS * costs
     gaps = (totals[:, None] - totals) / (S[:, None] + S)
     return np.asarray(gaps.max(axis=1))
 

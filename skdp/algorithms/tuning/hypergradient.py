@@ -58,6 +58,8 @@ from skdp.problems import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
@@ -192,10 +194,9 @@ def plan_hypergradient(
     """Fix accuracy and noise of one query; of `records` only public numbers are read."""
     U = whitened_norm(records, penalties, alpha)
     # rounding of the gradient, of K, and of a Cholesky solve, relative to the size of K
-    n, unit = records.n_records, float(np.finfo(np.float64).eps)
-    chain = min(records.block_size, n) + n / records.block_size + 16.0 * (records.width + 4) ** 2
+    additions = chain(records.n_records, records.block_size) + 16.0 * (records.width + 4) ** 2
     largest = 1.0 + loss.curvature * U * U
-    if not unit * chain * largest < 0.1:
+    if not EPS * additions * largest < 0.1:
         raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
     bounds = hypergradient_bounds(loss, U, penalties.n_groups)
     constants = generalised_linear_constants(
@@ -210,7 +211,7 @@ def plan_hypergradient(
     exact = min(roles.sensitivity(bounds.train, bounds.validate), 2.0 * bounds.size)
     steepness = bounds.slope + bounds.radius * bounds.drift
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / steepness, certifiable_accuracy(constants))
-    solve = unit * chain * largest * bounds.slope + constants.gradient_rounding
+    solve = EPS * additions * largest * bounds.slope + constants.gradient_rounding
     error = bounds.error(accuracy, solve)
     sensitivity = min(exact + 2.0 * error, 2.0 * (bounds.size + error))
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
@@ -261,11 +262,12 @@ def hypergradient(
 
 def _mean_hessian(problem: Any, point: np.ndarray) -> np.ndarray:
     """Hessian of the mean loss, block by block as its rounding bound has it."""
-    total = np.zeros((problem.dimension, problem.dimension))
-    for block in problem.records.blocks():
+
+    def statistic(block: Block) -> np.ndarray:
         margins = block.margins(point[None])
-        total += block.gram(problem.loss.second_derivative(margins, block.targets))
-    return total / problem.n_records
+        return block.gram(problem.loss.second_derivative(margins, block.targets))
+
+    return np.asarray(problem.records.total(statistic) / problem.n_records)
 
 
 @without_warnings()

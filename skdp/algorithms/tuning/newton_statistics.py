@@ -64,6 +64,8 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, EmpiricalRisk, LogisticLoss, Records
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
 __all__ = ["NewtonPlan", "plan_newton_statistics", "round_shares", "tune_by_newton_statistics"]
@@ -196,8 +198,8 @@ def plan_newton_statistics(
     risk, X = EmpiricalRisk(LogisticLoss()), design.feature_norm
     size = design.block_size
     sensitivity = risk.loss.gradient_diameter(X, math.inf) / n_records * ROUNDING_SLACK
-    # of two sums of products, in chains of one block and of all blocks
-    sensitivity += 2.0 * (size + n_records / size + 16.0) * 2.0**-52 * X
+    # of two sums of products; a fold may have one record more
+    sensitivity += 2.0 * (chain(n_records + 1, size) + 16.0) * EPS * X
     moments = plan_private_moments(
         budget,
         n_records=n_records,
@@ -288,11 +290,13 @@ def tune_by_newton_statistics(
 
 def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private."""
-    total = np.zeros(records.width)
-    for block in blocks_of_part(records, part):
-        margins = block.margins(point[None, :])
-        total += block.pull_back(LogisticLoss().derivative(margins, block.targets))[0]
-    return total / len(range(*part.indices(records.n_records)))
+
+    def slopes(block: Block) -> np.ndarray:
+        residuals = LogisticLoss().derivative(block.margins(point[None, :]), block.targets)
+        return block.pull_back(residuals)[0]
+
+    total = tree_sum(map(slopes, blocks_of_part(records, part)))
+    return np.asarray(total / len(range(*part.indices(records.n_records))))
 
 
 class _Statistics:

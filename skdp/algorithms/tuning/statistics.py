@@ -17,6 +17,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, Records
 from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
 __all__ = [
@@ -195,8 +196,8 @@ def plan_private_moments(
     weight = math.sqrt(ratio) * feature_norm / target_bound
     bound = feature_norm**2 * (1.0 + ratio)
     sensitivity = math.sqrt(2.0) * bound / n_records * ROUNDING_SLACK
-    # of two sums of products, in chains of one block and of all blocks
-    sensitivity += (block_size + n_records / block_size + 16.0) * 2.0**-52 * bound
+    # of two sums of products; a fold may have one record more
+    sensitivity += (chain(n_records + 1, block_size) + 16.0) * EPS * bound
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
     return MomentsPlan(n_records, width, feature_norm, target_bound, weight, mechanism)
 
@@ -232,12 +233,16 @@ def private_moments(
     if records.norm_bound > plan.feature_norm:
         raise ValueError(f"rows of norm {records.norm_bound}, the plan is for {plan.feature_norm}.")
     records.check_targets(HalfSquaredLoss(plan.target_bound))
-    total = np.zeros((p + 1, p + 1))
-    for block in blocks_of_part(records, part):
+
+    def moments(block: Block) -> np.ndarray:
         scaled = plan.weight * block.targets
-        total[:p, :p] += block.gram(np.ones(len(scaled)))
-        total[:p, p] += block.pull_back(scaled)[0]
-        total[p, p] += scaled @ scaled
+        sums = np.empty((p + 1, p + 1))
+        sums[:p, :p] = block.gram(np.ones(len(scaled)))
+        sums[:p, p] = block.pull_back(scaled)[0]
+        sums[p, p] = scaled @ scaled
+        return sums
+
+    total = tree_sum(map(moments, blocks_of_part(records, part)))
     total[p, :p] = total[:p, p]
     if not np.isfinite(total).all():
         raise ValueError("rows must be finite numbers.")
