@@ -295,7 +295,7 @@ class DPLinearModel(BaseEstimator):
                     "bounded by a public radius. (method='phased' has a default for it.)"
                 )
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
-        check_option("method", self.method, ("auto", *self._methods))
+        check_option("method", self.method, self._method_names)
         self._check_method()
         check_option("objective", self.objective, ("empirical", "population"))
         check_real("tilt", self.tilt, 0.0, 1e6)
@@ -315,6 +315,10 @@ class DPLinearModel(BaseEstimator):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
         self._check_solver()
         randomness(self.random_state, probe=True)
+
+    @property
+    def _method_names(self) -> tuple[str, ...]:
+        return ("auto", *self._methods)
 
     def _check_method(self) -> None:
         """Refuse a method where its proof does not apply."""

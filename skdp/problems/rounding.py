@@ -28,7 +28,8 @@ def chain(n_records: Any, block_size: int) -> Any:
     """Bound the number of additions that a term of a sum over records goes through.
 
     m - 1 within a block of m records, and 15 on each of the ``ceil(log_16(n_blocks))`` levels of
-    the tree; `n_records` may be an array. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``. Proof:
+    the tree; `n_records` may be an array. A sum of terms t_i is off by at most
+    ``EPS * chain * sum |t_i|``. Proof:
     docs/theory/output_perturbation.md, "Rounding".
     """
     library: Any = np if isinstance(n_records, np.ndarray) else math
