@@ -287,9 +287,7 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            method = self._methods.get(self.method) if isinstance(self.method, str) else None
-            is_bounded = method is not None and method.is_bounded
-            if self.alpha == 0 and self.coef_norm is None and not is_bounded:
+            if self.alpha == 0 and self.coef_norm is None and not self._is_bounded:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
@@ -319,6 +317,12 @@ class DPLinearModel(BaseEstimator):
     @property
     def _method_names(self) -> tuple[str, ...]:
         return ("auto", *self._methods)
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether the method has a public radius of the coefficients if `coef_norm` is None."""
+        method = self._methods.get(self.method) if isinstance(self.method, str) else None
+        return method is not None and method.is_bounded
 
     def _check_method(self) -> None:
         """Refuse a method where its proof does not apply."""
