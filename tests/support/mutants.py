@@ -247,7 +247,8 @@ def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
         if mutant is not None:
             plant(mutant, package)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += ["--tb=line", *shlex.split(tests)]
+        # -m "": all kinds of tests, also those that a plain run leaves out
+        command += ["--tb=line", "-m", "", *shlex.split(tests)]
         paths = os.pathsep.join([folder, str(ROOT / "tests" / "support")])
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
