@@ -30,6 +30,7 @@ def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, **kwargs):
     )
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_smallest_bound_wins(loss, delta):

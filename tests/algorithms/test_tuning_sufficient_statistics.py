@@ -101,6 +101,7 @@ def test_coordinates_are_an_isometry(size):
 # ---------------------------------------------------------------------------------- sensitivity
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
@@ -230,6 +231,7 @@ def test_noise_is_drawn_once_for_each_entry():
     assert noise.sizes == [15] * 3
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
 def test_stated_deviations(budget):
     """Off the diagonal and in the vector the noise is as large as stated. Rate 1e-4; seeded."""
@@ -349,6 +351,7 @@ def biases(groups, lowest, draws, seed):
     return estimates, plain, indefinite / draws
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("groups", GROUPS)
 def test_estimate_is_unbiased(groups):
     """Lemma 2, where H is positive definite with noise and without.
@@ -370,6 +373,7 @@ def test_estimate_is_too_high_where_moments_are_indefinite():
     assert estimates.mean() >= 4.0 * estimates.std() / math.sqrt(len(estimates))
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_estimate_is_unbiased_for_released_moments(delta):
     """From records to the estimate, with the noise of the plan, spherical Laplace too.
@@ -577,6 +581,7 @@ def test_groups_find_the_strengths_in_any_unit_of_the_targets(unit, folds):
 # ------------------------------------------------------------------------------------ the contract
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("folds", [None, 2, 5])
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_are_respected(folds, seed):
@@ -710,6 +715,7 @@ def test_noisy_moments_without_full_rank_are_solved(low, folds):
         assert np.isfinite(tuned.point).all()
 
 
+@pytest.mark.slow
 def test_folds_do_not_choose_the_largest_model():
     """Few records: noise would make the weakest penalty look best; it is no candidate then.
 
