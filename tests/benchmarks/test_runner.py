@@ -58,6 +58,7 @@ def test_unknown_case_is_refused():
     assert "no_such_case" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_case_runs_quickly_and_writes_its_table_and_figure(case, tmp_path):
     done = run(case, "--quick", "--out", tmp_path)

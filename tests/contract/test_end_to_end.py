@@ -58,6 +58,7 @@ def weights_of(fitted):
 # -------------------------------------------------------------------------------- additive noise
 
 
+@pytest.mark.mostly("slow", 25)
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_coefficients_move_with_the_last_noise(name):
     """The last draw is changed along its first coordinate; the weights follow, at its stated scale.
@@ -101,6 +102,7 @@ def uniform_source(number):
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
 def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     """Every uniform number is tried: thresholds of the choice by bisection.
@@ -187,6 +189,7 @@ def one_proposal(patch, point, allowance):
     patch.setattr(NoiseSource, "exponential", exponential)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
 @pytest.mark.parametrize("task", ["ridge", "logistic"])
 def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):

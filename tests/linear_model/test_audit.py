@@ -196,6 +196,7 @@ def name(cell):
     return "-".join(str(value) for value in cell)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("cell", CELLS, ids=name)
 def test_audit_stays_below_the_claim(cell):
     """No attack with a set fixed in advance shows more than the claimed epsilon.
@@ -205,6 +206,7 @@ def test_audit_stays_below_the_claim(cell):
     assert audited_epsilon(cell) <= cell.epsilon
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("cell", CELLS, ids=name)
 def test_audit_finds_halved_noise(cell, monkeypatch):
     """With half of the noise the same attack on the same cell refutes the claim.

@@ -52,6 +52,7 @@ def test_default_bits_are_the_operating_systems():
     assert NoiseSource()._bytes is __import__("os").urandom
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("dimension", [1, 3, 20])
 def test_mean_square(source, dimension):
     """Sample mean of the squared norm within 6 standard errors; false-alarm rate 2e-8."""

@@ -103,6 +103,7 @@ def hockey_stick(draw, tail, epsilon, shift, cuts):
     return total
 
 
+@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10, 1e-15])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 30.0, 50.0, 100.0, 300.0, 1000.0])
 def test_gaussian_draws_deliver_delta(epsilon, delta):

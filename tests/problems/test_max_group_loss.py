@@ -341,6 +341,7 @@ def extreme_records(loss, direction, radius, rng):
     return list(itertools.product(rows, levels))
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("name", LOSSES)
 def test_constants_hold_for_every_record(name):
     """Each record's own function, and every pair of records, at extreme and random points."""
@@ -414,6 +415,7 @@ def exact_losses(mpmath, name, z, target):
     return mpmath.log(total) - logits[target], slope
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("floored", [False, True])
 @pytest.mark.parametrize("name", MAIN)
 def test_operator_rounding(name, floored):

@@ -240,6 +240,7 @@ def largest_weight(loss, tilt, n, radius, seed=0):
     return (1.0 / (1.0 + (n - 1) * np.exp(-exponent))).max()
 
 
+@pytest.mark.mostly("search", 10)
 @pytest.mark.parametrize("n", [2, 10, 1000])
 @pytest.mark.parametrize(("tilt", "radius"), [(0.01, 1.0), (0.5, 2.0), (1.0, 3.0), (3.0, 0.2)])
 @every_loss
@@ -325,6 +326,7 @@ def test_rounding_is_below_its_bound(loss, tilt, sparse):
             assert float(np.sqrt(error @ error)) <= problem.gradient_rounding(w)
 
 
+@pytest.mark.slow
 def test_many_small_weights_are_not_rounded_away():
     """One record outweighs each of many others, but not their sum."""
     n = 400_000

@@ -65,6 +65,7 @@ def exact_solution(problem):
     return point
 
 
+@pytest.mark.search
 @settings(max_examples=150, deadline=None)
 @given(
     loss=st.sampled_from(list(LOSSES)),
@@ -120,6 +121,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(
     loss=st.sampled_from(list(LOSSES)),
@@ -172,6 +174,7 @@ def saddle_problem(rng, d, groups):
     return operator, mu_x, mu_y
 
 
+@pytest.mark.search
 def test_forward_backward_certificates():
     """C4 on ball x simplex and its single-block form C3, along the iterates of extragradient."""
     attained = 0.0
@@ -306,6 +309,7 @@ BAD = {
 }
 
 
+@pytest.mark.mostly("slow", 8)
 @pytest.mark.parametrize("name", list(BAD))
 @pytest.mark.parametrize("radius", [None, 0.05])
 def test_bad_solvers_cost_time_only(name, radius):
@@ -357,6 +361,7 @@ def test_uncertifiable_accuracy_is_an_error():
         solve_certified(random_problem(alpha=1e-6), 1e-18, Newton())
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("kappa", "radius"), list(itertools.product([1e1, 1e3, 1e5], [0.02, 10.0])), ids=str
 )
