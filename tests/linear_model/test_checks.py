@@ -59,6 +59,7 @@ def outcomes(estimator):
         return check_estimator(estimator, on_fail=None, on_skip=None)
 
 
+@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_check_estimator(estimator):
     results = outcomes(estimator)

@@ -739,6 +739,7 @@ def test_layouts_and_precisions(loss, tilt):
 # --- the law of the noise --------------------------------------------------------------------
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("tilt", [0.0, 0.05])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "huber", "quantile"])
 def test_noise_is_standard_normal_in_units_of_the_report(loss, tilt):

@@ -54,6 +54,7 @@ def cv(epsilon=1.0, delta=1e-6, **params):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [

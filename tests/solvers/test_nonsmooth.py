@@ -80,6 +80,7 @@ def test_augmented_lagrangian_reaches_the_accuracy(loss, domain, sparse):
         assert -1e-14 <= gap <= problem.alpha * accuracy**2 + 1e-14
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(
     loss=st.sampled_from(list(LOSSES)),
@@ -125,6 +126,7 @@ def test_gap_certificate_is_attained_up_to_a_factor():
         assert distance == pytest.approx(t / 10)
 
 
+@pytest.mark.search
 def test_the_bare_gap_without_the_second_half_is_what_the_proof_improves():
     """``||w - w*||^2 <= gap / mu``: half of the textbook ``2 gap / mu``, and still true."""
     worst = 0.0
@@ -255,6 +257,7 @@ def test_envelopes(loss):
         assert (change <= smooth.curvature * step * (1 + 1e-6)).all()
 
 
+@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("loss", list(LOSSES))

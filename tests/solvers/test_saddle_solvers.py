@@ -129,6 +129,7 @@ SHORT = [
 ]
 
 
+@pytest.mark.mostly("slow", 30)
 @places
 @pytest.mark.parametrize("solver", SHORT, ids=repr)
 @pytest.mark.parametrize("exponents", [(-4, -4), (-9, -9), (-18, -18), (4, -18)])

@@ -108,6 +108,7 @@ def true_distance(problem, point):
     return float(np.sqrt(gap @ gap))
 
 
+@pytest.mark.mostly("slow", 12)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("kappa", [1.0, 1e2, 1e4, 1e6])
 @pytest.mark.parametrize("domain", ["free", "ball inactive", "ball active", "box", "simplex"])
@@ -136,6 +137,7 @@ ALONE = {
 }
 
 
+@pytest.mark.mostly("slow", 30)
 @pytest.mark.parametrize("domain", ["free", "ball inactive", "ball active", "box", "simplex"])
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("name", list(ALONE))
@@ -155,6 +157,7 @@ def test_every_solver_manages_alone(name, loss, domain):
         assert true_distance(problem, point) <= accuracy
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("loss", list(LOSSES))
