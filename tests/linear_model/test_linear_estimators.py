@@ -386,6 +386,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.mostly("slow", 1)
 @every_loss
 def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
     for n, delta, epsilon, coef_norm in (
@@ -417,6 +418,7 @@ def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
                 assert "method_bounds" not in asked.privacy_.plan
 
 
+@pytest.mark.slow
 def test_every_method_is_chosen_somewhere():
     """The choice is a choice: each of the three methods wins for some shape and budget."""
     chosen = {}
@@ -462,6 +464,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.mostly("slow", 24)
 @pytest.mark.parametrize("parameters", METHODS, ids=str)
 @every_loss
 def test_plans_are_public(loss, parameters):

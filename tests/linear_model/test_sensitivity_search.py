@@ -212,6 +212,7 @@ def solutions_of_extensions(kind, records, n_base, n_public, alpha, radius):
     return smaller, larger, max(error.max(), base_error.max())
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("coef_norm", [None, 0.05])
 @pytest.mark.parametrize("scaling", [0.0, 0.1])
 @pytest.mark.parametrize("kind", LOSSES)
@@ -323,6 +324,7 @@ def worst_movement(kind, relation, alpha, coef_norm, d, intercept, n=40, n_base=
     return plan, evolve(ratio, n_base + (n_base + 2) * (d + 1), 80 if kind == "softmax" else 150)
 
 
+@pytest.mark.search
 @pytest.mark.parametrize(
     ("kind", "relation", "alpha", "coef_norm", "reached"),
     [
@@ -356,6 +358,7 @@ def test_no_directed_search_moves_too_far(kind, relation, alpha, coef_norm, reac
     assert reached <= best <= 1.0
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_no_directed_search_with_intercept_moves_too_far(kind, relation):
@@ -366,6 +369,7 @@ def test_no_directed_search_with_intercept_moves_too_far(kind, relation):
         assert (0.83 if kind == "softmax" else 0.98) <= best <= 1.0
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("kind", LOSSES)
 def test_add_remove_bound_does_not_cover_replacements(kind):
     """The factor between the relations is needed: a search finds more than half of Delta.

@@ -500,6 +500,7 @@ def test_tightest_does_not_depend_on_order():
     assert tightest_epsilon(forth, 1e-5) == tightest_epsilon(back, 1e-5)
 
 
+@pytest.mark.search
 @settings(max_examples=8, deadline=None)
 @given(SPECS, st.floats(0.0, 0.9))
 def test_tightest_never_below_the_exact_loss(specs, fraction):
@@ -510,6 +511,7 @@ def test_tightest_never_below_the_exact_loss(specs, fraction):
         assert tightest_epsilon(event, exact * (1.0 - 1e-4)) > epsilon
 
 
+@pytest.mark.search
 @settings(max_examples=4, deadline=None)
 @given(st.floats(0.7, 5.0), SPECS)
 def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
@@ -557,6 +559,7 @@ def test_tightest_refuses_bad_deltas(bad):
 # --- plain addition of pure releases -----------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("installed", [True, False])
 @pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -594,6 +597,7 @@ def split_pure(events):
     return pure, [event for event in events if event not in pure]
 
 
+@pytest.mark.search
 def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
     """Each accountant alone, and the exact Gaussian part plus the epsilons of the others."""
 

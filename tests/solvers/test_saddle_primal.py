@@ -74,6 +74,7 @@ def primal(problem):
     return _PrimalProblem(problem, 0.0)
 
 
+@pytest.mark.mostly("slow", 15)
 @pytest.mark.parametrize("solver", ALL, ids=repr)
 @pytest.mark.parametrize("mu", MU)
 def test_worst_group_is_solved(solver, mu):
@@ -203,6 +204,7 @@ def test_catalyst_gives_up_after_its_passes():
     assert certify_saddle(problem, *problem.project(*answer)).distance <= before
 
 
+@pytest.mark.slow
 def test_catalyst_pays():
     """Where mu_x is much smaller than mu_y."""
     problem = GroupLogistic.random(400, 3, 3, 2.0**-12, 0.5)
