@@ -65,7 +65,7 @@ def seeded(seed):
 # --- price --------------------------------------------------------------------------------
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sampling_rate", "n_steps"),
     [(0.3, 1e-5, 0.05, 200), (1.5, 1e-5, 0.05, 200), (0.5, 1e-6, 0.004, 2000), (0.1, 1e-8, 0.5, 1)],
@@ -281,6 +281,7 @@ def movement(X, targets, loss, clip, data_norm, intercept, weights):
     return np.linalg.norm((with_it - without) / clip)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), loss=st.sampled_from(LOSSES))
 def test_a_record_moves_the_clipped_sum_by_the_clipping_norm_at_most(data, loss):
@@ -323,6 +324,7 @@ def test_the_clipping_norm_is_reached():
     np.testing.assert_allclose(total, [[-0.5, 0.0, 0.0]], rtol=1e-8)
 
 
+@pytest.mark.mostly("slow", 4)
 @every_loss
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, sampling_rate):

@@ -208,6 +208,7 @@ def test_a_missing_or_old_accountant_is_named(monkeypatch):
 # --- the plan is public -------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @RELATIONS
 def test_the_plan_depends_on_public_numbers_only(relation):
     pytest.importorskip("dp_accounting")
@@ -455,7 +456,7 @@ def test_without_noise_or_sampling_it_converges_to_the_saddle_point(domains):
         np.testing.assert_allclose(point[1], exact.y, atol=1e-7)
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
 @RELATIONS
 def test_it_converges_as_epsilon_grows(sampling_rate, relation):

@@ -148,7 +148,7 @@ def test_law_in_two_dimensions(loss, lens):
     assert p_value(draws @ [0.8, 0.6], points @ [0.8, 0.6], flat) < ALARM
 
 
-@pytest.mark.mostly("audit", 1)
+@pytest.mark.audit
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_law_of_the_mechanism(loss):
     """The public function draws from the density that its plan states."""

@@ -41,6 +41,7 @@ def test_smallest_bound_wins(loss, delta):
         assert all(bound > 0 for bound in chosen.bounds.values())
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_bounds_fall_with_records_and_budget_and_rise_for_the_population(loss):
     def bounds(**kwargs):

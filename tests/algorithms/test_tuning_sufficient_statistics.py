@@ -373,7 +373,7 @@ def test_estimate_is_too_high_where_moments_are_indefinite():
     assert estimates.mean() >= 4.0 * estimates.std() / math.sqrt(len(estimates))
 
 
-@pytest.mark.mostly("audit", 1)
+@pytest.mark.audit
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_estimate_is_unbiased_for_released_moments(delta):
     """From records to the estimate, with the noise of the plan, spherical Laplace too.
@@ -474,6 +474,7 @@ def test_without_noise_models_are_those_of_scikit_learn(intercept):
         np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("folds", [2, 3])
 def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
     n = 84  # equal folds: scores are means over folds
@@ -659,6 +660,7 @@ def test_sparse_rows_equal_dense_ones(container, folds):
     np.testing.assert_allclose(sparse.point, dense.point, rtol=1e-6)
 
 
+@pytest.mark.mostly("slow", 9)
 @pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE, HUGE])
 @pytest.mark.parametrize(
@@ -729,6 +731,7 @@ def test_folds_do_not_choose_the_largest_model():
             assert np.mean((y - bounded @ tuned.point) ** 2) < 2.0 * np.mean(y**2)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_copy_of_the_rows(dtype, folds):

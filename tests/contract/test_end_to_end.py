@@ -58,7 +58,7 @@ def weights_of(fitted):
 # -------------------------------------------------------------------------------- additive noise
 
 
-@pytest.mark.mostly("slow", 25)
+@pytest.mark.mostly("slow", 12)
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_coefficients_move_with_the_last_noise(name):
     """The last draw is changed along its first coordinate; the weights follow, at its stated scale.

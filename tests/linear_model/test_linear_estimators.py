@@ -155,6 +155,7 @@ def smooth(r, name, quantile=0.5, threshold=0.6):
     return np.maximum(low * r, high * r), np.where(r > 0, high, low)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("coef_norm", [None, 0.5])
 @pytest.mark.parametrize("loss", ["smoothed_hinge", "huber", "absolute_error", "quantile"])
 def test_large_epsilon_gives_scipys_solution(loss, coef_norm):
@@ -464,7 +465,7 @@ METHODS = [
 ]
 
 
-@pytest.mark.mostly("slow", 24)
+@pytest.mark.mostly("slow", 9)
 @pytest.mark.parametrize("parameters", METHODS, ids=str)
 @every_loss
 def test_plans_are_public(loss, parameters):

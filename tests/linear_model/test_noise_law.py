@@ -402,6 +402,7 @@ def test_release_is_solution_plus_scaled_draw(model, monkeypatch):
     assert distance <= 0.001 * release.noise_scale
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 def test_large_noise_is_projected_onto_the_ball(model):
     """The release is the projection of solution plus noise, no more and no less.
@@ -469,6 +470,7 @@ def test_source_inverts_the_normal_law():
     assert 0 <= centre.gamma(3) < 1e-15
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("shape", [1, 2, 7])
 def test_source_draws_gamma_variables(shape):
     """Sums of exponentials. False-alarm rate 2e-6 per shape."""

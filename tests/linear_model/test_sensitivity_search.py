@@ -402,6 +402,7 @@ def random_data(kind, rng, n, d):
     return X, targets if kind != "ridge" else targets * rng.uniform(size=n)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_package_solves_the_problem_that_is_attacked(kind, container):
@@ -460,6 +461,7 @@ def single(X):
     return X.astype(np.float32)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "container", [np.asarray, single, sp.csr_matrix, duplicated_csr, mislabelled_csr]
 )
@@ -531,6 +533,7 @@ def neighbours(draw):
     return kind, container, X, targets, first, second, public
 
 
+@pytest.mark.search
 @settings(max_examples=300, deadline=None)
 @given(neighbours())
 def test_no_random_neighbours_move_too_far(case):
@@ -731,6 +734,7 @@ def n_constant_genes(kind, d=2):
     return (N_CLASSES if kind == "softmax" else 1) * d + 2 * (d + 1)
 
 
+@pytest.mark.mostly("search", 4)
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_lipschitz_constant(kind, reach):
@@ -747,6 +751,7 @@ def test_lipschitz_constant(kind, reach):
     assert tight <= best <= 1.0 + 1e-12
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_gradient_diameter(kind, reach):
@@ -766,6 +771,7 @@ def test_gradient_diameter(kind, reach):
     assert tight <= best <= 1.0 + 1e-12
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_smoothness(kind):
     """``smoothness`` is above every difference quotient of a record's gradient, and attained."""
@@ -788,6 +794,7 @@ def test_smoothness(kind):
     assert (0.85 if kind == "softmax" else 0.97) <= best <= 1.0 + 1e-9
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("alpha", [0.001, 0.05, 1.0, 100.0, 1000.0])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_solution_radius(kind, alpha):

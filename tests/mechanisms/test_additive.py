@@ -38,6 +38,7 @@ def test_extreme_bits_give_finite_noise(source):
             assert np.isfinite(draw(bits)).all()
 
 
+@pytest.mark.audit
 def test_gamma_and_direction_law(source):
     """KS tests, false-alarm rate 2e-6."""
     norms = [source.gamma(4) for _ in range(20_000)]

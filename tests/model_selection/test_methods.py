@@ -32,6 +32,7 @@ def test_check_estimator(estimator, method):
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
 def test_whole_fit_is_within_the_budget(estimator, method):

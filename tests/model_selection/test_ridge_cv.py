@@ -54,6 +54,7 @@ def excess(model, X, clean):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [

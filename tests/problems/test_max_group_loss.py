@@ -130,6 +130,7 @@ def test_derivatives(name, kind, floored):
         assert slope == pytest.approx(-slope_y[g], abs=1e-8)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("name", MAIN)
 def test_best_response(name):
     rng = np.random.default_rng(2)
@@ -415,7 +416,7 @@ def exact_losses(mpmath, name, z, target):
     return mpmath.log(total) - logits[target], slope
 
 
-@pytest.mark.mostly("slow", 2)
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("floored", [False, True])
 @pytest.mark.parametrize("name", MAIN)
 def test_operator_rounding(name, floored):

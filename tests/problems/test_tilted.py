@@ -181,6 +181,7 @@ def test_large_exponents_are_stable():
 # --- constants -------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly("search", 7)
 @pytest.mark.parametrize("tilt", [0.1, 2.0, 20.0])
 @every_loss
 def test_smoothness_is_never_exceeded(loss, tilt):
@@ -294,6 +295,7 @@ def test_risk_and_problem_have_the_same_constants():
             risk.problem(rows, targets_for(loss, rng, 30), 0.2, radius, n_public=30)
 
 
+@pytest.mark.mostly("search", 3)
 @every_loss
 def test_no_solution_leaves_the_radius(loss):
     """A tilted solution weighs the same terms: it lies in the ball of the mean's solution."""

@@ -52,7 +52,7 @@ def planted(n, seed, d=20):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
-@pytest.mark.mostly("slow", 2)
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [

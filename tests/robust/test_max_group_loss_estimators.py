@@ -87,7 +87,7 @@ X, Y, GROUPS = conflicting(120, 5, d=3, share=0.3)
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
-@pytest.mark.mostly("slow", 2)
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -268,7 +268,7 @@ def test_sample_weights_are_refused(model):
 FEW = GROUPS == "few"
 
 
-@pytest.mark.mostly("slow", 10)
+@pytest.mark.mostly("slow", 3)
 @every_model
 @pytest.mark.parametrize(
     ("groups", "names"),
@@ -329,6 +329,7 @@ def test_inferred_group_names_are_a_leak(model):
     assert "not protected" in str(public.privacy_)
 
 
+@pytest.mark.mostly("slow", 4)
 @every_model
 @every_mode
 def test_empty_groups(model, mode):
@@ -411,6 +412,7 @@ def test_order_of_proportions(model):
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 @every_mode
 def test_nothing_of_the_groups_stays(model, mode):
@@ -451,6 +453,7 @@ def test_group_weights_of_an_earlier_fit_are_gone(model):
 # ----------------------------------------------------------------- frames, pipelines, and searches
 
 
+@pytest.mark.mostly("slow", 2)
 @every_model
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
 def test_groups_in_a_column(model, make):
@@ -625,6 +628,7 @@ def other_data(n, d, seed):
     return features, np.ones(n, dtype=int), np.where(np.arange(n) < n - 1, "few", "most")
 
 
+@pytest.mark.mostly("slow", 5)
 @every_model
 @every_mode
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
@@ -685,7 +689,7 @@ def test_report(model):
 # ----------------------------------------------------------------------------- releases and budget
 
 
-@pytest.mark.mostly("slow", 3)
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("delta", [1e-5, 0.0])
 @every_mode
 @every_model
@@ -799,6 +803,7 @@ def test_noise_law_of_proportions(delta):
     assert law.ppf(5e-5) <= statistic <= law.isf(5e-5)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("weights", [False, True], ids=["coefficients", "joint"])
 @every_mode
 def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
@@ -1027,6 +1032,7 @@ def test_minimax_value_at_a_large_budget(model):
     assert lower * (1 - 1e-3) <= losses.max() <= 1.03 * least.max()
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 def test_group_weights(model):
     """On the simplex, only if asked for, and larger for the group that is harder to please."""
@@ -1049,6 +1055,7 @@ def test_group_weights(model):
     assert noisy.group_weights_.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "smoothed_hinge", "squared_hinge"])
 def test_shapes(loss):
     three = np.arange(120) % 3
@@ -1068,6 +1075,7 @@ def test_shapes(loss):
         np.testing.assert_allclose(fitted.coef_.sum(axis=0), 0.0, atol=1e-12)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "absolute_error", "quantile"])
 def test_units_of_the_target(loss):
     """Targets in other units give the same fit in these units."""
@@ -1086,6 +1094,7 @@ def test_units_of_the_target(loss):
     np.testing.assert_array_equal(clipped.coef_, bounded.coef_)
 
 
+@pytest.mark.mostly("slow", 3)
 @every_model
 @every_mode
 def test_storage_and_clipping_do_not_matter(model, mode):

@@ -309,7 +309,7 @@ BAD = {
 }
 
 
-@pytest.mark.mostly("slow", 8)
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("name", list(BAD))
 @pytest.mark.parametrize("radius", [None, 0.05])
 def test_bad_solvers_cost_time_only(name, radius):
@@ -326,6 +326,7 @@ def test_bad_solvers_cost_time_only(name, radius):
     assert (repr(problem.constants), vars(problem.loss)) == (constants, loss)
 
 
+@pytest.mark.slow
 def test_a_solver_cannot_reorder_sparse_rows():
     problem = random_problem(sparse=True)
     before = problem.rows.matrix.toarray()
@@ -496,6 +497,7 @@ def test_norms_do_not_vanish_by_underflow():
         assert certify(problem, far).distance >= 0.5 * radius
 
 
+@pytest.mark.slow
 def test_in_place_changes_of_parts_do_not_reach_the_problem():
     def signs(problem, accuracy):
         problem.rows.matrix.data = np.sign(problem.rows.matrix.data)

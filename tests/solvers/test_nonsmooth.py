@@ -61,6 +61,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.mostly("slow", 7)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("domain", list(DOMAINS))
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -209,6 +210,7 @@ def test_what_a_foreign_solver_may_return():
         assert np.linalg.norm(solution.point - reference) <= 1.1e-6, name
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_constants_of_the_losses(loss):
     """Slopes, values and the solution's radius, for random data."""
@@ -257,7 +259,7 @@ def test_envelopes(loss):
         assert (change <= smooth.curvature * step * (1 + 1e-6)).all()
 
 
-@pytest.mark.mostly("slow", 4)
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("loss", list(LOSSES))

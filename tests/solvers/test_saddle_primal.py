@@ -74,7 +74,7 @@ def primal(problem):
     return _PrimalProblem(problem, 0.0)
 
 
-@pytest.mark.mostly("slow", 15)
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("solver", ALL, ids=repr)
 @pytest.mark.parametrize("mu", MU)
 def test_worst_group_is_solved(solver, mu):
@@ -290,6 +290,7 @@ def test_evaluations_are_counted():
     assert total[-1] == 400
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("lt", [30, 300])
 def test_rounding_of_extragradient_steps(lt):
     """Residuals of iterates that go on for ever, for rotations of all speeds up to lt.
@@ -329,6 +330,7 @@ def test_rounding_of_extragradient_steps(lt):
     assert (worst <= 5 * eps * lt * np.sqrt((exact**2).sum(axis=(0, 2)))).all()
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "weights",
     [
