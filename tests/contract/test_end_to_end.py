@@ -16,7 +16,7 @@ import pytest
 from fit_cases import CASES
 from laboratory import Laboratory
 
-from skdp.algorithms.exponential_mechanism import _oscillation
+from skdp.algorithms.exponential_mechanism import LocalizedExponentialPlan, _oscillation
 from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
 from skdp.algorithms.tuning import exponential as by_exponential
 from skdp.algorithms.tuning.final_fit import final_noise_cost
@@ -213,7 +213,8 @@ def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):
         model, loss = DPLogisticRegression(classes=[0, 1], **shared), LogisticLoss()
         y = (y > 0).astype(float)
 
-    monkeypatch.setattr(type(model), "_localise", lambda *arguments: False)
+    # one draw from the whole ball
+    monkeypatch.setattr(LocalizedExponentialPlan, "bound", lambda plan: math.inf)
 
     def output(point, allowance):
         with monkeypatch.context() as patch, warnings.catch_warnings():
