@@ -14,7 +14,6 @@ import numpy as np
 from skdp.mechanisms import AdditiveMechanism, NoiseSource
 from skdp.problems import Problem
 from skdp.solvers import Solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = ["solve_and_release"]
 
@@ -43,8 +42,6 @@ def solve_and_release(
     -------
     ndarray of shape (problem.dimension,)
     """
-    solution = solve_certified(
-        problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng, verbose=verbose
-    )
+    solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng, verbose=verbose)
     point = mechanism.release(solution.point, noise)
     return problem.domain.project(point) if project else point

@@ -43,7 +43,7 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
-from skdp.solvers.gate import refuse_shared
+from skdp.solvers.copying import require_copyable
 
 __all__ = [
     "PhasedPlan",
@@ -204,7 +204,7 @@ def phased_output_perturbation(
     )
     solver = resolve_solver(solver)
     if len(plan.phases) > 1:
-        refuse_shared(solver)
+        require_copyable(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
     dealt = deal(rng, rows.n_records, plan.block_sizes)

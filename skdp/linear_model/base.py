@@ -37,7 +37,7 @@ from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
-from skdp.solvers.gate import is_shared
+from skdp.solvers.copying import is_copyable
 
 __all__ = [
     "DPLinearModel",
@@ -248,7 +248,7 @@ class DPLinearModel(BaseEstimator):
         if self.method != "auto":
             return MethodChoice(self.method, {})
         # phases refuse a solver that could carry something of one block of records to the next
-        if self.calibration != "analytic" or is_shared(resolve_solver(self.solver)):
+        if self.calibration != "analytic" or not is_copyable(resolve_solver(self.solver)):
             return MethodChoice("output", {})
         return choose_method(
             risk,
@@ -473,10 +473,6 @@ class DPLinearModel(BaseEstimator):
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""
         solver = resolve_solver(self.solver)
-        if solver.losses == "piecewise linear":
-            raise ValueError(
-                f"{type(solver).__name__} is for losses with a kink, these are smooth."
-            )
         if "records" in solver.needs and not self._is_mean:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little "

@@ -60,18 +60,12 @@ class LBFGS(Solver):
         the job if they do not suffice.
     """
 
-    losses = "smooth"
-
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
         self.memory = memory
         self.max_iterations = max_iterations
 
-    def minimise(
-        self,
-        problem: Problem,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         domain = problem.domain
         try:
@@ -85,7 +79,7 @@ class LBFGS(Solver):
             point = _unless_certified(problem, accuracy, point)
         except _AccurateEnough as done:
             return done.point
-        return AcceleratedGradient(self.max_iterations).minimise(problem, accuracy, point, rng)
+        return AcceleratedGradient(self.max_iterations)._solve(problem, accuracy, point, rng)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         searched = isinstance(problem.domain, (Ball, Simplex))

@@ -45,7 +45,6 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "draw_by_score",
@@ -119,7 +118,7 @@ def validation_score(
     values = []
     for train, validate in roles.pairs():
         problem = whitened_problem(whitened.take(train), targets[train], loss)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
         held_out, total = whitened.take(validate), 0.0
         for block in held_out.blocks():
             margins = block.margins(solution.point[None])

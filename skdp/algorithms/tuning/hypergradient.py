@@ -60,7 +60,6 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "HypergradientBounds",
@@ -251,7 +250,7 @@ def hypergradient(
     for train, validate in roles.pairs():
         problem = whitened_problem(whitened.take(train), targets[train], loss)
         held_out = whitened_problem(whitened.take(validate), targets[validate], loss)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
         point = solution.point
         slope = held_out.residuals_and_gradient(point)[1]
         curvature = _mean_hessian(problem, point) + np.eye(problem.dimension)
