@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
+from skdp.solvers.saddle.counting import counted
 
 from skdp.algorithms.max_group_loss import MaxGroupLossBound
 from skdp.problems import (
@@ -29,7 +30,6 @@ from skdp.problems import (
     SaddleConstants,
     SaddleProblem,
 )
-from skdp.solvers.saddle.counting import counted
 
 DX, DY = 4, 3
 

@@ -301,7 +301,7 @@ def count_gradients(
         given = problem.for_solver()
         given.loss = counted = CountedLoss(problem.loss)
         start = time.perf_counter()
-        found = make_solver(name, size).minimise(
+        found = make_solver(name, size)._solve(
             given, accuracy, np.zeros(problem.dimension), np.random.default_rng(seed)
         )
         seconds = time.perf_counter() - start
@@ -423,7 +423,7 @@ class Race:
         accuracy = wanted_distance(self.problem)
         zero = np.zeros(self.problem.dimension)
         try:
-            found = solver.minimise(given, accuracy, zero, np.random.default_rng(0))
+            found = solver._solve(given, accuracy, zero, np.random.default_rng(0))
         except OutOfTime:
             self.notes[name] = f"stopped after {limit:.2g} s"
             return
@@ -457,7 +457,7 @@ class Race:
     def _time(self, solver: Solver, seed: int) -> float:
         zero, rng = np.zeros(self.problem.dimension), np.random.default_rng(seed)
         start = time.perf_counter()
-        solver.minimise(self.problem, wanted_distance(self.problem), zero, rng)
+        solver._solve(self.problem, wanted_distance(self.problem), zero, rng)
         return time.perf_counter() - start
 
     def _set_up(self) -> float:

@@ -40,9 +40,6 @@ class Counts:
         if self._report is not None:
             self._report(self.gradients)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Counts:
-        return self  # what copies of a problem evaluate counts as well
-
 
 def counted(problem: _Any, report: Callable[[int], None] | None = None) -> _Any:
     """Copy a problem so that its evaluations are counted in its attribute `counts`.
@@ -64,66 +61,65 @@ def counted(problem: _Any, report: Callable[[int], None] | None = None) -> _Any:
     other: Any = copy.copy(problem)
     other.counts = Counts(report)
     if isinstance(problem, SaddleProblem):
-        _extend(other, _CountedSaddle)
+        _change_class(other, _counted_saddle(type(other), other.counts))
     elif isinstance(getattr(problem, "loss", None), Loss):
-        loss: Any = copy.copy(other.loss)
-        _extend(loss, _CountedLoss)
-        vars(loss).update(counts=other.counts, _plain=other.loss)
-        other.loss = loss
+        other.loss = copy.copy(other.loss)
+        _change_class(other.loss, _counted_loss(other.loss, other.counts))
     return other
 
 
-def _extend(instance: Any, mixin: type) -> None:
-    kind = type(instance)
-    extended = type(kind.__name__, (mixin, kind), {"__module__": kind.__module__})
-    object.__setattr__(instance, "__class__", extended)
+def _change_class(instance: Any, kind: type) -> None:
+    kind.__name__, kind.__qualname__ = type(instance).__name__, type(instance).__qualname__
+    object.__setattr__(instance, "__class__", kind)
 
 
-class _CountedLoss:
-    """Counts evaluations. Every path of a problem to a gradient, batches included, comes here."""
+def _counted_loss(loss: Any, counts: Counts) -> type:
+    """The class of a loss, counting: each path of a problem to a gradient uses its loss."""
+    plain, kind = copy.copy(loss), type(loss)
 
-    counts: Counts
-    _plain: Loss
+    class Counted(kind):  # type: ignore[misc, valid-type]
+        def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            counts.values += len(margins)
+            return plain.value(margins, targets)
 
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self.counts.values += len(margins)
-        return self._plain.value(margins, targets)
+        def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            counts.add_gradients(len(margins))
+            return plain.derivative(margins, targets)
 
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self.counts.add_gradients(len(margins))
-        return self._plain.derivative(margins, targets)
+        def value_and_derivative(
+            self, margins: np.ndarray, targets: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            counts.values += len(margins)
+            counts.add_gradients(len(margins))
+            return plain.value_and_derivative(margins, targets)
 
-    def value_and_derivative(
-        self, margins: np.ndarray, targets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        self.counts.values += len(margins)
-        self.counts.add_gradients(len(margins))
-        return self._plain.value_and_derivative(margins, targets)
+        def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            counts.hessians += len(margins)
+            return plain.second_derivative(margins, targets)
 
-    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self.counts.hessians += len(margins)
-        return self._plain.second_derivative(margins, targets)
+    return Counted
 
 
-class _CountedSaddle(SaddleProblem):
-    """Counts operators; a best response is one evaluation at least."""
+def _counted_saddle(kind: Any, counts: Counts) -> type:
+    """The class of a saddle problem, counting. A best response is one evaluation at least."""
 
-    counts: Counts
+    class Counted(kind):
+        def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            counts.add_gradients(self.n_records)
+            return super().data_operator(x, y)
 
-    def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        self.counts.add_gradients(self.n_records)
-        return super().data_operator(x, y)  # type: ignore[safe-super]
+        def batch_operator(
+            self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            size = range(self.n_records)[rows] if isinstance(rows, slice) else rows
+            counts.add_gradients(len(size))
+            return super().batch_operator(rows, x, y)
 
-    def batch_operator(
-        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        number = len(range(*rows.indices(self.n_records))) if isinstance(rows, slice) else len(rows)
-        self.counts.add_gradients(number)
-        return super().batch_operator(rows, x, y)  # type: ignore[safe-super]
+        def best_response(self, x: np.ndarray) -> Response:
+            before = counts.gradients
+            response = super().best_response(x)
+            if counts.gradients == before:  # the problem does not use its operator
+                counts.add_gradients(self.n_records)
+            return response
 
-    def best_response(self, x: np.ndarray) -> Response:
-        before = self.counts.gradients
-        response = super().best_response(x)
-        if self.counts.gradients == before:  # the problem does not use its operator
-            self.counts.add_gradients(self.n_records)
-        return response
+    return Counted

@@ -271,12 +271,12 @@ def test_saddle_data_least_of_a_quadratic_on_the_ball(saddle_data, diagonal, siz
 
 @pytest.mark.parametrize("name", ["interior", "boundary", "flat", "quadratic", "groups"])
 def test_saddle_data_gaps_are_zero_at_the_saddle_point_only(saddle_data, name):
-    from skdp.solvers import solve_saddle_certified
+    from skdp.solvers import solve_certified
 
     make = {"quadratic": saddle_data.quadratic, "groups": saddle_data.groups}
     given = make[name](3000) if name in make else saddle_data.bilinear(name, 3000, scale=0.1)
     weak = given.problem.with_regularisers(1e-5, 1e-5)
-    found = solve_saddle_certified(weak, 1e-6)
+    found = solve_certified(weak, 1e-6)
     at_start = given.measures(*given.problem.start())
     at_solution = given.measures(found.x, found.y)
     assert {"duality gap, records", "duality gap, distribution"} <= set(at_start)
