@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
-from skdp.solvers.saddle.counting import counted
 
 from skdp.algorithms.max_group_loss import MaxGroupLossBound
 from skdp.problems import (
@@ -29,6 +28,7 @@ from skdp.problems import (
     MaxGroupLossProblem,
     SaddleConstants,
     SaddleProblem,
+    counted,
 )
 
 DX, DY = 4, 3

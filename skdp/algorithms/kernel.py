@@ -35,7 +35,7 @@ def solve_and_release(
     ``2 * accuracy`` (Lowy and Razaviyayn 2021, Prop. 3.1, with the accuracy holding surely;
     Zhang et al. 2022, Lemma 3.5). The point is certified to half of the accuracy, so that
     another solver changes it by no more than `accuracy`. Before noise it is projected onto the
-    domain by the gate of the solvers; projecting the noisy one is post-processing, and with
+    domain by the certified solve; projecting the noisy one is post-processing, and with
     ``project=False`` it is left out: the noise then has mean 0.
 
     Returns

@@ -49,7 +49,7 @@ class ScipySolver(Solver):
     """A method of :func:`scipy.optimize.minimize`.
 
     Gradients and Hessians are passed to the methods that use them, bounds and constraints to
-    those that accept them; the others minimise over the whole space, and the gate
+    those that accept them; the others minimise over the whole space, and the certified solve
     projects their answer.
 
     Parameters
@@ -130,7 +130,7 @@ class SklearnSolver(Solver):
     Notes
     -----
     scikit-learn stops on its own tolerances: give the estimator a small ``tol`` and enough
-    ``max_iter``, or the gate has to finish the job.
+    ``max_iter``, or trusted solvers have to finish the job.
     """
 
     needs = frozenset({"records"})

@@ -26,7 +26,6 @@ class GradientDescent(Solver):
     Parameters
     ----------
     max_iterations : int, default=10_000
-        The gate finishes the job if they do not suffice.
     """
 
     def __init__(self, max_iterations: int = 10_000) -> None:

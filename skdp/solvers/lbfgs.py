@@ -19,7 +19,7 @@ __all__ = ["LBFGS"]
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-#: Multipliers that are tried before the gate has to finish the job.
+#: Multipliers that are tried before trusted solvers have to finish the job.
 _MAX_MULTIPLIERS = 60
 
 
@@ -56,8 +56,7 @@ class LBFGS(Solver):
     memory : int, default=10
         Number of stored correction pairs.
     max_iterations : int, default=2000
-        Iterations of one minimisation, and most gradient steps after the last; the gate finishes
-        the job if they do not suffice.
+        Iterations of one minimisation, and most gradient steps after the last.
     """
 
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:

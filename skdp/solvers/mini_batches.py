@@ -140,7 +140,7 @@ class StochasticSolver(Solver):
         kappa steps whatever the size of a batch, so larger ones would be wasted.
     max_passes : float, default=300
         Passes over the records (gradients divided by records) after which the solver gives
-        up; the gate finishes the job then.
+        up; the certified solve goes on with trusted solvers then.
     """
 
     needs = frozenset({"records"})

@@ -133,7 +133,7 @@ class Newton(Solver):
 
     References
     ----------
-    Zhang et al. (2022) specification, section 4.3: "anything" with the certificate as its gate.
+    Zhang et al. (2022) specification, section 4.3: "anything" that is certified.
     """
 
     needs = frozenset({"hessian"})

@@ -319,14 +319,14 @@ def test_saddle_data_counts_operators_and_hessians(saddle_data):
     for solver in (Extragradient(), BestResponse("newton")):
         counter = saddle_data.Counter()
         problem = saddle_data.watched(saddle_data.groups(500, 3).problem, counter)
-        solver.solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
+        solver._solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
         assert counter.operators > 0 and counter.operators % 500 == 0
         counts.append(counter.hessians)
     assert counts[0] == 0 < counts[1]
     short = saddle_data.Counter(limit=600)
     problem = saddle_data.watched(saddle_data.groups(500, 3).problem, short)
     with pytest.raises(saddle_data.OutOfWork):
-        Extragradient().solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
+        Extragradient()._solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
 
 
 @pytest.fixture
