@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import copy
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -39,38 +38,17 @@ from skdp.solvers.progress import Progress
 if TYPE_CHECKING:
     from skdp.solvers.base import BaseSolver
 
-__all__ = ["MINIMISATION", "SADDLE", "Kind", "certified_solve"]
+__all__ = ["MINIMISATION", "SADDLE", "certified_solve"]
 
 
-class Kind(ABC):
-    """What a certified solve has to know of a kind of problems."""
+class _Minimisation:
+    """What a certified solve has to know of minimisation problems; :class:`_Saddle` likewise."""
 
     #: The trusted solvers of a problem, in order. Set by :mod:`skdp.solvers.registry`.
     trusted: Callable[[Any], Sequence[BaseSolver]]
 
-    @abstractmethod
-    def check(self, problem: Any) -> None:
-        """Refuse a problem without certificates, by public numbers."""
-
-    @abstractmethod
-    def center(self, problem: Any) -> Any:
-        """The center of the domain, certified by the size of the domain alone."""
-
-    @abstractmethod
-    def start(self, problem: Any) -> Any:
-        """The default point to start from."""
-
-    @abstractmethod
-    def feasible(self, problem: Any, answer: Any) -> Any:
-        """A private, finite point of the domain; ValueError or TypeError if impossible."""
-
-    @abstractmethod
-    def certify(self, problem: Any, point: Any) -> Any:
-        """The :class:`Solution` or :class:`SaddlePoint` of a feasible point."""
-
-
-class _Minimisation(Kind):
     def check(self, problem: Problem) -> None:
+        """Refuse a problem without certificates, by public numbers."""
         if not problem.is_smooth:
             raise ValueError(
                 "The objective is not smooth: no accuracy can be certified. Use the smooth "
@@ -78,21 +56,27 @@ class _Minimisation(Kind):
             )
 
     def center(self, problem: Problem) -> Solution:
+        """The center of the domain, certified by the size of the domain alone."""
         domain = problem.domain
         return Solution(domain.center(problem.dimension), Certificate(domain.reach, "diameter"))
 
     def start(self, problem: Problem) -> np.ndarray:
+        """The default point to start from."""
         start = np.zeros(problem.dimension) if problem.center is None else problem.center.copy()
         return problem.domain.project(start)
 
     def feasible(self, problem: Problem, answer: Any) -> np.ndarray:
+        """A private, finite point of the domain; ValueError or TypeError if impossible."""
         return problem.domain.project(_finite(answer, problem.dimension))
 
     def certify(self, problem: Problem, point: np.ndarray) -> Solution:
+        """Certify a feasible point."""
         return Solution(point, certify(problem, point))
 
 
-class _Saddle(Kind):
+class _Saddle:
+    trusted: Callable[[Any], Sequence[BaseSolver]]
+
     def check(self, problem: SaddleProblem) -> None:
         """Every saddle problem is smooth."""
 
@@ -133,7 +117,7 @@ def certified_solve(
     -------
     Solution or SaddlePoint
     """
-    kind: Kind = SADDLE if isinstance(problem, SaddleProblem) else MINIMISATION
+    kind: Any = SADDLE if isinstance(problem, SaddleProblem) else MINIMISATION
     if not accuracy > 0:
         raise ValueError(f"accuracy == {accuracy}, must be > 0.")
     kind.check(problem)
@@ -171,13 +155,13 @@ def certified_solve(
     )
 
 
-def _methods(kind: Kind, problem: Any, solver: BaseSolver) -> Iterator[BaseSolver]:
+def _methods(kind: Any, problem: Any, solver: BaseSolver) -> Iterator[BaseSolver]:
     yield solver
     yield from kind.trusted(problem)
 
 
 def _attempt(
-    kind: Kind,
+    kind: Any,
     problem: Any,
     accuracy: float,
     solver: BaseSolver,

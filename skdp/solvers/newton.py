@@ -124,13 +124,6 @@ class QuadraticModel:
 class Newton(Solver):
     """Newton's method; needs a twice differentiable loss.
 
-    Parameters
-    ----------
-    min_step : float, default=0.0
-        Give up when a step is not longer than this part of the accuracy. For piecewise
-        quadratic objectives, where nothing but rounding is left then; a smooth loss may
-        ask for many short steps far from its minimiser.
-
     References
     ----------
     Zhang et al. (2022) specification, section 4.3: "anything" that is certified.
@@ -146,9 +139,6 @@ class Newton(Solver):
         """Whether Hessians can be had and are of a reasonable size, from the shape alone."""
         return "hessian" in problem.offers and problem.dimension <= cls.max_dimension
 
-    def __init__(self, min_step: float = 0.0) -> None:
-        self.min_step = min_step
-
     def _solve(
         self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
@@ -159,7 +149,7 @@ class Newton(Solver):
             part = problem.subsample(step)  # type: ignore[attr-defined]
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
             model = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
-        return _newton(problem, accuracy, w, model, min_step=self.min_step * accuracy)
+        return _newton(problem, accuracy, w, model)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         return 2.0 * _MAX_STEPS + 2.0
@@ -172,7 +162,6 @@ def _newton(
     model: QuadraticModel | None,
     max_steps: int = _MAX_STEPS,
     rough: bool = False,
-    min_step: float = 0.0,
 ) -> np.ndarray:
     """Minimise until certified; `rough` stops at the accuracy that a sample deserves."""
     w = problem.domain.project(w)
@@ -193,8 +182,6 @@ def _newton(
             break
         candidate_gradient = problem.gradient(candidate)
         distance = certify(problem, candidate, candidate_gradient).distance
-        if fresh and float(np.linalg.norm(candidate - w)) <= min_step:
-            return candidate if distance < best_distance else best
         if distance > _CONTRACTION * best_distance:
             if not fresh:
                 model = None  # the old Hessian is not good enough here

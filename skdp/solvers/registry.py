@@ -13,7 +13,7 @@ import numpy as np
 
 from skdp.problems.saddle import SaddleProblem
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
-from skdp.solvers.base import BaseSolver, Pair, SaddleSolver, Solver
+from skdp.solvers.base import BaseSolver, SaddleSolver, Solver
 from skdp.solvers.gate import MINIMISATION, SADDLE, certified_solve
 from skdp.solvers.gradient_descent import GradientDescent
 from skdp.solvers.katyusha import Katyusha
@@ -47,7 +47,17 @@ _HARD = 1e5
 _MANY_RECORDS = 30_000
 
 
-class Auto(Solver):
+class _Auto(BaseSolver):
+    """Runs the solver that it chooses by public numbers."""
+
+    def _solve(self, problem: Any, accuracy: float, start: Any, rng: np.random.Generator) -> Any:
+        return self.for_problem(problem, accuracy)._solve(problem, accuracy, start, rng)
+
+    def pass_limit(self, problem: Any, accuracy: float) -> float:
+        return self.for_problem(problem, accuracy).pass_limit(problem, accuracy)
+
+
+class Auto(_Auto, Solver):
     """Newton when its Hessians pay, else L-BFGS; decided by public numbers alone.
 
     L-BFGS takes about ``kappa^0.4 log(1 / accuracy)`` passes, measured over three decades of
@@ -63,16 +73,8 @@ class Auto(Solver):
         newton = weight * problem.dimension <= passes and Newton.affordable(problem)
         return Newton() if newton else LBFGS()
 
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
-        return self.for_problem(problem, accuracy)._solve(problem, accuracy, start, rng)
 
-    def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        return self.for_problem(problem, accuracy).pass_limit(problem, accuracy)
-
-
-class AutoSaddle(SaddleSolver):
+class AutoSaddle(_Auto, SaddleSolver):
     """Newton's method on the primal function, else :class:`Extragradient` or :class:`LSVRE`.
 
     The first needs f to be linear in y, and Hessians, which pay up to some 200 coordinates of x,
@@ -85,14 +87,6 @@ class AutoSaddle(SaddleSolver):
         if _newton_pays(problem):
             return BestResponse("newton")
         return Extragradient() if problem.constants.n_records < _MANY_RECORDS else LSVRE()
-
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
-        return self.for_problem(problem, accuracy)._solve(problem, accuracy, start, rng)
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.for_problem(problem, accuracy).pass_limit(problem, accuracy)
 
 
 SOLVERS.update(

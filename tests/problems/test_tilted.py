@@ -442,7 +442,6 @@ def test_what_only_a_mean_has_is_refused():
         lambda: problem.batch(slice(0, 2)),
         lambda: problem.residuals_and_gradient(np.zeros(3)),
         lambda: problem.subsample(2),
-        lambda: problem.with_loss(LogisticLoss()),
     ):
         with pytest.raises(NotImplementedError, match="no mean"):
             call()
