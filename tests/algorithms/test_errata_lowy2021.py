@@ -223,12 +223,10 @@ class Unreliable(Solver):
 
     def __init__(self, solution):
         self.solution = solution
-        self.failures = 0
 
     def _solve(self, problem, accuracy, start, rng):
         if rng.random() < 0.5:
             return self.solution
-        self.failures += 1
         return -self.solution * problem.domain.radius / np.linalg.norm(self.solution)
 
 
@@ -282,12 +280,13 @@ class TestE3AccuracyInExpectation:
         plan = plan_output_perturbation(
             problem.constants, PrivacyBudget(1.0, 1e-6), calibration="lowy2021_alg1"
         )
-        unreliable = Unreliable(solution)
+        failures = 0
         for seed in range(200):
             generator = np.random.default_rng(seed)
-            found = solve_certified(problem, plan.accuracy, unreliable, rng=generator).point
-            assert np.linalg.norm(found - solution) <= plan.accuracy
-        assert unreliable.failures > 50
+            found = solve_certified(problem, plan.accuracy, Unreliable(solution), rng=generator)
+            assert np.linalg.norm(found.point - solution) <= plan.accuracy
+            failures += len(found.attempts) > 1
+        assert failures > 50
         wrong = -solution * 2.0 / np.linalg.norm(solution)
         assert np.linalg.norm(wrong - solution) > plan.mechanism.sensitivity
 
@@ -354,7 +353,9 @@ class TestE4SubgradientListings:
         else:
             assert moved / (sensitivity / budget.epsilon) > 100  # exact log density ratio
 
-    @pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), AbsoluteLoss(1.0)], ids=str)
+    @pytest.mark.parametrize(
+        "loss", [HalfSquaredLoss(1.0), AbsoluteLoss(1.0).smoothed(0.01)], ids=str
+    )
     @pytest.mark.parametrize("listing", ["ours", "printed"])
     def test_e4_ours_moves_as_little_as_assumed(self, loss, listing):
         """Subgradient, and the printed listing too, behind the gate: same data, same accuracy."""
