@@ -75,6 +75,10 @@ class BaseSolver(ReprMixin, ABC):
 
         A copy of the solver is run. Parameters and errors are those of
         :func:`skdp.solvers.solve_certified`.
+
+        Returns
+        -------
+        Solution or SaddlePoint
         """
         return certified_solve(problem, accuracy, self, start, rng, verbose)
 

@@ -428,7 +428,22 @@ def test_attempts_tell_who_found_the_point():
         assert first.distance > 1e-8
         assert second.solver == "Newton()"
         assert second.distance <= 1e-8
-    assert len(solve_certified(problem, 1e-8, Newton()).attempts) == 1
+    for solver in (Newton(), "newton", "auto"):
+        attempts = solve_certified(problem, 1e-8, solver).attempts
+        assert [attempt.solver for attempt in attempts] == ["Newton()"]
+
+
+def test_a_trusted_solver_that_failed_is_not_run_again(monkeypatch):
+    problem, runs = random_problem(), []
+
+    def lazy(self, problem, accuracy, start, rng):
+        runs.append(start)
+        return start
+
+    monkeypatch.setattr(Newton, "_solve", lazy)
+    attempts = solve_certified(problem, 1e-6, Newton()).attempts
+    assert [attempt.solver for attempt in attempts] == ["Newton()", "AcceleratedGradient()"]
+    assert len(runs) == 1
 
 
 def test_arguments_of_solve_are_checked():
