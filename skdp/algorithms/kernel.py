@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.mechanisms import AdditiveMechanism, NoiseSource
+from skdp.algorithms.plan import Run
+from skdp.mechanisms import AdditiveMechanism
 from skdp.problems import Problem
-from skdp.solvers import Solver, solve_certified
+from skdp.solvers import solve_certified
 
 __all__ = ["solve_and_release"]
 
@@ -22,10 +23,7 @@ def solve_and_release(
     problem: Problem,
     accuracy: float,
     mechanism: AdditiveMechanism,
-    solver: Solver,
-    solver_rng: np.random.Generator,
-    noise: NoiseSource,
-    verbose: int = 0,
+    run: Run,
     *,
     project: bool = True,
 ) -> np.ndarray:
@@ -42,6 +40,8 @@ def solve_and_release(
     -------
     ndarray of shape (problem.dimension,)
     """
-    solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng, verbose=verbose)
-    point = mechanism.release(solution.point, noise)
+    solution = solve_certified(
+        problem, 0.5 * accuracy, run.solver, rng=run.rng, verbose=run.verbose
+    )
+    point = mechanism.release(solution.point, run.noise)
     return problem.domain.project(point) if project else point

@@ -4,10 +4,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp.problems import (
-    BoundedRows,
     FiniteSumProblem,
     HingeLoss,
     LogisticLoss,
+    Records,
     SoftmaxLoss,
     WholeSpace,
     counted,
@@ -18,9 +18,9 @@ from skdp.solvers import Newton
 def make(loss, sparse=False, n=101):
     X = np.random.default_rng(0).standard_normal((n, 3))
     targets = (np.arange(n) % 2) if isinstance(loss, SoftmaxLoss) else np.arange(n) % 2.0
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     rows.block_size = 16
-    problem = FiniteSumProblem(rows, targets, loss, 0.1, WholeSpace())
+    problem = FiniteSumProblem(rows.with_targets(targets), loss, 0.1, WholeSpace())
     problem = counted(problem)
     return problem, problem.counts
 
@@ -53,15 +53,16 @@ def test_counts():
 
 def test_a_counted_loss_changes_nothing():
     problem, _ = make(HingeLoss())
-    rows, domain = problem.rows, problem.domain
-    plain = FiniteSumProblem(rows, problem.targets, HingeLoss(), problem.alpha, domain)
+    plain = FiniteSumProblem(problem.records, HingeLoss(), problem.alpha, problem.domain)
     assert isinstance(problem.loss, HingeLoss)
     assert not problem.is_smooth
     w = np.array([0.3, -0.2, 0.1, 1.0])
     np.testing.assert_array_equal(problem.gradient(w), plain.gradient(w))
     assert problem.value(w) == plain.value(w)
     for mine, theirs in zip(
-        problem.loss.pieces(problem.targets), HingeLoss().pieces(problem.targets), strict=True
+        problem.loss.pieces(problem.records.targets),
+        HingeLoss().pieces(problem.records.targets),
+        strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
     for name in ("lipschitz", "gradient_diameter", "solution_radius"):

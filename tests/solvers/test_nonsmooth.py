@@ -10,10 +10,10 @@ from kinked_problems import exact_solution
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     Box,
     FiniteSumProblem,
     HingeLoss,
+    Records,
     Simplex,
     WholeSpace,
 )
@@ -37,9 +37,9 @@ def problem_of(loss, *, n=60, d=3, alpha=0.05, domain=None, sparse=False, seed=0
         if loss == "hinge"
         else np.clip(X[:, 0] + 0.3 * rng.standard_normal(n), -1, 1)
     )
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     phi = LOSSES[loss].smoothed(width) if width else LOSSES[loss]
-    return FiniteSumProblem(rows, targets, phi, alpha, domain or WholeSpace())
+    return FiniteSumProblem(rows.with_targets(targets), phi, alpha, domain or WholeSpace())
 
 
 DOMAINS = {
@@ -136,7 +136,7 @@ def test_constants_of_the_losses(loss):
         problem = problem_of(loss, n=5, alpha=alpha, seed=seed)
         solution, error = exact_solution(problem)
         assert error <= 1e-5
-        radius = phi.solution_radius(problem.rows.norm_bound, alpha)
+        radius = phi.solution_radius(problem.records.norm_bound, alpha)
         assert np.linalg.norm(solution) <= radius + 1e-6
 
 
@@ -155,10 +155,10 @@ def test_degenerate_records(loss, sparse, case):
         X[:] = 0.0
     elif case == "float32":
         X = X.astype(np.float32)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
         smooth = LOSSES[loss].smoothed(0.1)
-        problem = FiniteSumProblem(rows, targets, smooth, 0.1, domain)
+        problem = FiniteSumProblem(rows.with_targets(targets), smooth, 0.1, domain)
         accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.reach)
         points = []
         for name in ("auto", "subgradient", "stochastic_subgradient"):

@@ -13,7 +13,7 @@ def exact_solution(problem):
     ``sqrt(gap / mu)`` of the solution, as both objectives are mu-strongly convex.
     """
     mu, n = problem.alpha, problem.n_records
-    kinks, low, high = problem.loss.pieces(problem.targets)
+    kinks, low, high = problem.loss.pieces(problem.records.targets)
 
     def point(dual):
         return problem.domain.project(-problem.pull_back(dual) / mu)
