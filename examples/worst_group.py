@@ -41,7 +41,7 @@ from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyBudget
 from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.robust import DPMaxGroupLossClassifier
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 NAMES = ("plain", "worst group", "worst group, DP-SGDA")
@@ -149,7 +149,7 @@ def run(data: Data, epsilons: Sequence[float], seeds: int) -> tuple[np.ndarray, 
                 random_bytes=np.random.default_rng(seed).bytes,
             )
             table[2, i, seed] = data.losses(scores_of(data, steps.x))
-    exact = solve_saddle_certified(problem_of(data, radius, 1e6), 1e-4)
+    exact = solve_certified(problem_of(data, radius, 1e6), 1e-4)
     return table, data.losses(scores_of(data, exact.x))
 
 

@@ -48,7 +48,7 @@ from skdp.problems import (
     Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 MODES = ("proportions", "public", "histogram", "floored")
@@ -270,7 +270,7 @@ def margins_of(data: Data, point: np.ndarray) -> np.ndarray:
 def minimax(data: Data) -> np.ndarray:
     problem = problem_of(data, 1e-4)
     accuracy = 1e-3 * problem.constants.localisation
-    return solve_saddle_certified(problem, accuracy, rng=np.random.default_rng(0)).x
+    return solve_certified(problem, accuracy, rng=np.random.default_rng(0)).x
 
 
 def tuned_sgda(data: Data, epsilon: float, grid: Grid) -> dict[str, Any]:

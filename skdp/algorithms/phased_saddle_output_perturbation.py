@@ -38,8 +38,8 @@ from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_movement, joint_movement
 from skdp.problems.silence import without_warnings
-from skdp.solvers.gate import refuse_shared
-from skdp.solvers.saddle import SaddleSolver, resolve_saddle_solver
+from skdp.solvers import SaddleSolver, resolve_solver
+from skdp.solvers.copying import require_copyable
 
 __all__ = [
     "PhasedSaddlePlan",
@@ -267,7 +267,7 @@ def phased_saddle_output_perturbation(
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
     verbose : int, default=0
-        See :func:`skdp.solvers.solve_saddle_certified`.
+        See :func:`skdp.solvers.solve_certified`.
 
     Returns
     -------
@@ -277,7 +277,7 @@ def phased_saddle_output_perturbation(
     -----
     Replace-one neighbours only.
     """
-    chosen = resolve_saddle_solver(solver)
+    chosen = resolve_solver(solver, saddle=True)
     plan = plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -291,7 +291,7 @@ def phased_saddle_output_perturbation(
         n_phases=n_phases,
     )
     if len(plan.phases) > 1:
-        refuse_shared(chosen)
+        require_copyable(chosen)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
     dealt = deal(rng, problem.n_records, plan.block_sizes, strata)

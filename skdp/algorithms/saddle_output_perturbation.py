@@ -28,11 +28,11 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
-from skdp.solvers.saddle import (
+from skdp.solvers import (
     SaddleSolver,
     certifiable_saddle_accuracy,
-    resolve_saddle_solver,
-    solve_saddle_certified,
+    resolve_solver,
+    solve_certified,
 )
 
 __all__ = [
@@ -287,19 +287,19 @@ def saddle_output_perturbation(
     release, calibration, accuracy_fraction
         See :func:`plan_saddle_output_perturbation`.
     solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
-        See :func:`skdp.solvers.saddle.resolve_saddle_solver`.
+        See :func:`skdp.solvers.resolve_solver`.
     solver_rng : numpy.random.Generator, optional
         The solver's own randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
     verbose : int, default=0
-        See :func:`skdp.solvers.solve_saddle_certified`.
+        See :func:`skdp.solvers.solve_certified`.
 
     Returns
     -------
     SaddleOutputPerturbationResult
     """
-    chosen = resolve_saddle_solver(solver)
+    chosen = resolve_solver(solver, saddle=True)
     plan = plan_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -330,9 +330,7 @@ def solve_and_release_saddle(
     x, y : ndarray or None
         None is what is not released.
     """
-    point = solve_saddle_certified(
-        problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose
-    )
+    point = solve_certified(problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose)
     release = plan.mechanism.release
     if plan.released == "x":
         return problem.domain_x.project(release(point.x, noise)), None

@@ -32,7 +32,7 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
-from skdp.solvers.gate import is_shared
+from skdp.solvers.copying import is_copyable
 
 __all__ = [
     "DPLinearModel",
@@ -147,7 +147,7 @@ class DPLinearModel(BaseEstimator):
         objective = self._objective(records, risk)
         budget = PrivacyBudget(self.epsilon, self.delta)
         # several solves need a solver that cannot carry anything of one block to the next
-        may_split = isinstance(self.solver, str) or not is_shared(resolve_solver(self.solver))
+        may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
         choice = choose(
             self._methods, self.method, objective, budget, self.calibration, may_split=may_split
         )
@@ -339,10 +339,6 @@ class DPLinearModel(BaseEstimator):
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""
         solver = resolve_solver(self.solver)
-        if solver.losses == "piecewise linear":
-            raise ValueError(
-                f"{type(solver).__name__} is for losses with a kink, these are smooth."
-            )
         if "records" in solver.needs and not self._is_mean:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little "

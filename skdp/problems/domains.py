@@ -19,6 +19,9 @@ __all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
 
 def euclidean_norm(vector: np.ndarray) -> float:
     """Euclidean norm whose squares neither vanish nor overflow."""
+    squares = float(np.vdot(vector, vector))
+    if 1e-290 < squares < 1e290:
+        return math.sqrt(squares)
     largest = float(np.abs(vector).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest

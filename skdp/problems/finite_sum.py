@@ -212,19 +212,7 @@ class FiniteSumProblem(Problem):
         )
         return total.ravel() / self.n_public
 
-    def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
-        """The same records, regulariser and domain under another loss (and other targets)."""
-        self._needs_records()
-        return FiniteSumProblem(
-            self.records if targets is None else self.records.with_targets(targets),
-            loss,
-            self.alpha,
-            self.domain,
-            n_public=self.n_public if self.has_nominal_size else None,
-            center=self.center,
-        )
-
-    def thinned(self, step: int) -> FiniteSumProblem:
+    def subsample(self, step: int) -> FiniteSumProblem:
         """The problem of each `step`-th record: a cheap approximation, without guarantee."""
         self._needs_records()
         return FiniteSumProblem(

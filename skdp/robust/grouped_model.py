@@ -25,7 +25,7 @@ from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
-from skdp.solvers import resolve_saddle_solver
+from skdp.solvers import resolve_solver
 
 __all__ = ["GroupedLinearModel"]
 
@@ -343,7 +343,7 @@ class GroupedLinearModel(DPLinearModel):
         pass
 
     def _check_solver(self) -> None:
-        resolve_saddle_solver(self.solver)
+        resolve_solver(self.solver, saddle=True)
 
 
 def _as_labels(name: str, groups: Any) -> np.ndarray:

@@ -40,7 +40,7 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 CONSTANTS = SaddleConstants(
     n_records=100, dimension_x=3, dimension_y=2, strong_convexity=0.5, strong_concavity=0.5,
@@ -448,7 +448,7 @@ def test_seeded_bytes_make_a_run_reproducible():
 def test_without_noise_or_sampling_it_converges_to_the_saddle_point(domains):
     centers = {"center_x": np.array([0.1, 0.0, 0.1]), "center_y": np.array([0.3, 0.7])}
     problem = problem_of(domains=domains, **centers)
-    exact = solve_saddle_certified(problem, 1e-9)
+    exact = solve_certified(problem, 1e-9)
     steps = RUN | {"n_steps": 800, "learning_rate_x": 0.1, "learning_rate_y": 0.1}
     result = dp_sgda(problem, **steps)
     for point in ((result.x, result.y), (result.last_x, result.last_y)):
@@ -464,7 +464,7 @@ def test_it_converges_as_epsilon_grows(sampling_rate, relation):
     if sampling_rate < 1:
         pytest.importorskip("dp_accounting")
     problem = problem_of(500, mu=(1.0, 1.0))
-    exact = solve_saddle_certified(problem, 1e-8)
+    exact = solve_certified(problem, 1e-8)
     distances = []
     for epsilon in (0.1, 1.0, 20.0):
         far = [

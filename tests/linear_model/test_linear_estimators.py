@@ -820,7 +820,6 @@ def exact_solution(loss, X, y, alpha, width, tilt):
         ({"method": "phased", "calibration": "paper"}, "epsilon < 1"),
         ({"method": "phased", "calibration": "paper", "epsilon": 0.5, "delta": 0}, "delta > 0"),
         ({"method": "exponential", "calibration": "paper", "delta": 0}, "calibration"),
-        ({"solver": "augmented_lagrangian"}, "kink"),
         ({"solver": "svrg", "tilt": 0.5}, "batches"),
     ],
 )

@@ -46,7 +46,6 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "draw_by_score",
@@ -111,7 +110,7 @@ def validation_score(
     values = []
     for train, validate in roles.pairs():
         problem = ball_problem(inner.take(train), loss, 1.0)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
         values.append(_mean_loss(inner.take(validate), loss, solution.point))
     return float(np.mean(values))
 

@@ -61,7 +61,6 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "HypergradientBounds",
@@ -243,7 +242,7 @@ def hypergradient(
     for train, validate in roles.pairs():
         problem = ball_problem(inner.take(train), loss, 1.0)
         held_out = ball_problem(inner.take(validate), loss, 1.0)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
         point = solution.point
         slope = held_out.residuals_and_gradient(point)[1]
         curvature = _mean_hessian(problem, point) + np.eye(problem.dimension)
