@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from skdp._checks import check_count, check_positive
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, OutputPerturbationResult
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -97,8 +98,7 @@ def adversarial_output_perturbation(
         :meth:`skdp.problems.ConcaveInnerProblem.with_concavity` brings about. Without strong
         concavity it is the caller's claim that the solver suffices for every data set.
     """
-    if not (max_iterations >= 0 and max_iterations == int(max_iterations)):
-        raise ValueError(f"max_iterations == {max_iterations}, must be an integer >= 0.")
+    check_count("max_iterations", max_iterations, 0)
     if not (solver is None or callable(solver)):
         raise ValueError(f"solver == {solver!r}, must be a callable (problem, gap) -> (w, v).")
     plan = plan_adversarial_output_perturbation(
@@ -131,8 +131,7 @@ def plan_adversarial_output_perturbation(
     -------
     OutputPerturbationPlan
     """
-    if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
-        raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
+    check_positive(accuracy_fraction=accuracy_fraction)
     constants = problem.constants
     exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
     floor = math.sqrt(16.0 * _gap_rounding(problem) / problem.strong_convexity)

@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
+from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp.algorithms.private_solvers import PrivateSolver, resolve_private_solver
 from skdp.algorithms.sampled_gaussian import (
     poisson_batch,
@@ -256,8 +256,7 @@ def _check_problem(problem: Any) -> None:
     for name in ("dimension_x", "dimension_y", "n_train", "n_val"):
         check_count(name, getattr(problem, name, None))
     for name in ("disjoint", "is_record_free"):
-        if not isinstance(getattr(problem, name, None), bool):
-            raise TypeError(f"{name} of the problem must be a bool.")
+        check_bool(name, getattr(problem, name, None))
     if not problem.disjoint and problem.n_train != problem.n_val:
         raise ValueError(
             f"n_train == {problem.n_train} and n_val == {problem.n_val}, must be equal where every "
@@ -387,8 +386,7 @@ def dp_bilevel(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 1 and 3.
     """
-    if output not in ("tail_average", "last", "min_step"):
-        raise ValueError(f"output == {output!r}, must be 'tail_average', 'last' or 'min_step'.")
+    check_option("output", output, ("tail_average", "last", "min_step"))
     if not callable(step_size):
         check_real("step_size", step_size, 1e-50, 1e50)
     private_solver = resolve_private_solver(inner, solver)

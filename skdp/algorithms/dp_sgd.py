@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from skdp.algorithms.parameters import check_count, check_real
+from skdp._checks import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
     chosen_delta,
     poisson_sample,

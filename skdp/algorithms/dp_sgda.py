@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
+from skdp._checks import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
     chosen_delta,
     poisson_sample,

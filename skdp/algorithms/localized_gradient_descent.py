@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
+from skdp._checks import check_count, check_real
 from skdp.algorithms.sampled_gaussian import (
     poisson_batch,
     sampled_gaussian_event,

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_count, check_real
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
-from skdp.algorithms.parameters import check_count, check_real
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release

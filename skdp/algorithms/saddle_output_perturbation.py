@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skdp._checks import check_option, check_positive, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.published import zhang_saddle_noise
 from skdp.mechanisms import (
@@ -189,16 +190,10 @@ def plan_saddle_output_perturbation(
     ValueError
         If the calibration's proof does not cover the budget, or a number makes no sense.
     """
-    if release not in ("both", "x", "y"):
-        raise ValueError(f"release == {release!r}, must be 'both', 'x' or 'y'.")
-    if calibration not in ("analytic", "paper", "zhang2022_alg4"):
-        raise ValueError(
-            f"calibration == {calibration!r}, must be 'analytic', 'paper' or 'zhang2022_alg4'."
-        )
-    if not 0 < share <= 1:
-        raise ValueError(f"share == {share}, must be in (0, 1].")
-    if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
-        raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
+    check_option("release", release, ("both", "x", "y"))
+    check_option("calibration", calibration, ("analytic", "paper", "zhang2022_alg4"))
+    check_real("share", share, 0.0, 1.0, closed="right")
+    check_positive(accuracy_fraction=accuracy_fraction)
     # `unit` turns distances in the norm M into those that the mechanism sees
     unit, exact, diameter = {
         "both": (1.0, constants.argmin_sensitivity, constants.diameter),

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
 from skdp.algorithms.exponential_mechanism import (
     exponential_mechanism,
@@ -27,7 +28,6 @@ from skdp.algorithms.output_perturbation import (
     output_perturbation,
     smoothed_risk,
 )
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.phased_output_perturbation import phased_output_perturbation
 from skdp.algorithms.published import lowy_regularisation
 from skdp.mechanisms import NoiseSource
@@ -41,7 +41,6 @@ from skdp.solvers.gate import is_shared
 
 __all__ = [
     "DPLinearModel",
-    "check_option",
     "randomness",
     "refuse_fit_params",
     "warn_inferred",
@@ -411,8 +410,7 @@ class DPLinearModel(BaseEstimator):
         if self.coef_norm is not None:
             check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(f"fit_intercept == {self.fit_intercept!r}, must be True or False.")
+        check_bool("fit_intercept", self.fit_intercept)
         if isinstance(self.alpha, str):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
@@ -441,10 +439,7 @@ class DPLinearModel(BaseEstimator):
         if self.n_public is not None:
             if self.neighbouring == "replace_one":
                 raise ValueError("n_public is for neighbouring='add_remove'.")
-            if isinstance(self.n_public, bool) or not isinstance(self.n_public, numbers.Integral):
-                raise TypeError(f"n_public must be an integer, got {self.n_public!r}.")
-            if self.n_public < 1:
-                raise ValueError(f"n_public == {self.n_public}, must be >= 1.")
+            check_count("n_public", self.n_public)
         if not isinstance(self.verbose, numbers.Integral):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
         self._check_solver()
@@ -504,12 +499,6 @@ def refuse_fit_params(fit_params: dict[str, Any]) -> None:
     unknown = set(fit_params) - {"sample_weight"}
     if unknown:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
-
-
-def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of the options."""
-    if not (isinstance(value, str) and value in options):
-        raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
 
 
 def randomness(random_state: Any, probe: bool = False) -> tuple[np.random.Generator, NoiseSource]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive, check_real
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -31,8 +32,7 @@ class AdditiveMechanism(ABC):
     name = ""
 
     def __post_init__(self) -> None:
-        if not (self.sensitivity > 0 and math.isfinite(self.sensitivity)):
-            raise ValueError(f"sensitivity == {self.sensitivity}, must be > 0 and finite.")
+        check_positive(sensitivity=self.sensitivity)
 
     @property
     @abstractmethod
@@ -119,8 +119,7 @@ def calibrated_mechanism(
     because the squares of Gaussian mechanisms' parameters ``1 / c`` add (Gaussian differential
     privacy). A share lies in (0, 1].
     """
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"share == {share}, must lie in (0, 1].")
+    check_real("share", share, 0.0, 1.0, closed="right")
     if budget.is_pure:
         return SphericalLaplaceMechanism(sensitivity, share * budget.epsilon)
     multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta, calibration)

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._checks import check_real
 from skdp.privacy.events import (
     ComposedEvent,
     ExponentialMechanismEvent,
@@ -119,14 +120,12 @@ class PrivacyAccountant(abc.ABC):
 
     def get_epsilon(self, delta: float) -> float:
         """Smallest epsilon known for a delta in [0, 1]; nats, infinite where there is none."""
-        if not 0.0 <= delta <= 1.0:
-            raise ValueError(f"delta must lie in [0, 1], got {delta!r}.")
+        check_real("delta", delta, 0.0, 1.0)
         return self._epsilon(self._total, float(delta)) if self._total > 0 and delta < 1.0 else 0.0
 
     def get_delta(self, epsilon: float) -> float:
         """Smallest delta known for an epsilon >= 0 in nats; a probability."""
-        if not epsilon >= 0.0:
-            raise ValueError(f"epsilon must be >= 0, got {epsilon!r}.")
+        check_real("epsilon", epsilon, 0.0)
         return self._delta(self._total, float(epsilon)) if self._total > 0 else 0.0
 
     @abc.abstractmethod

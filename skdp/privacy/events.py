@@ -17,12 +17,12 @@ each accountant that has a proof for it. An accountant that does not know an eve
 from __future__ import annotations
 
 import abc
-import math
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar, cast
+
+from skdp._checks import check_count, check_non_negative, check_positive, check_real
 
 __all__ = [
     "ComposedEvent",
@@ -105,7 +105,8 @@ class GaussianEvent(PrivacyEvent):
     kind: ClassVar[str] = "gaussian"
 
     def _validate(self) -> None:
-        value = _check_multiplier("noise_multiplier", self.noise_multiplier)
+        check_positive(noise_multiplier=self.noise_multiplier)
+        value = float(self.noise_multiplier)
         self._set(noise_multiplier=value, neighbouring=Neighbouring(self.neighbouring))
 
 
@@ -126,8 +127,8 @@ class PureEvent(PrivacyEvent):
     kind: ClassVar[str] = "pure"
 
     def _validate(self) -> None:
-        epsilon = _check_epsilon(self.epsilon)
-        self._set(epsilon=epsilon, neighbouring=Neighbouring(self.neighbouring))
+        check_non_negative(epsilon=self.epsilon)
+        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,8 @@ class ExponentialMechanismEvent(PrivacyEvent):
     kind: ClassVar[str] = "exponential_mechanism"
 
     def _validate(self) -> None:
-        epsilon = _check_epsilon(self.epsilon)
-        self._set(epsilon=epsilon, neighbouring=Neighbouring(self.neighbouring))
+        check_non_negative(epsilon=self.epsilon)
+        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -190,8 +191,8 @@ class PoissonSampledEvent(PrivacyEvent):
 
     def _validate(self) -> None:
         relation = common_relation([self.event])
-        probability = _check_probability(self.sampling_probability)
-        self._set(sampling_probability=probability, neighbouring=relation)
+        check_real("sampling_probability", self.sampling_probability, 0.0, 1.0)
+        self._set(sampling_probability=float(self.sampling_probability), neighbouring=relation)
 
 
 @dataclass(frozen=True)
@@ -234,9 +235,11 @@ class PoissonSampledSumEvent(PrivacyEvent):
                 "neighbouring == 'add_remove': a PoissonSampledSumEvent is made for 'replace_one'. "
                 "Use a PoissonSampledEvent."
             )
+        check_real("sampling_probability", self.sampling_probability, 0.0, 1.0)
+        check_positive(record_multiplier=self.record_multiplier)
         self._set(
-            sampling_probability=_check_probability(self.sampling_probability),
-            record_multiplier=_check_multiplier("record_multiplier", self.record_multiplier),
+            sampling_probability=float(self.sampling_probability),
+            record_multiplier=float(self.record_multiplier),
             neighbouring=self.event.neighbouring,
         )
 
@@ -289,7 +292,8 @@ class RepeatedEvent(PrivacyEvent):
 
     def _validate(self) -> None:
         relation = common_relation([self.event])
-        self._set(count=_check_count(self.count), neighbouring=relation)
+        check_count("count", self.count, 0)
+        self._set(count=int(self.count), neighbouring=relation)
 
 
 def common_relation(
@@ -351,8 +355,9 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
     ValueError
         If `count` is no integer >= 0.
     """
+    check_count("count", count, 0)
     counts: dict[PrivacyEvent, int] = {}
-    todo = [(event, _check_count(count))]
+    todo = [(event, int(count))]
     while todo:
         current, times = todo.pop()
         _check_event(current)
@@ -365,37 +370,6 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
         else:
             counts[current] = counts.get(current, 0) + times
     return tuple(counts.items())
-
-
-def _check_multiplier(name: str, multiplier: float) -> float:
-    value = float(multiplier)
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be finite and > 0, got {value!r}.")
-    return value
-
-
-def _check_probability(probability: float) -> float:
-    value = float(probability)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"sampling_probability must lie in [0, 1], got {value!r}.")
-    return value
-
-
-def _check_epsilon(epsilon: float) -> float:
-    value = float(epsilon)
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"epsilon must be finite and >= 0, got {value!r}.")
-    return value
-
-
-def _check_count(count: int) -> int:
-    try:
-        value = operator.index(count)
-    except TypeError:
-        raise ValueError(f"count must be an integer, got {count!r}.") from None
-    if value < 0:
-        raise ValueError(f"count must be >= 0, got {value!r}.")
-    return value
 
 
 def _check_event(event: object) -> None:

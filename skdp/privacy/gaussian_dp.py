@@ -35,6 +35,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erf, erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
 
+from skdp._checks import check_non_negative, check_positive, check_real
+
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_epsilon", "pure_mu"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
@@ -75,11 +77,6 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
     return log_delta + (1e-11 + 1e-15 * epsilon) * min(1.0, -log_delta)
 
 
-def _check_mu(mu: float) -> None:
-    if not mu >= 0.0:
-        raise ValueError(f"mu must be >= 0, got {mu!r}.")
-
-
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP.
 
@@ -106,9 +103,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     ----------
     Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13.
     """
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon must be >= 0, got {epsilon!r}.")
-    _check_mu(mu)
+    check_real("epsilon", epsilon, 0.0)
+    check_real("mu", mu, 0.0)
     if mu == 0.0 or epsilon == math.inf:
         return 0.0
     return math.nextafter(math.exp(_log_delta_bound(epsilon, mu)), 1.0)
@@ -140,9 +136,8 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     ----------
     Dong, Roth and Su (2022), Corollary 2.13, inverted.
     """
-    if not 0.0 <= delta <= 1.0:
-        raise ValueError(f"delta must lie in [0, 1], got {delta!r}.")
-    _check_mu(mu)
+    check_real("delta", delta, 0.0, 1.0)
+    check_real("mu", mu, 0.0)
     if mu == 0.0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     mu = max(mu, _SMALL_MU)  # valid: a larger mu costs more
@@ -189,13 +184,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     ----------
     Balle and Wang (2018), Theorem 8 and Algorithm 1 (solved here by bracketing in log mu).
     """
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and > 0, got {epsilon!r}.")
-    if not 0.0 < delta < 1.0:
-        raise ValueError(
-            f"delta must lie strictly between 0 and 1, got {delta!r}; Gaussian noise cannot give "
-            "delta = 0."
-        )
+    check_positive(epsilon=epsilon)
+    check_real("delta", delta, 0.0, 1.0, closed="neither")
     log_target = math.log(delta)
     # Below: mu = 2 delta has delta(epsilon) <= 2 Phi(mu/2) - 1 <= mu / sqrt(2 pi) < delta.
     # Above: at x = -10 all but 1e-23 of the first term of (1) is left, and at most
@@ -233,8 +223,7 @@ def pure_mu(epsilon: float) -> float:
     ValueError
         If epsilon is NaN, negative or infinite.
     """
-    if not 0.0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and >= 0, got {epsilon!r}.")
+    check_non_negative(epsilon=epsilon)
     if epsilon <= 1e-8:  # its limit, from above: the next term is negative
         mu = math.sqrt(0.5 * math.pi) * epsilon
     elif epsilon <= 1.0:  # the same number: 2 Phi(mu/2) - 1 = tanh(epsilon/2)
@@ -264,7 +253,7 @@ def pure_epsilon(mu: float) -> float:
     ValueError
         If mu is NaN or negative.
     """
-    _check_mu(mu)
+    check_real("mu", mu, 0.0)
     if mu <= 1.0:  # the same number, without a difference
         epsilon = 2.0 * math.atanh(float(erf(mu / (2.0 * math.sqrt(2.0)))))
     else:

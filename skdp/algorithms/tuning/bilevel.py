@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_real
 from skdp.algorithms.bilevel import dp_bilevel
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from skdp._checks import check_count, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_slopes,
@@ -307,8 +307,7 @@ def tune_by_hypergradient(
     """
     check_targets(rows, targets, loss)
     check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
-    if n_queries < 1:
-        raise ValueError(f"n_queries == {n_queries}, must be at least 1.")
+    check_count("n_queries", n_queries)
     noise = NoiseSource() if noise is None else noise
     solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
     solver_rng = np.random.default_rng() if solver_rng is None else solver_rng

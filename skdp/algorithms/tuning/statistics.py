@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.tuning.model import check_positive, check_targets
+from skdp._checks import check_positive
+from skdp.algorithms.tuning.model import check_targets
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
