@@ -22,13 +22,13 @@ import numpy as np
 
 from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp.algorithms.private_solvers import PrivateSolver, resolve_private_solver
-from skdp.algorithms.sampled_gaussian import (
-    poisson_batch,
-    sampled_gaussian_event,
+from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import (
+    SampledGaussianMechanism,
+    poisson_sample,
     sampling_rates,
     smallest_scale,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PrivacyEvent
@@ -310,15 +310,11 @@ def _outer_release(
 ) -> Release:
     """At the first x and the largest distance that the domain allows."""
     moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.reach, lam) / sampling_rate
-    return Release(
-        name=f"{n_steps} hypergradients, at first",
-        mechanism="gaussian",
-        sensitivity=moved,
-        noise_scale=multiplier * moved,
-        dimension=problem.dimension_x,
-        n_records=problem.n_records,
-        reference="docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected",
-        event=sampled_gaussian_event(multiplier, sampling_rate, n_steps, 2.0),
+    return SampledGaussianMechanism(moved, multiplier, sampling_rate, n_steps).describe(
+        f"{n_steps} hypergradients, at first",
+        problem.dimension_x,
+        problem.n_records,
+        "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected",
     )
 
 
@@ -402,7 +398,7 @@ def dp_bilevel(
         start=start,
         outer_sampling_rate=outer_sampling_rate,
     )
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     x = _start(problem, start)
     path, y = [x], np.zeros(problem.dimension_y)
@@ -410,7 +406,7 @@ def dp_bilevel(
         for t in range(n_steps):
             lam = _penalty_at(penalty, x)
             y, gradient, deviation = private_hypergradient(
-                problem, x, lam, private_solver, plan, rng, source
+                problem, x, lam, private_solver, plan, rng, noise
             )
             move = (
                 step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
@@ -449,7 +445,7 @@ def private_hypergradient(
     if outer is None:
         gradient = problem.hypergradient(x, y, y_lam, lam)
     else:
-        batch = None if rate == 1.0 else poisson_batch(problem.n_records, rate, noise)
+        batch = poisson_sample(problem.n_records, rate, noise)
         gradient = problem.hypergradient(x, y, y_lam, lam, batch) / rate
         moved = 2.0 * problem.record_bound(euclidean_norm(y_lam - y), lam) / rate
         if moved != 0.0:  # else no record adds anything

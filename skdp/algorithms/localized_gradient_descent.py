@@ -12,20 +12,16 @@ and for problems too large to be solved. Proofs: docs/theory/bilevel.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_count, check_real
-from skdp.algorithms.sampled_gaussian import (
-    poisson_batch,
-    sampled_gaussian_event,
-    sampled_gaussian_multiplier,
-)
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import PrivacyEvent
+from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -63,17 +59,15 @@ class LocalizedGDPlan:
         R_m of each round.
     n_steps : int
         Steps of a round.
-    sampling_rate : float
-        Probability with which a record is in a batch; 1 for full gradients.
-    mechanism : GaussianMechanism
-        Noise of one step, in units of the gradient of the mean.
+    mechanism : SampledGaussianMechanism
+        Noise of one step, in units of the gradient of the mean, and of all rounds' steps the
+        number and the batches.
     """
 
     constants: ProblemConstants
     radii: tuple[float, ...]
     n_steps: int
-    sampling_rate: float
-    mechanism: GaussianMechanism
+    mechanism: SampledGaussianMechanism
 
     @property
     def n_rounds(self) -> int:
@@ -81,24 +75,14 @@ class LocalizedGDPlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under replace-one neighbours.
-
-        The sensitivity is twice the bound on what one record adds to a sum.
-        """
-        multiplier, steps = self.mechanism.noise_multiplier, self.n_rounds * self.n_steps
-        return sampled_gaussian_event(multiplier, self.sampling_rate, steps, 2.0)
+        """What the whole run costs, under replace-one neighbours."""
+        return self.mechanism.event(Neighbouring.REPLACE_ONE)
 
     def release(self, name: str = "gradients") -> Release:
         """The statement about what leaves the algorithm: one noisy gradient per step."""
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.constants.dimension,
-            n_records=self.constants.n_records,
-            reference="docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
-            event=self.event,
+        reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
+        return self.mechanism.describe(
+            name, self.constants.dimension, self.constants.n_records, reference
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,7 +91,7 @@ class LocalizedGDPlan:
             "alpha": self.constants.strong_convexity,
             "radii": list(self.radii),
             "n_steps": self.n_steps,
-            "sampling_rate": self.sampling_rate,
+            "sampling_rate": self.mechanism.sampling_rate,
             "noise_multiplier": self.mechanism.noise_multiplier,
         }
 
@@ -156,19 +140,11 @@ def plan_localized_gd(
     noise_multiplier : float, optional
         Of one step, in units of the sensitivity; > 0.
     """
-    if (budget is None) == (noise_multiplier is None):
-        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
-    if noise_multiplier is not None:
-        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
-    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
-    if sampling_rate == 0:
-        raise ValueError("sampling_rate == 0, must be > 0.")
+    check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
     if not math.isfinite(constants.lipschitz):
         raise ValueError("Gradients are not bounded: bound the domain by a ball.")
     if sampling_rate < 1.0 and constants.effective_records < (1.0 - 1e-9) * constants.n_records:
         raise ValueError("Batches need a mean over records.")
-    if budget is not None and budget.is_pure:
-        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
     n = constants.effective_records
     if n_steps is None:
         per_solve = (
@@ -182,24 +158,23 @@ def plan_localized_gd(
     sensitivity = moved / (sampling_rate * n) * ROUNDING_SLACK
 
     def of(rounds: int) -> LocalizedGDPlan:
-        multiplier = noise_multiplier
-        if multiplier is None:
-            assert budget is not None
-            multiplier = sampled_gaussian_multiplier(
-                budget, float(sampling_rate), rounds * n_steps, 2.0
-            )
-        mechanism = GaussianMechanism(sensitivity, float(multiplier))
+        mechanism = SampledGaussianMechanism.calibrated(
+            budget,
+            noise_multiplier,
+            Neighbouring.REPLACE_ONE,
+            sensitivity=sensitivity,
+            sampling_rate=sampling_rate,
+            n_steps=rounds * n_steps,
+        )
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
-        return LocalizedGDPlan(constants, radii, n_steps, float(sampling_rate), mechanism)
+        return LocalizedGDPlan(constants, radii, n_steps, mechanism)
 
     if n_rounds is None:
         plan = min(map(of, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
     else:
         check_count("n_rounds", n_rounds)
         plan = of(n_rounds)
-    return LocalizedGDPlan(
-        constants, plan.radii[:-1], plan.n_steps, plan.sampling_rate, plan.mechanism
-    )
+    return replace(plan, radii=plan.radii[:-1])
 
 
 def _radii(
@@ -271,14 +246,14 @@ def dp_localized_gd(
         noise_multiplier=noise_multiplier,
     )
     domain = _bounded_domain(problem)
-    if plan.sampling_rate < 1.0 and not (
+    if sampling_rate < 1.0 and not (
         isinstance(problem, FiniteSumProblem) and "records" in problem.offers
     ):
         raise ValueError(f"A {type(problem).__name__} has no batches: use sampling_rate=1.")
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     start = np.zeros(problem.dimension) if problem.center is None else problem.center
     with without_warnings():
-        point = _descend(problem, plan, domain, domain.project(start), source)
+        point = _descend(problem, plan, domain, domain.project(start), noise)
     return LocalizedGDResult(point, plan)
 
 
@@ -302,7 +277,7 @@ def _descend(
         y, total = start, np.zeros_like(start)
         for t in range(plan.n_steps):
             total += y
-            slope = _gradient(problem, plan.sampling_rate, y, noise)
+            slope = _gradient(problem, plan.mechanism.sampling_rate, y, noise)
             y = domain.project(y - plan.mechanism.release(slope, noise) / (mu * (t + 1)))
             away = y - start
             length = euclidean_norm(away)
@@ -316,10 +291,10 @@ def _gradient(
     problem: Problem, sampling_rate: float, y: np.ndarray, noise: NoiseSource
 ) -> np.ndarray:
     """The gradient, or an unbiased estimate from a batch that every record joins by its coin."""
-    if sampling_rate == 1.0:
+    chosen = poisson_sample(problem.n_records, sampling_rate, noise)
+    if chosen is None:
         return problem.gradient(y)
     assert isinstance(problem, FiniteSumProblem)
-    chosen = poisson_batch(problem.n_records, sampling_rate, noise)
     slope = problem.penalty_gradient(y)
     if chosen.size:
         batch = problem.batch(chosen)

@@ -96,15 +96,12 @@ class PhasedPlan:
         noise of those before; the number of records is that of all blocks.
         """
         last = self.phases[-1]
-        return Release(
-            name=name,
-            mechanism=last.mechanism.name,
-            sensitivity=last.mechanism.sensitivity,
-            noise_scale=last.mechanism.noise_scale,
-            dimension=last.constants.dimension,
-            n_records=sum(self.block_sizes),
-            reference=self.reference,
-            event=last.mechanism.event(last.neighbouring),
+        return last.mechanism.describe(
+            name,
+            last.constants.dimension,
+            sum(self.block_sizes),
+            self.reference,
+            last.neighbouring,
         )
 
     def to_dict(self) -> dict[str, Any]:

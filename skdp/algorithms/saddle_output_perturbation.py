@@ -25,7 +25,6 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
@@ -105,15 +104,11 @@ class SaddleOutputPerturbationPlan:
     def release(self, name: str | None = None) -> Release:
         """The statement about what leaves the algorithm."""
         default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
-        return Release(
-            name=default if name is None else name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.dimension,
-            n_records=self.constants.n_records,
-            reference=self.reference,
-            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
+        return self.mechanism.describe(
+            default if name is None else name,
+            self.dimension,
+            self.constants.n_records,
+            self.reference,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -302,9 +297,9 @@ def saddle_output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     with without_warnings():
-        x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, source, verbose)
+        x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, noise, verbose)
     return SaddleOutputPerturbationResult(x, y, plan)
 
 

@@ -30,6 +30,7 @@ from skdp.algorithms.output_perturbation import (
 )
 from skdp.algorithms.phased_output_perturbation import phased_output_perturbation
 from skdp.algorithms.published import lowy_regularisation
+from skdp.linear_model.remarks import noise_alarms, plan_remarks
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -303,17 +304,19 @@ class DPLinearModel(BaseEstimator):
                 "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
                 "holds only if it stays secret and is used for this fit alone",
             )
+        plan = {"data_norm": rows.data_norm, "feature_norm": rows.norm_bound, **plan}
         report = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=delta,
             neighbouring=Neighbouring(self.neighbouring),
             method=method,
             releases=releases,
-            plan={"data_norm": rows.data_norm, "feature_norm": rows.norm_bound, **plan},
+            plan=plan,
             caveats=alarms + caveats,
+            remarks=(*plan_remarks(plan), *noise_alarms(releases, plan)),
         )
         # of the first release: later ones may be planned with what it released
-        alarms += tuple(report.noise_alarms(releases[:1]))
+        alarms += tuple(noise_alarms(releases[:1], plan))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return report

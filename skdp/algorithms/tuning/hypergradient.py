@@ -47,7 +47,6 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -168,16 +167,8 @@ class HypergradientPlan:
 
     def release(self, name: str) -> Release:
         """The statement about the answer."""
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=len(self.alpha),
-            n_records=self.n_records,
-            reference="docs/theory/hypergradient.md, Lemmas 2 to 4",
-            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
-        )
+        reference = "docs/theory/hypergradient.md, Lemmas 2 to 4"
+        return self.mechanism.describe(name, len(self.alpha), self.n_records, reference)
 
 
 def plan_hypergradient(
