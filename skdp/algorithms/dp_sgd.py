@@ -192,17 +192,8 @@ def dp_sgd(
     loss: Loss,
     budget: PrivacyBudget | None = None,
     *,
-    n_public: int,
-    sampling_rate: float,
-    n_steps: int,
-    learning_rate: float = 1.0,
-    clip_norm: float = 1.0,
-    alpha: float = 0.0,
-    domain: Domain | None = None,
-    average: bool = True,
-    noise_multiplier: float | None = None,
-    neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
     noise: NoiseSource | None = None,
+    **options: Any,
 ) -> DPSGDResult:
     """Minimise a mean loss by private stochastic gradient descent.
 
@@ -222,18 +213,13 @@ def dp_sgd(
         coordinates that sum to zero over the classes; ``loss.basis`` leads back to K.
     budget : PrivacyBudget, optional
         What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
-    n_public : int
-        Public nominal number of records; n itself is private.
-    sampling_rate, n_steps, learning_rate, clip_norm, alpha, domain, average
-        See :func:`plan_dp_sgd`. They must be chosen without looking at the records.
-    noise_multiplier : float, optional
-        Standard deviation of the noise in units of the clipping norm, > 0.
-    neighbouring : Neighbouring or str, default="add_remove"
-        Nothing else is supported.
     noise : NoiseSource, optional
         The secret bits of batches and noise. Sampling protects a record only while nobody knows
         which batches it was in, so the coins are as secret as the noise. Default: the
         operating system's secure generator; seeded bits are for tests.
+    **options
+        `n_public`, `sampling_rate`, `n_steps` and the optional parameters of
+        :func:`plan_dp_sgd`. They must be chosen without looking at the records.
 
     Returns
     -------
@@ -242,8 +228,7 @@ def dp_sgd(
     Raises
     ------
     ImportError
-        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
-        not installed.
+        As :func:`plan_dp_sgd`.
     TypeError, ValueError
         For invalid parameters or input, before anything is computed on the records.
 
@@ -285,20 +270,7 @@ def dp_sgd(
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
     check_real("rows.norm_bound", rows.norm_bound, 1e-50, 1e50)
-    plan = plan_dp_sgd(
-        budget,
-        n_public=n_public,
-        dimension=loss.n_outputs * rows.width,
-        sampling_rate=sampling_rate,
-        n_steps=n_steps,
-        learning_rate=learning_rate,
-        clip_norm=clip_norm,
-        alpha=alpha,
-        domain=domain,
-        average=average,
-        noise_multiplier=noise_multiplier,
-        neighbouring=neighbouring,
-    )
+    plan = plan_dp_sgd(budget, dimension=loss.n_outputs * rows.width, **options)
     targets = _checked_targets(targets, rows.n_records, loss)
     with without_warnings():
         norms = bounded_row_norms(rows)
@@ -332,7 +304,7 @@ def plan_dp_sgd(
         :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and hardly less.
         Either this or `noise_multiplier`.
     n_public : int
-        Public nominal number of records, >= 1.
+        Public nominal number of records, >= 1; n itself is private.
     dimension : int
         Number of weights.
     sampling_rate : float
@@ -351,8 +323,9 @@ def plan_dp_sgd(
     average : bool, default=True
         Return the mean of the iterates of the second half instead of the last one.
     noise_multiplier : float, optional
-        Instead of a calibration.
+        Standard deviation of the noise in units of the clipping norm, > 0; instead of a budget.
     neighbouring : Neighbouring or str, default="add_remove"
+        Nothing else is supported.
 
     Returns
     -------
@@ -361,7 +334,8 @@ def plan_dp_sgd(
     Raises
     ------
     ImportError
-        If a calibration needs the optional extra ``accounting``.
+        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
+        not installed.
     TypeError, ValueError
         For invalid parameters.
 

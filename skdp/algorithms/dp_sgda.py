@@ -12,7 +12,7 @@ The plan is a function of public numbers alone; it is made before a record is re
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -100,22 +100,15 @@ class DPSGDAPlan(NoisyStepsPlan):
 
     def to_dict(self) -> dict[str, Any]:
         """The public numbers of the plan as plain Python types."""
-        return {
+        numbers = {
+            **asdict(self),
             **self._numbers(),
-            "dimension_x": self.dimension_x,
-            "dimension_y": self.dimension_y,
-            "n_averaged": self.n_averaged,
-            "learning_rate_x": self.learning_rate_x,
-            "learning_rate_y": self.learning_rate_y,
-            "alpha_x": self.alpha_x,
-            "alpha_y": self.alpha_y,
-            "lipschitz_x": self.lipschitz_x,
-            "lipschitz_y": self.lipschitz_y,
-            "balance": self.balance,
             "sensitivity": self.mechanism.sensitivity,
             "noise_scale_x": self.noise_scale_x,
             "noise_scale_y": self.noise_scale_y,
         }
+        del numbers["mechanism"]
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -142,16 +135,8 @@ def dp_sgda(
     problem: SaddleProblem,
     budget: PrivacyBudget | None = None,
     *,
-    sampling_rate: float,
-    n_steps: int,
-    learning_rate_x: float,
-    learning_rate_y: float,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    average: bool | Literal["all"] = True,
-    balance: float | Literal["auto"] = 0.5,
-    noise_multiplier: float | None = None,
-    n_public: int | None = None,
     noise: NoiseSource | None = None,
+    **options: Any,
 ) -> DPSGDAResult:
     """Solve a saddle problem by private stochastic gradient descent ascent.
 
@@ -169,13 +154,12 @@ def dp_sgda(
         Its Lipschitz constants must hold for every record, and its centres must be public.
     budget : PrivacyBudget, optional
         What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
-    sampling_rate, n_steps, learning_rate_x, learning_rate_y, neighbouring, average, balance
-        See :func:`plan_dp_sgda`. They must be chosen without looking at the records.
-    noise_multiplier, n_public
-        See :func:`plan_dp_sgda`.
     noise : NoiseSource, optional
         The secret bits of batches and noise. Default: the operating system's secure generator;
         seeded bits are for tests.
+    **options
+        `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
+        parameters of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
 
     Returns
     -------
@@ -184,8 +168,7 @@ def dp_sgda(
     Raises
     ------
     ImportError
-        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
-        not installed, or, under "replace_one", is older than 0.5.
+        As :func:`plan_dp_sgda`.
     TypeError, ValueError
         For invalid parameters, before anything is computed on the records. Also for
         :class:`skdp.problems.MaxGroupLossProblem` with floored means, unless
@@ -243,22 +226,10 @@ def dp_sgda(
     """
     if not isinstance(problem, SaddleProblem):
         raise TypeError(f"problem must be a SaddleProblem, got {type(problem).__name__}.")
-    _check_records_are_apart(problem, sampling_rate, neighbouring)
     plan = plan_dp_sgda(
-        problem.constants,
-        budget,
-        sampling_rate=sampling_rate,
-        n_steps=n_steps,
-        learning_rate_x=learning_rate_x,
-        learning_rate_y=learning_rate_y,
-        alpha_x=problem.alpha_x,
-        alpha_y=problem.alpha_y,
-        neighbouring=neighbouring,
-        average=average,
-        balance=balance,
-        noise_multiplier=noise_multiplier,
-        n_public=n_public,
+        problem.constants, budget, alpha_x=problem.alpha_x, alpha_y=problem.alpha_y, **options
     )
+    _check_records_are_apart(problem, plan)
     with without_warnings():
         return _descend_ascend(problem, plan, NoiseSource() if noise is None else noise)
 
@@ -321,7 +292,8 @@ def plan_dp_sgda(
     Raises
     ------
     ImportError
-        If a calibration needs the optional extra ``accounting``.
+        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
+        not installed, or, under "replace_one", is older than 0.5.
     TypeError, ValueError
         For invalid parameters.
 
@@ -471,12 +443,10 @@ def _batch_sums(
     return size * mean_x, size * mean_y
 
 
-def _check_records_are_apart(
-    problem: SaddleProblem, sampling_rate: float, neighbouring: Neighbouring | str
-) -> None:
+def _check_records_are_apart(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
     """The proofs need sums of functions of one record each, or of all the ranges of the whole."""
-    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE:
-        if problem.is_mean or sampling_rate == 1:
+    if plan.neighbouring is Neighbouring.REPLACE_ONE:
+        if problem.is_mean or plan.mechanism.sampling_rate == 1.0:
             return
     # sizes of groups are public under replace-one only
     elif problem.is_mean and not (

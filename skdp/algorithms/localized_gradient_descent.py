@@ -201,11 +201,8 @@ def dp_localized_gd(
     problem: Problem,
     budget: PrivacyBudget | None = None,
     *,
-    n_rounds: int | None = None,
-    n_steps: int | None = None,
-    sampling_rate: float = 1.0,
-    noise_multiplier: float | None = None,
     noise: NoiseSource | None = None,
+    **options: Any,
 ) -> LocalizedGDResult:
     """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
 
@@ -217,12 +214,14 @@ def dp_localized_gd(
     ----------
     problem : Problem
         Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
-    budget, n_rounds, n_steps, sampling_rate, noise_multiplier
-        See :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem must be
-        a :class:`skdp.problems.FiniteSumProblem`, and every step sees its own random batch.
+    budget : PrivacyBudget, optional
+        Delta > 0. Either this or `noise_multiplier`.
     noise : NoiseSource, optional
         Of noise and of the coins of the batches, both of which are secret. Default: the operating
         system's secure generator.
+    **options
+        Of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem must be
+        a :class:`skdp.problems.FiniteSumProblem`, and every step sees its own random batch.
 
     Returns
     -------
@@ -237,16 +236,9 @@ def dp_localized_gd(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
     """
-    plan = plan_localized_gd(
-        problem.constants,
-        budget,
-        n_rounds=n_rounds,
-        n_steps=n_steps,
-        sampling_rate=sampling_rate,
-        noise_multiplier=noise_multiplier,
-    )
+    plan = plan_localized_gd(problem.constants, budget, **options)
     domain = _bounded_domain(problem)
-    if sampling_rate < 1.0 and not (
+    if plan.mechanism.sampling_rate < 1.0 and not (
         isinstance(problem, FiniteSumProblem) and "records" in problem.offers
     ):
         raise ValueError(f"A {type(problem).__name__} has no batches: use sampling_rate=1.")

@@ -8,7 +8,8 @@ as (epsilon, delta(epsilon))-DP for every epsilon >= 0 with
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).          (1)
 
 This module evaluates (1) and inverts it in both of its arguments. Every answer errs on the private
-side: a delta or an epsilon is rounded up, a mu is rounded down.
+side: a delta or an epsilon is rounded up, a mu is rounded down. Arguments that are NaN or outside
+their range raise a ValueError.
 
 How (1) is computed. With ``x = epsilon/mu - mu/2``, ``phi`` the normal density and
 ``R(u) = Phi(-u) / phi(u)`` Mills' ratio, (1) is ``phi(x) (R(x) - R(x + mu))``, because
@@ -78,7 +79,7 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP.
+    """Smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP: equation (1).
 
     Parameters
     ----------
@@ -93,15 +94,6 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     delta : float
         A probability in [0, 1], rounded up by a relative 1e-11 (more for epsilon above 1e4).
         Positive whenever ``mu > 0``, even where the exact value is below the smallest double.
-
-    Raises
-    ------
-    ValueError
-        If an argument is NaN or outside its range.
-
-    References
-    ----------
-    Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13.
     """
     check_real("epsilon", epsilon, 0.0)
     check_real("mu", mu, 0.0)
@@ -126,15 +118,6 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     epsilon : float
         Privacy loss in nats, rounded up, so ``gaussian_delta(epsilon, mu) <= delta``. Infinite
         for ``delta = 0`` and ``mu > 0``: no Gaussian release is purely private.
-
-    Raises
-    ------
-    ValueError
-        If an argument is NaN or outside its range.
-
-    References
-    ----------
-    Dong, Roth and Su (2022), Corollary 2.13, inverted.
     """
     check_real("delta", delta, 0.0, 1.0)
     check_real("mu", mu, 0.0)
@@ -161,7 +144,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
 
     ``sensitivity / gaussian_mu(epsilon, delta)`` is the smallest standard deviation with which a
-    single Gaussian release is (epsilon, delta)-DP.
+    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8 and Algorithm 1,
+    solved here by bracketing in log mu).
 
     Parameters
     ----------
@@ -174,15 +158,6 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     -------
     mu : float
         Rounded down by a relative 1e-9, so ``gaussian_delta(epsilon, mu) <= delta``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is NaN or outside its range.
-
-    References
-    ----------
-    Balle and Wang (2018), Theorem 8 and Algorithm 1 (solved here by bracketing in log mu).
     """
     check_positive(epsilon=epsilon)
     check_real("delta", delta, 0.0, 1.0, closed="neither")
@@ -217,11 +192,6 @@ def pure_mu(epsilon: float) -> float:
     -------
     mu : float
         Rounded up by a relative 1e-9 or, below the normal numbers, to the next float.
-
-    Raises
-    ------
-    ValueError
-        If epsilon is NaN, negative or infinite.
     """
     check_non_negative(epsilon=epsilon)
     if epsilon <= 1e-8:  # its limit, from above: the next term is negative
@@ -247,11 +217,6 @@ def pure_epsilon(mu: float) -> float:
     -------
     epsilon : float
         Privacy loss in nats, rounded down by a relative 1e-8, so ``pure_mu(epsilon) <= mu``.
-
-    Raises
-    ------
-    ValueError
-        If mu is NaN or negative.
     """
     check_real("mu", mu, 0.0)
     if mu <= 1.0:  # the same number, without a difference
