@@ -145,6 +145,7 @@ def plan_adversarial_output_perturbation(
     )
 
 
+@without_warnings()
 def saddle_gap(
     problem: ConcaveInnerProblem,
     w: np.ndarray,
@@ -182,18 +183,17 @@ def saddle_gap(
     """
     slope_w, slope_v = problem.gradients(w, v) if gradients is None else gradients
     mu, error = problem.strong_convexity, problem.rounding_w
-    with np.errstate(all="ignore"):
-        gain = float(problem.linear_max_v(slope_v.copy())) - float((slope_v * v).ravel().sum())
-        slope = euclidean_norm(slope_w) * (1.0 + w.size * _EPS) + error
-        nearest = problem.domain.project(w - slope_w / mu)
-        step = w - nearest
-        length = euclidean_norm(step)
-        blur = problem.domain.projection_rounding(w.size)
-        blur += 4.0 * _EPS * (euclidean_norm(w) + slope / mu)
-        drop = float(slope_w @ step) - 0.5 * mu * length**2
-        drop += error * (length + blur + error / mu)  # of the gradient
-        drop += (slope + mu * (length + blur)) * blur  # of the maximiser
-        drop += (w.size + 8.0) * _EPS * slope * length  # of the product
+    gain = float(problem.linear_max_v(slope_v.copy())) - float((slope_v * v).ravel().sum())
+    slope = euclidean_norm(slope_w) * (1.0 + w.size * _EPS) + error
+    nearest = problem.domain.project(w - slope_w / mu)
+    step = w - nearest
+    length = euclidean_norm(step)
+    blur = problem.domain.projection_rounding(w.size)
+    blur += 4.0 * _EPS * (euclidean_norm(w) + slope / mu)
+    drop = float(slope_w @ step) - 0.5 * mu * length**2
+    drop += error * (length + blur + error / mu)  # of the gradient
+    drop += (slope + mu * (length + blur)) * blur  # of the maximiser
+    drop += (w.size + 8.0) * _EPS * slope * length  # of the product
     terms = (gain, drop, 0.5 * slope**2 / mu)
     if not all(math.isfinite(term) for term in terms):
         return math.inf

@@ -301,14 +301,14 @@ def plan_dp_sgd(
     Parameters
     ----------
     budget : PrivacyBudget, optional
-        :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and hardly less.
+        :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and little less.
         Either this or `noise_multiplier`.
     n_public : int
         Public nominal number of records, >= 1; n itself is private.
     dimension : int
         Number of weights.
     sampling_rate : float
-        In (0, 1]. With 1 each step sees all records, and no coins are tossed.
+        In (0, 1]. With 1 each step sees all records.
     n_steps : int
         >= 1.
     learning_rate : float, default=1.0
@@ -317,7 +317,7 @@ def plan_dp_sgd(
     clip_norm : float, default=1.0
         Bound on the Euclidean norm of one record's gradient.
     alpha : float, default=0.0
-        Strength of an L2 penalty. Its gradient is free of data and of noise.
+        Of an L2 penalty. Its gradient is free of data and of noise.
     domain : Domain, optional
         Set that each step is projected onto; default: the whole space.
     average : bool, default=True

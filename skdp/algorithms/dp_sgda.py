@@ -44,7 +44,7 @@ class DPSGDAPlan(NoisyStepsPlan):
         How many of the last iterates are averaged.
     learning_rate_x, learning_rate_y : float
     alpha_x, alpha_y : float
-        Strengths of the regularisers, whose gradients are free of data and of noise.
+        Of the regularisers, whose gradients are free of data and of noise.
     lipschitz_x, lipschitz_y : float
         Bounds on the two blocks of one record's operator.
     balance : float
@@ -140,7 +140,7 @@ def dp_sgda(
 ) -> DPSGDAResult:
     """Solve a saddle problem by private stochastic gradient descent ascent.
 
-    Starts at the projected centres of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
+    Starts at the projected centers of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
     function of record i and B a random batch, each step is, for x and y at once,
 
         ``x <- project(x - learning_rate_x (s_x / (sampling_rate n_public) + a_x (x - c_x)))``,
@@ -151,7 +151,7 @@ def dp_sgda(
     Parameters
     ----------
     problem : SaddleProblem
-        Its Lipschitz constants must hold for every record, and its centres must be public.
+        Its Lipschitz constants must hold for every record, and its centers must be public.
     budget : PrivacyBudget, optional
         What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
     noise : NoiseSource, optional
@@ -257,16 +257,16 @@ def plan_dp_sgda(
     constants : SaddleConstants
         Dimensions, Lipschitz constants and, under "replace_one", gradient ranges and n.
     budget : PrivacyBudget, optional
-        :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and hardly less. Either this
+        :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and little less. Either this
         or `noise_multiplier`.
     sampling_rate : float
-        In (0, 1]. With 1 each step sees all records, and no coins are tossed.
+        In (0, 1]. With 1 each step sees all records.
     n_steps : int
         >= 1.
     learning_rate_x, learning_rate_y : float
         > 0.
     alpha_x, alpha_y : float, optional
-        Strengths of the regularisers. Default: the moduli of the constants.
+        Of the regularisers. Default: the moduli of the constants.
     neighbouring : Neighbouring or str, default="replace_one"
         Under "add_remove" the number of records is private and is not used.
     average : bool or "all", default=True
@@ -412,14 +412,12 @@ def _descend_ascend(problem: SaddleProblem, plan: DPSGDAPlan, noise: NoiseSource
         batch = poisson_sample(problem.n_records, plan.mechanism.sampling_rate, noise)
         sum_x, sum_y = _batch_sums(problem, batch, x, y)
         noise_x, noise_y = np.split(plan.mechanism.draw(plan.dimension, noise), [plan.dimension_x])
-        slope_x = (sum_x + plan.unit_x * noise_x) / plan.expected_batch
-        slope_y = (sum_y + plan.unit_y * noise_y) / plan.expected_batch
-        slope_x = slope_x + plan.alpha_x * (x - problem.center_x)
-        slope_y = slope_y + plan.alpha_y * (y - problem.center_y)
+        step_x = (sum_x + plan.unit_x * noise_x) / plan.expected_batch
+        step_y = (sum_y + plan.unit_y * noise_y) / plan.expected_batch
+        step_x = step_x + plan.alpha_x * (x - problem.center_x)
+        step_y = step_y + plan.alpha_y * (y - problem.center_y)
         # the operator is minus the gradient in y: a descent in both blocks
-        x, y = problem.project(
-            x - plan.learning_rate_x * slope_x, y - plan.learning_rate_y * slope_y
-        )
+        x, y = problem.project(x - plan.learning_rate_x * step_x, y - plan.learning_rate_y * step_y)
         if step >= plan.n_steps - plan.n_averaged:
             total_x += x
             total_y += y

@@ -182,14 +182,14 @@ def _radii(
 ) -> tuple[float, ...]:
     """``R_{m+1} = min(R_m, error of a round)`` with high probability (specification 3.2)."""
     mu, d, T = constants.strong_convexity, constants.dimension, n_steps
-    slope = constants.lipschitz + 2.0 * mu * constants.radius
+    gradient = constants.lipschitz + 2.0 * mu * constants.radius
     if sampling_rate < 1.0:
         deviation = math.hypot(
             deviation, constants.lipschitz / math.sqrt(d * sampling_rate * constants.n_records)
         )
     drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / _FAILURE) / T)
     length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / _FAILURE))
-    spread = (1.0 + math.log(T)) / (mu * T) * (slope**2 + (deviation * length) ** 2)
+    spread = (1.0 + math.log(T)) / (mu * T) * (gradient**2 + (deviation * length) ** 2)
     radii = [constants.localisation]
     while len(radii) < count:
         error = math.sqrt(2.0 / mu * (2.0 * radii[-1] * drift + spread))
@@ -269,8 +269,8 @@ def _descend(
         y, total = start, np.zeros_like(start)
         for t in range(plan.n_steps):
             total += y
-            slope = _gradient(problem, plan.mechanism.sampling_rate, y, noise)
-            y = domain.project(y - plan.mechanism.release(slope, noise) / (mu * (t + 1)))
+            gradient = _gradient(problem, plan.mechanism.sampling_rate, y, noise)
+            y = domain.project(y - plan.mechanism.release(gradient, noise) / (mu * (t + 1)))
             away = y - start
             length = euclidean_norm(away)
             if length > radius:  # the segment from the start to y lies in the domain
@@ -287,8 +287,10 @@ def _gradient(
     if chosen is None:
         return problem.gradient(y)
     assert isinstance(problem, FiniteSumProblem)
-    slope = problem.penalty_gradient(y)
+    gradient = problem.penalty_gradient(y)
     if chosen.size:
         batch = problem.batch(chosen)
-        slope = slope + batch.pull_back(batch.residuals(y)) / (sampling_rate * problem.n_public)
-    return slope
+        gradient = gradient + batch.pull_back(batch.residuals(y)) / (
+            sampling_rate * problem.n_public
+        )
+    return gradient
