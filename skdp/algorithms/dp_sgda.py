@@ -259,10 +259,8 @@ def plan_dp_sgda(
     budget : PrivacyBudget, optional
         :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and little less. Either this
         or `noise_multiplier`.
-    sampling_rate : float
-        In (0, 1]. With 1 each step sees all records.
-    n_steps : int
-        >= 1.
+    sampling_rate, n_steps
+        As in :func:`skdp.algorithms.plan_dp_sgd`.
     learning_rate_x, learning_rate_y : float
         > 0.
     alpha_x, alpha_y : float, optional
@@ -292,16 +290,14 @@ def plan_dp_sgda(
     Raises
     ------
     ImportError
-        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
-        not installed, or, under "replace_one", is older than 0.5.
+        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" also if dp-accounting is older
+        than 0.5.
     TypeError, ValueError
         For invalid parameters.
 
     Notes
     -----
-    Without sampling the price is exact under either relation (Gaussian differential privacy).
-    With sampling it is the numerical convolution of privacy loss distributions by Google's
-    dp-accounting; see ``docs/theory/accounting.md``, sections 6 and 7.
+    The price is found as in :func:`skdp.algorithms.plan_dp_sgd`, under either relation.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):
@@ -426,10 +422,7 @@ def _descend_ascend(problem: SaddleProblem, plan: DPSGDAPlan, noise: NoiseSource
 
 
 def _batch_sums(
-    problem: SaddleProblem,
-    batch: np.ndarray | None,
-    x: np.ndarray,
-    y: np.ndarray,
+    problem: SaddleProblem, batch: np.ndarray | None, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sums of the records' operators over a batch, None for all records; no noise."""
     if batch is None:
