@@ -19,7 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from skdp._checks import check_count, check_positive
-from skdp.algorithms.output_perturbation import OutputPerturbationPlan, OutputPerturbationResult
+from skdp.algorithms.output_perturbation import OutputPerturbationPlan
+from skdp.algorithms.plan import Result
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -57,7 +58,7 @@ def adversarial_output_perturbation(
     solver: SaddleSolver | None = None,
     max_iterations: int = MAX_ITERATIONS,
     noise: NoiseSource | None = None,
-) -> OutputPerturbationResult:
+) -> Result:
     """Minimise ``max over v in S of H(w, v)`` over a ball of w, privately.
 
     *Proof.* Neighbours' minimisers differ by at most ``Delta = 2 L / (mu N)`` (N = n for a mean of
@@ -86,7 +87,7 @@ def adversarial_output_perturbation(
 
     Returns
     -------
-    OutputPerturbationResult
+    Result
         The private point and the public plan; nothing else depends on the records.
 
     Raises
@@ -107,7 +108,7 @@ def adversarial_output_perturbation(
     point = _certified_point(problem, plan.accuracy, solver, int(max_iterations))
     with without_warnings():
         noisy = plan.mechanism.release(point, NoiseSource() if noise is None else noise)
-        return OutputPerturbationResult(problem.domain.project(noisy), plan)
+        return Result(problem.domain.project(noisy), plan)
 
 
 def plan_adversarial_output_perturbation(

@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.output_perturbation import Objective
 from skdp.algorithms.phased_saddle_output_perturbation import (
     PhasedSaddlePlan,
     SaddlePhase,
@@ -26,11 +25,11 @@ from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import (
-    BoundedRows,
     Design,
     EmpiricalRisk,
     GroupWeights,
     MaxGroupLossProblem,
+    Records,
     Simplex,
     max_group_loss_constants,
 )
@@ -81,7 +80,7 @@ class MaxGroupLossBound:
     weights: GroupWeights
     radius: float
     alpha: float
-    objective: Objective
+    objective: Literal["empirical", "population"]
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
         risk, design, weights = self.risk, self.design, self.weights
@@ -136,9 +135,7 @@ class MaxGroupLossResult:
 
 
 def max_group_loss(
-    rows: BoundedRows,
-    targets: np.ndarray,
-    groups: np.ndarray,
+    records: Records,
     risk: EmpiricalRisk,
     weights: GroupWeights,
     budget: PrivacyBudget,
@@ -149,7 +146,7 @@ def max_group_loss(
     release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    objective: Objective = "empirical",
+    objective: Literal["empirical", "population"] = "empirical",
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
@@ -159,10 +156,8 @@ def max_group_loss(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
-    groups : ndarray of int of shape (n,)
-        0, ..., n_groups - 1.
+    records : Records
+        With targets and groups 0, ..., n_groups - 1.
     risk : EmpiricalRisk
         The mean of a convex loss that is not negative.
     weights : GroupWeights
@@ -188,7 +183,7 @@ def max_group_loss(
     """
     smooth, _ = plan_max_group_loss(
         risk,
-        Design.of(rows),
+        Design.of(records),
         weights,
         budget,
         radius=radius,
@@ -201,7 +196,7 @@ def max_group_loss(
     )
     # its regularisers are those of the phases
     with without_warnings():
-        problem = MaxGroupLossProblem(rows, targets, groups, smooth.loss, weights, radius, 1.0, 1.0)
+        problem = MaxGroupLossProblem(records, smooth.loss, weights, radius, 1.0, 1.0)
     result = phased_saddle_output_perturbation(
         problem,
         budget,
@@ -209,9 +204,9 @@ def max_group_loss(
         alpha=alpha,
         share=share,
         calibration=calibration,
-        utility=MaxGroupLossBound(smooth, Design.of(rows), weights, radius, alpha, objective),
+        utility=MaxGroupLossBound(smooth, Design.of(records), weights, radius, alpha, objective),
         n_phases=n_phases,
-        strata=groups if weights.public_groups else None,
+        strata=records.groups if weights.public_groups else None,
         solver=solver,
         solver_rng=solver_rng,
         noise=noise,
@@ -234,7 +229,7 @@ def plan_max_group_loss(
     release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    objective: Objective = "empirical",
+    objective: Literal["empirical", "population"] = "empirical",
 ) -> tuple[EmpiricalRisk, PhasedSaddlePlan]:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 

@@ -11,7 +11,7 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, EmpiricalRisk, LogisticLoss, Loss
+from skdp.problems import EmpiricalRisk, LogisticLoss, Loss, Records
 
 __all__ = ["DPLogisticRegressionCV"]
 
@@ -130,7 +130,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         *("newton", "bilevel", "bilevel_minibatch"),
         *("hypergradient", "exponential", "public"),
     )
-    _methods_with_radius = _methods
 
     def __init__(
         self,
@@ -180,8 +179,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     def _tune(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         risk: EmpiricalRisk,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
@@ -189,8 +187,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         solver_rng: np.random.Generator,
     ) -> TunedModel:
         return tune_by_newton_statistics(
-            rows,
-            targets,
+            records,
             penalties,
             budget,
             n_folds=None if self.cv is None else int(self.cv),

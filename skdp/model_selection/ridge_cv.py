@@ -11,7 +11,7 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, Design, EmpiricalRisk, HalfSquaredLoss, Loss
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Loss, Records
 
 __all__ = ["DPRidgeCV"]
 
@@ -123,7 +123,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         *("sufficient_statistics", "bilevel", "bilevel_minibatch"),
         *("hypergradient", "exponential", "public"),
     )
-    _methods_with_radius = _methods
 
     def __init__(
         self,
@@ -163,8 +162,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     def _tune(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         risk: EmpiricalRisk,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
@@ -173,12 +171,11 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     ) -> TunedModel:
         assert isinstance(risk.loss, HalfSquaredLoss)
         return tune_by_sufficient_statistics(
-            rows,
-            targets,
+            records,
             risk.loss.target_bound,
             penalties,
             budget,
-            coef_norm=risk.reference_norm(Design.of(rows)),
+            coef_norm=risk.reference_norm(Design.of(records)),
             n_folds=None if self.cv is None else int(self.cv),
             noise=noise,
         )

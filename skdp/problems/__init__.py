@@ -48,8 +48,8 @@ from skdp.problems.piecewise_linear import (
     huber_loss,
 )
 from skdp.problems.problem import Problem
-from skdp.problems.risks import Design, EmpiricalRisk
-from skdp.problems.rows import BoundedRows
+from skdp.problems.records import Records
+from skdp.problems.risks import Design, EmpiricalRisk, Objective
 from skdp.problems.saddle import SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
@@ -65,7 +65,6 @@ __all__ = [
     "BilevelConstants",
     "BilevelProblem",
     "BilinearProblem",
-    "BoundedRows",
     "Box",
     "ConcaveInnerProblem",
     "CountedLoss",
@@ -81,12 +80,14 @@ __all__ = [
     "LogisticLoss",
     "Loss",
     "MaxGroupLossProblem",
+    "Objective",
     "OneVsRestLoss",
     "PenaltyProblem",
     "PiecewiseLinearLoss",
     "Problem",
     "ProblemConstants",
     "QuantileLoss",
+    "Records",
     "SaddleConstants",
     "SaddleProblem",
     "Simplex",

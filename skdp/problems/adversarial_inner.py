@@ -11,11 +11,10 @@ import numpy as np
 from skdp._checks import check_count, check_non_negative, check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
+from skdp.problems.rounding import EPS
 
 __all__ = ["ConcaveInnerProblem"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +178,7 @@ class ConcaveInnerProblem:
     @property
     def rounding_w(self) -> float:
         """Bound on the Euclidean error of a computed ``gradient_w``: a chain over the records."""
-        chain = (self.n_records + self.dimension + 32.0) * _EPS
+        chain = (self.n_records + self.dimension + 32.0) * EPS
         return chain * (self.lipschitz + 2.0 * self.smoothness_w * self.radius) + (
             self.gradient_error
         )
@@ -191,7 +190,7 @@ class ConcaveInnerProblem:
         The gradient is taken to be computed record by record, sums over v to be pairwise, as
         those of numpy are. A `v` that is in S up to rounding is allowed for.
         """
-        unit = (self.dimension + 64.0 + math.log2(self.start_v.size)) * _EPS
+        unit = (self.dimension + 64.0 + math.log2(self.start_v.size)) * EPS
         slope = self.lipschitz_v + self.coupling * self.radius + self.smoothness_v * self.radius_v
         return self.radius_v * (6.0 * unit * slope + 2.0 * self.gradient_error)
 

@@ -11,12 +11,11 @@ from skdp._checks import check_count, check_non_negative, check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace, euclidean_norm
 from skdp.problems.problem import Problem
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 __all__ = ["DeclaredProblem"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class DeclaredProblem(Problem):
@@ -154,7 +153,7 @@ class DeclaredProblem(Problem):
             domain_radius=domain.radius,
             record_weight=1.0 / int(n_records) if mean_of_records else 1.0,
             # what the formula of a regulariser around 0 leaves out
-            additional_rounding=gradient_error + 4.0 * _EPS * alpha * euclidean_norm(start),
+            additional_rounding=gradient_error + 4.0 * EPS * alpha * euclidean_norm(start),
         )
         self._check_function(domain.project(start), exact=gradient_error == 0.0)
 

@@ -49,10 +49,9 @@ MUTANTS = (
     Mutant(
         "all phases but the last draw a tenth of their noise",
         "algorithms/phased_output_perturbation.py",
-        "problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose",
-        "problem, phase.accuracy, phase.mechanism if k + 1 == len(plan.phases) else "
-        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), "
-        "solver, coin, noise, verbose",
+        "problem, phase.accuracy, phase.mechanism, step)",
+        "problem, phase.accuracy, phase.mechanism if k + 1 == len(self.phases) else "
+        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), step)",
         f"{_DRAWS} -k phases",
     ),
     Mutant(
@@ -69,7 +68,7 @@ MUTANTS = (
         "algorithms/kernel.py",
         "    return problem.domain.project(point) if project else point",
         "    if problem.center is not None and problem.center.any():\n"
-        "        point = solution.point + 0.1 * mechanism.draw(point.size, noise)\n"
+        "        point = solution.point + 0.1 * mechanism.draw(point.size, run.noise)\n"
         "    return problem.domain.project(point) if project else point",
         f"{_DRAWS} -k phases",
     ),
@@ -84,9 +83,9 @@ MUTANTS = (
         "every hypergradient query has the noise of a single one",
         "algorithms/tuning/hypergradient.py",
         "        plan = plan_hypergradient(\n"
-        "            rows, loss, penalties, alpha, roles, budget, tune_share / n_queries\n",
+        "            records, loss, penalties, alpha, roles, budget, tune_share / n_queries\n",
         "        plan = plan_hypergradient(\n"
-        "            rows, loss, penalties, alpha, roles, budget, tune_share\n",
+        "            records, loss, penalties, alpha, roles, budget, tune_share\n",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(
@@ -99,9 +98,8 @@ MUTANTS = (
     Mutant(
         "output perturbation in bilevel steps with half of its noise",
         "algorithms/private_solvers.py",
-        "            problem, accuracy, mechanism, self.solver, solver_rng, noise, project=False",
-        "            problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), "
-        "self.solver, solver_rng, noise, project=False",
+        "problem, accuracy, mechanism, run, project=False",
+        "problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), run, project=False",
         f"{_DRAWS} -k bilevel",
     ),
     Mutant(
@@ -120,40 +118,40 @@ MUTANTS = (
     ),
     Mutant(
         "parts of bounded rows are not bounded",
-        "problems/rows.py",
-        "        part.scale = None if self.scale is None else self.scale[rows]",
+        "problems/records.py",
+        "        part.scale = None if self.scale is None else self.scale[positions]",
         "        part.scale = None",
         f"{_DRAWS} -k phases",
     ),
     Mutant(
         "mean of the margins from rows without noise",
         "algorithms/tuning/newton_statistics.py",
-        "    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)",
-        "    if rows.intercept:\n"
-        "        statistics.margins.mean[:-1] = rows.materialise()[:, :-1].mean(axis=0) / unit\n"
-        "    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)",
+        "    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)",
+        "    if records.intercept:\n"
+        "        statistics.margins.mean[:-1] = records.materialise()[:, :-1].mean(axis=0) / unit\n"
+        "    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)",
         f"{_STATE} -k newton",
     ),
     Mutant(
         "phases stratified by private groups",
         "algorithms/max_group_loss.py",
-        "strata=groups if weights.public_groups else None",
-        "strata=groups",
+        "strata=records.groups if weights.public_groups else None",
+        "strata=records.groups",
         f"{_DRAWS} -k max-group",
     ),
     Mutant(
         "weights without noise kept under a private name",
         "linear_model/base.py",
-        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)",
-        "        self._raw = rows.materialise().T @ (targets - targets.mean())\n"
-        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)",
+        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)",
+        "        self._raw = records.materialise().T @ records.targets\n"
+        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)",
         f"{_STATE} -k logistic",
     ),
     Mutant(
         "weights without noise kept in the plan",
         "algorithms/tuning/hypergradient.py",
         '            "start_alpha": start,',
-        '            "start_alpha": start, "_found": hypergradient(rows, targets, loss, penalties,'
+        '            "start_alpha": start, "_found": hypergradient(records, loss, penalties,'
         " path[-1], roles, accuracy=0.1, solver=solver, solver_rng=solver_rng),",
         f"{_STATE} -k hypergradient",
     ),
@@ -187,7 +185,7 @@ MUTANTS = (
     ),
     Mutant(
         "a warning for long rows only",
-        "problems/rows.py",
+        "problems/records.py",
         "        if (norms > data_norm).any():",
         "        if (norms > 100 * data_norm).any():\n"
         "            import warnings\n"
@@ -198,8 +196,8 @@ MUTANTS = (
     Mutant(
         "concentration of the exponential mechanism doubled",
         "algorithms/exponential_mechanism.py",
-        "        plan.concentration,",
-        "        2.0 * plan.concentration,",
+        "                self.concentration,",
+        "                2.0 * self.concentration,",
         f"{_DRAWS} -k exponential",
     ),
     Mutant(
