@@ -284,7 +284,7 @@ def plan_phased_output_perturbation(
         published = zhang_schedule(
             budget, "alg2", lipschitz, objective.radius, n_records, dimension
         )
-        sizes = (published.block_records,) * published.n_phases
+        sizes = [published.block_records] * published.n_phases
         strengths = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, strengths, "zhang2022_alg1")
     search = _ScheduleSearch(objective, budget)
@@ -334,7 +334,7 @@ class _ScheduleSearch:
         balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
         self.middle = math.log(self.constants.lipschitz * balance)
 
-    def bounds(self, log_first: Any, growth: Any, sizes: np.ndarray) -> Any:
+    def bounds(self, log_first: Any, growth: Any, sizes: Any) -> Any:
         """Bounds for logarithms of mu_1; the last axis of `sizes` is that of the phases."""
         strengths = np.exp(log_first)[..., None] * np.power(growth, np.arange(sizes.shape[-1]))
         constants = replace(
@@ -408,9 +408,9 @@ def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
 def phased_utility_bound(
     objective: Objective,
     constants: ProblemConstants,
-    accuracy: np.ndarray,
-    noise_square: np.ndarray,
-) -> np.ndarray:
+    accuracy: Any,
+    noise_square: Any,
+) -> Any:
     """Bound the expected excess risk of phases, for choosing among plans.
 
     The recursion of Zhang et al. (2022), Theorem 3.7 (specification, section 3.5),
