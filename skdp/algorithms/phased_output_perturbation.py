@@ -55,7 +55,7 @@ _MAX_PHASES = 24
 _PATIENCE = 3
 #: Half-widths and numbers of points of the grids of ``log mu_1`` that schedules are compared on,
 #: each around the best point of the one before.
-_GRIDS = ((12.0, 25), (1.0, 17), (0.125, 9))
+_GRIDS = ((12.0, 49), (0.5, 17))
 #: Accuracy of the planned ``log mu_1``.
 _LOG_ACCURACY = 0.02
 
