@@ -218,6 +218,7 @@ def test_nothing_is_certified_that_is_not_finite():
     assert saddle_gap(broken, np.zeros(3), problem.start_v) == math.inf
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("kind", ["location", "regression"])
 def test_sensitivity_search(kind):
     """Exact solutions of neighbours: never above Delta; attained by the location problem."""

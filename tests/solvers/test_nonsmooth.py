@@ -113,6 +113,7 @@ def test_envelopes_are_certified(solver, loss):
     assert np.linalg.norm(found.point - exact) <= 1e-6 + error + np.sqrt(1e-8 / 2.0)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_constants_of_the_losses(loss):
     """Slopes, values and the solution's radius, for random data."""
@@ -140,6 +141,7 @@ def test_constants_of_the_losses(loss):
         assert np.linalg.norm(solution) <= radius + 1e-6
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("loss", list(LOSSES))
