@@ -38,6 +38,7 @@ from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 
 from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.robust import DPMaxGroupLossClassifier
@@ -146,7 +147,7 @@ def run(data: Data, epsilons: Sequence[float], seeds: int) -> tuple[np.ndarray, 
                 n_steps=50,
                 learning_rate_x=5.0,
                 learning_rate_y=0.3,
-                random_bytes=np.random.default_rng(seed).bytes,
+                noise=NoiseSource(np.random.default_rng(seed).bytes),
             )
             table[2, i, seed] = data.losses(scores_of(data, steps.x))
     exact = solve_certified(problem_of(data, radius, 1e6), 1e-4)

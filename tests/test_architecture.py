@@ -23,7 +23,7 @@ FLOORS = {
     "model_selection": 5,
 }
 #: Modules below all floors: they import nothing of the package.
-BELOW = {"_records"}
+BELOW = {"_checks", "_records"}
 #: Stricter than the order: who must not know whom (wall 1).
 FORBIDDEN = {("mechanisms", "problems"), ("solvers", "mechanisms"), ("problems", "mechanisms")}
 #: The relation between neighbours and nothing else of the privacy floor enters a problem.

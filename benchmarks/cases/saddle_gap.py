@@ -332,7 +332,7 @@ def descend(
             n_steps=setting.n_steps,
             learning_rate_x=setting.rate_x,
             learning_rate_y=setting.rate_y,
-            random_bytes=np.random.default_rng([seed, 99]).bytes,
+            noise=NoiseSource(np.random.default_rng([seed, 99]).bytes),
         )
         pairs.append((result.x, result.y))
     columns = {"passes": setting.passes, "hessian_passes": 0.0, "setting": str(setting)}

@@ -38,6 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import data as prepared
 from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,
@@ -288,7 +289,7 @@ def tuned_sgda(data: Data, epsilon: float, grid: Grid) -> dict[str, Any]:
                 n_steps=steps,
                 learning_rate_x=rate,
                 learning_rate_y=rate * ratio,
-                random_bytes=np.random.default_rng([seed, 99]).bytes,
+                noise=NoiseSource(np.random.default_rng([seed, 99]).bytes),
             )
             found.append(data.scores(margins_of(data, result.x)))
         return found, (time.perf_counter() - begin) / len(seeds)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
@@ -70,8 +71,7 @@ class FiniteSumProblem(Problem):
         n_public: int | None = None,
         center: np.ndarray | None = None,
     ) -> None:
-        if not alpha > 0:
-            raise ValueError(f"alpha == {alpha}, must be > 0.")
+        check_positive(alpha=alpha)
         self.records = records
         records.check_targets(loss)
         self.loss = loss

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive, check_real
 from skdp.problems.elementwise import minimum
 from skdp.problems.losses import (
     ROOT_SLACK,
     Loss,
-    check_positive,
     check_within,
     check_zero_one,
 )
@@ -145,7 +145,7 @@ class _ErrorLoss(PiecewiseLinearLoss):
     target_bound: float
 
     def __post_init__(self) -> None:
-        check_positive(self, target_bound=self.target_bound)
+        check_positive(target_bound=self.target_bound)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -177,7 +177,7 @@ class AbsoluteLoss(_ErrorLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, slope=self.slope)
+        check_positive(slope=self.slope)
 
     @property
     def slope_bound(self) -> float:
@@ -203,8 +203,7 @@ class QuantileLoss(_ErrorLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.quantile < 1:
-            raise ValueError(f"quantile == {self.quantile}, must be between 0 and 1.")
+        check_real("quantile", self.quantile, 0.0, 1.0, closed="neither")
 
     @property
     def slope_bound(self) -> float:
@@ -238,7 +237,7 @@ class SmoothedLoss(Loss):
     width: float
 
     def __post_init__(self) -> None:
-        check_positive(self, width=self.width)
+        check_positive(width=self.width)
 
     def check_targets(self, targets: np.ndarray) -> None:
         self.base.check_targets(targets)

@@ -931,12 +931,12 @@ def test_audit_stays_below_the_claim(mode, epsilon, delta):
 def test_audit_finds_halved_noise(mode, epsilon, delta, monkeypatch):
     """With half of the noise the same attack refutes the claim."""
     for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
-        full = mechanism.noise
+        full = mechanism.draw
 
-        def half(self, dimension, source, full=full):
-            return 0.5 * full(self, dimension, source)
+        def half(self, dimension, noise, full=full):
+            return 0.5 * full(self, dimension, noise)
 
-        monkeypatch.setattr(mechanism, "noise", half)
+        monkeypatch.setattr(mechanism, "draw", half)
     assert audited_epsilon(mode, epsilon, delta) > epsilon
 
 
