@@ -126,8 +126,8 @@ class QuadraticSaddleProblem(BilinearProblem):
         super().__init__(*arguments)
         c, bounds = self.constants, arguments[3]
         changed = {name: getattr(c, name) for name in c.__dataclass_fields__} | {
-            "lipschitz_x": c.lipschitz_x + self.Q.max(),
-            "lipschitz_y": c.lipschitz_y + self.R.max(),
+            "lipschitz_x": c.x.lipschitz + self.Q.max(),
+            "lipschitz_y": c.y.lipschitz + self.R.max(),
             "smoothness_xx": float(self.Q.max()),
             "smoothness_yy": float(self.R.max()),
             "gradient_ranges": ((2.0 * bounds[1], 2.0 * bounds[2]),),

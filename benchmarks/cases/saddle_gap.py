@@ -310,8 +310,8 @@ def by_bound(given: Instance, budget: PrivacyBudget, grid: Grid) -> list[dict[st
     )
     rates = []
     for reach, lipschitz, dimension, scale in (
-        (c.half_diameter_x, c.lipschitz_x, c.dimension_x, probe.noise_scale_x),
-        (c.half_diameter_y, c.lipschitz_y, c.dimension_y, probe.noise_scale_y),
+        (c.half_diameter_x, c.x.lipschitz, c.x.dimension, probe.noise_scale_x),
+        (c.half_diameter_y, c.y.lipschitz, c.y.dimension, probe.noise_scale_y),
     ):
         noise = math.sqrt(dimension) * scale / probe.expected_batch
         rates.append(reach / (math.sqrt(steps) * math.hypot(lipschitz, noise)))

@@ -407,8 +407,8 @@ def plan_dp_sgda(
     if sampling_rate == 0:
         raise ValueError("sampling_rate == 0, must be > 0.")
     alphas = (
-        constants.strong_convexity if alpha_x is None else alpha_x,
-        constants.strong_concavity if alpha_y is None else alpha_y,
+        constants.x.modulus if alpha_x is None else alpha_x,
+        constants.y.modulus if alpha_y is None else alpha_y,
     )
     rates = learning_rate_x, learning_rate_y
     for block, rate, alpha in zip("xy", rates, alphas, strict=True):
@@ -440,8 +440,8 @@ def plan_dp_sgda(
     second_half = n_steps - n_steps // 2
     return DPSGDAPlan(
         n_public=int(n_public),
-        dimension_x=constants.dimension_x,
-        dimension_y=constants.dimension_y,
+        dimension_x=constants.x.dimension,
+        dimension_y=constants.y.dimension,
         sampling_rate=float(sampling_rate),
         n_steps=n_steps,
         n_averaged=n_steps if average == "all" else second_half if average else 1,
@@ -449,8 +449,8 @@ def plan_dp_sgda(
         learning_rate_y=float(learning_rate_y),
         alpha_x=float(alphas[0]),
         alpha_y=float(alphas[1]),
-        lipschitz_x=float(constants.lipschitz_x),
-        lipschitz_y=float(constants.lipschitz_y),
+        lipschitz_x=float(constants.x.lipschitz),
+        lipschitz_y=float(constants.y.lipschitz),
         balance=share,
         neighbouring=relation,
         mechanism=GaussianMechanism(sensitivity, float(noise_multiplier)),
@@ -463,7 +463,7 @@ def plan_dp_sgda(
 
 
 def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[float, float]) -> float:
-    lipschitz = constants.lipschitz_x, constants.lipschitz_y
+    lipschitz = constants.x.lipschitz, constants.y.lipschitz
     for block, bound in zip("xy", lipschitz, strict=True):
         if bound > 0:
             check_real(f"lipschitz_{block}", bound, 1e-50, 1e50)
@@ -475,8 +475,8 @@ def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[floa
         return 1.0 if lipschitz[0] > 0 else 0.0
     if balance != "auto":
         return float(balance)
-    noise_x = math.sqrt(rates[0] * constants.dimension_x) * lipschitz[0]
-    noise_y = math.sqrt(rates[1] * constants.dimension_y) * lipschitz[1]
+    noise_x = math.sqrt(rates[0] * constants.x.dimension) * lipschitz[0]
+    noise_y = math.sqrt(rates[1] * constants.y.dimension) * lipschitz[1]
     return min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
 
 
@@ -489,7 +489,7 @@ def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbour
     """How far the scaled sums of a batch move; proof in :func:`dp_sgda`."""
     if relation is Neighbouring.ADD_REMOVE:
         return ROUNDING_SLACK
-    units = _units(constants.lipschitz_x, constants.lipschitz_y, balance)
+    units = _units(constants.x.lipschitz, constants.y.lipschitz, balance)
     worst = max(
         math.hypot(*(g / unit if unit > 0 else 0.0 for g, unit in zip(pair, units, strict=True)))
         for pair in constants.ranges

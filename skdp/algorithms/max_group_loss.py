@@ -93,9 +93,9 @@ class MaxGroupLossBound:
         bend = risk.loss.curvature * design.second_moment
         slope = min(lipschitz, math.sqrt(risk.loss.sampling_scale * bend))
         slope *= math.sqrt(2.0 * math.log(weights.n_groups))
-        total = risk.penalty_cost(design, phases[0].strength, comparator)
-        away = 0.5 * Simplex(weights.n_groups).reach
-        total += 0.5 * phases[0].other_strength * away**2
+        total = risk.penalty_cost(design, phases[0].regularisation, comparator)
+        away = 0.5 * Simplex(weights.n_groups).circumradius
+        total += 0.5 * phases[0].other_regularisation * away**2
         square, moved = 0.0, 0.0
         for k, phase in enumerate(phases):
             if self.objective == "population":
@@ -105,12 +105,12 @@ class MaxGroupLossBound:
             else:
                 total += c * risk.sampling_cost(design, phase.modulus, phase.n_records)
             if k:
-                total += min(0.5 * phase.strength * square, moved)
+                total += min(0.5 * phase.regularisation * square, moved)
             square = phase.mean_square
             variance = square / dimension
             moved = risk.noise_cost(design, variance) + slope * math.sqrt(variance)
             moved = min(lipschitz * math.sqrt(square), moved) + 0.5 * self.alpha * square
-        return (total + moved) * max(1.0, 0.5 * phases[0].strength / bend) ** 2
+        return (total + moved) * max(1.0, 0.5 * phases[0].regularisation / bend) ** 2
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     Objective,
@@ -176,8 +181,8 @@ def phased_output_perturbation(
     calibration, objective
         See :func:`plan_phased_output_perturbation`.
     solver, solver_rng, noise, verbose
-        As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the order in
-        which the records are dealt to the blocks. The guarantee assumes that the solver keeps
+        As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also assigns the
+        records to blocks. The guarantee assumes that the solver keeps
         nothing from one phase to the next: it is copied for each. An object that cannot be copied
         is refused, and so is a function that refers to something that can change.
 
@@ -207,25 +212,25 @@ def phased_output_perturbation(
         refuse_shared(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
-    dealt = deal(rng, rows.n_records, plan.block_sizes)
-    coins = separate_coins(rng, len(plan.phases))
+    assignment = assign_blocks(rng, rows.n_records, plan.block_sizes)
+    generators = spawn_generators(rng, len(plan.phases))
     path = [np.zeros(plan.phases[0].constants.dimension)]
     with without_warnings():
-        for k, (phase, strength, coin) in enumerate(
-            zip(plan.phases, plan.regularisation, coins, strict=True)
+        for k, (phase, strength, generator) in enumerate(
+            zip(plan.phases, plan.regularisation, generators, strict=True)
         ):
             # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
             total = alpha + strength
             center = path[-1] * (strength / total)
             block, labels = rows, targets
             if plan.block_sizes[0] < rows.n_records:
-                part = np.flatnonzero(dealt == k)
+                part = np.flatnonzero(assignment == k)
                 block, labels = rows.take(part), targets[part]
                 del part
             problem = plan.risk.problem(block, labels, total, radius, center=center)
             path.append(
                 solve_and_release(
-                    problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose
+                    problem, phase.accuracy, phase.mechanism, solver, generator, noise, verbose
                 )
             )
             del problem, block, labels  # before the next block is copied

@@ -185,9 +185,9 @@ def solve_certified(
         raise ValueError(f"start must be a finite vector of shape ({problem.dimension},).")
     start = problem.domain.project(start)
     rng = np.random.default_rng() if rng is None else rng
-    if problem.domain.reach <= accuracy:  # a public decision: the centre will do
+    if problem.domain.circumradius <= accuracy:  # a public decision: the centre will do
         center = problem.domain.center(problem.dimension)
-        return Solution(center, Certificate(problem.domain.reach, "diameter"))
+        return Solution(center, Certificate(problem.domain.circumradius, "diameter"))
     best: Solution | None = None
     attempts: tuple[Attempt, ...] = ()
     for method in (solver, *_trusted_solvers(problem)):

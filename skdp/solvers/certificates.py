@@ -124,9 +124,9 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
     slope, norm = euclidean_norm(gradient), euclidean_norm(point)
     rounding = problem.gradient_rounding(point)
     candidates = {"gradient": (slope + rounding) / mu}
-    if np.isfinite(domain.reach):
+    if np.isfinite(domain.circumradius):
         away = euclidean_norm(point - domain.center(point.size))
-        candidates["diameter"] = domain.reach + away
+        candidates["diameter"] = domain.circumradius + away
     step = point - domain.project(point - gradient / beta)
     step_rounding = _EPS * (2.0 * norm + 3.0 * slope / beta)
     step_rounding += domain.projection_rounding(point.size)

@@ -18,7 +18,7 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal
+from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
@@ -109,11 +109,11 @@ class Curved(BilinearProblem):
             c,
             strong_convexity=own[0] + self.alpha_x,
             strong_concavity=own[1] + self.alpha_y,
-            lipschitz_x=c.lipschitz_x + own[0] * c.radius_x,
-            lipschitz_y=c.lipschitz_y + own[1] * c.radius_y,
+            lipschitz_x=c.x.lipschitz + own[0] * c.x.radius,
+            lipschitz_y=c.y.lipschitz + own[1] * c.y.radius,
             smoothness_xx=own[0],
             smoothness_yy=own[1],
-            gradient_ranges=((2 * c.lipschitz_x, 2 * c.lipschitz_y),),
+            gradient_ranges=((2 * c.x.lipschitz, 2 * c.y.lipschitz),),
         )
         super(BilinearProblem, self).__init__(
             self.domain_x, self.domain_y, constants, None, None, self.alpha_x, self.alpha_y
@@ -184,7 +184,7 @@ def run(problem, budget=BUDGET, seed=3, **kwargs):
 
 
 def dealt_of(problem, plan, seed=3):
-    return deal(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
+    return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
 
 
 def phases_of(plan, mirrored=False):
@@ -197,10 +197,10 @@ def phases_of(plan, mirrored=False):
                 constants.n_records,
                 strength,
                 plan.other_regularisation,
-                constants.strong_convexity,
-                constants.strong_concavity,
+                constants.x.modulus,
+                constants.y.modulus,
                 phase.mechanism.sensitivity,
-                phase.mechanism.mean_square(constants.dimension_x),
+                phase.mechanism.mean_square(constants.x.dimension),
             )
         )
     return phases
@@ -241,7 +241,7 @@ def test_published_convex_strongly_concave_variant():
     assert plan.other_regularisation == 0.0
     assert plan.regularisation[0] == pytest.approx(2 * 2.675673, abs=1e-6)
     assert plan.noise_scales[0] == pytest.approx(0.3855496, abs=5e-8)
-    assert {phase.constants.strong_concavity for phase in plan.phases} == {0.2}
+    assert {phase.constants.y.modulus for phase in plan.phases} == {0.2}
     # the number of coordinates is that of the released block
     wide = dataclasses.replace(UNIT, dimension_y=1000)
     assert plan.regularisation == (
@@ -336,11 +336,11 @@ TABLE_BUDGET = PrivacyBudget(1.0, 1e-5**1.1)
 
 def bound_of(constants, cross):
     return SaddleUtilityBound(
-        constants.lipschitz_x,
-        constants.lipschitz_y,
+        constants.x.lipschitz,
+        constants.y.lipschitz,
         cross,
-        constants.radius_x + constants.center_norm_x,
-        constants.radius_y + constants.center_norm_y,
+        constants.x.radius + constants.x.center_norm,
+        constants.y.radius + constants.y.center_norm,
     )
 
 
@@ -363,25 +363,25 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
     """The specification's formula for many (mu_1, nu) at once, written down a second time."""
     r, c = ACCURACY_FRACTION, constants
     if budget.is_pure:
-        unit = c.dimension_x * (c.dimension_x + 1) / budget.epsilon**2
+        unit = c.x.dimension * (c.x.dimension + 1) / budget.epsilon**2
     else:
-        unit = c.dimension_x * gaussian_noise_multiplier(budget.epsilon, budget.delta) ** 2
-    distances = c.radius_x + c.center_norm_x, c.radius_y + c.center_norm_y
+        unit = c.x.dimension * gaussian_noise_multiplier(budget.epsilon, budget.delta) ** 2
+    distances = c.x.radius + c.x.center_norm, c.y.radius + c.y.center_norm
     total = 0.5 * first * distances[0] ** 2 + 0.5 * nu * distances[1] ** 2
     before = 0.0
     for k, size in enumerate(sizes):
         mu = first * growth**k
-        square = c.lipschitz_x**2 / mu + c.lipschitz_y**2 / nu
-        moved = (1 + r) * (c.lipschitz_x / mu + np.sqrt(square / mu)) / size
-        moved = np.minimum(moved, 2 * c.radius_x)
+        square = c.x.lipschitz**2 / mu + c.y.lipschitz**2 / nu
+        moved = (1 + r) * (c.x.lipschitz / mu + np.sqrt(square / mu)) / size
+        moved = np.minimum(moved, 2 * c.x.radius)
         last = k + 1 == len(sizes)
         total = total + 2.0 * square / size
         if not last:
-            total = total + 0.5 * c.lipschitz_y * np.sqrt(growth * mu / nu) * moved
+            total = total + 0.5 * c.y.lipschitz * np.sqrt(growth * mu / nu) * moved
         total = total + 0.5 * mu * before
         before = unit * moved**2
-    total = total + c.lipschitz_x * np.sqrt(before)
-    return total + c.lipschitz_y * c.smoothness_xy / nu * moved
+    total = total + c.x.lipschitz * np.sqrt(before)
+    return total + c.y.lipschitz * c.coupling / nu * moved
 
 
 @pytest.mark.parametrize("mirrored", [False, True])
@@ -402,14 +402,14 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
         budget,
         release="y" if mirrored else "x",
     )
-    found = bound_of(constants, constants.smoothness_xy)(phases_of(plan, mirrored))
+    found = bound_of(constants, constants.coupling)(phases_of(plan, mirrored))
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
     assert found == pytest.approx(again, rel=1e-6)
     grid = np.exp(np.linspace(-9, 9, 90))
-    strengths = constants.lipschitz_x / constants.radius_x / math.sqrt(n) * grid
-    others = constants.lipschitz_y / constants.radius_y / math.sqrt(n) * grid
+    strengths = constants.x.lipschitz / constants.x.radius / math.sqrt(n) * grid
+    others = constants.y.lipschitz / constants.y.radius / math.sqrt(n) * grid
     best = min(
         grid_bound(constants, budget, sizes, growth, strengths[:, None], others).min()
         for growth, decrease in (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
@@ -504,8 +504,8 @@ def test_every_phase_has_the_whole_share(budget, share, release):
         else:
             assert gaussian_delta(0.5, ratio / math.sqrt(share)) == pytest.approx(1e-5, rel=1e-6)
         c = phase.constants
-        sizes = {"x": c.argmin_sensitivity_x, "y": c.argmin_sensitivity_y}
-        exact = sizes.get(phase.released, c.argmin_sensitivity)
+        sizes = {"x": c.sensitivity_x, "y": c.sensitivity_y}
+        exact = sizes.get(phase.released, c.sensitivity)
         assert exact < phase.mechanism.sensitivity <= (1 + 1.1 * ACCURACY_FRACTION) * exact
 
 
@@ -513,11 +513,11 @@ def test_joint_noise_is_that_of_the_norm_of_the_moduli():
     """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y; review Z-5."""
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release="joint", n_phases=2)
     last, c = plan.phases[-1], plan.phases[-1].constants
-    moved = 2 * math.sqrt(0.64 / c.strong_convexity + 0.36 / c.strong_concavity) / c.n_records
+    moved = 2 * math.sqrt(0.64 / c.x.modulus + 0.36 / c.y.modulus) / c.n_records
     multiplier = gaussian_noise_multiplier(0.5, 1e-5) * (1 + ACCURACY_FRACTION)
-    known = multiplier * moved / math.sqrt(c.strong_convexity)
+    known = multiplier * moved / math.sqrt(c.x.modulus)
     assert last.noise_scale_x == pytest.approx(known, rel=1e-6)
-    known = multiplier * moved / math.sqrt(c.strong_concavity)
+    known = multiplier * moved / math.sqrt(c.y.modulus)
     assert last.noise_scale_y == pytest.approx(known, rel=1e-6)
     assert plan.phases[0].noise_scale_y == 0.0
     alone = plan_saddle_output_perturbation(c, BUDGET, release="x")
@@ -594,13 +594,13 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         for name in ("strong_convexity", "strong_concavity"):
             assert getattr(real, name) >= getattr(plan, name) / ulp
         modulus_x = problem.own_convexity + block.alpha_x
-        assert real.strong_convexity <= modulus_x * ulp
-        assert real.strong_concavity <= (problem.own_concavity + block.alpha_y) * ulp
+        assert real.x.modulus <= modulus_x * ulp
+        assert real.y.modulus <= (problem.own_concavity + block.alpha_y) * ulp
         for name in (
             *("lipschitz_x", "lipschitz_y", "smoothness_xx", "smoothness_xy", "smoothness_yy"),
             *("radius_x", "radius_y", "half_diameter_x", "half_diameter_y"),
             *("center_norm_x", "center_norm_y", "diameter", "argmin_sensitivity"),
-            *("argmin_sensitivity_x", "argmin_sensitivity_y", "data_lipschitz"),
+            *("sensitivity_x", "sensitivity_y", "data_lipschitz"),
             *("projection_rounding_x", "projection_rounding_y"),
             *("additional_rounding_x", "additional_rounding_y", "dimension_x", "dimension_y"),
         ):
@@ -614,8 +614,8 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         assert certifiable_saddle_accuracy(real) <= phase.accuracy * ulp
         assert accuracy == 0.5 * phase.accuracy
         unit = {"x": plan.strong_convexity**-0.5, "y": plan.strong_concavity**-0.5}
-        exact = {"x": real.argmin_sensitivity_x, "y": real.argmin_sensitivity_y}
-        moved = exact.get(phase.released, real.argmin_sensitivity)
+        exact = {"x": real.sensitivity_x, "y": real.sensitivity_y}
+        moved = exact.get(phase.released, real.sensitivity)
         total = moved + 2 * phase.accuracy * unit.get(phase.released, 1.0)
         diameters = {"x": 2 * real.half_diameter_x, "y": 2 * real.half_diameter_y}
         total = min(total, diameters.get(phase.released, real.diameter))
@@ -716,10 +716,10 @@ def test_no_method_of_a_solver_carries_anything_over():
 def extremal_pair(plan, k, release, bounds, radius, n, position):
     """Neighbours whose solutions of phase k are as far apart as Lemma 1 lets them be."""
     c = plan.phases[k].constants
-    root = math.sqrt(c.strong_convexity * c.strong_concavity)
+    root = math.sqrt(c.x.modulus * c.y.modulus)
     released = plan.phases[k].released
-    g_x = bounds[1] / math.sqrt(c.strong_convexity)
-    g_y = bounds[2] / math.sqrt(c.strong_concavity)
+    g_x = bounds[1] / math.sqrt(c.x.modulus)
+    g_y = bounds[2] / math.sqrt(c.y.modulus)
     first, second = (g_y, g_x) if released == "y" else (g_x, g_y)
     tilt = 0.0 if released == "both" else root * math.tan(0.5 * math.atan2(second, first))
     assert tilt <= bounds[0]
@@ -861,13 +861,13 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
     assert other == [0.0, 0.0]
     for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
         c = phase.constants
-        moduli = c.strong_convexity, c.strong_concavity
+        moduli = c.x.modulus, c.y.modulus
         assert moduli == pytest.approx((4.0, strength) if release == "y" else (strength, 4.0))
     # the other way round it adds to the strengths, and a regulariser is needed
     around = plan_of(problem, release="x" if release == "y" else "y", n_phases=2)
     assert around.other_regularisation > 0
     c = around.phases[0].constants
-    modulus = c.strong_convexity if release == "y" else c.strong_concavity
+    modulus = c.x.modulus if release == "y" else c.y.modulus
     assert modulus == pytest.approx(4.0 + around.regularisation[0])
 
 
@@ -897,7 +897,7 @@ def test_alpha_is_a_penalty_of_the_objective():
     result = run(problem, rich, alpha=0.5, noise=NoiseSource())
     assert result.plan.alpha == 0.5
     for phase, strength in zip(result.plan.phases, result.plan.regularisation, strict=True):
-        assert phase.constants.strong_convexity == pytest.approx(0.5 + strength)
+        assert phase.constants.x.modulus == pytest.approx(0.5 + strength)
     assert np.linalg.norm(result.x) < np.linalg.norm(plain.x)
     np.testing.assert_allclose(result.x, exact.x, atol=0.02)
 
@@ -911,7 +911,7 @@ def test_a_large_budget_gives_the_solution(release):
         return float(problem.mean_x @ x + (x @ problem.mean_matrix - problem.mean_y).max())
 
     exact = solve_saddle_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
-    bound = bound_of(problem.constants, problem.constants.smoothness_xy)
+    bound = bound_of(problem.constants, problem.constants.coupling)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
     assert primal(result.x) <= primal(exact.x) + min(0.02, bound(phases_of(result.plan)))
     assert np.linalg.norm(result.x) <= 1.0

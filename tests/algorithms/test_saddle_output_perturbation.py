@@ -89,7 +89,7 @@ def test_block_release_is_smaller_than_a_joint_one():
     assert plans["x"].exact_sensitivity == pytest.approx(known)
     for plan in plans.values():
         c = plan.constants
-        unit = {"both": 1.0, "x": c.strong_convexity**-0.5, "y": c.strong_concavity**-0.5}
+        unit = {"both": 1.0, "x": c.x.modulus**-0.5, "y": c.y.modulus**-0.5}
         total = plan.exact_sensitivity + 2 * plan.accuracy * unit[plan.released]
         assert plan.mechanism.sensitivity == pytest.approx(total, rel=1e-14)
         assert plan.release().sensitivity == plan.mechanism.sensitivity

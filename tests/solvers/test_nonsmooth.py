@@ -68,7 +68,7 @@ def test_augmented_lagrangian_reaches_the_accuracy(loss, domain, sparse):
     for alpha in (1.0, 1e-2, 1e-4):
         problem = problem_of(loss, alpha=alpha, domain=DOMAINS[domain](4), sparse=sparse)
         # a thousandth of the sensitivity that would be released with
-        sensitivity = min(2.0 / (alpha * 60), 2.0 * problem.domain.reach)
+        sensitivity = min(2.0 / (alpha * 60), 2.0 * problem.domain.circumradius)
         accuracy = 1e-3 * sensitivity
         point, dual = AugmentedLagrangian().minimise(
             problem, accuracy, problem.domain.project(np.zeros(4)), np.random.default_rng(0)
@@ -273,7 +273,7 @@ def test_degenerate_records(loss, sparse, case):
     rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
         problem = FiniteSumProblem(rows, targets, LOSSES[loss], 0.1, domain)
-        accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.reach)
+        accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.circumradius)
         points = []
         for name in ("augmented_lagrangian", "subgradient", "stochastic_subgradient"):
             solver = resolve_solver(name)

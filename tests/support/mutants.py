@@ -49,10 +49,10 @@ MUTANTS = (
     Mutant(
         "all phases but the last draw a tenth of their noise",
         "algorithms/phased_output_perturbation.py",
-        "problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose",
+        "problem, phase.accuracy, phase.mechanism, solver, generator, noise, verbose",
         "problem, phase.accuracy, phase.mechanism if k + 1 == len(plan.phases) else "
         "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), "
-        "solver, coin, noise, verbose",
+        "solver, generator, noise, verbose",
         f"{_DRAWS} -k phases",
     ),
     Mutant(

@@ -61,7 +61,7 @@ class ConcaveRecords(BilinearProblem):
         vars(self).update(vars(problem.for_solver()))
         c = problem.constants
         self.constants = dataclasses.replace(
-            c, strong_concavity=1.0, smoothness_yy=1.0, lipschitz_y=c.lipschitz_y + c.radius_y
+            c, strong_concavity=1.0, smoothness_yy=1.0, lipschitz_y=c.y.lipschitz + c.y.radius
         )
         self.alpha_y = 0.0
 
@@ -115,7 +115,7 @@ class GroupLogistic(SaddleProblem):
         return cls(rows, signs, groups, n_groups, radius, mu_x, mu_y)
 
     def _parts(self, part, x, y):
-        rows, groups, n = self.rows[part], self.groups[part], self.constants.dimension_y
+        rows, groups, n = self.rows[part], self.groups[part], self.constants.y.dimension
         margins = rows @ x
         losses = np.bincount(groups, np.logaddexp(0.0, -margins), n)
         slopes = -self.weight * y[groups] / (1.0 + np.exp(margins))
@@ -139,7 +139,7 @@ class GroupLogistic(SaddleProblem):
         slopes = -self.weight / (1.0 + np.exp(self.rows @ x)) / self.n_records
         return np.stack(
             [
-                np.bincount(self.groups, slopes * column, self.constants.dimension_y)
+                np.bincount(self.groups, slopes * column, self.constants.y.dimension)
                 for column in self.rows.T
             ],
             axis=1,

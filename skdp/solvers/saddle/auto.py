@@ -26,9 +26,9 @@ _MANY_RECORDS = 30_000
 
 def newton_pays(problem: SaddleProblem) -> bool:
     """Whether Newton's method on the best response can be had at a reasonable price."""
-    hard = problem.constants.scaled_lipschitz > _HARD
+    hard = problem.constants.condition_number > _HARD
     largest = _MAX_DIMENSION_IF_HARD if hard else _MAX_DIMENSION
-    small = problem.constants.dimension_x <= largest
+    small = problem.constants.x.dimension <= largest
     return small and "hessian" in problem.offers and is_linear(problem)
 
 

@@ -188,8 +188,8 @@ def solve_saddle_certified(
     own_copy(chosen).check_supports(problem)
     constants = problem.constants
     if 0.5 * constants.diameter <= accuracy:  # a public decision: the centres will do
-        x = problem.domain_x.center(constants.dimension_x)
-        y = problem.domain_y.center(constants.dimension_y)
+        x = problem.domain_x.center(constants.x.dimension)
+        y = problem.domain_y.center(constants.y.dimension)
         return SaddlePoint(x, y, 0.5 * constants.diameter)
     begin = problem.start() if start is None else _as_pair(problem, start)
     rng = np.random.default_rng() if rng is None else rng
@@ -248,7 +248,7 @@ def _as_pair(problem: SaddleProblem, answer: Any) -> Pair:
     x, y = answer
     constants = problem.constants
     pair = []
-    for block, length in ((x, constants.dimension_x), (y, constants.dimension_y)):
+    for block, length in ((x, constants.x.dimension), (y, constants.y.dimension)):
         if block is None:
             raise TypeError("a block is None.")
         vector = np.array(block, dtype=np.float64).ravel().copy()
