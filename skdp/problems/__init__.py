@@ -50,7 +50,7 @@ from skdp.problems.piecewise_linear import (
 from skdp.problems.problem import Problem
 from skdp.problems.risks import Design, EmpiricalRisk
 from skdp.problems.rows import BoundedRows
-from skdp.problems.saddle import SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
 __all__ = [
@@ -65,6 +65,7 @@ __all__ = [
     "BilevelConstants",
     "BilevelProblem",
     "BilinearProblem",
+    "BlockConstants",
     "BoundedRows",
     "Box",
     "ConcaveInnerProblem",

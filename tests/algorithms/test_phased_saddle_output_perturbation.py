@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from saddle_problems import changed
 
 from skdp.algorithms import (
     SaddlePhase,
@@ -25,6 +26,7 @@ from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
     Ball,
     BilinearProblem,
+    BlockConstants,
     BoundedRows,
     GroupWeights,
     HalfSquaredLoss,
@@ -44,9 +46,8 @@ from skdp.solvers import (
 
 #: The reference case: L = 1 jointly, D = 1.
 UNIT = SaddleConstants(
-    n_records=1000, dimension_x=10, dimension_y=10, strong_convexity=1.0, strong_concavity=1.0,
-    lipschitz_x=0.8, lipschitz_y=0.6, radius_x=1.0, radius_y=1.0,
-)  # fmt: skip
+    1000, BlockConstants(10, 1.0, 0.8, radius=1.0), BlockConstants(10, 1.0, 0.6, radius=1.0)
+)
 BUDGET = PrivacyBudget(0.5, 1e-5)
 ACCURACY_FRACTION = 1e-3
 
@@ -83,7 +84,7 @@ class Weakest:
     strength: float
 
     def __call__(self, phases):
-        wanted = (phases[0].strength, phases[0].other_strength)
+        wanted = (phases[0].regularisation, phases[0].other_regularisation)
         return sum(abs(math.log(strength / self.strength)) for strength in wanted)
 
 
@@ -105,14 +106,14 @@ class Curved(BilinearProblem):
         super().__init__(*args)
         self.own = own
         c = self.constants
-        constants = dataclasses.replace(
+        constants = changed(
             c,
-            strong_convexity=own[0] + self.alpha_x,
-            strong_concavity=own[1] + self.alpha_y,
-            lipschitz_x=c.x.lipschitz + own[0] * c.x.radius,
-            lipschitz_y=c.y.lipschitz + own[1] * c.y.radius,
-            smoothness_xx=own[0],
-            smoothness_yy=own[1],
+            x_modulus=own[0] + self.alpha_x,
+            y_modulus=own[1] + self.alpha_y,
+            x_lipschitz=c.x.lipschitz + own[0] * c.x.radius,
+            y_lipschitz=c.y.lipschitz + own[1] * c.y.radius,
+            x_smoothness=own[0],
+            y_smoothness=own[1],
             gradient_ranges=((2 * c.x.lipschitz, 2 * c.y.lipschitz),),
         )
         super(BilinearProblem, self).__init__(
@@ -170,8 +171,7 @@ def plan_of(problem, budget=BUDGET, **kwargs):
     return plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
-        own_convexity=problem.own_convexity,
-        own_concavity=problem.own_concavity,
+        record_moduli=problem.record_moduli,
         **kwargs,
     )
 
@@ -183,7 +183,7 @@ def run(problem, budget=BUDGET, seed=3, **kwargs):
     )
 
 
-def dealt_of(problem, plan, seed=3):
+def assignment_of(problem, plan, seed=3):
     return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
 
 
@@ -236,21 +236,21 @@ def test_published_algorithms_4_and_5():
 
 def test_published_convex_strongly_concave_variant():
     plan = plan_phased_saddle_output_perturbation(
-        UNIT, BUDGET, own_concavity=0.2, calibration="paper"
+        UNIT, BUDGET, record_moduli=(0.0, 0.2), calibration="paper"
     )
     assert plan.other_regularisation == 0.0
     assert plan.regularisation[0] == pytest.approx(2 * 2.675673, abs=1e-6)
     assert plan.noise_scales[0] == pytest.approx(0.3855496, abs=5e-8)
     assert {phase.constants.y.modulus for phase in plan.phases} == {0.2}
     # the number of coordinates is that of the released block
-    wide = dataclasses.replace(UNIT, dimension_y=1000)
+    wide = changed(UNIT, y_dimension=1000)
     assert plan.regularisation == (
         plan_phased_saddle_output_perturbation(
-            wide, BUDGET, own_concavity=0.2, calibration="paper"
+            wide, BUDGET, record_moduli=(0.0, 0.2), calibration="paper"
         ).regularisation
     )
     mirror = plan_phased_saddle_output_perturbation(
-        UNIT.exchanged(), BUDGET, release="y", own_convexity=0.2, calibration="paper"
+        UNIT.exchanged(), BUDGET, release="y", record_moduli=(0.2, 0.0), calibration="paper"
     )
     assert mirror.noise_scales == plan.noise_scales
 
@@ -260,7 +260,7 @@ def test_published_phases_spend_half():
     half = PrivacyBudget(0.5 * BUDGET.epsilon, 0.5 * BUDGET.delta)
     for budget, own in ((half, 0.0), (BUDGET, 0.2)):
         plan = plan_phased_saddle_output_perturbation(
-            UNIT, BUDGET, own_concavity=own, calibration="paper"
+            UNIT, BUDGET, record_moduli=(0.0, own), calibration="paper"
         )
         for phase in plan.phases:
             ratio = phase.mechanism.sensitivity / phase.mechanism.noise_scale
@@ -274,14 +274,15 @@ def test_errata_e8():
     Specification, section 6: n = 1e6, d = 20, eps = 0.1, delta = 1e-10, mu_y = 3e-3, L = D = 1.
     """
     n, d, eps, delta, mu_y = 10**6, 20, 0.1, 1e-10, 3e-3
-    constants = dataclasses.replace(UNIT, n_records=n, dimension_x=d)
+    constants = changed(UNIT, n_records=n, x_dimension=d)
     plan = plan_phased_saddle_output_perturbation(
-        constants, PrivacyBudget(eps, delta), own_concavity=mu_y, calibration="paper"
+        constants, PrivacyBudget(eps, delta), record_moduli=(0.0, mu_y), calibration="paper"
     )
     phases, count = phases_of(plan), len(plan.phases)
     assert count == 20
     noise = sum(
-        0.5 * later.strength * phase.mean_square for phase, later in itertools.pairwise(phases)
+        0.5 * later.regularisation * phase.mean_square
+        for phase, later in itertools.pairwise(phases)
     )
     log = float(count)  # base 2, rounded up
     printed = 6 * log * (1 / math.sqrt(n) + 4 * math.sqrt(d * math.log(2.5 / delta)) / (n * eps))
@@ -301,7 +302,7 @@ def test_errata_e8():
 def test_gain_over_the_published_noise(epsilon, gain, basic, composed):
     """Specification 2.7: with Lambda in place of the block bound, and r = 0.01."""
     budget = PrivacyBudget(epsilon, 1e-5)
-    joint = dataclasses.replace(UNIT, lipschitz_x=0.0, lipschitz_y=1.0)
+    joint = changed(UNIT, x_lipschitz=0.0, y_lipschitz=1.0)
     paper = plan_phased_saddle_output_perturbation(joint, budget, calibration="paper")
     for phase in paper.phases:
         tight = plan_saddle_output_perturbation(phase.constants, budget, accuracy_fraction=0.01)
@@ -327,10 +328,7 @@ def test_gain_at_epsilon_4():
 # ---------------------------------------------------------------------------------------------
 # the planner
 
-TABLE = SaddleConstants(
-    n_records=10**5, dimension_x=20, dimension_y=20, strong_convexity=1.0, strong_concavity=1.0,
-    lipschitz_x=2**-0.5, lipschitz_y=2**-0.5, radius_x=1.0, radius_y=1.0,
-)  # fmt: skip
+TABLE = SaddleConstants(10**5, *(BlockConstants(20, 1.0, 2**-0.5, radius=1.0) for _ in range(2)))
 TABLE_BUDGET = PrivacyBudget(1.0, 1e-5**1.1)
 
 
@@ -351,7 +349,7 @@ def bound_of(constants, cross):
 )
 def test_numbers_of_the_specification(cross, known):
     """Specification 3.5, last line: L_x = L_y = 1/sqrt(2), D = 1, delta = n^-1.1."""
-    constants = dataclasses.replace(TABLE, smoothness_xy=cross)
+    constants = changed(TABLE, coupling=cross)
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
     bound = bound_of(constants, cross)
@@ -389,14 +387,14 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"smoothness_xy": 1.0}, {"n_records": 300, "smoothness_xy": 0.3, "radius_y": 0.2},
-        {"lipschitz_x": 30.0, "radius_y": 1e-3, "n_records": 10**6, "center_norm_x": 0.5},
-        {"lipschitz_y": 30.0, "smoothness_xy": 30.0, "radius_x": 50.0},
+        {}, {"coupling": 1.0}, {"n_records": 300, "coupling": 0.3, "y_radius": 0.2},
+        {"x_lipschitz": 30.0, "y_radius": 1e-3, "n_records": 10**6, "x_center_norm": 0.5},
+        {"y_lipschitz": 30.0, "coupling": 30.0, "x_radius": 50.0},
     ],
     ids=str,
 )  # fmt: skip
 def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
-    constants = dataclasses.replace(TABLE, **changes)
+    constants = changed(TABLE, **changes)
     plan = plan_phased_saddle_output_perturbation(
         constants.exchanged() if mirrored else constants,
         budget,
@@ -465,7 +463,7 @@ def test_another_bound_gives_another_plan():
         """Likes last phases that are small."""
 
         def __call__(self, phases):
-            return phases[-1].n_records + abs(math.log(phases[0].strength))
+            return phases[-1].n_records + abs(math.log(phases[0].regularisation))
 
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, utility=FewRecords())
     assert plan.block_sizes[-1] == 1
@@ -591,18 +589,21 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         assert real.n_records == plan.n_records
         data = block.matrices if isinstance(block, BilinearProblem) else block.targets
         assert len(data) == plan.n_records
-        for name in ("strong_convexity", "strong_concavity"):
-            assert getattr(real, name) >= getattr(plan, name) / ulp
-        modulus_x = problem.own_convexity + block.alpha_x
-        assert real.x.modulus <= modulus_x * ulp
-        assert real.y.modulus <= (problem.own_concavity + block.alpha_y) * ulp
+        moduli = problem.record_moduli
+        for block_real, block_plan, modulus, strength in (
+            (real.x, plan.x, moduli[0], block.alpha_x),
+            (real.y, plan.y, moduli[1], block.alpha_y),
+        ):
+            assert block_real.modulus >= block_plan.modulus / ulp
+            assert block_real.modulus <= (modulus + strength) * ulp
+            for name in (
+                *("dimension", "lipschitz", "smoothness", "radius", "diameter", "center_norm"),
+                *("projection_rounding", "additional_rounding"),
+            ):
+                assert getattr(block_real, name) <= getattr(block_plan, name) * ulp, name
         for name in (
-            *("lipschitz_x", "lipschitz_y", "smoothness_xx", "smoothness_xy", "smoothness_yy"),
-            *("radius_x", "radius_y", "half_diameter_x", "half_diameter_y"),
-            *("center_norm_x", "center_norm_y", "diameter", "argmin_sensitivity"),
-            *("sensitivity_x", "sensitivity_y", "data_lipschitz"),
-            *("projection_rounding_x", "projection_rounding_y"),
-            *("additional_rounding_x", "additional_rounding_y", "dimension_x", "dimension_y"),
+            *("diameter", "sensitivity", "sensitivity_x", "sensitivity_y"),
+            *("coupling", "data_lipschitz"),
         ):
             assert getattr(real, name) <= getattr(plan, name) * ulp, name
         for ours, planned in zip(real.ranges, plan.ranges, strict=True):
@@ -613,11 +614,11 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
             assert ours <= planned * ulp
         assert certifiable_saddle_accuracy(real) <= phase.accuracy * ulp
         assert accuracy == 0.5 * phase.accuracy
-        unit = {"x": plan.strong_convexity**-0.5, "y": plan.strong_concavity**-0.5}
+        unit = {"x": plan.x.modulus**-0.5, "y": plan.y.modulus**-0.5}
         exact = {"x": real.sensitivity_x, "y": real.sensitivity_y}
         moved = exact.get(phase.released, real.sensitivity)
         total = moved + 2 * phase.accuracy * unit.get(phase.released, 1.0)
-        diameters = {"x": 2 * real.half_diameter_x, "y": 2 * real.half_diameter_y}
+        diameters = {"x": real.x.diameter, "y": real.y.diameter}
         total = min(total, diameters.get(phase.released, real.diameter))
         assert phase.mechanism.sensitivity >= total / ulp
 
@@ -650,7 +651,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(release):
     plan = results[0].plan
     differ = [not np.array_equal(a[0], b[0]) for a, b in zip(*seen, strict=True)]
     assert sum(differ) == 1
-    assert differ[dealt_of(problem, plan)[17]]
+    assert differ[assignment_of(problem, plan)[17]]
     everything = np.vstack([rows for rows, _ in seen[0]])
     assert len(np.unique(everything, axis=0)) == len(everything) <= 600
     # centres: the released block of the phase before, and a fixed one for the other
@@ -749,7 +750,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
         *(np.zeros((n, 1, 1)), zeros, zeros, bounds, Ball(radius), Ball(radius), 1.0, 1.0)
     )
     plan = plan_of(empty, budget, **kwargs)
-    position = int(np.flatnonzero(dealt_of(empty, plan) == k)[0])
+    position = int(np.flatnonzero(assignment_of(empty, plan) == k)[0])
     ends = extremal_pair(plan, k, release, bounds, radius, n, position)
     results = [run(end, budget, **kwargs) for end in ends]
     phase = plan.phases[k]
@@ -813,7 +814,7 @@ def test_sensitivity_search(release, kind):
         results = [run(p, release=release, n_phases=count, seed=trial) for p in problems]
         plan = results[0].plan
         assert results[1].plan == plan
-        k = int(dealt_of(problems[0], plan, trial)[0])
+        k = int(assignment_of(problems[0], plan, trial)[0])
         for j in range(k):
             np.testing.assert_array_equal(results[0].path[j], results[1].path[j])
         phase = plan.phases[k]
@@ -875,14 +876,16 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
 def test_own_moduli_are_not_overstated_by_rounding(own, strength):
     """Constants of a phase are made of what is left when the old regulariser is taken away."""
     problem = problem_of(20, own=(own, own)).with_regularisers(strength, strength)
-    assert problem.own_concavity <= own and problem.own_convexity <= own
+    assert max(problem.record_moduli) <= own
 
 
 @pytest.mark.parametrize("own", [1e-12, 1e-4, 3e-3])
 def test_a_little_own_concavity_does_no_harm(own):
-    constants = dataclasses.replace(TABLE, smoothness_xy=0.3)
+    constants = changed(TABLE, coupling=0.3)
     plans = [
-        plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, own_concavity=concavity)
+        plan_phased_saddle_output_perturbation(
+            constants, TABLE_BUDGET, record_moduli=(0.0, concavity)
+        )
         for concavity in (0.0, own)
     ]
     bounds = [bound_of(constants, 0.3)(phases_of(plan)) for plan in plans]
@@ -971,13 +974,16 @@ def test_single_records_and_blocks():
         ({"release": "both"}, "release"), ({"calibration": "tight"}, "calibration"),
         ({"alpha": -1.0}, "alpha"), ({"alpha": math.nan}, "alpha"), ({"alpha": math.inf}, "alpha"),
         ({"share": 1.5}, "share"), ({"n_phases": 2000}, "n_phases"),
-        ({"constants": dataclasses.replace(UNIT, radius_x=math.inf)}, "bounded"),
-        ({"constants": dataclasses.replace(UNIT, radius_y=math.inf)}, "bounded"),
+        ({"constants": changed(UNIT, x_radius=math.inf)}, "bounded"),
+        ({"constants": changed(UNIT, y_radius=math.inf)}, "bounded"),
         ({"calibration": "paper", "release": "joint"}, "one block"),
         ({"calibration": "paper", "share": 0.5}, "shares of the budget"),
         ({"calibration": "paper", "budget": PrivacyBudget(2.0, 1e-5)}, "epsilon"),
         (
-            {"calibration": "paper", "budget": PrivacyBudget(1.0, 1e-5), "own_concavity": 0.2},
+            {
+                **{"calibration": "paper", "budget": PrivacyBudget(1.0, 1e-5)},
+                "record_moduli": (0.0, 0.2),
+            },
             "epsilon",
         ),
     ],
@@ -994,13 +1000,13 @@ def test_what_plans_refuse(changes, message):
     "changes",
     [
         {"calibration": "paper", "budget": PrivacyBudget(0.5)}, {"share": 0.0}, {"n_phases": 0},
-        {"n_phases": 300}, {"n_phases": 2.5}, {"own_concavity": -1.0},
+        {"n_phases": 300}, {"n_phases": 2.5}, {"record_moduli": (0.0, -1.0)},
     ],
     ids=str,
 )  # fmt: skip
 def test_what_plans_should_refuse_in_words(changes):
     arguments = {"constants": UNIT, "budget": BUDGET} | changes
-    with pytest.raises(ValueError, match=r"delta|share|n_phases|own_concavity"):
+    with pytest.raises(ValueError, match=r"delta|share|n_phases|record_moduli"):
         plan_phased_saddle_output_perturbation(
             arguments.pop("constants"), arguments.pop("budget"), **arguments
         )
@@ -1057,14 +1063,13 @@ def test_functions_with_memory_are_refused():
 def test_the_printed_variant_needs_its_condition():
     """Section 4.3 is for mu_y >= L / (D sqrt(n)); a smaller one would ruin the noise."""
     constants = SaddleConstants(
-        n_records=1000, dimension_x=2, dimension_y=2, strong_convexity=1.0, strong_concavity=1.0,
-        lipschitz_x=1.0, lipschitz_y=0.0, radius_x=1.0, radius_y=1.0,
-    )  # fmt: skip
+        1000, BlockConstants(2, 1.0, 1.0, radius=1.0), BlockConstants(2, 1.0, 0.0, radius=1.0)
+    )
     budget = PrivacyBudget(0.5, 1e-5)
 
     def plan(own):
         return plan_phased_saddle_output_perturbation(
-            constants, budget, own_concavity=own, calibration="paper"
+            constants, budget, record_moduli=(0.0, own), calibration="paper"
         )
 
     assert "Alg. 4" in plan(0.9 / math.sqrt(1000)).reference

@@ -200,7 +200,7 @@ def test_parts_are_problems_of_their_own(kind, floored):
         counts = np.bincount(problem.groups[some], minlength=3)
         np.testing.assert_allclose(part.multipliers, 17 / np.maximum(counts, 17 / 4))
         assert not np.array_equal(part.multipliers, problem.multipliers)
-    for name in ("ranges", "argmin_sensitivity", "sensitivity_x", "condition_number"):
+    for name in ("ranges", "sensitivity", "sensitivity_x", "condition_number"):
         assert getattr(part.constants, name) == getattr(direct.constants, name)
     assert part.constants.summation_chain >= direct.constants.summation_chain
     x, y = point(problem, rng)

@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from saddle_problems import changed
 from scipy.optimize import minimize
 
 from skdp.problems import (
     Ball,
     BilinearProblem,
+    BlockConstants,
     Box,
     SaddleConstants,
     SaddleProblem,
@@ -19,10 +21,7 @@ from skdp.problems import (
 )
 from skdp.solvers import certifiable_saddle_accuracy, solve_saddle_certified
 
-UNIT = SaddleConstants(
-    n_records=1000, dimension_x=3, dimension_y=2, strong_convexity=0.1, strong_concavity=0.4,
-    lipschitz_x=1.0, lipschitz_y=0.5,
-)  # fmt: skip
+UNIT = SaddleConstants(1000, BlockConstants(3, 0.1, 1.0), BlockConstants(2, 0.4, 0.5))
 
 
 def bilinear(n=4, dx=3, dy=2, mu=(0.5, 2.0), domains=None, seed=0, bounds=(1.0, 1.0, 1.0)):
@@ -76,10 +75,10 @@ def test_formulas():
     assert UNIT.sensitivity_x < UNIT.sensitivity / math.sqrt(0.1)
     pairs = ((2.0, 0.1), (0.3, 1.0))
     several = dataclasses.replace(UNIT, gradient_ranges=pairs)
-    for name in ("argmin_sensitivity", "sensitivity_x", "sensitivity_y"):
+    for name in ("sensitivity", "sensitivity_x", "sensitivity_y"):
         each = [getattr(dataclasses.replace(UNIT, gradient_ranges=(pair,)), name) for pair in pairs]
         assert getattr(several, name) == max(each)
-    small = dataclasses.replace(UNIT, n_records=1, radius_x=0.2, radius_y=0.1)
+    small = changed(UNIT, n_records=1, x_radius=0.2, y_radius=0.1)
     assert small.sensitivity == small.diameter
     assert small.sensitivity_x == 0.4
 
@@ -89,9 +88,9 @@ def test_bounds_are_the_extremes_of_the_disc(seed):
     """a^2 + b^2 <= (g_x a + g_y b) / n: a grid on its boundary gives the same numbers."""
     rng = np.random.default_rng(seed)
     mu_x, mu_y, range_x, range_y = 10.0 ** rng.uniform(-3, 3, size=4)
-    c = dataclasses.replace(
-        UNIT, strong_convexity=mu_x, strong_concavity=mu_y, lipschitz_x=range_x,
-        lipschitz_y=range_y, gradient_ranges=((range_x, range_y),),
+    c = changed(
+        UNIT, x_modulus=mu_x, y_modulus=mu_y, x_lipschitz=range_x,
+        y_lipschitz=range_y, gradient_ranges=((range_x, range_y),),
     )  # fmt: skip
     g = np.array([range_x / math.sqrt(mu_x), range_y / math.sqrt(mu_y)])
     angles = np.linspace(0, 2 * math.pi, 200_001)
@@ -105,8 +104,8 @@ def test_bounds_are_the_extremes_of_the_disc(seed):
     np.testing.assert_allclose(bounds, attained, rtol=1e-7)
 
 
-def test_scaled_lipschitz():
-    c = dataclasses.replace(UNIT, smoothness_xx=0.3, smoothness_xy=0.7, smoothness_yy=0.2)
+def test_condition_number():
+    c = changed(UNIT, x_smoothness=0.3, coupling=0.7, y_smoothness=0.2)
     matrix = [[0.3 / 0.1, 0.7 / 0.2], [0.7 / 0.2, 0.2 / 0.4]]
     assert c.data_lipschitz == pytest.approx(np.linalg.norm(matrix, 2))
     assert c.condition_number == pytest.approx(1 + np.linalg.norm(matrix, 2))
@@ -116,15 +115,15 @@ def test_scaled_lipschitz():
 @pytest.mark.parametrize(
     "change",
     [
-        {"n_records": 0}, {"strong_convexity": 0.0}, {"strong_concavity": math.inf},
-        {"lipschitz_x": math.inf}, {"lipschitz_y": -1.0}, {"smoothness_xy": math.nan},
-        {"radius_x": math.nan}, {"gradient_ranges": ((2.5, 0.1),)},
+        {"n_records": 0}, {"x_modulus": 0.0}, {"y_modulus": math.inf},
+        {"x_lipschitz": math.inf}, {"y_lipschitz": -1.0}, {"coupling": math.nan},
+        {"x_radius": math.nan}, {"gradient_ranges": ((2.5, 0.1),)},
         {"gradient_ranges": ((math.nan, 0.1),)},
     ],
 )  # fmt: skip
 def test_constants_that_make_no_sense(change):
     with pytest.raises(ValueError):
-        dataclasses.replace(UNIT, **change)
+        changed(UNIT, **change)
 
 
 @pytest.mark.parametrize("mu", [(0.5, 2.0), (1e-3, 10.0), (100.0, 0.1)])
@@ -277,11 +276,18 @@ def test_records_are_bounded_in_any_memory_layout(layout):
     np.testing.assert_allclose(problem.matrices, reference.matrices)
 
 
-@pytest.mark.parametrize("name", ["reach_x", "reach_y", "projection_rounding_x"])
-def test_constants_of_the_domains_are_checked(name):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x_circumradius", "x.diameter"),
+        ("y_circumradius", "y.diameter"),
+        ("x_projection_rounding", "x.projection_rounding"),
+    ],
+)
+def test_constants_of_the_domains_are_checked(name, message):
     problem = bilinear()
-    wrong = dataclasses.replace(problem.constants, **{name: 1e-18})
-    with pytest.raises(ValueError, match=name):
+    wrong = changed(problem.constants, **{name: 1e-18})
+    with pytest.raises(ValueError, match=message):
         SaddleProblem.__init__(problem, problem.domain_x, problem.domain_y, wrong)
 
 
@@ -315,16 +321,17 @@ class WorstGroup(SaddleProblem):
     def __init__(self, rows, groups, shares, radius, mu_x, mu_y, center_y, loss_bound):
         self.rows, self.groups, self.shares = np.array(rows), np.array(groups), np.array(shares)
         p = min(shares)
-        length = float(np.linalg.norm(center_y))
         constants = SaddleConstants(
-            n_records=len(rows), dimension_x=1, dimension_y=len(shares), strong_convexity=mu_x,
-            strong_concavity=mu_y, lipschitz_x=1 / p, lipschitz_y=loss_bound / p,
-            smoothness_xx=0.25 / p, smoothness_xy=1 / p,
+            n_records=len(rows),
+            x=BlockConstants.on(
+                Ball(radius), 1, modulus=mu_x, lipschitz=1 / p, smoothness=0.25 / p
+            ),
+            y=BlockConstants.on(
+                Simplex(len(shares)), len(shares), center_y, modulus=mu_y, lipschitz=loss_bound / p
+            ),
+            coupling=1 / p,
             gradient_ranges=((2 / p, loss_bound / p), (1 / p, math.sqrt(2) * loss_bound / p)),
-            radius_x=radius, radius_y=1.0, center_norm_y=length,
-            projection_rounding_x=Ball(radius).projection_rounding(1),
-            projection_rounding_y=Simplex(len(shares)).projection_rounding(len(shares)),
-        )  # fmt: skip
+        )
         super().__init__(Ball(radius), Simplex(len(shares)), constants, center_y=center_y)
 
     def batch_operator(self, rows, x, y):

@@ -204,7 +204,7 @@ def vandal(problem, accuracy):
     """Makes any point look like the solution of what it was given."""
     problem.alpha_x = problem.alpha_y = 1e9
     object.__setattr__(problem.domain_x, "radius", 1e-3)
-    object.__setattr__(problem.constants, "strong_convexity", 1e9)
+    object.__setattr__(problem.constants.x, "modulus", 1e9)
     problem.mean_matrix = np.zeros((2, 3))
     problem.operator = problem.data_operator = lambda x, y: (np.zeros(2), np.zeros(3))
     return problem.start()
