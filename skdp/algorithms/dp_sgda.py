@@ -565,6 +565,7 @@ def _check_records_are_apart(
     ):
         return
     raise ValueError(
-        "With floored means one record changes the weights of all others in its group: "
-        "use sampling_rate=1 and neighbouring='replace_one', or weights that are not floored."
+        "The data part must be a mean of one function per record; with floored means one record "
+        "changes the weights of all others in its group. Use sampling_rate=1 and "
+        "neighbouring='replace_one', or weights that are not floored."
     )

@@ -5,7 +5,6 @@ values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` a
 """
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
-from skdp.problems.adversarial_inner import ConcaveInnerProblem
 from skdp.problems.bilevel import (
     BilevelConstants,
     BilevelProblem,
@@ -16,6 +15,7 @@ from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.counting import CountedLoss
 from skdp.problems.declared import DeclaredProblem
+from skdp.problems.declared_saddle import DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import (
     MAX_SIZE_RATIO,
@@ -68,9 +68,9 @@ __all__ = [
     "BlockConstants",
     "BoundedRows",
     "Box",
-    "ConcaveInnerProblem",
     "CountedLoss",
     "DeclaredProblem",
+    "DeclaredSaddleProblem",
     "Design",
     "Domain",
     "EmpiricalRisk",

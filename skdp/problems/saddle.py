@@ -16,7 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from skdp.problems.constants import ROUNDING_SLACK
+from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.problem import copy_parts
 from skdp.problems.rows import read_only_view
@@ -235,6 +235,32 @@ class SaddleConstants:
         ranges = tuple((second, first) for first, second in self.ranges)
         return replace(self, x=self.y, y=self.x, gradient_ranges=ranges)
 
+    def primal(
+        self, gradient_diameter: float | None = None, record_weight: float = 1.0
+    ) -> ProblemConstants:
+        """The constants of ``max over y of F(x, y)``, whose smoothness is Lemma 6.
+
+        Parameters
+        ----------
+        gradient_diameter : float, optional
+            Default: ``2 L_x``.
+        record_weight : float, default=1.0
+            1 / n where it is a mean of one function per record.
+        """
+        x = self.x
+        return ProblemConstants(
+            n_records=self.n_records,
+            dimension=x.dimension,
+            strong_convexity=x.modulus,
+            lipschitz=x.lipschitz,
+            gradient_diameter=gradient_diameter or 2.0 * x.lipschitz,
+            smoothness=x.smoothness + self.coupling**2 / self.y.modulus,
+            radius=x.radius,
+            row_width=x.dimension,
+            block_size=self.n_records,
+            record_weight=record_weight,
+        )
+
     @property
     def data_lipschitz(self) -> float:
         """Lipschitz constant of the operator of one record in coordinates scaled by ``sqrt(M)``.
@@ -371,6 +397,9 @@ class SaddleProblem(ABC):
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
     #: :meth:`take`.
     offers: frozenset[str] = frozenset()
+
+    #: Whether :meth:`batch_operator` can be had.
+    has_batches: bool = True
 
     @property
     def is_mean(self) -> bool:

@@ -54,4 +54,5 @@ class Auto(SaddleSolver):
         """The solver for `problem`."""
         if newton_pays(problem):
             return BestResponse("newton")
-        return Extragradient() if problem.constants.n_records < _MANY_RECORDS else LSVRE()
+        many = problem.has_batches and problem.n_records >= _MANY_RECORDS
+        return LSVRE() if many else Extragradient()

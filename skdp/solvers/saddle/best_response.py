@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
 from skdp.solvers.saddle.base import Pair, SaddleSolver
@@ -159,18 +158,7 @@ class _PrimalProblem(Problem):
         self.alpha = saddle.alpha_x
         self.center = saddle.center_x
         self.offers = saddle.offers & {"hessian"}
-        self.constants = ProblemConstants(
-            n_records=constants.n_records,
-            dimension=constants.x.dimension,
-            strong_convexity=constants.x.modulus,
-            lipschitz=constants.x.lipschitz,
-            gradient_diameter=2.0 * constants.x.lipschitz,
-            smoothness=constants.x.smoothness + constants.coupling**2 / constants.y.modulus,
-            radius=constants.x.radius,
-            row_width=constants.x.dimension,
-            block_size=constants.n_records,
-            record_weight=1.0,  # the response is none of a mean
-        )
+        self.constants = constants.primal()
         self._last: tuple[np.ndarray, Response] | None = None
 
     @property
