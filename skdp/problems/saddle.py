@@ -238,7 +238,7 @@ class SaddleConstants:
     def primal(
         self, gradient_diameter: float | None = None, record_weight: float = 1.0
     ) -> ProblemConstants:
-        """The constants of ``max over y of F(x, y)``, whose smoothness is Lemma 6.
+        """The constants of ``max over y of F(x, y)``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
 
         Parameters
         ----------
