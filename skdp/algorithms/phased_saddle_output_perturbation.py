@@ -111,39 +111,32 @@ class SaddleUtilityBound:
     noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
     paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
 
+    D_x and D_y are the sums of the radii and the norms of the centers.
+
     Parameters
     ----------
-    lipschitz, other_lipschitz : float
-        L_x and L_y.
-    cross_smoothness : float
-        ell_xy.
-    distance, other_distance : float
-        D_x and D_y: bounds on the distance of the solution, and of any y, to the centers.
+    constants : SaddleConstants
+        x is the block that is released.
     """
 
-    lipschitz: float
-    other_lipschitz: float
-    cross_smoothness: float
-    distance: float
-    other_distance: float
+    constants: SaddleConstants
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
-        first, last = phases[0], phases[-1]
-        total = 0.5 * first.regularisation * self.distance**2
-        total += 0.5 * first.other_regularisation * self.other_distance**2
+        x, y, first, last = self.constants.x, self.constants.y, phases[0], phases[-1]
+        total = 0.5 * first.regularisation * (x.radius + x.center_norm) ** 2
+        total += 0.5 * first.other_regularisation * (y.radius + y.center_norm) ** 2
         for k, phase in enumerate(phases):
-            square = self.lipschitz**2 / phase.modulus
-            square += self.other_lipschitz**2 / phase.other_modulus
+            square = x.lipschitz**2 / phase.modulus + y.lipschitz**2 / phase.other_modulus
             total += 2.0 * square / phase.n_records
             if k + 1 < len(phases):
                 later = phases[k + 1]
                 pull = later.regularisation / math.sqrt(later.modulus * later.other_modulus)
-                total += 0.5 * self.other_lipschitz * pull * phase.sensitivity
+                total += 0.5 * y.lipschitz * pull * phase.sensitivity
             if k:
                 total += 0.5 * phase.regularisation * phases[k - 1].mean_square
-        total += self.lipschitz * math.sqrt(last.mean_square)
-        response = self.cross_smoothness / last.other_modulus
-        return total + self.other_lipschitz * response * last.sensitivity
+        total += x.lipschitz * math.sqrt(last.mean_square)
+        response = self.constants.coupling / last.other_modulus
+        return total + y.lipschitz * response * last.sensitivity
 
 
 @dataclass(frozen=True)
@@ -439,13 +432,7 @@ def plan_phased_saddle_output_perturbation(
     if calibration != "analytic":
         raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
     if utility is None:
-        utility = SaddleUtilityBound(
-            view.x.lipschitz,
-            view.y.lipschitz,
-            view.coupling,
-            view.x.radius + view.x.center_norm,
-            view.y.radius + view.y.center_norm,
-        )
+        utility = SaddleUtilityBound(view)
     joint = release == "joint"
     schedule = _Schedules(view, budget, convexity, concavity, share, utility, joint)
     sizes, mus, nu = _best_schedule(schedule, n_phases)

@@ -332,16 +332,6 @@ TABLE = SaddleConstants(10**5, *(BlockConstants(20, 1.0, 2**-0.5, radius=1.0) fo
 TABLE_BUDGET = PrivacyBudget(1.0, 1e-5**1.1)
 
 
-def bound_of(constants, cross):
-    return SaddleUtilityBound(
-        constants.x.lipschitz,
-        constants.y.lipschitz,
-        cross,
-        constants.x.radius + constants.x.center_norm,
-        constants.y.radius + constants.y.center_norm,
-    )
-
-
 @pytest.mark.parametrize(
     ("cross", "known"),
     [(0.0, 0.029), (1.0, 0.041)],
@@ -352,7 +342,7 @@ def test_numbers_of_the_specification(cross, known):
     constants = changed(TABLE, coupling=cross)
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
-    bound = bound_of(constants, cross)
+    bound = SaddleUtilityBound(constants)
     assert bound(phases_of(plan)) < 0.1 * bound(phases_of(paper))
     assert bound(phases_of(plan)) <= 1.02 * known
 
@@ -400,7 +390,7 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
         budget,
         release="y" if mirrored else "x",
     )
-    found = bound_of(constants, constants.coupling)(phases_of(plan, mirrored))
+    found = SaddleUtilityBound(constants)(phases_of(plan, mirrored))
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
@@ -440,7 +430,7 @@ def test_utility_bound_holds_on_average():
         )
         result = run(problem, noise=NoiseSource(rng.bytes))
         excess.append(primal(result.x) - primal(exact.x))
-    bound = bound_of(problem.constants, 0.5)(phases_of(result.plan))
+    bound = SaddleUtilityBound(problem.constants)(phases_of(result.plan))
     assert -1e-4 <= np.mean(excess) <= bound < 2.0
 
 
@@ -888,7 +878,7 @@ def test_a_little_own_concavity_does_no_harm(own):
         )
         for concavity in (0.0, own)
     ]
-    bounds = [bound_of(constants, 0.3)(phases_of(plan)) for plan in plans]
+    bounds = [SaddleUtilityBound(constants)(phases_of(plan)) for plan in plans]
     assert bounds[1] <= 1.001 * bounds[0]
 
 
@@ -914,7 +904,7 @@ def test_a_large_budget_gives_the_solution(release):
         return float(problem.mean_x @ x + (x @ problem.mean_matrix - problem.mean_y).max())
 
     exact = solve_saddle_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
-    bound = bound_of(problem.constants, problem.constants.coupling)
+    bound = SaddleUtilityBound(problem.constants)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
     assert primal(result.x) <= primal(exact.x) + min(0.02, bound(phases_of(result.plan)))
     assert np.linalg.norm(result.x) <= 1.0
