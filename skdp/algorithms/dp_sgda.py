@@ -216,7 +216,7 @@ def dp_sgda(
 ) -> DPSGDAResult:
     """Solve a saddle problem by private stochastic gradient descent ascent.
 
-    Starts at the projected centres of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
+    Starts at the projected centers of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
     function of record i and B a random batch, each step is, for x and y at once,
 
         ``x <- project(x - learning_rate_x (s_x / (sampling_rate n_public) + a_x (x - c_x)))``,
@@ -227,7 +227,7 @@ def dp_sgda(
     Parameters
     ----------
     problem : SaddleProblem
-        Its Lipschitz constants must hold for every record, and its centres must be public.
+        Its Lipschitz constants must hold for every record, and its centers must be public.
     budget : PrivacyBudget, optional
         What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
     sampling_rate, n_steps, learning_rate_x, learning_rate_y, neighbouring, average, balance

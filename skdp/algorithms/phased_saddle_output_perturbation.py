@@ -55,15 +55,15 @@ __all__ = [
     "plan_phased_saddle_output_perturbation",
 ]
 
-#: What leaves the phases. "joint": x from all of them, and y from the last one.
+#: The released blocks. "joint": x of all phases, and y of the last one.
 PhasedRelease = Literal["x", "y", "joint"]
 
 _MAX_PHASES = 24
 #: Those of minimisation, and steps between blocks of about equal size: the terms of y do not
 #: fall with mu_k, only with the size of the blocks.
 _SCHEDULES = (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
-#: Regularisers are at least this part of what would suit records without noise: smaller ones would
-#: need an accuracy beyond double precision.
+#: Least regularisers, in units of those that suit records without noise: smaller ones would need an
+#: accuracy beyond double precision.
 _WEAKEST = 1e-7
 #: Numbers of phases in a row without a lower bound that end the search of a schedule.
 _PATIENCE = 2
@@ -153,7 +153,7 @@ class PhasedSaddlePlan:
     other_regularisation : float
         nu, of the other block.
     alpha : float
-        Strength of the penalty on the released block that is part of the objective.
+        Of the penalty on the released block that is part of the objective.
     released : {"x", "y", "joint"}
     reference : str
     """
@@ -206,7 +206,7 @@ class PhasedSaddleResult:
     Attributes
     ----------
     x, y : ndarray or None
-        None is what is not released.
+        None if not released.
     path : tuple of ndarray
         The released blocks of all phases; they may be published together.
     plan : PhasedSaddlePlan
@@ -248,8 +248,7 @@ def phased_saddle_output_perturbation(
         strongly concave. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
         phase that releases both of its blocks together.
     alpha : float, default=0.0
-        Strength of a penalty ``(alpha / 2) ||x||^2`` on the released block that is part of the
-        objective.
+        Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
     share : float, default=1.0
         Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
         and Alg. 5 on the same records cost one budget with 1/2 each.

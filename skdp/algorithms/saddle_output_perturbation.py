@@ -42,7 +42,7 @@ __all__ = [
     "saddle_output_perturbation",
 ]
 
-#: What leaves the algorithm. A second release would cost a second budget.
+#: The released blocks. A second release would cost a second budget.
 SaddleRelease = Literal["both", "x", "y"]
 SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
 
@@ -139,7 +139,7 @@ class SaddleOutputPerturbationResult:
     Attributes
     ----------
     x, y : ndarray or None
-        None is what is not released.
+        None if not released.
     plan : SaddleOutputPerturbationPlan
     """
 
@@ -320,7 +320,7 @@ def solve_and_release_saddle(
     Returns
     -------
     x, y : ndarray or None
-        None is what is not released.
+        None if not released.
     """
     point = solve_saddle_certified(
         problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose

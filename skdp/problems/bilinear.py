@@ -33,7 +33,7 @@ class BilinearProblem(SaddleProblem):
     domain_x, domain_y : Domain
         Bounded, unless the first of the bounds is 0.
     mu_x, mu_y : float
-        Strengths of the regularisers.
+        Moduli of the regularisers.
     center_x, center_y : ndarray, optional
     """
 

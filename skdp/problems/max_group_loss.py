@@ -26,7 +26,7 @@ __all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """By what the summed losses of a group are multiplied, as a multiple of 1 / n.
+    """Factors of the summed losses of the groups, in units of 1 / n.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ class GroupWeights:
         c, root = self.bound, math.sqrt(2.0)
         if self.floored and not self.public_groups:
             return ((c * max(gradient_diameter, lipschitz), root * c * largest_loss),)
-        centred = math.sqrt(1.0 - 1.0 / self.n_groups)
-        same = (c * gradient_diameter, c * largest_loss * centred)
+        centered = math.sqrt(1.0 - 1.0 / self.n_groups)
+        same = (c * gradient_diameter, c * largest_loss * centered)
         if self.public_groups or self.n_groups == 1:
             return (same,)
         return same, (c * lipschitz, root * c * largest_loss)
@@ -134,7 +134,7 @@ def max_group_loss_constants(
     radius : float
         Of the ball of w.
     alpha_x, alpha_y : float
-        Strengths of the regularisers of w and of the weights.
+        Of the regularisers of w and of the weights.
     center_norm_x, center_norm_y : float, default=0.0
     """
     feature_norm = design.feature_norm
@@ -188,7 +188,7 @@ class MaxGroupLossProblem(SaddleProblem):
     radius : float
         Of the ball of w.
     alpha_x, alpha_y : float
-        Strengths of the regularisers, > 0.
+        Of the regularisers, > 0.
     center_x : ndarray, optional
         Default: 0.
     center_y : ndarray, optional

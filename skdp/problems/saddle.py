@@ -1,4 +1,4 @@
-"""Saddle problems: what a solver may know of them, and the public constants of their privacy.
+"""Saddle problems: their interface to solvers, and the public constants of their privacy.
 
 ``min over x in X, max over y in Y of f_S(x, y) + (a_x/2) ||x - c_x||^2 - (a_y/2) ||y - c_y||^2``
 with f_S a mean over records, convex in x and concave in y. Lemmas and proofs:
@@ -143,7 +143,7 @@ class SaddleConstants:
     *Proof.* ``<A_S(z), z' - z> >= 0`` and ``<A_S'(z'), z - z'> >= 0``; strong monotonicity:
     ``||z - z'||_M^2 <= <A_S(z') - A_S(z), z' - z>``. Added:
     ``||z - z'||_M^2 <= <A_S(z') - A_S'(z'), z' - z>``, where common records and regularisers cancel
-    at the one point z'. What is left is ``<a(z'; i) - a(z'; i'), z' - z> / n``.
+    at the one point z'. There remains ``<a(z'; i) - a(z'; i'), z' - z> / n``.
 
     So (a, b) lies in a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its largest first
     coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
@@ -325,7 +325,7 @@ def block_sensitivity(
 
 
 class Response(NamedTuple):
-    """The maximiser of ``F(x, .)``, and what is known with it.
+    """The maximiser of ``F(x, .)``, with the value and the gradient there.
 
     Attributes
     ----------
@@ -360,8 +360,8 @@ class SaddleProblem(ABC):
         Default: 0.
     center_y : ndarray of shape (dimension_y,), optional
     alpha_x, alpha_y : float, optional
-        Strengths of the regularisers, at most mu_x and mu_y: the rest of the moduli is that of
-        *every* record's function. Default: mu_x and mu_y.
+        Of the regularisers, at most mu_x and mu_y: the rest of the moduli is that of *every*
+        record's function. Default: mu_x and mu_y.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ class SaddleProblem(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the data part's operator over the records `rows` only."""
 
-    #: What a solver can have besides operators: "hessian" stands for :meth:`best_response`,
+    #: Evaluations for solvers besides operators: "hessian" stands for :meth:`best_response`,
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
     #: :meth:`take`.
     offers: frozenset[str] = frozenset()
@@ -445,10 +445,7 @@ class SaddleProblem(ABC):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> _Own:
-        """The problem of the same records with other regularisers.
-
-        What the records' functions themselves have of strong convexity and concavity stays.
-        """
+        """The problem of the same records with other regularisers; `record_moduli` stay."""
         other, c = copy.copy(self), self.constants
         convexity, concavity = self.record_moduli
         constants = replace(
@@ -503,10 +500,7 @@ class SaddleProblem(ABC):
         return self.project(self.center_x, self.center_y)
 
     def for_solver(self: _Own) -> _Own:
-        """The same problem as another object: what a solver does to its attributes stays there.
-
-        Arrays are read-only views; constants, domains and losses are copies.
-        """
+        """A copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
         other = copy.copy(self)
         copy_parts(self, other)
         for name, attribute in vars(self).items():
@@ -531,7 +525,7 @@ def _checked_block(
     center: np.ndarray | None,
     alpha: float | None,
 ) -> tuple[np.ndarray, float]:
-    """Center and strength of a block's regulariser, if the constants cover them and the domain."""
+    """Center and alpha of a block's regulariser, if the constants cover them and the domain."""
     dimension = constants.dimension
     center = np.zeros(dimension) if center is None else np.array(center, dtype=np.float64)
     if center.shape != (dimension,) or not np.isfinite(center).all():
