@@ -20,12 +20,12 @@ from skdp.algorithms.max_group_loss import MaxGroupLossBound
 from skdp.problems import (
     Ball,
     BilinearProblem,
-    BoundedRows,
     Design,
     EmpiricalRisk,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
     SaddleProblem,
 )
 from skdp.solvers.saddle.counting import counted
@@ -324,9 +324,9 @@ def groups(n: int, d: int = 5, seed: int = 0, mu: float = 1.0) -> Instance:
     weights = GroupWeights.of_proportions(PROPORTIONS, 10.0)
     scale = np.array(weights.largest)[:, None]
     signed = np.concatenate([kinds, -kinds])
-    rows = BoundedRows(kinds[kind], 1.0)
+    rows = Records(kinds[kind], 1.0)
     loss = LogisticLoss()
-    problem = MaxGroupLossProblem(rows, label, group, loss, weights, RADIUS, mu, mu)
+    problem = MaxGroupLossProblem(rows.with_targets(label, group), loss, weights, RADIUS, mu, mu)
     risk = EmpiricalRisk(loss)
     return Instance(
         "groups",

@@ -40,7 +40,7 @@ from skdp.privacy import (
     tightest_epsilon,
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
-from skdp.problems import BoundedRows, Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Records
 from skdp.solvers import resolve_solver, solve_certified
 
 __all__ = [
@@ -252,10 +252,10 @@ class BaseFits:
                 alpha = min(strength)
                 unit[:-1] = np.sqrt(alpha / np.array(strength))[self.groups]
                 X = X * unit[:-1]
-            rows = BoundedRows(X, 1.0, INTERCEPT)
+            rows = Records(X, 1.0, INTERCEPT)
             risk, design = EmpiricalRisk(self.loss), Design.of(rows)
             radius = risk.radius(design, alpha, None)
-            problem = risk.problem(rows, self.targets, alpha, radius)
+            problem = risk.problem(rows.with_targets(self.targets), alpha, radius)
             # neither accuracy nor sensitivity depends on the budget
             plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0, 1e-6))
             point = solve_certified(

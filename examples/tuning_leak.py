@@ -41,7 +41,7 @@ from skdp.algorithms.tuning import PenaltyGroups, tune_by_hypergradient
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import BoundedRows, HalfSquaredLoss
+from skdp.problems import HalfSquaredLoss, Records
 
 N_FEATURES = 100
 BOUNDS = (1e-6, 10.0)
@@ -127,11 +127,10 @@ def guess_without_privacy(tuner: RidgeTuner, y: np.ndarray, what: str) -> tuple[
 
 def guess_with_privacy(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) -> bool:
     """Whether the likelier of both labels, given what is published, is the right one."""
-    rows = BoundedRows(X, data_norm=1.0)
+    rows = Records(X, data_norm=1.0)
     penalties = PenaltyGroups((0,) * N_FEATURES, (1.0,) * N_FEATURES, *BOUNDS)
     tuned = tune_by_hypergradient(
-        rows,
-        y,
+        rows.with_targets(y),
         HalfSquaredLoss(1.0),
         penalties,
         PrivacyBudget(epsilon, DELTA),

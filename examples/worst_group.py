@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, GroupWeights, LogisticLoss, MaxGroupLossProblem
+from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.robust import DPMaxGroupLossClassifier
 from skdp.solvers import solve_saddle_certified
 
@@ -109,9 +109,11 @@ def problem_of(data: Data, radius: float, cap: float) -> MaxGroupLossProblem:
     names, strength = sorted(data.shares), 1e-4
     weights = GroupWeights.of_proportions([data.shares[name] for name in names], cap)
     codes = np.searchsorted(names, data.groups)
-    rows = BoundedRows(data.X, 1.0, 0.1)
+    rows = Records(data.X, 1.0, 0.1)
     y = data.y.astype(float)
-    return MaxGroupLossProblem(rows, y, codes, LogisticLoss(), weights, radius, strength, strength)
+    return MaxGroupLossProblem(
+        rows.with_targets(y, codes), LogisticLoss(), weights, radius, strength, strength
+    )
 
 
 def scores_of(data: Data, point: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ from benchmarks import data
 from skdp.algorithms import dp_sgd
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Loss, Records, SoftmaxLoss
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 #: Of every method that has a delta; below 1/n for every data set.
@@ -255,8 +255,7 @@ def dp_sgd_fit(dataset: data.Dataset) -> Callable:
     def fit(setting: Any, epsilon: float, X: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         def weights(targets: np.ndarray, loss: Loss) -> np.ndarray:
             result = dp_sgd(
-                BoundedRows(X, 1.0, INTERCEPT),
-                targets,
+                Records(X, 1.0, INTERCEPT, targets=targets),
                 loss,
                 PrivacyBudget(epsilon, DELTA),
                 n_public=len(y),

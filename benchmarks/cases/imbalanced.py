@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from skdp.algorithms.tuning import PenaltyGroups, tune_by_newton_statistics
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows
+from skdp.problems import Records
 
 KINDS = ("isotropic", "decay", "heavy", "binary", "skewed")
 #: n, d, share of positives, standard deviation of the log odds.
@@ -86,13 +86,17 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
             C=1.0 / (n * LOW), fit_intercept=False, solver="newton-cholesky", max_iter=1000
         ).fit(A[:n], y[:n])
         found["optimum"].append(log_loss(y[n:], expit(A[n:] @ exact.coef_[0])))
-        rows, targets = BoundedRows(X[:n], 1.0, INTERCEPT), y[:n].astype(float)
+        rows, targets = Records(X[:n], 1.0, INTERCEPT), y[:n].astype(float)
         relative = (*(1.0,) * X.shape[1], INTERCEPT**2)
         penalties = PenaltyGroups((0,) * len(relative), relative, LOW, HIGH)
         for name, shares in (("two", TWO), ("default", None)):
             noise = NoiseSource(np.random.default_rng(seed).bytes)
             model = tune_by_newton_statistics(
-                rows, targets, penalties, PrivacyBudget(epsilon, DELTA), shares=shares, noise=noise
+                rows.with_targets(targets),
+                penalties,
+                PrivacyBudget(epsilon, DELTA),
+                shares=shares,
+                noise=noise,
             )
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))

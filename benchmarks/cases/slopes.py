@@ -53,7 +53,6 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     DeclaredProblem,
     Design,
     EmpiricalRisk,
@@ -63,6 +62,7 @@ from skdp.problems import (
     LogisticLoss,
     Loss,
     Problem,
+    Records,
 )
 from skdp.problems.piecewise_linear import PiecewiseLinearLoss
 from skdp.solvers import Newton, resolve_solver
@@ -311,12 +311,13 @@ class Sample:
         return self.model.records(self.n, self.d, self.seed)
 
     @cached_property
-    def rows(self) -> BoundedRows:
-        return BoundedRows(self.data[0], 1.0)
+    def records(self) -> Records:
+        X, y = self.data
+        return Records(X, 1.0, targets=y)
 
     @property
     def design(self) -> Design:
-        return Design.of(self.rows)
+        return Design.of(self.records)
 
     def objective(self, points: np.ndarray, alpha: float) -> np.ndarray:
         """Mean loss and penalty at some points, shape (len(points),)."""
@@ -336,7 +337,10 @@ class Sample:
         for width in widths:
             smooth = loss.smoothed(width) if isinstance(loss, PiecewiseLinearLoss) else loss
             problem = FiniteSumProblem(
-                self.rows, self.data[1], smooth, max(alpha, 1e-9), Ball(self.model.radius)
+                self.records,
+                smooth,
+                max(alpha, 1e-9),
+                Ball(self.model.radius),
             )
             point = Newton().minimise(problem, 1e-4, point, np.random.default_rng(0))
         return float(self.objective(point[None], alpha)[0])
@@ -361,9 +365,7 @@ def private_linear(
     strength = choose_alpha(risk, design, objective=objective, **shared) if norm else alpha
     assert strength is not None
     smooth = smoothed_risk(risk, design, strength, **shared)
-    problem = smooth.problem(
-        given.rows, given.data[1], strength, smooth.radius(design, strength, norm)
-    )
+    problem = smooth.problem(given.records, strength, smooth.radius(design, strength, norm))
     plan = plan_output_perturbation(problem.constants, budget)
     bound = utility_bound(
         plan,
@@ -426,8 +428,7 @@ def phased(model: Model) -> Experiment:
         risk = EmpiricalRisk(model.loss)
         results = [
             phased_output_perturbation(
-                given.rows,
-                given.data[1],
+                given.records,
                 risk,
                 budget,
                 radius=model.radius,
@@ -448,8 +449,7 @@ def exponential(n: int, d: int, budget: PrivacyBudget, seeds: int) -> Measuremen
     given = sample(SQUARED, n, d)
     results = [
         exponential_mechanism(
-            given.rows,
-            given.data[1],
+            given.records,
             SQUARED.loss,
             budget,
             radius=SQUARED.radius,

@@ -37,7 +37,7 @@ from skdp.problems.counting import CountedLoss
 from skdp.problems.domains import Ball, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
-from skdp.problems.rows import BoundedRows
+from skdp.problems.records import Records
 from skdp.solvers import SOLVERS, GradientDescent, Newton, Solver, certify, resolve_solver
 from skdp.solvers.mini_batches import StochasticSolver
 
@@ -207,13 +207,13 @@ def loss_of(model: str) -> Loss:
 
 
 def make_problem(X: Any, targets: np.ndarray, model: str, kappa: float) -> FiniteSumProblem:
-    loss, rows = loss_of(model), BoundedRows(X, 1.0)
+    loss, rows = loss_of(model), Records(X, 1.0)
     alpha = loss.smoothness(rows.norm_bound) / kappa
     # the squared loss has no Lipschitz constant on the whole space
     domain = (
         Ball(loss.solution_radius(rows.norm_bound, alpha)) if model == "squares" else WholeSpace()
     )
-    return FiniteSumProblem(rows, targets, loss, alpha, domain)
+    return FiniteSumProblem(rows.with_targets(targets), loss, alpha, domain)
 
 
 def wanted_distance(problem: FiniteSumProblem) -> float:

@@ -40,12 +40,12 @@ from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
-    BoundedRows,
     Design,
     EmpiricalRisk,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier
 from skdp.solvers import solve_saddle_certified
@@ -253,13 +253,13 @@ def max_weight(data: Data) -> float:
 
 def problem_of(data: Data, strength: float) -> MaxGroupLossProblem:
     """The objective of mode "proportions"."""
-    loss, rows = LogisticLoss(), BoundedRows(data.X, 1.0, INTERCEPT)
+    loss, rows = LogisticLoss(), Records(data.X, 1.0, INTERCEPT)
     cap = MAX_WEIGHT if data.name == "adult" else max_weight(data)
     weights = GroupWeights.of_proportions([data.shares[name] for name in data.names], cap)
     codes = np.searchsorted(data.names, data.groups)
     radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
     return MaxGroupLossProblem(
-        rows, data.y.astype(float), codes, loss, weights, radius, strength, strength
+        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, strength, strength
     )
 
 

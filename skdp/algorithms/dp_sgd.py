@@ -35,10 +35,10 @@ from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
-    BoundedRows,
     Domain,
     LogisticLoss,
     Loss,
+    Records,
     SoftmaxLoss,
     WholeSpace,
 )
@@ -172,7 +172,7 @@ class DPSGDResult:
     Attributes
     ----------
     point : ndarray of shape (dimension,)
-        ``loss.n_outputs`` weight vectors of length ``rows.width``, one after the other.
+        ``loss.n_outputs`` weight vectors of length ``records.width``, one after the other.
     plan : DPSGDPlan
     """
 
@@ -191,8 +191,7 @@ class DPSGDResult:
 
 
 def dp_sgd(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     budget: PrivacyBudget | None = None,
     *,
@@ -217,7 +216,7 @@ def dp_sgd(
 
     Parameters
     ----------
-    rows : BoundedRows of n records
+    records : Records
         The norm bound of the rows plays no part in the privacy.
     targets : ndarray of shape (n,)
         In the encoding of `loss`.
@@ -270,11 +269,11 @@ def dp_sgd(
     >>> import numpy as np
     >>> from skdp.algorithms import dp_sgd
     >>> from skdp.privacy import PrivacyBudget
-    >>> from skdp.problems import BoundedRows, LogisticLoss
+    >>> from skdp.problems import LogisticLoss, Records
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.7, 0.7, size=(5000, 2))
     >>> result = dp_sgd(
-    ...     BoundedRows(X, 1.0), (X[:, 0] > 0).astype(float), LogisticLoss(),
+    ...     Records(X, 1.0, targets=(X[:, 0] > 0).astype(float)), LogisticLoss(),
     ...     PrivacyBudget(1.0, 1e-6), n_public=5000, sampling_rate=0.1, n_steps=20,
     ...     random_bytes=rng.bytes,
     ... )
@@ -283,11 +282,11 @@ def dp_sgd(
     >>> result.plan.neighbouring.value, round(result.plan.epsilon(), 2)
     ('add_remove', 1.0)
     """
-    _check_arguments(rows, loss, random_bytes)
+    _check_arguments(records, loss, random_bytes)
     plan = plan_dp_sgd(
         budget,
         n_public=n_public,
-        dimension=loss.n_outputs * rows.width,
+        dimension=loss.n_outputs * records.width,
         sampling_rate=sampling_rate,
         n_steps=n_steps,
         learning_rate=learning_rate,
@@ -298,12 +297,12 @@ def dp_sgd(
         noise_multiplier=noise_multiplier,
         neighbouring=neighbouring,
     )
-    targets = _checked_targets(targets, rows.n_records, loss)
+    records = records.with_targets(_checked_targets(records, loss))
     with without_warnings():
-        norms = bounded_row_norms(rows)
+        norms = bounded_row_norms(records)
         if not np.isfinite(norms).all():
             raise ValueError("Input X contains NaN or infinity.")
-        point = _descend(rows, targets, loss, norms, plan, random_bytes)
+        point = _descend(records, loss, norms, plan, random_bytes)
     return DPSGDResult(point, plan)
 
 
@@ -423,8 +422,7 @@ def plan_dp_sgd(
 
 
 def _descend(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     norms: np.ndarray,
     plan: DPSGDPlan,
@@ -436,10 +434,10 @@ def _descend(
     for step in range(plan.n_steps):
         batch = None  # all records
         if plan.sampling_rate < 1.0:
-            batch = poisson_sample(rows.n_records, plan.sampling_rate, random_bytes)
-        weights = w.reshape(loss.n_outputs, rows.width)
+            batch = poisson_sample(records.n_records, plan.sampling_rate, random_bytes)
+        weights = w.reshape(loss.n_outputs, records.width)
         clipped = clipped_gradient_sum(
-            rows, targets, loss, weights, plan.clip_norm, norms=norms, batch=batch
+            records, loss, weights, plan.clip_norm, norms=norms, batch=batch
         )
         noisy = plan.mechanism.release(clipped.ravel(), noise)
         w = plan.domain.project(w - rate * (noisy / plan.expected_batch + plan.alpha * w))
@@ -448,18 +446,17 @@ def _descend(
     return plan.domain.project(total / (plan.n_steps - plan.n_steps // 2)) if plan.average else w
 
 
-def bounded_row_norms(rows: BoundedRows) -> np.ndarray:
+def bounded_row_norms(records: Records) -> np.ndarray:
     """Euclidean norm of each bounded row, intercept feature included, shape (n_records,)."""
-    norms = np.empty(rows.n_records)
-    for block in rows.blocks():
+    norms = np.empty(records.n_records)
+    for block in records.blocks():
         own = row_norms(block.matrix)
-        norms[block.rows] = own if block.scale is None else own * block.scale
-    return np.hypot(norms, rows.intercept)
+        norms[block.positions] = own if block.scale is None else own * block.scale
+    return np.hypot(norms, records.intercept)
 
 
 def clipped_gradient_sum(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     weights: np.ndarray,
     clip_norm: float,
@@ -473,10 +470,9 @@ def clipped_gradient_sum(
 
     Parameters
     ----------
-    rows : BoundedRows of n records
-    targets : ndarray of shape (n,)
+    records : Records
     loss : Loss
-    weights : ndarray of shape (loss.n_outputs, rows.width)
+    weights : ndarray of shape (loss.n_outputs, records.width)
     clip_norm : float
     norms : ndarray of shape (n,), optional
         Of :func:`bounded_row_norms`, if known.
@@ -485,25 +481,25 @@ def clipped_gradient_sum(
 
     Returns
     -------
-    ndarray of shape (loss.n_outputs, rows.width)
+    ndarray of shape (loss.n_outputs, records.width)
     """
     if norms is None:
-        norms = bounded_row_norms(rows)
+        norms = bounded_row_norms(records)
     if batch is None:
-        blocks = rows.blocks()
+        blocks = records.blocks()
     else:
-        starts = range(0, len(batch), rows.block_size)
-        blocks = (rows.block(batch[start : start + rows.block_size]) for start in starts)
+        starts = range(0, len(batch), records.block_size)
+        blocks = (records.block(batch[start : start + records.block_size]) for start in starts)
     limit = clip_norm / ROUNDING_SLACK
     total = np.zeros_like(weights)
     # an overflow must neither show nor count: such a record has no direction to follow
     with np.errstate(all="ignore"):
         for block in blocks:
-            residuals = loss.derivative(block.margins(weights), targets[block.rows])
+            residuals = loss.derivative(block.margins(weights), block.targets)
             residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
             many = residuals.ndim == 2
             size = np.linalg.norm(residuals, axis=1) if many else np.abs(residuals)
-            factors = limit / np.maximum(size * (norms[block.rows] + _UNDERFLOW), limit)
+            factors = limit / np.maximum(size * (norms[block.positions] + _UNDERFLOW), limit)
             total += block.pull_back(residuals * (factors[:, None] if many else factors))
     return total
 
@@ -512,21 +508,21 @@ def clipped_gradient_sum(
 # validation
 
 
-def _check_arguments(rows: Any, loss: Any, random_bytes: Any) -> None:
-    if not isinstance(rows, BoundedRows):
-        raise TypeError(f"rows must be BoundedRows, got {type(rows).__name__}.")
+def _check_arguments(records: Any, loss: Any, random_bytes: Any) -> None:
+    if not isinstance(records, Records):
+        raise TypeError(f"records must be Records, got {type(records).__name__}.")
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
-    check_real("rows.norm_bound", rows.norm_bound, 1e-50, 1e50)
+    check_real("records.norm_bound", records.norm_bound, 1e-50, 1e50)
     if not callable(random_bytes):
         raise TypeError(f"random_bytes must be a callable (n) -> bytes, got {random_bytes!r}.")
 
 
-def _checked_targets(targets: Any, n_records: int, loss: Loss) -> np.ndarray:
+def _checked_targets(records: Records, loss: Loss) -> np.ndarray:
     """The targets as an array that `loss` can work with."""
-    targets = np.asarray(targets)
-    if targets.shape != (n_records,):
-        raise ValueError(f"targets has shape {targets.shape}, must be ({n_records},).")
+    targets = np.asarray(records.targets)
+    if targets.shape != (records.n_records,):
+        raise ValueError(f"targets has shape {targets.shape}, must be ({records.n_records},).")
     if targets.dtype.kind not in "biuf" or not np.isfinite(targets).all():
         raise ValueError("targets must be finite real numbers.")
     if isinstance(loss, SoftmaxLoss):

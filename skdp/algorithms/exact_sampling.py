@@ -31,13 +31,13 @@ from skdp.mechanisms import NoiseSource
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
-    BoundedRows,
     Domain,
     FiniteSumProblem,
     Loss,
+    Records,
 )
 from skdp.problems.domains import euclidean_norm
-from skdp.problems.rows import RowBlock
+from skdp.problems.records import Block
 from skdp.solvers import resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
 
@@ -61,17 +61,12 @@ _EPS = float(np.finfo(np.float64).eps)
 class SummedLoss:
     """The records and the objective ``F(w) = mean loss + (alpha/2) ||w||^2``."""
 
-    rows: BoundedRows
-    targets: np.ndarray
+    records: Records
     loss: Loss
     alpha: float
 
     def __post_init__(self) -> None:
-        targets = np.asarray(self.targets)
-        if len(targets) != self.rows.n_records:
-            raise ValueError(f"{len(targets)} targets for {self.rows.n_records} rows.")
-        self.loss.check_targets(targets)
-        object.__setattr__(self, "targets", targets)
+        self.records.check_targets(self.loss)
 
     @property
     def is_quadratic(self) -> bool:
@@ -143,7 +138,7 @@ class Lens(Domain):
 
 
 def draw(
-    records: SummedLoss,
+    objective: SummedLoss,
     balls: Sequence[BallAround],
     concentration: float,
     solver: Any,
@@ -152,17 +147,17 @@ def draw(
 ) -> np.ndarray:
     """An exact draw from ``exp(-s F)`` on the intersection of the balls."""
     anchor = balls[-1].center
-    if not records.is_quadratic:
-        found = near_minimiser(records, balls, concentration, solver, solver_rng)
+    if not objective.is_quadratic:
+        found = near_minimiser(objective, balls, concentration, solver, solver_rng)
         if all(ball.holds(found, ROUNDING_SLACK) for ball in balls):  # an anchor must lie in them
             anchor = found
-    bound = LowerBound.at(anchor, records, balls)
+    bound = LowerBound.at(anchor, objective, balls)
     proposal = Proposal.tuned(bound, balls, concentration)
-    return sample(records, bound, proposal, concentration, noise)
+    return sample(objective, bound, proposal, concentration, noise)
 
 
 def near_minimiser(
-    records: SummedLoss,
+    objective: SummedLoss,
     balls: Sequence[BallAround],
     concentration: float,
     solver: Any,
@@ -174,8 +169,8 @@ def near_minimiser(
     """
     radius = balls[0].radius
     domain = Ball(radius) if len(balls) == 1 else Lens(balls[0], balls[1])
-    alpha = max(records.alpha, _ANCHOR_SLACK / (concentration * radius**2))
-    problem = FiniteSumProblem(records.rows, records.targets, records.loss, alpha, domain)
+    alpha = max(objective.alpha, _ANCHOR_SLACK / (concentration * radius**2))
+    problem = FiniteSumProblem(objective.records, objective.loss, alpha, domain)
     constants = problem.constants
     slope = constants.lipschitz + alpha * radius + 2.0 * radius * constants.total_smoothness
     accuracy = max(_ANCHOR_SLACK / (concentration * slope), certifiable_accuracy(constants))
@@ -212,23 +207,25 @@ class LowerBound:
     curvatures: np.ndarray
 
     @classmethod
-    def at(cls, anchor: np.ndarray, records: SummedLoss, balls: Sequence[BallAround]) -> LowerBound:
+    def at(
+        cls, anchor: np.ndarray, objective: SummedLoss, balls: Sequence[BallAround]
+    ) -> LowerBound:
         """The bound that touches F at `anchor`."""
-        rows, loss, n = records.rows, records.loss, records.rows.n_records
+        records, loss, n = objective.records, objective.loss, objective.records.n_records
         margins, values, slopes, curvatures = np.empty((4, n))
-        least = _LeastCurvature(loss, rows.norm_bound * balls[0].radius)
-        gradient = records.alpha * anchor
-        bend = records.alpha * np.eye(rows.width)
-        for block in rows.blocks():
-            part, targets = block.rows, records.targets[block.rows]
+        least = _LeastCurvature(loss, records.norm_bound * balls[0].radius)
+        gradient = objective.alpha * anchor
+        bend = objective.alpha * np.eye(records.width)
+        for block in records.blocks():
+            part = block.positions
             margins[part] = block.margins(anchor[None])
-            values[part], slopes[part] = loss.value_and_derivative(margins[part], targets)
+            values[part], slopes[part] = loss.value_and_derivative(margins[part], block.targets)
             curvatures[part] = least(_margin_bound(block, balls))
             gradient = gradient + block.pull_back(slopes[part]).ravel() / n
             bend += block.gram(curvatures[part]) / n
         linear = bend @ anchor - gradient
         eigenvalues, eigenvectors = _eigh(bend)
-        eigenvalues = np.maximum(eigenvalues, records.alpha)  # but for rounding it is so
+        eigenvalues = np.maximum(eigenvalues, objective.alpha)  # but for rounding it is so
         return cls(eigenvalues, eigenvectors, linear, margins, values, slopes, curvatures)
 
 
@@ -263,7 +260,7 @@ class _LeastCurvature:
         return self.table[np.minimum((reach / self.step).astype(int), _LEVELS)]
 
 
-def _margin_bound(block: RowBlock, balls: Sequence[BallAround]) -> np.ndarray:
+def _margin_bound(block: Block, balls: Sequence[BallAround]) -> np.ndarray:
     """Bound on the absolute margins of a block's records over the balls."""
     norms = row_norms(block.matrix)
     if block.scale is not None:
@@ -392,7 +389,7 @@ def _best_multipliers(
 
 
 def sample(
-    records: SummedLoss,
+    objective: SummedLoss,
     bound: LowerBound,
     proposal: Proposal,
     concentration: float,
@@ -404,14 +401,14 @@ def sample(
         points, allowances = proposal.draw(size, noise)
         for start in range(0, len(points), _MAX_THINNED):
             part = slice(start, start + _MAX_THINNED)
-            passed = thin(records, bound, concentration, points[part], allowances[part])
+            passed = thin(objective, bound, concentration, points[part], allowances[part])
             if passed.size:
                 return points[part][passed[0]].copy()
         size = min(2 * size, largest)
 
 
 def thin(
-    records: SummedLoss,
+    objective: SummedLoss,
     bound: LowerBound,
     concentration: float,
     points: np.ndarray,
@@ -423,17 +420,17 @@ def thin(
     the records has used up its allowance.
     """
     active = np.arange(len(points))
-    if records.is_quadratic:
+    if objective.is_quadratic:
         return active
-    n, start = records.rows.n_records, 0
+    n, start = objective.records.n_records, 0
     left = allowances.copy()
     while start < n and active.size:
         size = min(max(_MARGIN_NUMBERS // active.size, 16), _MAX_ROWS)
-        block = records.rows.block(slice(start, min(start + size, n)))
-        part = block.rows
+        block = objective.records.block(slice(start, min(start + size, n)))
+        part = block.positions
         margins = block.margins(points[active]).reshape(-1, active.size)
         moved = margins - bound.margins[part, None]
-        values = records.loss.value(margins, records.targets[part, None])
+        values = objective.loss.value(margins, block.targets[:, None])
         values -= bound.values[part, None]
         values -= (bound.slopes[part, None] + 0.5 * bound.curvatures[part, None] * moved) * moved
         left[active] -= concentration / n * values.sum(axis=0)

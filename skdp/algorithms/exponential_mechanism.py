@@ -29,9 +29,9 @@ from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
-    BoundedRows,
     FiniteSumProblem,
     Loss,
+    Records,
     SoftmaxLoss,
     bounded_problem_radius,
     generalised_linear_constants,
@@ -221,8 +221,7 @@ class LocalizedExponentialResult:
 
 
 def exponential_mechanism(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     budget: PrivacyBudget,
     *,
@@ -241,8 +240,7 @@ def exponential_mechanism(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
+    records : Records
     loss : Loss
         Convex, smooth, of one margin.
     budget : PrivacyBudget
@@ -274,18 +272,18 @@ def exponential_mechanism(
     _check_relation(neighbouring)
     plan = plan_exponential_mechanism(
         loss,
-        feature_norm=rows.norm_bound,
-        row_width=rows.width,
-        n_records=rows.n_records,
+        feature_norm=records.norm_bound,
+        row_width=records.width,
+        n_records=records.n_records,
         budget=budget,
         radius=radius,
         alpha=alpha,
         proposal_limit=proposal_limit,
     )
-    balls = (BallAround(np.zeros(rows.width), plan.radius),)
+    balls = (BallAround(np.zeros(records.width), plan.radius),)
     with without_warnings():
         point = draw(
-            SummedLoss(rows, targets, loss, alpha),
+            SummedLoss(records, loss, alpha),
             balls,
             plan.concentration,
             solver,
@@ -352,8 +350,7 @@ def plan_exponential_mechanism(
 
 
 def localized_exponential(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     budget: PrivacyBudget,
     *,
@@ -375,7 +372,7 @@ def localized_exponential(
 
     Parameters
     ----------
-    rows, targets, loss, budget, radius, neighbouring, proposal_limit, noise
+    records, loss, budget, radius, neighbouring, proposal_limit, noise
         As in :func:`exponential_mechanism`.
     alpha : float
         > 0.
@@ -396,10 +393,10 @@ def localized_exponential(
     _check_relation(neighbouring)
     plan = plan_localized_exponential(
         loss,
-        feature_norm=rows.norm_bound,
-        row_width=rows.width,
-        n_records=rows.n_records,
-        block_size=rows.block_size,
+        feature_norm=records.norm_bound,
+        row_width=records.width,
+        n_records=records.n_records,
+        block_size=records.block_size,
         budget=budget,
         radius=radius,
         alpha=alpha,
@@ -409,7 +406,7 @@ def localized_exponential(
     solver = resolve_solver(solver)
     noise = NoiseSource() if noise is None else noise
     rng = np.random.default_rng() if solver_rng is None else solver_rng
-    problem = FiniteSumProblem(rows, targets, loss, alpha, Ball(plan.sampling.radius))
+    problem = FiniteSumProblem(records, loss, alpha, Ball(plan.sampling.radius))
     center = output_perturbation(
         problem,
         PrivacyBudget(plan.sampling.epsilon),
@@ -419,12 +416,12 @@ def localized_exponential(
         verbose=verbose,
     ).point
     balls = (
-        BallAround(np.zeros(rows.width), plan.sampling.radius),
+        BallAround(np.zeros(records.width), plan.sampling.radius),
         BallAround(center, plan.local_radius),
     )
     with without_warnings():
         point = draw(
-            SummedLoss(rows, targets, loss, alpha),
+            SummedLoss(records, loss, alpha),
             balls,
             plan.localised(center).concentration,
             solver,

@@ -26,11 +26,11 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
-    BoundedRows,
     Design,
     EmpiricalRisk,
     GroupWeights,
     MaxGroupLossProblem,
+    Records,
     Simplex,
     max_group_loss_constants,
 )
@@ -136,9 +136,7 @@ class MaxGroupLossResult:
 
 
 def max_group_loss(
-    rows: BoundedRows,
-    targets: np.ndarray,
-    groups: np.ndarray,
+    records: Records,
     risk: EmpiricalRisk,
     weights: GroupWeights,
     budget: PrivacyBudget,
@@ -159,10 +157,8 @@ def max_group_loss(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
-    groups : ndarray of int of shape (n,)
-        0, ..., n_groups - 1.
+    records : Records
+        With targets and groups 0, ..., n_groups - 1.
     risk : EmpiricalRisk
         The mean of a convex loss that is not negative.
     weights : GroupWeights
@@ -188,7 +184,7 @@ def max_group_loss(
     """
     smooth, _ = plan_max_group_loss(
         risk,
-        Design.of(rows),
+        Design.of(records),
         weights,
         budget,
         radius=radius,
@@ -201,7 +197,7 @@ def max_group_loss(
     )
     # its regularisers are those of the phases
     with without_warnings():
-        problem = MaxGroupLossProblem(rows, targets, groups, smooth.loss, weights, radius, 1.0, 1.0)
+        problem = MaxGroupLossProblem(records, smooth.loss, weights, radius, 1.0, 1.0)
     result = phased_saddle_output_perturbation(
         problem,
         budget,
@@ -209,9 +205,9 @@ def max_group_loss(
         alpha=alpha,
         share=share,
         calibration=calibration,
-        utility=MaxGroupLossBound(smooth, Design.of(rows), weights, radius, alpha, objective),
+        utility=MaxGroupLossBound(smooth, Design.of(records), weights, radius, alpha, objective),
         n_phases=n_phases,
-        strata=groups if weights.public_groups else None,
+        strata=records.groups if weights.public_groups else None,
         solver=solver,
         solver_rng=solver_rng,
         noise=noise,

@@ -42,9 +42,9 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
-    BoundedRows,
     Design,
     EmpiricalRisk,
+    Records,
 )
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
@@ -148,8 +148,7 @@ class PhasedResult:
 
 
 def phased_output_perturbation(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     risk: EmpiricalRisk,
     budget: PrivacyBudget,
     *,
@@ -167,8 +166,7 @@ def phased_output_perturbation(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
+    records : Records
     risk : EmpiricalRisk
         The mean of a convex loss. A piecewise linear one is replaced by its envelope, of a
         public width; see :func:`plan_phased_output_perturbation`.
@@ -200,7 +198,7 @@ def phased_output_perturbation(
         raise ValueError("The phased method is proven for neighbouring='replace_one' only.")
     plan = plan_phased_output_perturbation(
         risk,
-        Design.of(rows),
+        Design.of(records),
         budget=budget,
         radius=radius,
         alpha=alpha,
@@ -212,7 +210,7 @@ def phased_output_perturbation(
         refuse_shared(solver)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
-    assignment = assign_blocks(rng, rows.n_records, plan.block_sizes)
+    assignment = assign_blocks(rng, records.n_records, plan.block_sizes)
     generators = spawn_generators(rng, len(plan.phases))
     path = [np.zeros(plan.phases[0].constants.dimension)]
     with without_warnings():
@@ -222,18 +220,16 @@ def phased_output_perturbation(
             # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
             total = alpha + strength
             center = path[-1] * (strength / total)
-            block, labels = rows, targets
-            if plan.block_sizes[0] < rows.n_records:
-                part = np.flatnonzero(assignment == k)
-                block, labels = rows.take(part), targets[part]
-                del part
-            problem = plan.risk.problem(block, labels, total, radius, center=center)
+            block = records
+            if plan.block_sizes[0] < records.n_records:
+                block = records.take(np.flatnonzero(assignment == k))
+            problem = plan.risk.problem(block, total, radius, center=center)
             path.append(
                 solve_and_release(
                     problem, phase.accuracy, phase.mechanism, solver, generator, noise, verbose
                 )
             )
-            del problem, block, labels  # before the next block is copied
+            del problem, block  # before the next block is copied
     return PhasedResult(path[-1], tuple(path[1:]), plan)
 
 

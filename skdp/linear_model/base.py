@@ -34,7 +34,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
-from skdp.problems import MAX_SIZE_RATIO, BoundedRows, Design, EmpiricalRisk, Loss, TiltedRisk
+from skdp.problems import MAX_SIZE_RATIO, Design, EmpiricalRisk, Loss, Records, TiltedRisk
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.gate import is_shared
@@ -110,7 +110,7 @@ class DPLinearModel(BaseEstimator):
         return self
 
     @abstractmethod
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
         """Set the fitted attributes."""
 
     def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
@@ -130,21 +130,21 @@ class DPLinearModel(BaseEstimator):
                 "declare data_norm=1.0; if rows are scaled already, declare their public bound."
             )
 
-    def _bounded_rows(self, X: Any) -> BoundedRows:
-        """The rows as the fit sees them: no longer than the bound, with the intercept feature."""
+    def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
+        """The records as the fit sees them: bounded rows with the intercept feature."""
         self.data_norm_ = self._norm_bound
-        return BoundedRows(X, self._norm_bound, self._intercept_value)
+        return Records(X, self._norm_bound, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Linear scores of the rows, bounded as in the fit; shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         X = validate_records(self, X, accept_sparse="csr", reset=False)
         with without_warnings():
-            rows = BoundedRows(X, self.data_norm_)
-            return rows.margins(np.atleast_2d(self.coef_)) + self.intercept_
+            records = Records(X, self.data_norm_)
+            return records.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
     def _private_weights(
-        self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
+        self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         """Run the chosen method; set ``privacy_`` and ``alpha_``.
 
@@ -154,9 +154,8 @@ class DPLinearModel(BaseEstimator):
         """
         budget = PrivacyBudget(self.epsilon, self.delta)
         neighbouring = Neighbouring(self.neighbouring)
-        n_public = self._public_size(X.shape[0])
-        rows = self._bounded_rows(X)
-        design = Design.of(rows, n_public)
+        n_public = self._public_size(records.n_records)
+        design = Design.of(records, n_public)
         solver_rng, noise = randomness(self.random_state)
         coef_norm = None if self.coef_norm is None else float(self.coef_norm)
         # without a penalty of the user's, methods choose their own
@@ -187,8 +186,7 @@ class DPLinearModel(BaseEstimator):
                     stacklevel=4,
                 )
             problem = smooth.problem(
-                rows,
-                targets,
+                records,
                 strength,
                 ball,
                 n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
@@ -199,8 +197,7 @@ class DPLinearModel(BaseEstimator):
         elif choice.method == "phased":  # no penalty is needed, but a ball is
             self.alpha_ = 0.0 if penalty is None else penalty
             result = phased_output_perturbation(
-                rows,
-                targets,
+                records,
                 risk,
                 budget,
                 radius=risk.ball_radius(design) if coef_norm is None else coef_norm,
@@ -215,7 +212,7 @@ class DPLinearModel(BaseEstimator):
             self.alpha_ = 0.0 if penalty is None else penalty
             smooth = smoothed_risk(risk, design, strength, budget=budget, coef_norm=radius)
             ball = exponential_radius(smooth, design, budget, self.alpha_, coef_norm)
-            arguments = (rows, targets, smooth.loss, budget)
+            arguments = (records, smooth.loss, budget)
             draw: Any = exponential_mechanism
             if self._localise(smooth, design, budget, ball):
                 draw = localized_exponential
@@ -229,11 +226,11 @@ class DPLinearModel(BaseEstimator):
             choice.method,
             (result.plan.release(),),
             plan,
-            rows,
+            records,
             n_public,
             caveats + self._caveats(),
         )
-        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)
+        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _choice(
         self,
@@ -286,7 +283,7 @@ class DPLinearModel(BaseEstimator):
         method: str,
         releases: tuple[Release, ...],
         plan: dict[str, Any],
-        rows: BoundedRows,
+        records: Records,
         n_records: int,
         caveats: tuple[str, ...],
     ) -> PrivacyReport:
@@ -310,7 +307,7 @@ class DPLinearModel(BaseEstimator):
             neighbouring=Neighbouring(self.neighbouring),
             method=method,
             releases=releases,
-            plan={"data_norm": rows.data_norm, "feature_norm": rows.norm_bound, **plan},
+            plan={"data_norm": records.data_norm, "feature_norm": records.norm_bound, **plan},
             caveats=alarms + caveats,
         )
         # of the first release: later ones may be planned with what it released

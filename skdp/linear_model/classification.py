@@ -47,7 +47,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
     def _loss(self, n_classes: int) -> Loss:
         """Loss for targets 0 and 1 if there are two classes, else for class indices."""
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
         self._check_parameters()
         declared = None if self.classes is None else declared_labels("classes", self.classes, 2)
         if declared is not None and len(declared) > 2 and self._only_binary is not None:
@@ -77,7 +77,8 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         loss = self._loss(len(classes))
         targets = codes.astype(np.float64) if len(classes) == 2 else codes
         self.classes_ = classes
-        weights = self._private_weights(X, targets, self._risk(loss), caveats)
+        records = self._records(X, targets, groups)
+        weights = self._private_weights(records, self._risk(loss), caveats)
         if isinstance(loss, SoftmaxLoss):
             weights = loss.basis @ weights
         d = X.shape[1]

@@ -26,7 +26,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     def _loss(self, target_bound: float) -> Loss:
         """Loss for targets of at most this absolute value, in units of y."""
 
-    def _fit(self, X: Any, y: Any) -> None:
+    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
         self._check_parameters()
         low, high = self._range
         self._warn_undeclared()
@@ -35,7 +35,8 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         middle = 0.5 * low + 0.5 * high if self.fit_intercept else 0.0
         bound = max(high - middle, middle - low)
         targets = np.clip(y, low, high) - middle
-        weights = self._private_weights(X, targets, self._risk(self._loss(bound)))[0]
+        records = self._records(X, targets, groups)
+        weights = self._private_weights(records, self._risk(self._loss(bound)))[0]
         d = X.shape[1]
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (

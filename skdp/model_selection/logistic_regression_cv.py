@@ -11,7 +11,7 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, EmpiricalRisk, LogisticLoss, Loss
+from skdp.problems import EmpiricalRisk, LogisticLoss, Loss, Records
 
 __all__ = ["DPLogisticRegressionCV"]
 
@@ -180,8 +180,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     def _tune(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         risk: EmpiricalRisk,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
@@ -189,8 +188,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         solver_rng: np.random.Generator,
     ) -> TunedModel:
         return tune_by_newton_statistics(
-            rows,
-            targets,
+            records,
             penalties,
             budget,
             n_folds=None if self.cv is None else int(self.cv),

@@ -11,7 +11,7 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection.tuned_model import TunedLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, Design, EmpiricalRisk, HalfSquaredLoss, Loss
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Loss, Records
 
 __all__ = ["DPRidgeCV"]
 
@@ -163,8 +163,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     def _tune(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         risk: EmpiricalRisk,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
@@ -173,12 +172,11 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     ) -> TunedModel:
         assert isinstance(risk.loss, HalfSquaredLoss)
         return tune_by_sufficient_statistics(
-            rows,
-            targets,
+            records,
             risk.loss.target_bound,
             penalties,
             budget,
-            coef_norm=risk.reference_norm(Design.of(rows)),
+            coef_norm=risk.reference_norm(Design.of(records)),
             n_folds=None if self.cv is None else int(self.cv),
             noise=noise,
         )

@@ -24,7 +24,7 @@ from skdp.linear_model.base import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, Design, EmpiricalRisk
+from skdp.problems import Design, EmpiricalRisk, Records
 
 __all__ = ["TunedLinearModel"]
 
@@ -56,8 +56,7 @@ class TunedLinearModel(DPLinearModel):
     @abstractmethod
     def _tune(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         risk: EmpiricalRisk,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
@@ -68,8 +67,7 @@ class TunedLinearModel(DPLinearModel):
 
     def _tune_by_fits(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         risk: EmpiricalRisk,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
@@ -77,9 +75,9 @@ class TunedLinearModel(DPLinearModel):
         solver_rng: np.random.Generator,
     ) -> TunedModel:
         """Methods that solve penalised problems, for the choice and for the final model."""
-        arguments = (rows, targets, risk.loss, penalties, budget)
+        arguments = (records, risk.loss, penalties, budget)
         shared: dict[str, Any] = {
-            "coef_norm": risk.reference_norm(Design.of(rows)),
+            "coef_norm": risk.reference_norm(Design.of(records)),
             "solver": self.solver,
             "solver_rng": solver_rng,
             "noise": noise,
@@ -96,17 +94,17 @@ class TunedLinearModel(DPLinearModel):
         return tune_by_exponential_mechanism(*arguments, n_folds=folds, **shared)
 
     def _private_weights(
-        self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
+        self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         budget = PrivacyBudget(self.epsilon, self.delta)
-        penalties = self._penalties(X.shape[1], risk.loss.n_outputs)
+        penalties = self._penalties(records.matrix.shape[1], risk.loss.n_outputs)
         solver_rng, noise = randomness(self.random_state)
-        if self.cv is not None and self.cv > X.shape[0]:
-            raise ValueError(f"cv == {self.cv}, but there are n_samples={X.shape[0]} only.")
-        rows = self._bounded_rows(X)
+        n = records.n_records
+        if self.cv is not None and self.cv > n:
+            raise ValueError(f"cv == {self.cv}, but there are n_samples={n} only.")
         own = self.method == self._methods[0]
         tune = self._tune if own else self._tune_by_fits
-        tuned = tune(rows, targets, risk, penalties, budget, noise, solver_rng)
+        tuned = tune(records, risk, penalties, budget, noise, solver_rng)
         several = self.penalty_groups is not None
         self.alpha_: Any = tuned.alpha if several else float(tuned.alpha[0])
         self.alpha_path_ = tuned.path if several else tuned.path[:, 0]
@@ -117,9 +115,9 @@ class TunedLinearModel(DPLinearModel):
             **tuned.plan,
         }
         self.privacy_ = self._report(
-            self.method, tuned.releases, plan, rows, rows.n_records, caveats + self._caveats()
+            self.method, tuned.releases, plan, records, n, caveats + self._caveats()
         )
-        return tuned.point.reshape(risk.loss.n_outputs, rows.width)
+        return tuned.point.reshape(risk.loss.n_outputs, records.width)
 
     def _penalties(self, n_features: int, n_outputs: int) -> PenaltyGroups:
         """The groups of all coefficients; if there are several, the intercept is the last one."""

@@ -48,8 +48,8 @@ from skdp.problems.piecewise_linear import (
     huber_loss,
 )
 from skdp.problems.problem import Problem
+from skdp.problems.records import Records
 from skdp.problems.risks import Design, EmpiricalRisk
-from skdp.problems.rows import BoundedRows
 from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
@@ -66,7 +66,6 @@ __all__ = [
     "BilevelProblem",
     "BilinearProblem",
     "BlockConstants",
-    "BoundedRows",
     "Box",
     "CountedLoss",
     "DeclaredProblem",
@@ -88,6 +87,7 @@ __all__ = [
     "Problem",
     "ProblemConstants",
     "QuantileLoss",
+    "Records",
     "SaddleConstants",
     "SaddleProblem",
     "Simplex",

@@ -82,8 +82,9 @@ from skdp.problems.losses import (
 )
 from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
 from skdp.problems.problem import Problem
+from skdp.problems.records import Records
 from skdp.problems.risks import Design, EmpiricalRisk
-from skdp.problems.rows import BoundedRows
+from skdp.problems.rounding import EPS, chain
 
 __all__ = [
     "AdversarialProblem",
@@ -93,8 +94,6 @@ __all__ = [
     "AttackedResidualLoss",
     "adversarial_constants",
 ]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 #: Bias of the surrogates in units of the noise in the margins.
 _BIAS = 0.05
@@ -143,7 +142,7 @@ class Attack:
             return feature_norm
         inside = (feature_norm - self.intercept) * (feature_norm + self.intercept)
         # of a sum with a far larger intercept feature, the features are known only roughly
-        features = math.sqrt(max(0.0, inside) + 8.0 * _EPS * feature_norm**2)
+        features = math.sqrt(max(0.0, inside) + 8.0 * EPS * feature_norm**2)
         return math.hypot(features + self.radius * self.dual_bound(width), self.intercept)
 
     def dual_norm(self, features: np.ndarray) -> float:
@@ -296,13 +295,13 @@ def adversarial_constants(
         width = attack.rounding_width(bias - _residual_width(loss, bias), mean.row_width)
         smoothness = loss.smoothness(attacked_norm) + steepest * attack.radius / width
         most = mean.n_records * mean.size_ratio
-        chain = min(mean.block_size, most) + most / mean.block_size
-        rounding = (mean.row_width + chain + 32.0) * steepest * lift
+        additions = chain(most, mean.block_size) + 32.0
+        rounding = (mean.row_width + additions) * steepest * lift
         if isinstance(loss, HalfSquaredLoss):
             kink = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
             smoothness += kink * feature_norm
             rounding += 4.0 * loss.target_bound * (2.0 * attacked_norm + kink)
-        rounding *= _EPS * mean.size_ratio
+        rounding *= EPS * mean.size_ratio
     return replace(
         mean,
         lipschitz=lipschitz,
@@ -321,7 +320,7 @@ class AdversarialProblem(FiniteSumProblem):
 
     Parameters
     ----------
-    rows, targets, alpha, domain, n_public, center
+    records, alpha, domain, n_public, center
         As in :class:`FiniteSumProblem`; the domain must be bounded.
     loss : Loss
         The loss without an attack: squared error, log loss, squared hinge, or an envelope of the
@@ -337,8 +336,7 @@ class AdversarialProblem(FiniteSumProblem):
 
     def __init__(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         loss: Loss,
         alpha: float,
         domain: Domain,
@@ -350,16 +348,16 @@ class AdversarialProblem(FiniteSumProblem):
     ) -> None:
         if not (bias > 0 and attack.radius > 0):
             raise ValueError(f"bias == {bias}, radius == {attack.radius}, both must be > 0.")
-        if attack.intercept != rows.intercept:
+        if attack.intercept != records.intercept:
             raise ValueError("The attack and the rows have different intercept features.")
         if not math.isfinite(loss.curvature):
             raise ValueError("The loss is not smooth: take its envelope, loss.smoothed(width).")
         _check_attackable(loss)
-        super().__init__(rows, targets, loss, alpha, domain, n_public=n_public, center=center)
+        super().__init__(records, loss, alpha, domain, n_public=n_public, center=center)
         self.attack = attack
         self.bias = float(bias)
         self.constants = adversarial_constants(
-            self.constants, loss, attack, self.bias, rows.norm_bound
+            self.constants, loss, attack, self.bias, records.norm_bound
         )
         width = _residual_width(loss, self.bias)
         self.attacked: AttackedMarginLoss | AttackedResidualLoss = (
@@ -368,32 +366,33 @@ class AdversarialProblem(FiniteSumProblem):
             else AttackedMarginLoss(loss, attack.radius)
         )
         #: h of the surrogate of the dual norm.
-        self.width = attack.rounding_width(self.bias - width, rows.width)
+        self.width = attack.rounding_width(self.bias - width, records.width)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         norm = euclidean_norm(w)
         if self.center is not None:
             norm += euclidean_norm(self.center)
-        reach = self.attack.feature_norm(self.rows.norm_bound, self.rows.width)
+        reach = self.attack.feature_norm(self.records.norm_bound, self.records.width)
         return self.constants.gradient_rounding_at(norm, self.loss.lipschitz(reach, norm))
 
     def _evaluate(
         self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        d, n = self.attack.n_features(self.rows.width), self.n_public
+        d, n = self.attack.n_features(self.records.width), self.n_public
+        targets = self.records.targets
         nu, direction = self.attack.surrogate(w[:d], self.width)
         margins = self.margins(w)
-        total = float(self.attacked.value(margins, self.targets, nu).sum()) if value else 0.0
+        total = float(self.attacked.value(margins, targets, nu).sum()) if value else 0.0
         slope, bend = np.zeros(self.dimension), np.zeros((0, 0))
         if gradient or hessian:
-            by_margin, by_norm = self.attacked.partials(margins, self.targets, nu)
+            by_margin, by_norm = self.attacked.partials(margins, targets, nu)
             push = float(by_norm.sum()) / n
         if gradient:
             slope = self.pull_back(by_margin)
             slope[:d] += push * direction
         if hessian:
-            zz, znu, nunu = self.attacked.second_partials(margins, self.targets, nu)
-            bend = self.rows.gram(lambda block: zz[block.rows], self.n_outputs) / n
+            zz, znu, nunu = self.attacked.second_partials(margins, targets, nu)
+            bend = self.records.gram(lambda block: zz[block.positions], self.n_outputs) / n
             mixed = np.outer(self.pull_back(znu), direction)
             bend[:, :d] += mixed
             bend[:d, :] += mixed.T
@@ -442,8 +441,7 @@ class AdversarialRisk(EmpiricalRisk):
 
     def problem(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         alpha: float,
         radius: float,
         *,
@@ -451,10 +449,9 @@ class AdversarialRisk(EmpiricalRisk):
         center: np.ndarray | None = None,
     ) -> Problem:
         if self.attack.radius == 0:
-            return super().problem(rows, targets, alpha, radius, n_public=n_public, center=center)
+            return super().problem(records, alpha, radius, n_public=n_public, center=center)
         return AdversarialProblem(
-            rows,
-            targets,
+            records,
             self.loss,
             alpha,
             Ball(radius),

@@ -23,7 +23,7 @@ from skdp.problems.domains import Ball, Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
-from skdp.problems.rows import BoundedRows
+from skdp.problems.records import Records
 
 __all__ = ["BilevelConstants", "BilevelProblem", "PenaltyProblem", "WeightedLoss"]
 
@@ -268,8 +268,8 @@ class PenaltyProblem(BilevelProblem):
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
+    records : Records
+        With targets.
     loss : Loss
         Smooth, of one margin.
     groups : sequence of int, shape (width,)
@@ -296,8 +296,7 @@ class PenaltyProblem(BilevelProblem):
 
     def __init__(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         loss: Loss,
         groups: tuple[int, ...],
         relative: tuple[float, ...],
@@ -308,8 +307,8 @@ class PenaltyProblem(BilevelProblem):
     ) -> None:
         if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
-        if not len(groups) == len(relative) == rows.width:
-            raise ValueError(f"groups and relative must have one entry per {rows.width} columns.")
+        if not len(groups) == len(relative) == records.width:
+            raise ValueError(f"groups and relative must have {records.width} entries.")
         if sorted(set(groups)) != list(range(len(set(groups)))):
             raise ValueError("groups must be numbered 0, 1, ... without a gap.")
         if not all(0 < r < math.inf for r in relative):
@@ -318,22 +317,20 @@ class PenaltyProblem(BilevelProblem):
             raise ValueError(f"bounds == ({low}, {high}), must be 0 < low < high < inf.")
         if not isinstance(disjoint, bool):
             raise TypeError(f"disjoint must be a bool, got {disjoint!r}.")
-        if np.shape(targets) != (rows.n_records,):
-            raise ValueError(f"targets must have the shape ({rows.n_records},).")
-        if rows.n_records < 2 and disjoint:
+        if records.n_records < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
         self.groups, self.relative = np.array(groups), np.array(relative, dtype=np.float64)
         q = int(self.groups.max()) + 1
         self.members = np.arange(q)[:, None] == self.groups
         self.loss, self.disjoint = loss, disjoint
-        self.dimension_x, self.dimension_y = q, rows.width
+        self.dimension_x, self.dimension_y = q, records.width
         self.domain_x = Box(np.full(q, math.log(low)), np.full(q, math.log(high)))
         self.domain_y = WholeSpace()
-        self._rows, self._targets = rows, np.asarray(targets, dtype=np.float64)
-        n = rows.n_records
+        self._records = records.with_targets(np.asarray(records.targets, dtype=np.float64))
+        n = records.n_records
         self.n_train = (n + 1) // 2 if disjoint else n
         self.n_val = n // 2 if disjoint else n
-        self._last_whitened: tuple[np.ndarray, tuple[BoundedRows, BoundedRows]] | None = None
+        self._last_whitened: tuple[np.ndarray, tuple[Records, Records]] | None = None
 
     def strengths(self, x: np.ndarray) -> np.ndarray:
         """The penalty's strength for every coefficient, shape (dimension_y,)."""
@@ -348,30 +345,31 @@ class PenaltyProblem(BilevelProblem):
         return self._norm_in(self.metric(x))
 
     def _norm_in(self, metric: np.ndarray) -> float:
-        rows = self._rows
-        if not rows.intercept:
-            return rows.data_norm / float(metric.min())
-        return math.hypot(rows.data_norm / float(metric[:-1].min()), rows.intercept / metric[-1])
+        records = self._records
+        if not records.intercept:
+            return records.data_norm / float(metric.min())
+        return math.hypot(
+            records.data_norm / float(metric[:-1].min()), records.intercept / metric[-1]
+        )
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
-        rows, train = self._whitened(self.metric(x))
+        _, train = self._whitened(self.metric(x))
         alpha = float(self.strengths(x).min())
-        radius = self.loss.solution_radius(rows.norm_bound, alpha)
-        targets = self._targets[::2] if self.disjoint else self._targets
-        return FiniteSumProblem(train, targets, self.loss, alpha, Ball(radius))
+        radius = self.loss.solution_radius(train.norm_bound, alpha)
+        return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
-        rows, _ = self._whitened(self.metric(x))
-        alpha, n = float(self.strengths(x).min()), rows.n_records
+        records, _ = self._whitened(self.metric(x))
+        alpha, n = float(self.strengths(x).min()), records.n_records
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
             weights[1::2] = n / (lam * self.n_val)
         else:
             weights += n / (lam * self.n_val)
         loss = WeightedLoss(self.loss, float(weights[:2].max()), 1.0 + 1.0 / lam)
-        radius = loss.solution_radius(rows.norm_bound, alpha)
-        targets = np.column_stack([self._targets, weights])
-        return FiniteSumProblem(rows, targets, loss, alpha, Ball(radius))
+        radius = loss.solution_radius(records.norm_bound, alpha)
+        weighted = records.with_targets(np.column_stack([records.targets, weights]))
+        return FiniteSumProblem(weighted, loss, alpha, Ball(radius))
 
     def upper_gradient_x(
         self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
@@ -402,17 +400,19 @@ class PenaltyProblem(BilevelProblem):
         square = variances[0] * y**2 + variances[1] * y_lam**2
         return np.sqrt(float(strengths.min()) * (self.members @ (strengths * square)))
 
-    def _whitened(self, metric: np.ndarray) -> tuple[BoundedRows, BoundedRows]:
-        """All rows, and the training rows, divided by the metric; the last ones are kept."""
+    def _whitened(self, metric: np.ndarray) -> tuple[Records, Records]:
+        """All records, and those for training, divided by the metric; the last ones are kept."""
         if self._last_whitened is None or not np.array_equal(self._last_whitened[0], metric):
             self._last_whitened = None  # free the memory first
-            rows = self._rows
+            records = self._records
             if not (metric == 1.0).all():
-                matrix = rows.materialise()
+                matrix = records.materialise()
                 if sp.issparse(matrix):
                     matrix = (matrix @ sp.diags(1.0 / metric)).tocsr()
                 else:
                     matrix = matrix / metric
-                rows = BoundedRows(matrix, self._norm_in(metric))
-            self._last_whitened = metric, (rows, rows.every(2) if self.disjoint else rows)
+                bound, targets = self._norm_in(metric), records.targets
+                records = Records(matrix, bound, targets=targets)
+            train = records.take(slice(None, None, 2)) if self.disjoint else records
+            self._last_whitened = metric, (records, train)
         return self._last_whitened[1]

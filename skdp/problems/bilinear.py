@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from skdp.problems.domains import Domain
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
 from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
@@ -88,10 +88,10 @@ class BilinearProblem(SaddleProblem):
         self.mean_x = read_only_view(self.offsets_x.mean(axis=0))
         self.mean_y = read_only_view(self.offsets_y.mean(axis=0))
 
-    def _keep(self, rows: np.ndarray) -> None:
-        self.matrices = read_only_view(self.matrices[rows])
-        self.offsets_x = read_only_view(self.offsets_x[rows])
-        self.offsets_y = read_only_view(self.offsets_y[rows])
+    def _keep(self, positions: np.ndarray) -> None:
+        self.matrices = read_only_view(self.matrices[positions])
+        self.offsets_x = read_only_view(self.offsets_x[positions])
+        self.offsets_y = read_only_view(self.offsets_y[positions])
         self._average()
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -108,11 +108,11 @@ class BilinearProblem(SaddleProblem):
         return self.mean_matrix @ y + self.mean_x, self.mean_y - x @ self.mean_matrix
 
     def batch_operator(
-        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        matrices = self.matrices[rows]
-        data_x = (matrices @ y + self.offsets_x[rows]).mean(axis=0)
-        return data_x, (self.offsets_y[rows] - x @ matrices).mean(axis=0)
+        matrices = self.matrices[positions]
+        data_x = (matrices @ y + self.offsets_x[positions]).mean(axis=0)
+        return data_x, (self.offsets_y[positions] - x @ matrices).mean(axis=0)
 
 
 @without_warnings()

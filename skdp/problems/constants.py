@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import numpy as np
-
 from skdp.privacy.events import Neighbouring
+from skdp.problems.rounding import EPS, chain
 
 __all__ = ["ProblemConstants"]
 
@@ -104,7 +103,7 @@ class ProblemConstants:
     def gradient_rounding_at(self, norm: float, lipschitz: float) -> float:
         """Bound on the Euclidean error of a gradient computed in double precision.
 
-        Sum over the rows: at most ``block + n / block`` additions in a chain, relative to
+        Sum over the rows: a :func:`~skdp.problems.rounding.chain` of additions, relative to
         the Lipschitz constant; dot products: `row_width` additions, relative to ``smoothness *
         norm``; a margin for the loss itself, the row scaling and the regulariser.
         Derivation: docs/theory/output_perturbation.md, "Rounding".
@@ -121,13 +120,11 @@ class ProblemConstants:
         For a non-smooth loss, whose slopes are not a continuous function of the margins, it is
         the error of a combination of the rows with given slopes.
         """
-        unit = float(np.finfo(np.float64).eps)
-        most = self.n_records * self.size_ratio
-        chain = min(self.block_size, most) + most / self.block_size
-        losses = (chain + 16.0) * lipschitz
+        additions = chain(self.n_records * self.size_ratio, self.block_size)
+        losses = (additions + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
             losses += (self.row_width + 16.0) * self.smoothness * norm
-        rounding = unit * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
+        rounding = EPS * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
         return rounding + self.additional_rounding
 
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:

@@ -10,12 +10,11 @@ import numpy as np
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace, euclidean_norm
 from skdp.problems.problem import Problem
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 __all__ = ["DeclaredProblem"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class DeclaredProblem(Problem):
@@ -155,7 +154,7 @@ class DeclaredProblem(Problem):
             domain_radius=domain.radius,
             record_weight=1.0 / int(n_records) if mean_of_records else 1.0,
             # the formula is for a regulariser around 0
-            additional_rounding=gradient_error + 4.0 * _EPS * alpha * euclidean_norm(start),
+            additional_rounding=gradient_error + 4.0 * EPS * alpha * euclidean_norm(start),
         )
         self._check_function(domain.project(start), exact=gradient_error == 0.0)
 

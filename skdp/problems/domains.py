@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
+from skdp.problems.rounding import EPS
 
-_EPS = float(np.finfo(np.float64).eps)
+__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
 
 
 def euclidean_norm(vector: np.ndarray) -> float:
@@ -81,7 +81,7 @@ class Ball(Domain):
     def project(self, point: np.ndarray) -> np.ndarray:
         # The shrunken radius absorbs the rounding of the norm and of the division, so the
         # result is feasible in exact arithmetic.
-        limit = self.radius * (1.0 - (point.size + 8) * _EPS)
+        limit = self.radius * (1.0 - (point.size + 8) * EPS)
         norm = euclidean_norm(point)
         return point if norm <= limit else point * (limit / norm)
 
@@ -93,7 +93,7 @@ class Ball(Domain):
         return self.radius / norm * (np.eye(point.size) - np.outer(unit, unit))
 
     def projection_rounding(self, dimension: int) -> float:
-        return 2.0 * (dimension + 8) * _EPS * self.radius
+        return 2.0 * (dimension + 8) * EPS * self.radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +162,7 @@ class Simplex(Domain):
 
     def project(self, point: np.ndarray) -> np.ndarray:
         """Subtract the one number, found by sorting, that makes the positive part sum to 1."""
-        if point.min() >= 0.0 and abs(float(point.sum()) - 1.0) <= point.size * _EPS:
+        if point.min() >= 0.0 and abs(float(point.sum()) - 1.0) <= point.size * EPS:
             return point  # zeros stay zeros
         shifted = point - point.max()  # the entries that stay positive are now within [-1, 0]
         ordered = np.sort(shifted)[::-1]
@@ -177,7 +177,7 @@ class Simplex(Domain):
 
     def projection_rounding(self, dimension: int) -> float:
         # the threshold is a mean of at most d numbers of [-1, 0], less 1 / support
-        return math.sqrt(dimension) * (dimension + 8) * _EPS
+        return math.sqrt(dimension) * (dimension + 8) * EPS
 
     def center(self, dimension: int) -> np.ndarray:
         return np.full(dimension, 1.0 / dimension)

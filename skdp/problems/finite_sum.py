@@ -16,7 +16,7 @@ from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
-from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
+from skdp.problems.records import Block, Records, read_only_view
 
 __all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
 
@@ -33,11 +33,10 @@ class FiniteSumProblem(Problem):
 
     Parameters
     ----------
-    rows : BoundedRows
-        The records' features, each of norm at most ``rows.norm_bound``.
-    targets : ndarray of shape (n,)
-        The records' targets in the encoding of `loss`: 0 and 1 (not signs) for two classes,
-        class indices for several, numbers within the loss's bound for regression.
+    records : Records
+        Rows of norm at most ``records.norm_bound``, with targets in the encoding of `loss`: 0 and
+        1 (not signs) for two classes, class indices for several, numbers within the loss's bound
+        for regression.
     loss : Loss
         Generalised linear loss with ``k = loss.n_outputs`` margins.
     alpha : float
@@ -56,15 +55,14 @@ class FiniteSumProblem(Problem):
     constants : ProblemConstants
         Public constants; see there.
     dimension : int
-        Length of w: ``k * rows.width``, one weight vector after the other.
+        Length of w: ``k * records.width``, one weight vector after the other.
     """
 
     offers = frozenset({"hessian", "records"})
 
     def __init__(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         loss: Loss,
         alpha: float,
         domain: Domain,
@@ -74,20 +72,19 @@ class FiniteSumProblem(Problem):
     ) -> None:
         if not alpha > 0:
             raise ValueError(f"alpha == {alpha}, must be > 0.")
-        self.rows = rows
-        self.targets = read_only_view(np.asarray(targets))
-        if len(self.targets) != rows.n_records:
-            raise ValueError(f"{len(self.targets)} targets for {rows.n_records} rows.")
-        loss.check_targets(self.targets)
+        self.records = records
+        records.check_targets(loss)
         self.loss = loss
         self.alpha = float(alpha)
         self.domain = domain
         self.center = None if center is None else read_only_view(np.asarray(center))
         self.has_nominal_size = n_public is not None
-        self.n_public = rows.n_records if n_public is None else int(n_public)
-        if rows.n_records > MAX_SIZE_RATIO * self.n_public:
-            raise ValueError(f"n_public == {self.n_public} is too small for {rows.n_records} rows.")
-        self.dimension = loss.n_outputs * rows.width
+        self.n_public = records.n_records if n_public is None else int(n_public)
+        if records.n_records > MAX_SIZE_RATIO * self.n_public:
+            raise ValueError(
+                f"n_public == {self.n_public} is too small for {records.n_records} records."
+            )
+        self.dimension = loss.n_outputs * records.width
         if domain.dimension not in (None, self.dimension):
             raise ValueError(
                 f"the domain has {domain.dimension} dimensions, the problem has {self.dimension}."
@@ -98,10 +95,10 @@ class FiniteSumProblem(Problem):
             loss,
             alpha=self.alpha,
             radius=domain.radius,
-            feature_norm=rows.norm_bound,
-            row_width=rows.width,
+            feature_norm=records.norm_bound,
+            row_width=records.width,
             n_records=self.n_public,
-            block_size=rows.block_size,
+            block_size=records.block_size,
             center_norm=center_norm,
             size_ratio=1.0 if n_public is None else MAX_SIZE_RATIO,
             in_ball=math.isfinite(domain.radius),
@@ -109,8 +106,8 @@ class FiniteSumProblem(Problem):
 
     @property
     def n_records(self) -> int:
-        """The actual number of rows."""
-        return self.rows.n_records
+        """The actual number of records."""
+        return self.records.n_records
 
     @property
     def n_outputs(self) -> int:
@@ -128,7 +125,7 @@ class FiniteSumProblem(Problem):
         norm = euclidean_norm(w)
         if self.center is not None:
             norm += euclidean_norm(self.center)
-        lipschitz = self.loss.lipschitz(self.rows.norm_bound, norm)
+        lipschitz = self.loss.lipschitz(self.records.norm_bound, norm)
         return self.constants.gradient_rounding_at(norm, lipschitz)
 
     def value(self, w: np.ndarray) -> float:
@@ -144,37 +141,36 @@ class FiniteSumProblem(Problem):
         return self._evaluate(w, hessian=True)[2]
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        usable = _SINGLE_RANGE[0] <= self.rows.norm_bound <= _SINGLE_RANGE[1]
+        usable = _SINGLE_RANGE[0] <= self.records.norm_bound <= _SINGLE_RANGE[1]
         if not usable or self.constants.condition_number > _SINGLE_CONDITION:
             return self.hessian(w)
         weights = self._unpack(w)
         curvature = functools.partial(self._curvature, weights=weights)
-        bend = self.rows.gram(curvature, self.n_outputs, rough=True)
+        bend = self.records.gram(curvature, self.n_outputs, rough=True)
         bend /= self.n_public
         bend.flat[:: self.dimension + 1] += self.alpha
         return bend
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         weights, directions = self._unpack(w), self._unpack(v)
-        product = np.zeros(directions.shape)
-        for block in self.rows.blocks():
-            targets = self.targets[block.rows]
-            curvature = self.loss.second_derivative(block.margins(weights), targets)
-            moved = block.margins(directions)
-            moved = (
-                curvature * moved if moved.ndim == 1 else np.einsum("iab,ib->ia", curvature, moved)
-            )
-            product += block.pull_back(moved)
+
+        def statistic(block: Block) -> np.ndarray:
+            curvature, moved = self._curvature(block, weights), block.margins(directions)
+            if moved.ndim == 1:
+                return block.pull_back(curvature * moved)
+            return block.pull_back(np.einsum("iab,ib->ia", curvature, moved))
+
+        product: np.ndarray = self.records.total(statistic)
         return product.ravel() / self.n_public + self.alpha * v
 
     def _needs_records(self) -> None:
         if "records" not in self.offers:
             raise NotImplementedError(f"{type(self).__name__} is no mean over records.")
 
-    def batch(self, rows: slice | np.ndarray) -> Batch:
+    def batch(self, positions: slice | np.ndarray) -> Batch:
         """Some of the records: consecutive ones, each m-th one, or any (by index)."""
         self._needs_records()
-        return Batch(self, self.rows.block(rows))
+        return Batch(self, self.records.block(positions))
 
     def residuals_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The residuals of all records at `w`, and the gradient without the regulariser.
@@ -188,35 +184,35 @@ class FiniteSumProblem(Problem):
         self._needs_records()
         k = self.loss.n_outputs
         residuals = np.empty(self.n_records if k == 1 else (self.n_records, k))
-        slope = np.zeros(self.dimension)
-        for block in self.rows.blocks():
+
+        def statistic(block: Block) -> np.ndarray:
             batch = Batch(self, block)
-            residuals[block.rows] = batch.residuals(w)
-            slope += batch.pull_back(residuals[block.rows])
-        return residuals, slope / self.n_public
+            residuals[block.positions] = batch.residuals(w)
+            return batch.pull_back(residuals[block.positions])
+
+        return residuals, self.records.total(statistic) / self.n_public
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """Margins of all records at `w`, shape (n_records,) or (n_records, k)."""
         weights = self._unpack(w)
         k = self.loss.n_outputs
         margins = np.empty(self.n_records if k == 1 else (self.n_records, k))
-        for block in self.rows.blocks():
-            margins[block.rows] = block.margins(weights)
+        for block in self.records.blocks():
+            margins[block.positions] = block.margins(weights)
         return margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""
-        total = np.zeros((self.loss.n_outputs, self.rows.width))
-        for block in self.rows.blocks():
-            total += block.pull_back(residuals[block.rows])
+        total: np.ndarray = self.records.total(
+            lambda block: block.pull_back(residuals[block.positions])
+        )
         return total.ravel() / self.n_public
 
     def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
         """The same records, regulariser and domain under another loss (and other targets)."""
         self._needs_records()
         return FiniteSumProblem(
-            self.rows,
-            self.targets if targets is None else targets,
+            self.records if targets is None else self.records.with_targets(targets),
             loss,
             self.alpha,
             self.domain,
@@ -228,8 +224,7 @@ class FiniteSumProblem(Problem):
         """The problem of each `step`-th record: a cheap approximation, without guarantee."""
         self._needs_records()
         return FiniteSumProblem(
-            self.rows.every(step),
-            self.targets[::step],
+            self.records.take(slice(None, None, step)),
             self.loss,
             self.alpha,
             self.domain,
@@ -240,37 +235,37 @@ class FiniteSumProblem(Problem):
     def for_solver(self) -> FiniteSumProblem:
         """The same problem as another object, sharing the (read-only) records."""
         other = super().for_solver()
-        other.rows = self.rows.read_only_copy()
+        other.records = self.records.read_only_copy()
         return other
 
     def _unpack(self, w: np.ndarray) -> np.ndarray:
-        return w.reshape(self.loss.n_outputs, self.rows.width)
+        return w.reshape(self.loss.n_outputs, self.records.width)
 
-    def _curvature(self, block: RowBlock, weights: np.ndarray) -> np.ndarray:
-        return self.loss.second_derivative(block.margins(weights), self.targets[block.rows])
+    def _curvature(self, block: Block, weights: np.ndarray) -> np.ndarray:
+        return self.loss.second_derivative(block.margins(weights), block.targets)
 
     def _evaluate(
         self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
         weights = self._unpack(w)
         loss, n = self.loss, self.n_public
-        total = 0.0
-        slope = np.zeros_like(weights)
-        for block in self.rows.blocks() if value or gradient else ():
-            targets = self.targets[block.rows]
-            margins = block.margins(weights)
-            if value and gradient:
-                values, residuals = loss.value_and_derivative(margins, targets)
-                total += float(values.sum())
-                slope += block.pull_back(residuals)
-            elif value:
-                total += float(loss.value(margins, targets).sum())
-            else:
-                slope += block.pull_back(loss.derivative(margins, targets))
+
+        def statistic(block: Block) -> tuple[float, np.ndarray]:
+            margins, targets = block.margins(weights), block.targets
+            if not gradient:
+                return float(loss.value(margins, targets).sum()), np.zeros_like(weights)
+            if not value:
+                return 0.0, block.pull_back(loss.derivative(margins, targets))
+            values, residuals = loss.value_and_derivative(margins, targets)
+            return float(values.sum()), block.pull_back(residuals)
+
+        total, slope = 0.0, np.zeros_like(weights)
+        if value or gradient:
+            total, slope = self.records.total(statistic)
         bend = np.zeros((0, 0))
         if hessian:
             curvature = functools.partial(self._curvature, weights=weights)
-            bend = self.rows.gram(curvature, self.n_outputs) / n
+            bend = self.records.gram(curvature, self.n_outputs) / n
             bend.flat[:: self.dimension + 1] += self.alpha
         offset = self._offset(w)
         return (
@@ -291,17 +286,17 @@ class Batch:
     """
 
     problem: FiniteSumProblem
-    block: RowBlock
+    block: Block
 
     @property
-    def rows(self) -> slice | np.ndarray:
+    def positions(self) -> slice | np.ndarray:
         """Where the records are in the whole data set."""
-        return self.block.rows
+        return self.block.positions
 
     def residuals(self, w: np.ndarray) -> np.ndarray:
         """Derivatives of the losses in their margins, shape (m,) or (m, k)."""
         margins = self.block.margins(self.problem._unpack(w))
-        return self.problem.loss.derivative(margins, self.problem.targets[self.rows])
+        return self.problem.loss.derivative(margins, self.block.targets)
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """``sum_i residual_i x_i`` over the batch, shape (dimension,)."""
@@ -378,8 +373,7 @@ def bounded_problem_radius(
 
 
 def ball_problem(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     alpha: float,
     *,
@@ -387,5 +381,5 @@ def ball_problem(
     n_public: int | None = None,
 ) -> FiniteSumProblem:
     """The problem on the ball of :func:`bounded_problem_radius`."""
-    radius = bounded_problem_radius(loss, rows.norm_bound, alpha, coef_norm)
-    return FiniteSumProblem(rows, targets, loss, alpha, Ball(radius), n_public=n_public)
+    radius = bounded_problem_radius(loss, records.norm_bound, alpha, coef_norm)
+    return FiniteSumProblem(records, loss, alpha, Ball(radius), n_public=n_public)

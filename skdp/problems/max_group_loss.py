@@ -17,8 +17,9 @@ import numpy as np
 
 from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
+from skdp.problems.records import Block, Records, read_only_view
 from skdp.problems.risks import Design
-from skdp.problems.rows import BoundedRows, RowBlock, read_only_view
+from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Response, SaddleConstants, SaddleProblem
 
 __all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
@@ -145,7 +146,6 @@ def max_group_loss_constants(
     if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
     c = weights.bound
-    chain = min(design.block_size, design.n_records) + design.n_records // design.block_size + 1
     return SaddleConstants(
         n_records=design.n_records,
         x=BlockConstants.on(
@@ -165,7 +165,7 @@ def max_group_loss_constants(
         ),
         coupling=c * lipschitz,
         gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
-        summation_chain=chain,
+        summation_chain=chain(design.n_records, design.block_size),
     )
 
 
@@ -177,11 +177,9 @@ class MaxGroupLossProblem(SaddleProblem):
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
-        In the encoding of `loss`.
-    groups : ndarray of int of shape (n,)
-        0, ..., n_groups - 1.
+    records : Records
+        With targets of shape (n,) in the encoding of `loss` and groups of shape (n,), integers 0,
+        ..., n_groups - 1.
     loss : Loss
         See :func:`max_group_loss_constants`.
     weights : GroupWeights
@@ -199,9 +197,7 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def __init__(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
-        groups: np.ndarray,
+        records: Records,
         loss: Loss,
         weights: GroupWeights,
         radius: float,
@@ -210,11 +206,10 @@ class MaxGroupLossProblem(SaddleProblem):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> None:
-        targets, groups = np.asarray(targets), np.asarray(groups)
-        for name, column in (("targets", targets), ("groups", groups)):
-            if column.shape != (rows.n_records,):
-                raise ValueError(f"{name} has shape {column.shape}, must be ({rows.n_records},).")
-        loss.check_targets(targets)
+        records.check_targets(loss)
+        groups = records.groups
+        if groups is None or groups.ndim != 1:
+            raise ValueError("The records need one group each.")
         if groups.dtype.kind not in "iu" or not ((groups >= 0) & (groups < weights.n_groups)).all():
             raise ValueError(f"groups must be integers in 0, ..., {weights.n_groups - 1}.")
         simplex = Simplex(weights.n_groups)
@@ -222,11 +217,10 @@ class MaxGroupLossProblem(SaddleProblem):
             center_y = simplex.center(weights.n_groups)
         norms = (0.0 if c is None else euclidean_norm(np.asarray(c)) for c in (center_x, center_y))
         constants = max_group_loss_constants(
-            loss, weights, Design.of(rows), float(radius), float(alpha_x), float(alpha_y), *norms
+            loss, weights, Design.of(records), float(radius), float(alpha_x), float(alpha_y), *norms
         )
         super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
-        self.rows, self.loss, self.weights = rows, loss, weights
-        self.targets, self.groups = read_only_view(targets), read_only_view(groups)
+        self.records, self.loss, self.weights = records, loss, weights
         self._weigh()
 
     @property
@@ -234,14 +228,12 @@ class MaxGroupLossProblem(SaddleProblem):
         return self.weights.public_groups or not self.weights.floored
 
     def _weigh(self) -> None:
-        counts = np.bincount(self.groups, minlength=self.weights.n_groups)
+        counts = np.bincount(self.records.groups, minlength=self.weights.n_groups)
         #: c_g; of floored means they depend on the records.
         self.multipliers = read_only_view(self.weights.of_counts(counts))
 
-    def _keep(self, rows: np.ndarray) -> None:
-        self.rows = self.rows.take(rows)
-        self.targets = read_only_view(self.targets[rows])
-        self.groups = read_only_view(self.groups[rows])
+    def _keep(self, positions: np.ndarray) -> None:
+        self.records = self.records.take(positions)
         self._weigh()
 
     def with_regularisers(
@@ -257,87 +249,89 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def for_solver(self) -> MaxGroupLossProblem:
         other = super().for_solver()
-        other.rows = self.rows.read_only_copy()
+        other.records = self.records.read_only_copy()
         return other
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
-        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
-        for block in self.rows.blocks():
-            values = self.loss.value(block.margins(weights), self.targets[block.rows])
-            sums += self._by_group(block, values)
-        return sums * self.multipliers / self.n_records
+        weights = self._unpack(x)
+
+        def statistic(block: Block) -> np.ndarray:
+            values = self.loss.value(block.margins(weights), block.targets)
+            return self._by_group(block, values)
+
+        return np.asarray(self.records.total(statistic) * self.multipliers / self.n_records)
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
 
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return self._operator(self.rows.blocks(), self.n_records, x, y)
+        slope, sums = self.records.total(lambda block: self._sums(block, x, y))
+        return slope.ravel() / self.n_records, -sums * self.multipliers / self.n_records
 
     def batch_operator(
-        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        block = self.rows.block(rows)
-        size = block.matrix.shape[0]
-        return self._operator((block,), max(1, size), x, y)
-
-    def _operator(
-        self, blocks: Iterable[RowBlock], size: int, x: np.ndarray, y: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
-        slope, push = np.zeros_like(weights), y * self.multipliers
-        for block in blocks:
-            values, residuals = self.loss.value_and_derivative(
-                block.margins(weights), self.targets[block.rows]
-            )
-            sums += self._by_group(block, values)
-            slope += block.pull_back(_scaled(residuals, push[self.groups[block.rows]]))
+        block = self.records.block(positions)
+        slope, sums = self._sums(block, x, y)
+        size = max(1, block.matrix.shape[0])
         return slope.ravel() / size, -sums * self.multipliers / size
+
+    def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Sums of weighted gradients in x and of losses by group."""
+        values, residuals = self.loss.value_and_derivative(
+            block.margins(self._unpack(x)), block.targets
+        )
+        push = (y * self.multipliers)[block.groups]
+        return block.pull_back(_scaled(residuals, push)), self._by_group(block, values)
 
     def best_response(self, x: np.ndarray) -> Response:
         # one pass for the losses, which the weights wait for, and half a pass with the weights
-        weights, sums = self._unpack(x), np.zeros(self.weights.n_groups)
-        kept = []
-        for block in self.rows.blocks():
+        weights, kept = self._unpack(x), []
+
+        def losses_by_group(block: Block) -> np.ndarray:
             values, residuals = self.loss.value_and_derivative(
-                block.margins(weights), self.targets[block.rows]
+                block.margins(weights), block.targets
             )
-            sums += self._by_group(block, values)
             kept.append(residuals)
-        losses = sums * self.multipliers / self.n_records
+            return self._by_group(block, values)
+
+        losses = self.records.total(losses_by_group) * self.multipliers / self.n_records
         free = self.center_y + losses / self.alpha_y
         y = self.domain_y.project(free)
-        push, slope = y * self.multipliers, np.zeros_like(weights)
-        for block, residuals in zip(self.rows.blocks(), kept, strict=True):
-            slope += block.pull_back(_scaled(residuals, push[self.groups[block.rows]]))
+        push, residuals = y * self.multipliers, iter(kept)
+        slope = self.records.total(
+            lambda block: block.pull_back(_scaled(next(residuals), push[block.groups]))
+        )
         value = float(y @ losses) + self.regulariser(x, y)
         return Response(y, free, slope.ravel() / self.n_records, value)
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         weights, push = self._unpack(x), y * self.multipliers / self.n_records
 
-        def curvature(block: RowBlock) -> np.ndarray:
-            bend = self.loss.second_derivative(block.margins(weights), self.targets[block.rows])
-            return _scaled(bend, push[self.groups[block.rows]])
+        def curvature(block: Block) -> np.ndarray:
+            bend = self.loss.second_derivative(block.margins(weights), block.targets)
+            return _scaled(bend, push[block.groups])
 
-        return self.rows.gram(curvature, self.loss.n_outputs)
+        return self.records.gram(curvature, self.loss.n_outputs)
 
     def cross_derivative(self, x: np.ndarray) -> np.ndarray:
-        weights, k = self._unpack(x), self.loss.n_outputs
-        slopes = np.zeros((self.weights.n_groups, *weights.shape))
-        for block in self.rows.blocks():
-            residuals = self.loss.derivative(block.margins(weights), self.targets[block.rows])
-            member = self.groups[block.rows][:, None] == np.arange(self.weights.n_groups)
-            apart = residuals.reshape(-1, 1, k) * member[:, :, None]
-            slopes += block.pull_back(apart.reshape(len(apart), -1)).reshape(slopes.shape)
-        slopes *= (self.multipliers / self.n_records)[:, None, None]
-        return slopes.reshape(self.weights.n_groups, -1)
+        weights, k, n_groups = self._unpack(x), self.loss.n_outputs, self.weights.n_groups
 
-    def _by_group(self, block: RowBlock, values: np.ndarray) -> np.ndarray:
-        return np.bincount(self.groups[block.rows], values, self.weights.n_groups)
+        def statistic(block: Block) -> np.ndarray:
+            residuals = self.loss.derivative(block.margins(weights), block.targets)
+            member = block.groups[:, None] == np.arange(n_groups)
+            apart = residuals.reshape(-1, 1, k) * member[:, :, None]
+            return block.pull_back(apart.reshape(len(apart), -1))
+
+        slopes = self.records.total(statistic).reshape(n_groups, -1)
+        return np.asarray(slopes * (self.multipliers / self.n_records)[:, None])
+
+    def _by_group(self, block: Block, values: np.ndarray) -> np.ndarray:
+        return np.bincount(block.groups, values, self.weights.n_groups)
 
     def _unpack(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(self.loss.n_outputs, self.rows.width)
+        return x.reshape(self.loss.n_outputs, self.records.width)
 
 
 def _scaled(values: np.ndarray, factors: np.ndarray) -> np.ndarray:

@@ -27,7 +27,7 @@ from skdp.problems.finite_sum import (
 from skdp.problems.losses import Loss, OneVsRestLoss
 from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.problem import Problem
-from skdp.problems.rows import BoundedRows
+from skdp.problems.records import Records
 
 __all__ = ["Design", "EmpiricalRisk"]
 
@@ -68,10 +68,10 @@ class Design:
     block_size: int = 4096
 
     @classmethod
-    def of(cls, rows: BoundedRows, n_public: int | None = None) -> Design:
-        """The design of some rows; `n_public` if their number is not public."""
-        n_records = rows.n_records if n_public is None else n_public
-        return cls(rows.norm_bound, rows.width, n_records, rows.block_size)
+    def of(cls, records: Records, n_public: int | None = None) -> Design:
+        """The design of some records; `n_public` if their number is not public."""
+        n_records = records.n_records if n_public is None else n_public
+        return cls(records.norm_bound, records.width, n_records, records.block_size)
 
     @property
     def second_moment(self) -> float:
@@ -118,8 +118,7 @@ class EmpiricalRisk:
 
     def problem(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         alpha: float,
         radius: float,
         *,
@@ -128,7 +127,7 @@ class EmpiricalRisk:
     ) -> Problem:
         """The problem that the records make."""
         return FiniteSumProblem(
-            rows, targets, self.loss, alpha, Ball(radius), n_public=n_public, center=center
+            records, self.loss, alpha, Ball(radius), n_public=n_public, center=center
         )
 
     #: Whether it is a mean of one function per record, so that blocks of records make sense.

@@ -19,7 +19,8 @@ import numpy as np
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.problem import copy_parts
-from skdp.problems.rows import read_only_view
+from skdp.problems.records import read_only_view
+from skdp.problems.rounding import EPS
 
 __all__ = [
     "BlockConstants",
@@ -29,8 +30,6 @@ __all__ = [
     "block_sensitivity",
     "joint_sensitivity",
 ]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 _Own = TypeVar("_Own", bound="SaddleProblem")
 
@@ -274,7 +273,7 @@ class SaddleConstants:
     @property
     def condition_number(self) -> float:
         """Lipschitz constant of the whole operator in these coordinates, where its modulus is 1."""
-        return 1.0 + self.data_lipschitz * (1.0 + 8.0 * _EPS)
+        return 1.0 + self.data_lipschitz * (1.0 + 8.0 * EPS)
 
     def operator_rounding(self, norm_x: float, norm_y: float) -> tuple[float, float]:
         """Bounds on the Euclidean errors of both blocks of a computed operator.
@@ -294,7 +293,7 @@ class SaddleConstants:
             product = block.smoothness * norm + self.coupling * other_norm
             penalty = block.modulus * (norm + block.center_norm)
             sums = chain * block.lipschitz + width * product + 4.0 * penalty
-            return _EPS * sums + block.additional_rounding
+            return EPS * sums + block.additional_rounding
 
         return error(self.x, norm_x, norm_y), error(self.y, norm_y, norm_x)
 
@@ -389,9 +388,9 @@ class SaddleProblem(ABC):
 
     @abstractmethod
     def batch_operator(
-        self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Mean of the data part's operator over the records `rows` only."""
+        """Mean of the data part's operator over the records at `positions` only."""
 
     #: Evaluations for solvers besides operators: "hessian" stands for :meth:`best_response`,
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
@@ -427,15 +426,15 @@ class SaddleProblem(ABC):
     def n_records(self) -> int:
         return self.constants.n_records
 
-    def take(self: _Own, rows: np.ndarray) -> _Own:
+    def take(self: _Own, positions: np.ndarray) -> _Own:
         """The problem of some of the records, by index, with the same regularisers."""
         other = copy.copy(self)
-        other.constants = replace(self.constants, n_records=len(rows))
-        other._keep(rows)
+        other.constants = replace(self.constants, n_records=len(positions))
+        other._keep(positions)
         return other
 
-    def _keep(self, rows: np.ndarray) -> None:
-        """Drop all records except `rows`; the constants are already those of the rest."""
+    def _keep(self, positions: np.ndarray) -> None:
+        """Drop all other records; the constants are already those of the rest."""
         raise NotImplementedError(f"Records of a {type(self).__name__} cannot be taken.")
 
     def with_regularisers(
@@ -511,7 +510,7 @@ class SaddleProblem(ABC):
 
 def _record_modulus(modulus: float, alpha: float) -> float:
     """``modulus - alpha``, or a little less: the modulus is a rounded sum."""
-    return max(0.0, modulus - alpha - 2.0 * _EPS * modulus) if alpha > 0 else modulus
+    return max(0.0, modulus - alpha - 2.0 * EPS * modulus) if alpha > 0 else modulus
 
 
 def _norm(center: np.ndarray | None) -> float:

@@ -18,12 +18,11 @@ from skdp.problems.domains import Ball, Domain
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
+from skdp.problems.records import Records
 from skdp.problems.risks import Design, EmpiricalRisk
-from skdp.problems.rows import BoundedRows
+from skdp.problems.rounding import EPS, chain
 
 __all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 def tilted_constants(
@@ -58,13 +57,13 @@ def tilted_constants(
     weight = 1.0 / (1.0 + (n - 1) * math.exp(-exponent))
     largest = loss.value_range(feature_norm, 0.0) + math.log(loss.n_outputs + 1.0)
     largest += lipschitz * radius
-    error = _EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
-    chain = min(mean.block_size, n) + n / mean.block_size + 32.0
+    error = EPS * ((mean.row_width + 16) * lipschitz * radius + 16.0 * largest)
+    additions = chain(n, mean.block_size) + 32.0
     return replace(
         mean,
         smoothness=mean.smoothness + tilt * loss.lipschitz(feature_norm, 3.0 * radius) ** 2,
         record_weight=weight,
-        additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * chain * _EPS),
+        additional_rounding=lipschitz * (4.0 * tilt * error + 4.0 * additions * EPS),
     )
 
 
@@ -76,7 +75,7 @@ class TiltedProblem(FiniteSumProblem):
 
     Parameters
     ----------
-    rows, targets, loss, alpha, domain, center
+    records, loss, alpha, domain, center
         As in :class:`FiniteSumProblem`.
     tilt : float
         t > 0.
@@ -86,8 +85,7 @@ class TiltedProblem(FiniteSumProblem):
 
     def __init__(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         loss: Loss,
         alpha: float,
         domain: Domain,
@@ -97,15 +95,15 @@ class TiltedProblem(FiniteSumProblem):
     ) -> None:
         if not tilt > 0:
             raise ValueError(f"tilt == {tilt}, must be > 0.")
-        super().__init__(rows, targets, loss, alpha, domain, center=center)
+        super().__init__(records, loss, alpha, domain, center=center)
         self.tilt = float(tilt)
-        self.constants = tilted_constants(self.constants, loss, self.tilt, rows.norm_bound)
+        self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
 
     def _evaluate(
         self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
         margins = self.margins(w)
-        losses = self.loss.value(margins, self.targets)
+        losses = self.loss.value(margins, self.records.targets)
         largest = float(losses.max())
         exponents = self.tilt * (losses - largest)
         mean = float(np.expm1(exponents).mean())  # > -1: the largest loss contributes 0
@@ -114,21 +112,21 @@ class TiltedProblem(FiniteSumProblem):
         tilted = math.log1p(mean) if mean > -0.5 else math.log(weights.mean())
         total = largest + tilted / self.tilt
         weights /= weights.sum()
-        slope = np.zeros((self.loss.n_outputs, self.rows.width))
+        slope = np.zeros((self.loss.n_outputs, self.records.width))
         bend = np.zeros((0, 0))
         if gradient or hessian:
-            residuals = self.loss.derivative(margins, self.targets)
+            residuals = self.loss.derivative(margins, self.records.targets)
             weighted = residuals * (weights if residuals.ndim == 1 else weights[:, None])
             slope = self.n_records * super().pull_back(weighted)
         if hessian:
-            curvature = self.loss.second_derivative(margins, self.targets)
+            curvature = self.loss.second_derivative(margins, self.records.targets)
             if residuals.ndim == 1:
                 curvature = weights * (curvature + self.tilt * residuals**2)
             else:
                 curvature = curvature + self.tilt * residuals[:, :, None] * residuals[:, None, :]
                 curvature *= weights[:, None, None]
-            bend = self.rows.gram(
-                lambda block: curvature[block.rows], self.n_outputs
+            bend = self.records.gram(
+                lambda block: curvature[block.positions], self.n_outputs
             ) - self.tilt * np.outer(slope, slope)
             bend.flat[:: self.dimension + 1] += self.alpha
         offset = self._offset(w)
@@ -186,8 +184,7 @@ class TiltedRisk(EmpiricalRisk):
 
     def problem(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         alpha: float,
         radius: float,
         *,
@@ -196,6 +193,4 @@ class TiltedRisk(EmpiricalRisk):
     ) -> Problem:
         if n_public is not None:
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        return TiltedProblem(
-            rows, targets, self.loss, alpha, Ball(radius), self.tilt, center=center
-        )
+        return TiltedProblem(records, self.loss, alpha, Ball(radius), self.tilt, center=center)

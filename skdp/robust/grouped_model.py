@@ -24,7 +24,7 @@ from skdp.linear_model.base import (
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import Design, EmpiricalRisk, GroupWeights
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
 from skdp.solvers import resolve_saddle_solver
 
 __all__ = ["GroupedLinearModel"]
@@ -87,9 +87,7 @@ class GroupedLinearModel(DPLinearModel):
         declared = self.group_proportions is not None and not _by_name(self.group_proportions)
         if labels is None and declared:
             raise ValueError(f"group_proportions were declared, but {_NO_GROUPS}")
-        staged._membership = None if labels is None else staged._encoded(labels)
-        staged._fit(X, y)
-        del staged._membership
+        staged._fit(X, y, None if labels is None else staged._encoded(labels))
         self.__dict__ = staged.__dict__
         return self
 
@@ -166,25 +164,22 @@ class GroupedLinearModel(DPLinearModel):
         """Codes and names of the groups if none are given."""
         raise NotImplementedError
 
-    def _encoded(self, labels: np.ndarray) -> tuple[np.ndarray, tuple[str, ...]]:
-        """Position of each record's group in ``group_names_``, and caveats."""
-        caveats: tuple[str, ...] = ()
+    def _encoded(self, labels: np.ndarray) -> np.ndarray:
+        """Set ``group_names_``; return the position of each record's group in it."""
         if self.group_names is None:
             names = np.unique(labels)
             warn_inferred("The groups", "group_names")
-            caveats = ("group_names were inferred from groups",)
         else:
             declared = _as_labels("group_names", self.group_names)
             names = declared_labels("group_names", declared, 1)
         self.group_names_ = names
-        codes = encode(labels, names, "groups contains labels that are not in `group_names`.")
-        return codes, caveats
+        return encode(labels, names, "groups contains labels that are not in `group_names`.")
 
-    def _proportions(self, n_groups: int) -> np.ndarray:
+    def _proportions(self, n_groups: int, are_given: bool) -> np.ndarray:
         """The declared proportions in the order of ``group_names_``; by default equal ones."""
         given = self.group_proportions
         if given is None:
-            if self._membership is not None and n_groups > 1:
+            if are_given and n_groups > 1:
                 warnings.warn(
                     "group_proportions were not declared: all groups are taken to be equally "
                     "large, and a smaller one counts for less. Declare public ones, or use "
@@ -227,21 +222,19 @@ class GroupedLinearModel(DPLinearModel):
         return proportions
 
     def _private_weights(
-        self, X: Any, targets: np.ndarray, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
+        self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         budget = PrivacyBudget(self.epsilon, self.delta)
         about_groups: tuple[str, ...] = ()
-        if self._membership is None:
-            codes, self.group_names_ = self._default_groups(targets)
-        else:
-            codes, about_groups = self._membership
-            if codes.shape != targets.shape:
-                raise ValueError(
-                    f"groups has shape {codes.shape}, but there are {len(targets)} samples."
-                )
+        are_given = records.groups is not None
+        if not are_given:
+            groups, self.group_names_ = self._default_groups(records.targets)
+            records = records.with_targets(records.targets, groups)
+        elif self.group_names is None:
+            about_groups = ("group_names were inferred from groups",)
+        codes = records.groups
         n_groups = len(self.group_names_)
         solver_rng, noise = randomness(self.random_state)
-        rows = self._bounded_rows(X)
         cap, share = float(self.max_group_weight), 1.0
         releases: tuple[Release, ...] = ()
         if self.calibration == "paper":
@@ -250,10 +243,10 @@ class GroupedLinearModel(DPLinearModel):
         if self.group_mode == "public":
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             weights = GroupWeights.of_proportions(proportions, cap, public_groups=True)
-            what = "class" if self._membership is None else "group"
+            what = "group" if are_given else "class"
             about_groups += (f"the {what} of each record is taken as public: it is not protected",)
         elif self.group_mode == "proportions":
-            proportions = self._proportions(n_groups)
+            proportions = self._proportions(n_groups, are_given)
             weights = GroupWeights.of_proportions(proportions, cap)
         elif n_groups == 1:  # it has all the records: nothing to estimate, no floor
             weights = GroupWeights((1.0,))
@@ -265,13 +258,11 @@ class GroupedLinearModel(DPLinearModel):
                 codes, n_groups, budget, share=float(self.histogram_share), noise=noise
             )
             weights, releases = GroupWeights.of_proportions(proportions, cap), (histogram,)
-        design = Design.of(rows)
+        design = Design.of(records)
         radius = risk.reference_norm(design) if self.coef_norm is None else float(self.coef_norm)
         alpha = 0.0 if self.alpha == "auto" else float(self.alpha)
         result = max_group_loss(
-            rows,
-            targets,
-            codes,
+            records,
             risk,
             weights,
             budget,
@@ -317,11 +308,11 @@ class GroupedLinearModel(DPLinearModel):
             "output" if len(phases) == 1 else "phased",
             (*releases, result.plan.release(released)),
             plan,
-            rows,
+            records,
             design.n_records,
             caveats + about_groups,
         )
-        return result.point.reshape(risk.loss.n_outputs, rows.width)
+        return result.point.reshape(risk.loss.n_outputs, records.width)
 
     def _check_parameters(self) -> None:
         check_option("group_mode", self.group_mode, _MODES)

@@ -154,7 +154,9 @@ class SklearnSolver(Solver):
         name = type(self.estimator).__name__
         if not {"C", "alpha"} & set(self.estimator.get_params(deep=False)):
             raise ValueError(f"{name} has no parameter C or alpha: its penalty cannot be set.")
-        labels = problem.targets.dtype.kind in "iub" or not hasattr(problem.loss, "target_bound")
+        labels = problem.records.targets.dtype.kind in "iub" or not hasattr(
+            problem.loss, "target_bound"
+        )
         if is_classifier(self.estimator) != labels:
             raise ValueError(f"{name} is not made for {type(problem.loss).__name__}.")
 
@@ -184,14 +186,14 @@ class SklearnSolver(Solver):
             per_record = {"alpha": problem.alpha * problem.n_public}
             is_sum = type(estimator).__name__ in {"Ridge", "RidgeClassifier"}
             estimator.set_params(**(per_record if is_sum else {"alpha": problem.alpha}))
-        estimator.fit(problem.rows.materialise(), problem.targets)
+        estimator.fit(problem.records.materialise(), problem.records.targets)
         return self._coefficients(problem, estimator)
 
     def _coefficients(self, problem: Records, estimator: Any) -> np.ndarray:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
-        if coef.shape[1] < problem.rows.width:  # an intercept of its own
+        if coef.shape[1] < problem.records.width:  # an intercept of its own
             intercept = np.broadcast_to(np.ravel(estimator.intercept_), (len(coef),))
-            coef = np.column_stack([coef, intercept / problem.rows.intercept])
+            coef = np.column_stack([coef, intercept / problem.records.intercept])
         basis = getattr(problem.loss, "basis", None)
         if basis is not None:
             if len(coef) == 1:  # two classes with one row of coefficients

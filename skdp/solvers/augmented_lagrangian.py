@@ -44,7 +44,7 @@ class AugmentedLagrangian(Solver):
         start: np.ndarray,
         rng: np.random.Generator,
     ) -> tuple[np.ndarray, np.ndarray]:
-        loss, targets = problem.loss, problem.targets
+        loss, targets = problem.loss, problem.records.targets
         kinks, low, high = loss.pieces(targets)
         dual = 0.5 * (low + high)
         inner: Solver = Newton(1e-3) if Newton.affordable(problem) else AcceleratedGradient()

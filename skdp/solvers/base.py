@@ -265,7 +265,7 @@ def _as_dual(problem: Records, dual: Any) -> np.ndarray:
 
 def _slopes_near(problem: Records, point: np.ndarray) -> Iterator[np.ndarray]:
     """Dual vectors that a point suggests: slopes of envelopes of several widths there."""
-    kinks, low, high = problem.loss.pieces(problem.targets)
+    kinks, low, high = problem.loss.pieces(problem.records.targets)
     offset = problem.margins(problem.domain.project(point)) - kinks
     for width in np.abs(offset).mean() * 10.0 ** -np.arange(0.0, 11.0, 2.0) + 1e-300:
         yield np.clip(0.5 * (low + high) + offset / width, low, high)

@@ -242,7 +242,7 @@ def certify_dual(
         The better certified of w_a and `point`.
     """
     mu, domain = problem.strong_convexity, problem.domain
-    kinks, low, high = problem.loss.pieces(problem.targets)  # type: ignore[attr-defined]
+    kinks, low, high = problem.loss.pieces(problem.records.targets)  # type: ignore[attr-defined]
     dual = np.clip(dual, low, high)
     center = np.zeros(problem.dimension) if problem.center is None else problem.center
     free = center - problem.pull_back(dual) / mu
@@ -252,12 +252,12 @@ def certify_dual(
     error += 4.0 * _EPS * sum(norms)  # of `free` and of `natural`
     outward = natural - free
     away = euclidean_norm(outward)
-    feature_norm = problem.rows.norm_bound
+    feature_norm = problem.records.norm_bound
 
     def sum_of_terms(v: np.ndarray, blur: float) -> float:
         """The sum in G, at every point within `blur` of v."""
         offset = problem.margins(v) - kinks
-        margin = (problem.rows.width + 8) * _EPS * euclidean_norm(v) + blur
+        margin = (problem.records.width + 8) * _EPS * euclidean_norm(v) + blur
         reach = feature_norm * margin + 4.0 * _EPS * np.abs(kinks)
         ends = (_slack(end, dual, low, high) for end in (offset - reach, offset + reach))
         total = float(np.maximum(*ends).sum()) / problem.n_public

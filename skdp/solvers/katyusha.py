@@ -64,7 +64,7 @@ class Katyusha(StochasticSolver):
                 x = momentum * z + 0.5 * snapshot + (0.5 - momentum) * y
                 batch = batches[j]
                 change = batch.residuals(x)
-                change -= residuals[batch.rows]
+                change -= residuals[batch.positions]
                 before = z
                 z = problem.prox(z - step * (full + batches.gradient(batch, change)), step)
                 y = x + momentum * (z - before)

@@ -49,7 +49,7 @@ class MiniBatches:
     ) -> None:
         n = problem.n_records
         if batch_size is None:
-            width = max(1, min(problem.rows.width, problem.rows.n_stored // max(1, n)))
+            width = max(1, min(problem.records.width, problem.records.n_stored // max(1, n)))
             useful = max(_SMALL_BATCH, most_useful)
             batch_size = int(max(1, min(_BATCH_NUMBERS // width, 2048, n // _MIN_BATCHES, useful)))
         count = max(1, round(n / batch_size))
@@ -64,7 +64,7 @@ class MiniBatches:
 
     def __getitem__(self, j: int) -> Batch:
         n = self.problem.n_records
-        if self.problem.rows.is_sparse:
+        if self.problem.records.is_sparse:
             return self.problem.batch(slice(j * n // self.count, (j + 1) * n // self.count))
         return self.problem.batch(slice(j, n, self.count))
 
@@ -79,8 +79,8 @@ class MiniBatches:
         """
         problem, largest = self.problem, 0.0
         size = self.count / problem.n_public
-        public = problem.loss.smoothness(problem.rows.norm_bound)
-        weights = rng.standard_normal((1, problem.rows.width))
+        public = problem.loss.smoothness(problem.records.norm_bound)
+        weights = rng.standard_normal((1, problem.records.width))
         for j in rng.integers(self.count, size=n_batches):
             block, v = self[j].block, weights / np.linalg.norm(weights)
             for _ in range(power):

@@ -52,8 +52,8 @@ class SAGA(StochasticSolver):
             for j in draws(rng, m, m):
                 batch = batches[j]
                 residuals = batch.residuals(w)
-                change = batches.gradient(batch, residuals - table[batch.rows])
-                table[batch.rows] = residuals
+                change = batches.gradient(batch, residuals - table[batch.positions])
+                table[batch.positions] = residuals
                 w = problem.prox(w - step * (mean + change), step)
                 mean = mean + change / m
             passes += 1.0

@@ -108,7 +108,7 @@ class StochasticSubgradient(StochasticSolver):
                 share = 2.0 / (t + 1.0)
                 average = average + share * (w - average)
                 if not smooth:
-                    dual[batch.rows] += 2.0 / (epoch + 1.0) * (slopes - dual[batch.rows])
+                    dual[batch.positions] += 2.0 / (epoch + 1.0) * (slopes - dual[batch.positions])
                 gradient = batches.gradient(batch, slopes)
                 w = problem.domain.project((1.0 - share) * w + share * (center - gradient / mu))
             if epoch >= check:

@@ -56,7 +56,7 @@ class SVRG(StochasticSolver):
             for j in draws(rng, len(batches), length):
                 batch = batches[j]
                 change = batch.residuals(w)
-                change -= snapshot[batch.rows]
+                change -= snapshot[batch.positions]
                 w = problem.prox(w - step * (full + batches.gradient(batch, change)), step)
             passes += 1.0 + length / len(batches)
         return best.point

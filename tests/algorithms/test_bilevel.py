@@ -34,12 +34,12 @@ from skdp.problems import (
     Ball,
     BilevelConstants,
     BilevelProblem,
-    BoundedRows,
     DeclaredProblem,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     PenaltyProblem,
+    Records,
     WholeSpace,
 )
 from skdp.solvers import LBFGS, Newton, Solver
@@ -369,9 +369,9 @@ def test_tiny_samples_do_not_come_without_noise():
 
 def test_minibatch_run():
     pytest.importorskip("dp_accounting")
-    rows = BoundedRows(np.random.default_rng(0).normal(size=(60, 2)), 1.0)
+    rows = Records(np.random.default_rng(0).normal(size=(60, 2)), 1.0)
     problem = PenaltyProblem(
-        rows, np.zeros(60), HalfSquaredLoss(1.0), (0, 0), (1.0, 1.0), 1e-2, 1.0
+        rows.with_targets(np.zeros(60)), HalfSquaredLoss(1.0), (0, 0), (1.0, 1.0), 1e-2, 1.0
     )
     inner = LocalizedGradientDescent(5, sampling_rate=0.3)
     result = dp_bilevel(problem, BUDGET, penalty=2.0, n_steps=2, inner=inner, noise=seeded(0))
@@ -389,7 +389,7 @@ def tuning_problem(n=400, seed=0, low=1e-3):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     t = np.clip(X @ [0.8, 0.0, 0.0] + 0.1 * rng.normal(size=n), -1, 1)
     return PenaltyProblem(
-        BoundedRows(X, 1.0), t, HalfSquaredLoss(1.0), (0,) * 3, (1.0,) * 3, low, 10.0
+        Records(X, 1.0, targets=t), HalfSquaredLoss(1.0), (0,) * 3, (1.0,) * 3, low, 10.0
     )
 
 
@@ -402,7 +402,8 @@ class Exact(OutputPerturbation):
 
 def validation_loss(problem, x):
     y = LBFGS().solve(problem.lower(x), 1e-9).point / problem.metric(x)
-    rows, t = problem._rows.materialise()[1::2], problem._targets[1::2]
+    records = problem._records.take(slice(1, None, 2))
+    rows, t = records.materialise(), records.targets
     return 0.5 * float(((rows @ y - t) ** 2).mean())
 
 
@@ -459,9 +460,14 @@ def test_outputs():
 
 def test_points_are_taken_out_of_the_coordinates_of_the_lower_problems():
     """One step with strengths of two groups: the gradient at the points divided by the metric."""
-    rows = BoundedRows(np.random.default_rng(0).normal(size=(40, 3)), 1.0)
+    rows = Records(np.random.default_rng(0).normal(size=(40, 3)), 1.0)
     problem = PenaltyProblem(
-        rows, np.zeros(40), HalfSquaredLoss(1.0), (0, 1, 0), (1.0, 1.0, 2.0), 1e-3, 10.0
+        rows.with_targets(np.zeros(40)),
+        HalfSquaredLoss(1.0),
+        (0, 1, 0),
+        (1.0, 1.0, 2.0),
+        1e-3,
+        10.0,
     )
     x, lam, points = np.log([0.3, 0.01]), 3.0, np.random.default_rng(1).normal(size=(2, 3))
     metric = np.sqrt(np.array([0.3, 0.01, 0.6]) / 0.01)
@@ -629,10 +635,14 @@ def test_only_problems_that_can_be_solved_to_a_proven_accuracy():
         def lower(self, x):
             problem = super().lower(x)
             targets = np.zeros(problem.n_records)
-            return FiniteSumProblem(problem.rows, targets, HingeLoss(), problem.alpha, Ball(2.0))
+            return FiniteSumProblem(
+                problem.records.with_targets(targets), HingeLoss(), problem.alpha, Ball(2.0)
+            )
 
-    rows = BoundedRows(np.eye(4), 1.0)
-    problem = Rough(rows, np.zeros(4), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0)
+    rows = Records(np.eye(4), 1.0)
+    problem = Rough(
+        rows.with_targets(np.zeros(4)), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0
+    )
     with pytest.raises(ValueError, match="not smooth"):
         plan_bilevel(problem, BUDGET, penalty=1.0)
 

@@ -34,10 +34,10 @@ from skdp.privacy import (
 )
 from skdp.problems import (
     Ball,
-    BoundedRows,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
+    Records,
     SoftmaxLoss,
     WholeSpace,
 )
@@ -46,6 +46,7 @@ from skdp.solvers import Newton
 LOSSES = [LogisticLoss(), SoftmaxLoss(2), SoftmaxLoss(4), HalfSquaredLoss(1.0)]
 every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 #: Valid public arguments without noise to speak of.
+WITH_NAN = np.array([[0.0, 1.0], [math.nan, 1.0]])
 RUN = {"n_public": 10, "sampling_rate": 1.0, "n_steps": 1, "noise_multiplier": 1e-12}
 PLAN = {"n_public": 100, "dimension": 3, "sampling_rate": 0.1, "n_steps": 20}
 
@@ -168,8 +169,7 @@ def test_the_plan_depends_on_public_numbers_only():
     rng = np.random.default_rng(0)
     results = [
         dp_sgd(
-            BoundedRows(scale * rng.standard_normal((n, 3)), 1.0, 0.1),
-            np.full(n, target),
+            Records(scale * rng.standard_normal((n, 3)), 1.0, 0.1, targets=np.full(n, target)),
             LogisticLoss(),
             PrivacyBudget(0.5, 1e-5),
             n_public=50,
@@ -204,9 +204,12 @@ def test_the_plan_as_plain_types_and_as_a_release():
 
 def test_clipping_by_hand():
     # gradients: -50 (1, 0), clipped to length 1/2; 1 (0, 0.1), which is short enough
-    rows = BoundedRows(np.array([[100.0, 0.0], [0.0, 0.1]]), 1.0)
+    rows = Records(np.array([[100.0, 0.0], [0.0, 0.1]]), 1.0)
     point = dp_sgd(
-        rows, np.array([50.0, -1.0]), HalfSquaredLoss(50.0), **RUN | {"n_public": 2}, clip_norm=0.5
+        rows.with_targets(np.array([50.0, -1.0])),
+        HalfSquaredLoss(50.0),
+        **RUN | {"n_public": 2},
+        clip_norm=0.5,
     ).point
     np.testing.assert_allclose(point, [0.5 / 0.5 / 2, -0.1 / 0.5 / 2], rtol=1e-8)
 
@@ -220,7 +223,7 @@ def test_clipped_sum_is_that_of_explicit_gradients(loss, intercept, kind):
     X = rng.standard_normal((n, d)) * (rng.random((n, d)) < 0.1) * rng.uniform(0, 0.6, (n, 1))
     if "float32" in kind:
         X = X.astype(np.float32)
-    rows = BoundedRows(sp.csr_array(X) if "csr" in kind else X, 1.0, intercept)
+    rows = Records(sp.csr_array(X) if "csr" in kind else X, 1.0, intercept)
     targets = targets_for(loss, rng, n)
     weights = rng.standard_normal((loss.n_outputs, rows.width))
     for batch in (None, np.flatnonzero(rng.random(n) < 0.9), np.array([], dtype=int)):
@@ -239,21 +242,25 @@ def test_clipped_sum_is_that_of_explicit_gradients(loss, intercept, kind):
             clipped += norm > clip
             expected += gradient * min(1.0, clip / max(norm, 1e-300))
         assert batch is None or len(batch) == 0 or 0 < clipped < len(drawn)
-        total = clipped_gradient_sum(rows, targets, loss, weights, clip, batch=batch)
+        total = clipped_gradient_sum(rows.with_targets(targets), loss, weights, clip, batch=batch)
         np.testing.assert_allclose(total, expected, rtol=1e-7, atol=1e-8)
 
 
 def test_row_norms_include_scaling_and_intercept():
-    rows = BoundedRows(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 2.0, 1.5)
+    rows = Records(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 2.0, 1.5)
     np.testing.assert_allclose(bounded_row_norms(rows), [2.5, math.hypot(0.5, 1.5), 1.5])
 
 
 def test_sparse_rows_stay_sparse():
     rng = np.random.default_rng(0)
     places = (np.arange(20_000) % 2000, rng.integers(0, 100_000, 20_000))
-    rows = BoundedRows(sp.csr_array((np.ones(20_000), places), shape=(2000, 100_000)), 1.0)
+    rows = Records(sp.csr_array((np.ones(20_000), places), shape=(2000, 100_000)), 1.0)
     tracemalloc.start()
-    dp_sgd(rows, np.ones(2000), LogisticLoss(), **RUN | {"sampling_rate": 0.9, "n_steps": 3})
+    dp_sgd(
+        rows.with_targets(np.ones(2000)),
+        LogisticLoss(),
+        **RUN | {"sampling_rate": 0.9, "n_steps": 3},
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20 * 8 * 100_000  # some weight vectors; dense rows would be 1.6e9
@@ -268,7 +275,7 @@ def movement(X, targets, loss, clip, data_norm, intercept, weights):
     """How far the last record moves the clipped sum, in units of the clipping norm."""
     with_it, without = (
         clipped_gradient_sum(
-            BoundedRows(X[:m], data_norm, intercept), targets[:m], loss, weights, clip
+            Records(X[:m], data_norm, intercept, targets=targets[:m]), loss, weights, clip
         )
         for m in (len(targets), len(targets) - 1)
     )
@@ -310,9 +317,9 @@ def test_no_extreme_record_breaks_the_clipping(loss, data_norm):
 
 
 def test_the_clipping_norm_is_reached():
-    rows = BoundedRows(np.eye(3), 1.0)
+    rows = Records(np.eye(3), 1.0)
     total = clipped_gradient_sum(
-        rows, np.array([9.0, 0.0, 0.0]), HalfSquaredLoss(9.0), np.zeros((1, 3)), 0.5
+        rows.with_targets(np.array([9.0, 0.0, 0.0])), HalfSquaredLoss(9.0), np.zeros((1, 3)), 0.5
     )
     np.testing.assert_allclose(total, [[-0.5, 0.0, 0.0]], rtol=1e-8)
 
@@ -336,8 +343,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, samplin
                 return np.random.default_rng([trial, next(streams)]).bytes(size + 8)[:size]
 
             result = dp_sgd(
-                BoundedRows(X[:m], 1e3, 0.1),
-                targets[:m],
+                Records(X[:m], 1e3, 0.1, targets=targets[:m]),
                 loss,
                 n_public=n_public,
                 sampling_rate=sampling_rate,  # one bit decides, so there are no ties
@@ -394,7 +400,7 @@ def test_a_step_sees_each_record_as_often_as_it_should():
     n, steps = 200, 300
     X = np.full((n, 1), 1.0)
     point = dp_sgd(
-        BoundedRows(X, 1.0), np.full(n, -1e6), HalfSquaredLoss(1e6), n_public=n,
+        Records(X, 1.0, targets=np.full(n, -1e6)), HalfSquaredLoss(1e6), n_public=n,
         sampling_rate=0.1, n_steps=steps, learning_rate=1.0, noise_multiplier=1e-12,
         average=False, random_bytes=seeded(6),
     ).point  # fmt: skip
@@ -407,7 +413,7 @@ def test_coins_and_noise_are_secret_by_default(monkeypatch):
     for function in (dp_sgd, poisson_sample):
         assert inspect.signature(function).parameters["random_bytes"].default is os.urandom
     X = np.random.default_rng(0).standard_normal((50, 2))
-    arguments = (BoundedRows(X, 1.0), np.ones(50), LogisticLoss())
+    arguments = (Records(X, 1.0, targets=np.ones(50)), LogisticLoss())
     for changes in ({"sampling_rate": 0.5}, {"noise_multiplier": 1.0}):
         points = []
         for _ in range(2):
@@ -418,7 +424,7 @@ def test_coins_and_noise_are_secret_by_default(monkeypatch):
 
 def test_seeded_bytes_make_a_run_reproducible():
     X = np.random.default_rng(0).standard_normal((50, 2))
-    arguments = (BoundedRows(X, 1.0), np.ones(50), LogisticLoss())
+    arguments = (Records(X, 1.0, targets=np.ones(50)), LogisticLoss())
     public = RUN | {"sampling_rate": 0.3, "noise_multiplier": 1.0}
     one, two = (dp_sgd(*arguments, **public, random_bytes=seeded(1)).point for _ in range(2))
     np.testing.assert_array_equal(one, two)
@@ -436,7 +442,7 @@ def test_the_law_of_the_noise(loss, sampling_rate):
     """
     d, steps, clip, multiplier, n_public = 3000, 3, 0.2, 1.7, 40
     point = dp_sgd(
-        BoundedRows(np.zeros((7, d)), 1.0), np.zeros(7, dtype=int), loss, n_public=n_public,
+        Records(np.zeros((7, d)), 1.0, targets=np.zeros(7, dtype=int)), loss, n_public=n_public,
         sampling_rate=sampling_rate, n_steps=steps, learning_rate=3.0, clip_norm=clip,
         noise_multiplier=multiplier, average=False, random_bytes=seeded(7),
     ).point  # fmt: skip
@@ -451,7 +457,7 @@ def test_the_law_of_the_noise(loss, sampling_rate):
 def test_no_noise_outside_of_the_sum_zero_subspace():
     loss = SoftmaxLoss(5)
     point = dp_sgd(
-        BoundedRows(np.zeros((4, 6)), 1.0), np.zeros(4, dtype=int), loss,
+        Records(np.zeros((4, 6)), 1.0, targets=np.zeros(4, dtype=int)), loss,
         **RUN | {"noise_multiplier": 1.0},
     ).point  # fmt: skip
     weights = loss.basis @ point.reshape(loss.n_outputs, -1)
@@ -471,7 +477,7 @@ def test_without_noise_it_finds_the_direction(loss, sparse):
     positive = X[:, 0] > 0
     targets = X[:, 0] if isinstance(loss, HalfSquaredLoss) else positive.astype(int)
     result = dp_sgd(
-        BoundedRows(sp.csr_array(X) if sparse else X, 1.0), targets, loss, n_public=500,
+        Records(sp.csr_array(X) if sparse else X, 1.0, targets=targets), loss, n_public=500,
         sampling_rate=0.5, n_steps=100, learning_rate=2.0, noise_multiplier=1e-12,
         random_bytes=seeded(0),
     )  # fmt: skip
@@ -487,22 +493,22 @@ def test_without_noise_it_finds_the_direction(loss, sparse):
 def test_without_noise_clipping_or_sampling_it_converges_to_the_minimiser(loss):
     rng = np.random.default_rng(1)
     X, n, alpha, clip = rng.standard_normal((60, 3)), 60, 0.1, 100.0
-    rows, targets = BoundedRows(X, 2.0, 0.5), targets_for(loss, rng, 60)
+    rows, targets = Records(X, 2.0, 0.5), targets_for(loss, rng, 60)
     result = dp_sgd(
-        rows, targets, loss, n_public=n, sampling_rate=1.0, n_steps=600, clip_norm=clip,
-        learning_rate=0.3 * clip, alpha=alpha, noise_multiplier=1e-13,
+        rows.with_targets(targets), loss, n_public=n, sampling_rate=1.0, n_steps=600,
+        clip_norm=clip, learning_rate=0.3 * clip, alpha=alpha, noise_multiplier=1e-13,
     )  # fmt: skip
-    problem = FiniteSumProblem(rows, targets, loss, alpha, WholeSpace())
+    problem = FiniteSumProblem(rows.with_targets(targets), loss, alpha, WholeSpace())
     exact = Newton().solve(problem, 1e-8).point
     np.testing.assert_allclose(result.point, exact, atol=1e-6)
 
 
 def test_the_second_half_is_averaged_and_every_step_projected():
-    rows, targets, loss = BoundedRows(np.ones((1, 1)), 1.0), np.array([1e9]), HalfSquaredLoss(1e9)
+    rows, targets, loss = Records(np.ones((1, 1)), 1.0), np.array([1e9]), HalfSquaredLoss(1e9)
 
     def run(n_steps, **changes):
         settings = RUN | {"n_public": 1, "n_steps": n_steps} | changes
-        return float(dp_sgd(rows, targets, loss, **settings).point[0])
+        return float(dp_sgd(rows.with_targets(targets), loss, **settings).point[0])
 
     # each step moves by 1
     for n_steps, mean in [(1, 1.0), (2, 2.0), (3, 2.5), (4, 3.5), (5, 4.0)]:
@@ -516,10 +522,10 @@ def test_the_second_half_is_averaged_and_every_step_projected():
 
 
 def test_the_penalty_shrinks():
-    rows, targets, loss = BoundedRows(np.ones((1, 1)), 1.0), np.array([1e9]), HalfSquaredLoss(1e9)
+    rows, targets, loss = Records(np.ones((1, 1)), 1.0), np.array([1e9]), HalfSquaredLoss(1e9)
     settings = RUN | {"n_public": 1, "n_steps": 2, "average": False}
     # 0 -> 1 -> 1 + 1 - 0.25
-    point = dp_sgd(rows, targets, loss, **settings, alpha=0.25).point
+    point = dp_sgd(rows.with_targets(targets), loss, **settings, alpha=0.25).point
     np.testing.assert_allclose(point, [1.75], rtol=1e-8)
 
 
@@ -565,11 +571,11 @@ def test_invalid_plans_are_refused(changes, error, match):
 @pytest.mark.parametrize(
     ("changes", "error", "match"),
     [
-        ({"rows": np.eye(2)}, TypeError, "rows must be BoundedRows, got ndarray"),
-        ({"rows": BoundedRows(np.eye(2), 1e60)}, ValueError, "norm_bound"),
-        ({"rows": BoundedRows(np.array([[0.0, 1.0], [math.nan, 1.0]]), 1.0)}, ValueError, "NaN"),
+        ({"records": np.eye(2)}, TypeError, "records must be Records, got ndarray"),
+        ({"records": Records(np.eye(2), 1e60)}, ValueError, "norm_bound"),
+        ({"records": Records(WITH_NAN, 1.0, targets=np.ones(2))}, ValueError, "NaN"),
         ({"loss": "logistic"}, TypeError, "loss must be a Loss"),
-        ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), must be \(2,\)"),
+        ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), but there are 2 records"),
         ({"targets": np.ones((2, 1))}, ValueError, "shape"),
         ({"targets": np.array(["a", "b"])}, ValueError, "finite real numbers"),
         ({"targets": np.array([1.0, math.nan])}, ValueError, "finite real numbers"),
@@ -581,15 +587,16 @@ def test_invalid_plans_are_refused(changes, error, match):
     ],
 )
 def test_invalid_records_are_refused(changes, error, match):
-    arguments = {"rows": BoundedRows(np.eye(2), 1.0), "targets": np.ones(2), "loss": LogisticLoss()}
+    arguments = {"targets": np.ones(2), "loss": LogisticLoss()} | changes
     with pytest.raises(error, match=match):
-        dp_sgd(**RUN | arguments | changes)
+        records = Records(np.eye(2), 1.0, targets=arguments.pop("targets"))
+        dp_sgd(**RUN | {"records": records} | arguments)
 
 
 def test_targets_of_any_real_dtype_and_lists_are_accepted():
-    rows = BoundedRows(np.eye(2), 1.0)
+    rows = Records(np.eye(2), 1.0)
     points = [
-        dp_sgd(rows, targets, loss, **RUN).point
+        dp_sgd(rows.with_targets(targets), loss, **RUN).point
         for loss in (LogisticLoss(), SoftmaxLoss(2), HalfSquaredLoss(1.0))
         for targets in ([0, 1], np.array([0.0, 1.0], dtype=np.float32), np.array([False, True]))
     ]

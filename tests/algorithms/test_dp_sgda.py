@@ -33,10 +33,10 @@ from skdp.problems import (
     Ball,
     BilinearProblem,
     BlockConstants,
-    BoundedRows,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
     SaddleConstants,
     SaddleProblem,
     Simplex,
@@ -596,7 +596,7 @@ def test_groups_whose_weights_depend_on_the_records():
     def run(floored, public_groups=False, **changes):
         weights = GroupWeights((4.0, 4.0), floored=floored, public_groups=public_groups)
         problem = MaxGroupLossProblem(
-            BoundedRows(X, 1.0), targets, groups, LogisticLoss(), weights, 2.0, 0.1, 0.1
+            Records(X, 1.0, targets=targets, groups=groups), LogisticLoss(), weights, 2.0, 0.1, 0.1
         )
         return dp_sgda(problem, **RUN | changes)
 

@@ -29,11 +29,11 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
     ProblemConstants,
+    Records,
     WholeSpace,
 )
 from skdp.solvers import (
@@ -164,9 +164,9 @@ class TestE2NoiseOfAlgorithm8:
 
     @pytest.fixture
     def constants(self):
-        rows = BoundedRows(np.zeros((self.n, 20)), 1.0)
+        rows = Records(np.zeros((self.n, 20)), 1.0)
         return FiniteSumProblem(
-            rows, np.zeros(self.n), LogisticLoss(), self.mu, WholeSpace()
+            rows.with_targets(np.zeros(self.n)), LogisticLoss(), self.mu, WholeSpace()
         ).constants
 
     def placed(self, distance):
@@ -277,7 +277,7 @@ class TestE3AccuracyInExpectation:
     def test_e3_behind_the_gate_accuracy_holds_surely(self):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-0.5, 0.5, (500, 3)), rng.uniform(-1, 1, 500)
-        problem = FiniteSumProblem(BoundedRows(X, 1.0), y, HalfSquaredLoss(1.0), 0.1, Ball(2.0))
+        problem = FiniteSumProblem(Records(X, 1.0, targets=y), HalfSquaredLoss(1.0), 0.1, Ball(2.0))
         solution = np.linalg.solve(X.T @ X / 500 + 0.1 * np.eye(3), X.T @ y / 500)
         plan = plan_output_perturbation(
             problem.constants, PrivacyBudget(1.0, 1e-6), calibration="lowy2021_alg1"
@@ -367,7 +367,7 @@ class TestE4SubgradientListings:
 
         def single_record(problem, accuracy):
             def subgradient(w, i):
-                slope = loss.derivative(np.array([w]), problem.targets[i : i + 1])
+                slope = loss.derivative(np.array([w]), problem.records.targets[i : i + 1])
                 return float(slope[0]) + mu * w
 
             w = printed_e4_subgradient(subgradient, lambda t: 0, self.n, mu, 1.0, 20_000)
@@ -378,8 +378,8 @@ class TestE4SubgradientListings:
         for value in (-1.0, 1.0):
             x = np.linspace(-0.6, 0.6, self.n)
             x[0] = value
-            rows = BoundedRows(np.ones((self.n, 1)), 1.0)
-            problem = FiniteSumProblem(rows, x, loss, mu, Ball(1.0))
+            rows = Records(np.ones((self.n, 1)), 1.0)
+            problem = FiniteSumProblem(rows.with_targets(x), loss, mu, Ball(1.0))
             solver = Subgradient() if listing == "ours" else CallableSolver(single_record)
             points.append(solve_certified(problem, tolerance, solver).point)
         moved = float(np.linalg.norm(points[0] - points[1]))
@@ -459,8 +459,7 @@ class TestE5IterationsOfAcceleratedGradient:
         x = math.sqrt(self.beta - self.mu)
         for record in (0.0, x):
             yield FiniteSumProblem(
-                BoundedRows(np.array([[record]]), x),
-                np.array([record * self.center]),
+                Records(np.array([[record]]), x, targets=np.array([record * self.center])),
                 HalfSquaredLoss(x),
                 self.mu,
                 Ball(self.radius),
@@ -532,7 +531,7 @@ class TestE5IterationsOfAcceleratedGradient:
         start, gap = np.ones(1), share
         q = math.sqrt(share / kappa)
         problem = FiniteSumProblem(
-            BoundedRows(np.zeros((1, 1)), math.sqrt(kappa - 1)), np.zeros(1),
+            Records(np.zeros((1, 1)), math.sqrt(kappa - 1), targets=np.zeros(1)),
             HalfSquaredLoss(1.0), 1.0, Ball(1.0),
         )  # fmt: skip
         printed = printed_e5_iterations(kappa, 1.0, 1.0, 1.0, q)
@@ -562,7 +561,7 @@ def corrected_e6_momentum(n, mu, beta):
 def katyusha(problem, beta, tau, start, epochs, rng):
     """Alg. 5 with the given tau_1; psi is the regulariser."""
     n, mu = problem.n_records, problem.strong_convexity
-    X, targets = problem.rows.matrix, problem.targets
+    X, targets = problem.records.matrix, problem.records.targets
     gamma, length = 1 / (3 * tau * beta), 2 * n
     y = z = snapshot = start
     weights = (1 + gamma * mu) ** (np.arange(length) - length + 1.0)
@@ -603,7 +602,7 @@ class TestE6Katyusha:
             targets = targets.copy()
             targets[0] = value * self.radius
             problem = FiniteSumProblem(
-                BoundedRows(X, x * (1 + 1e-12)), targets, HalfSquaredLoss(self.radius), self.mu,
+                Records(X, x * (1 + 1e-12), targets=targets), HalfSquaredLoss(self.radius), self.mu,
                 Ball(self.radius),
             )  # fmt: skip
             solution = np.array([x * targets.mean() / self.beta, 0.0])
@@ -796,13 +795,13 @@ class TestE7IterationsOfStochasticSubgradient:
                 w = average = 0.0
                 for t in range(1, iterations + 1):
                     average += 2 / (t + 1) * (w - average)
-                    slope = -float(problem.targets[rng.integers(n)])
+                    slope = -float(problem.records.targets[rng.integers(n)])
                     w = min(max(w - 2 / (ridge * (t + 1)) * (slope + ridge * w), -1.0), 1.0)
                 self.answers.append(average)
                 return np.array([average])
 
-        rows, targets = BoundedRows(np.ones((n, 1)), 1.0), np.array([-1.0, 1.0])
-        problem = FiniteSumProblem(rows, targets, AbsoluteLoss(1.0), ridge, Ball(1.0))
+        rows, targets = Records(np.ones((n, 1)), 1.0), np.array([-1.0, 1.0])
+        problem = FiniteSumProblem(rows.with_targets(targets), AbsoluteLoss(1.0), ridge, Ball(1.0))
         solver = StopsEarly()
         for seed in range(20):
             generator = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ from skdp.algorithms.exponential_mechanism import (
 from skdp.linear_model import DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SquaredHingeLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
 
 LOSSES = [LogisticLoss(), HalfSquaredLoss(1.0), SquaredHingeLoss()]
 NUMBERS = [0.0, 5e-324, 1e-308, 1e-300, 1e-162, 1e-155, 1e-9, 0.5, 1.0, 1e9, 1e155, 1e300, 1.7e308]
@@ -72,7 +72,7 @@ def test_every_data_set_has_a_draw(setting, localised):
 
     def run(X, targets):
         return method(
-            BoundedRows(X, 1.0, intercept), targets, loss, budget,
+            Records(X, 1.0, intercept, targets=targets), loss, budget,
             proposal_limit=30.0, noise=seeded(seed), **options,
         )  # fmt: skip
 
@@ -139,8 +139,8 @@ def test_another_factorisation_where_the_first_fails(monkeypatch):
             raise np.linalg.LinAlgError("no convergence")
         return plain(matrix, driver=driver)
 
-    rows = BoundedRows(np.random.default_rng(0).standard_normal((20, 3)), 1.0)
-    arguments = (rows, np.zeros(20), HalfSquaredLoss(1.0), PrivacyBudget(1.0))
+    rows = Records(np.random.default_rng(0).standard_normal((20, 3)), 1.0)
+    arguments = (rows.with_targets(np.zeros(20)), HalfSquaredLoss(1.0), PrivacyBudget(1.0))
     points = [exponential_mechanism(*arguments, radius=1.0, noise=seeded(0)).point]
     monkeypatch.setattr(sampling, "eigh", fragile)
     points.append(exponential_mechanism(*arguments, radius=1.0, noise=seeded(0)).point)
@@ -180,8 +180,8 @@ def test_points_of_lenses(ratio, offset):
 def test_anchors_outside_of_the_balls_are_not_used(astray, monkeypatch):
     """The quadratic lies below F on the balls only if its anchor is one of their points."""
     rng = np.random.default_rng(0)
-    rows = BoundedRows(rng.standard_normal((30, 1)), 1.0)
-    data = sampling.SummedLoss(rows, np.ones(30), LogisticLoss(), 0.0)
+    rows = Records(rng.standard_normal((30, 1)), 1.0)
+    data = sampling.SummedLoss(rows.with_targets(np.ones(30)), LogisticLoss(), 0.0)
     balls = [sampling.BallAround(np.zeros(1), 1.0)]
     anchors, plain = [], sampling.LowerBound.at
     monkeypatch.setattr(sampling, "near_minimiser", lambda *_: np.array([astray]))

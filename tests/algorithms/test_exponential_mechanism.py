@@ -24,11 +24,11 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
 from skdp.problems import (
     Ball,
-    BoundedRows,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Records,
     SoftmaxLoss,
     SquaredHingeLoss,
 )
@@ -53,7 +53,7 @@ def records(loss, n=30, d=1, seed=0, shift=1.0):
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
     signal = shift * X.sum(axis=1) + 0.3 * rng.standard_normal(n)
     targets = np.clip(signal, -1, 1) if loss == "squared" else (signal > 0).astype(float)
-    return BoundedRows(X, 1.0), targets
+    return Records(X, 1.0), targets
 
 
 def balls_around(*pairs):
@@ -88,7 +88,7 @@ def p_value(draws, points, weights):
 
 def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None, seed=0):
     """Draws of the sampler with a given anchor and given multipliers."""
-    data = sampling.SummedLoss(rows, targets, loss, alpha)
+    data = sampling.SummedLoss(rows.with_targets(targets), loss, alpha)
     bound = sampling.LowerBound.at(np.asarray(anchor, dtype=float), data, balls)
     proposal = sampling.Proposal.tuned(bound, balls, s)
     if multipliers is not None:
@@ -115,7 +115,7 @@ def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
     rows, targets = records(loss)
     phi, balls = LOSSES[loss], balls_around(([0.0], radius))
     if anchor is None:
-        problem = FiniteSumProblem(rows, targets, phi, max(alpha, 0.01), Ball(radius))
+        problem = FiniteSumProblem(rows.with_targets(targets), phi, max(alpha, 0.01), Ball(radius))
         anchor = Newton().solve(problem, 1e-6).point[0]
     draws = sample(rows, targets, phi, alpha, s, balls, [anchor], 3000, multipliers)[:, 0]
     points, weights = grid_law(rows, targets, phi, alpha, s, balls, 20_000)
@@ -130,7 +130,7 @@ def test_law_in_two_dimensions(loss, lens):
     rows, targets = records(loss, d=2, shift=2.0)
     phi, s, alpha = LOSSES[loss], 30.0, 0.05
     balls = balls_around(([0.0, 0.0], 0.8), *([([0.3, -0.6], 0.5)] if lens else []))
-    data = sampling.SummedLoss(rows, targets, phi, alpha)
+    data = sampling.SummedLoss(rows.with_targets(targets), phi, alpha)
     anchor = sampling.near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
     draws = sample(rows, targets, phi, alpha, s, balls, anchor, 2000)
     for ball in balls:
@@ -154,7 +154,7 @@ def test_law_of_the_mechanism(loss):
     noise, draws = seeded(1), []
     for _ in range(700):
         result = exponential_mechanism(
-            rows, targets, phi, PrivacyBudget(2.0), radius=1.0, alpha=0.1, noise=noise
+            rows.with_targets(targets), phi, PrivacyBudget(2.0), radius=1.0, alpha=0.1, noise=noise
         )
         draws.append(result.point[0])
     plan = result.plan
@@ -174,10 +174,10 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     rng = np.random.default_rng(3)
     _, targets = records(loss, n=400, d=3)
     X = 2.0 * rng.standard_normal((400, 3))  # most rows are scaled down
-    rows = BoundedRows(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
+    rows = Records(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
     phi, alpha = LOSSES[loss], 0.02
     balls = balls_around((np.zeros(4), 2.0), (np.full(4, 0.6), 0.5))[:n_balls]
-    data = sampling.SummedLoss(rows, targets, phi, alpha)
+    data = sampling.SummedLoss(rows.with_targets(targets), phi, alpha)
     points = rng.standard_normal((500, 4))
     points *= balls[-1].radius * rng.random((500, 1)) / np.linalg.norm(points, axis=1)[:, None]
     points += balls[-1].center
@@ -218,7 +218,7 @@ def test_projection_onto_a_lens():
 def test_the_multipliers_accept_most():
     rows, targets = records("squared", d=3, shift=2.0)
     balls = balls_around((np.zeros(3), 0.5))
-    data = sampling.SummedLoss(rows, targets, LOSSES["squared"], 0.0)
+    data = sampling.SummedLoss(rows.with_targets(targets), LOSSES["squared"], 0.0)
     bound = sampling.LowerBound.at(np.zeros(3), data, balls)
 
     def rate(proposal):
@@ -264,9 +264,9 @@ def test_privacy_in_one_dimension(loss, radius):
         other[0] = low + 1.0 - targets[0] if trial < 2 else rng.choice([low, 1.0])
         for factor in worst:
             ratio = log_density(
-                BoundedRows(x[:, None], 1.0), targets, phi, factor * plan.concentration, grid
+                Records(x[:, None], 1.0), targets, phi, factor * plan.concentration, grid
             ) - log_density(
-                BoundedRows(other_x[:, None], 1.0), other, phi, factor * plan.concentration, grid
+                Records(other_x[:, None], 1.0), other, phi, factor * plan.concentration, grid
             )
             worst[factor] = max(worst[factor], np.abs(ratio).max())
             if factor == 1.0:
@@ -312,9 +312,9 @@ def test_utility_bound(loss, alpha):
     """Mean excess of 60 draws; by Markov's inequality and the bound's slack far below it."""
     rows, targets = records(loss, n=2000, d=3)
     phi, noise = LOSSES[loss], seeded(0)
-    problem = FiniteSumProblem(rows, targets, phi, alpha or 1e-6, Ball(1.0))
+    problem = FiniteSumProblem(rows.with_targets(targets), phi, alpha or 1e-6, Ball(1.0))
     best = problem.value(Newton().solve(problem, 1e-3).point)
-    arguments = (rows, targets, phi, PrivacyBudget(0.5))
+    arguments = (rows.with_targets(targets), phi, PrivacyBudget(0.5))
     results = [
         exponential_mechanism(*arguments, radius=1.0, alpha=alpha, noise=noise) for _ in range(60)
     ]
@@ -332,7 +332,7 @@ def test_utility_bound(loss, alpha):
 
 def test_a_large_budget_gives_the_solution_without_privacy():
     rows, targets = records("logistic", n=5000, d=4)
-    problem = FiniteSumProblem(rows, targets, LogisticLoss(), 0.05, Ball(3.0))
+    problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(3.0))
     best = Newton().solve(problem, 1e-6).point
     for method in (exponential_mechanism, localized_exponential):
         result = method(
@@ -361,12 +361,18 @@ def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha
 def test_the_local_ball_holds_the_minimiser(xi):
     rows, targets = records("squared", n=500, d=2)
     phi, noise = LOSSES["squared"], seeded(0)
-    problem = FiniteSumProblem(rows, targets, phi, 0.5, Ball(0.5))
+    problem = FiniteSumProblem(rows.with_targets(targets), phi, 0.5, Ball(0.5))
     best = Newton().solve(problem, 1e-8).point
     missed, excess, runs = 0, [], 300
     for _ in range(runs):
         result = localized_exponential(
-            rows, targets, phi, PrivacyBudget(4.0), radius=1.0, alpha=0.5, xi=xi, noise=noise
+            rows.with_targets(targets),
+            phi,
+            PrivacyBudget(4.0),
+            radius=1.0,
+            alpha=0.5,
+            xi=xi,
+            noise=noise,
         )
         plan = result.plan
         distance = np.linalg.norm(result.center - best)
@@ -393,7 +399,7 @@ def test_law_around_a_center():
     s = plan.localised(center).concentration
     assert s >= plan.sampling.concentration
     balls = balls_around(([0.0], plan.sampling.radius), (center, plan.local_radius))
-    data, noise = sampling.SummedLoss(rows, targets, phi, 0.5), seeded(0)
+    data, noise = sampling.SummedLoss(rows.with_targets(targets), phi, 0.5), seeded(0)
     rng = np.random.default_rng(0)
     draws = [sampling.draw(data, balls, s, "auto", rng, noise)[0] for _ in range(500)]
     points, weights = grid_law(rows, targets, phi, 0.5, s, balls, 20_000)
@@ -437,7 +443,7 @@ def test_the_local_radius_minimises_the_bound():
 def test_the_plan_is_public(loss, method):
     """Other records of the same shape, even absurd ones, leave the plan as it is."""
     rows, targets = records(loss, d=2)
-    others = BoundedRows(np.full((30, 2), 1e200), 1.0)
+    others = Records(np.full((30, 2), 1e200), 1.0)
     plans = [
         method(data, t, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
         for data, t in ((rows, targets), (others, targets[::-1].copy()))
@@ -447,7 +453,7 @@ def test_the_plan_is_public(loss, method):
 
 
 class Untouchable:
-    """Rows of which only public numbers can be had, and targets of which nothing can."""
+    """Records of which only public numbers can be had."""
 
     norm_bound, width, n_records, block_size = 1.0, 4, 1000, 256
 
@@ -477,20 +483,20 @@ class Untouchable:
 def test_refusals_before_the_records_are_read(method, changes, message):
     arguments = {"loss": LogisticLoss(), "budget": PrivacyBudget(1.0), "radius": 2.0, "alpha": 0.1}
     with pytest.raises(ValueError, match=message):
-        method(Untouchable(), Untouchable(), **{**arguments, **changes})
+        method(Untouchable(), **{**arguments, **changes})
 
 
 def test_more_refusals():
-    arguments = (Untouchable(), Untouchable())
+    records = Untouchable()
     for loss in (HingeLoss(), SquaredHingeLoss()):
         with pytest.raises(ValueError, match="no exact sampler"):
-            exponential_mechanism(*arguments, loss, PrivacyBudget(1.0), radius=2.0)
+            exponential_mechanism(records, loss, PrivacyBudget(1.0), radius=2.0)
     with pytest.raises(ValueError, match="alpha > 0"):
-        localized_exponential(*arguments, LogisticLoss(), PrivacyBudget(1.0), radius=2.0, alpha=0.0)
+        localized_exponential(records, LogisticLoss(), PrivacyBudget(1.0), radius=2.0, alpha=0.0)
     with pytest.raises(ValueError, match="xi"):
         localised_plan(xi=0.0)
     with pytest.raises(AssertionError, match="was"):  # the stand-ins are no empty threat
-        exponential_mechanism(*arguments, LogisticLoss(), PrivacyBudget(1.0), radius=2.0)
+        exponential_mechanism(records, LogisticLoss(), PrivacyBudget(1.0), radius=2.0)
 
 
 def test_the_bound_on_the_number_of_proposals():
@@ -498,7 +504,7 @@ def test_the_bound_on_the_number_of_proposals():
     phi, alpha, s, radius = LogisticLoss(), 0.01, 400.0, 3.0
     rows, targets = records("logistic", n=200, d=3, shift=0.5)
     balls = balls_around((np.zeros(3), radius))
-    data = sampling.SummedLoss(rows, targets, phi, alpha)
+    data = sampling.SummedLoss(rows.with_targets(targets), phi, alpha)
     anchor = sampling.near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
     bound = sampling.LowerBound.at(anchor, data, balls)
     points, allowances = sampling.Proposal.tuned(bound, balls, s).draw(20_000, seeded(0))
@@ -516,8 +522,7 @@ def test_the_law_does_not_depend_on_units(scale):
     for seed in range(20):
         points = [
             exponential_mechanism(
-                BoundedRows(X * unit, unit),
-                labels,
+                Records(X * unit, unit, targets=labels),
                 LogisticLoss(),
                 PrivacyBudget(2.0, 0.0),
                 radius=4.0 / unit,
@@ -542,7 +547,7 @@ def test_no_solver_keeps_what_it_saw(alpha):
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 2))
     labels = (X[:, 0] > 0).astype(float)
     solver = Remembering()
-    arguments = (BoundedRows(X, 1.0), labels, LogisticLoss(), PrivacyBudget(2.0, 0.0))
+    arguments = (Records(X, 1.0, targets=labels), LogisticLoss(), PrivacyBudget(2.0, 0.0))
     exponential_mechanism(*arguments, radius=3.0, alpha=alpha, solver=solver)
     if alpha:
         localized_exponential(*arguments, radius=3.0, alpha=alpha, solver=solver)
@@ -552,11 +557,10 @@ def test_no_solver_keeps_what_it_saw(alpha):
 def test_an_uncertified_anchor_is_no_error():
     """A tiny ball at the edge of the large one, where projections are inaccurate."""
     rng = np.random.default_rng(0)
-    rows = BoundedRows(rng.uniform(-1, 1, (3, 2)), 1.0)
+    rows = Records(rng.uniform(-1, 1, (3, 2)), 1.0)
     for seed in range(20):
         result = localized_exponential(
-            rows,
-            np.array([0.0, 1.0, 1.0]),
+            rows.with_targets(np.array([0.0, 1.0, 1.0])),
             SquaredHingeLoss(),
             PrivacyBudget(94.7, 0.0),
             radius=3.716,

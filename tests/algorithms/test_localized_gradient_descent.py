@@ -14,11 +14,11 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Ball,
-    BoundedRows,
     Box,
     DeclaredProblem,
     HalfSquaredLoss,
     LogisticLoss,
+    Records,
     ball_problem,
 )
 from skdp.solvers import Newton, solve_certified
@@ -31,7 +31,7 @@ def problem_of(n=200, loss=None, alpha=0.3, seed=0):
     loss = LogisticLoss() if loss is None else loss
     X = rng.normal(size=(n, 3))
     t = (X[:, 0] > 0) * 1.0
-    return ball_problem(BoundedRows(X, 1.0), t, loss, alpha)
+    return ball_problem(Records(X, 1.0, targets=t), loss, alpha)
 
 
 def seeded(seed):
@@ -139,7 +139,7 @@ def test_points_never_leave_the_domain():
     dp_localized_gd(problem, n_rounds=2, n_steps=30, noise_multiplier=100.0, noise=seeded(1))
     limit = problem.domain.radius
     assert 0.5 * limit < Watched.largest <= limit * (1 + 1e-12)
-    rows = problem.rows.materialise()
+    rows = problem.records.materialise()
     assert np.linalg.norm(rows, axis=1).max() <= 1 + 1e-12
 
 

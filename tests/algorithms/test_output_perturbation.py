@@ -13,13 +13,13 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
-    BoundedRows,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
     ProblemConstants,
+    Records,
     SoftmaxLoss,
     WholeSpace,
     ball_problem,
@@ -44,9 +44,9 @@ def test_zhang_algorithm_1_and_the_tight_kernel():
 
 def test_lowy_algorithm_1_worked_example():
     """n = 1e4, d = 20, X = L = 1, lambda = 0.01, eps = 1: s / Delta = 2.4142."""
-    rows = BoundedRows(np.zeros((10_000, 20)), 1.0)
+    rows = Records(np.zeros((10_000, 20)), 1.0)
     constants = FiniteSumProblem(
-        rows, np.zeros(10_000), LogisticLoss(), 0.01, WholeSpace()
+        rows.with_targets(np.zeros(10_000)), LogisticLoss(), 0.01, WholeSpace()
     ).constants
     for budget in (PrivacyBudget(1.0), PrivacyBudget(1.0, 1e-6)):
         plan = plan_output_perturbation(constants, budget, calibration="lowy2021_alg1")
@@ -84,7 +84,7 @@ def test_erratum_e3_accuracy_in_expectation_breaks_pure_privacy():
     an exponentially small one for its neighbour. Behind the gate the same solver is harmless.
     """
     budget, p = PrivacyBudget(1.0), 0.01
-    problem = ball_problem(BoundedRows(np.ones((4, 1)), 1.0), np.ones(4), LogisticLoss(), 0.05)
+    problem = ball_problem(Records(np.ones((4, 1)), 1.0, targets=np.ones(4)), LogisticLoss(), 0.05)
     plan = plan_output_perturbation(problem.constants, budget, calibration="lowy2021_alg1")
     distance, scale = plan.accuracy / p, plan.mechanism.noise_scale
     here = p / 2
@@ -155,14 +155,16 @@ def test_problems_beyond_double_precision_need_no_solution(radius):
 
 
 def test_add_remove_needs_a_nominal_size():
-    problem = ball_problem(BoundedRows(np.eye(2), 1.0), np.zeros(2), LogisticLoss(), 1.0)
+    problem = ball_problem(Records(np.eye(2), 1.0, targets=np.zeros(2)), LogisticLoss(), 1.0)
     with pytest.raises(ValueError, match="n_public"):
         output_perturbation(problem, PrivacyBudget(1.0), neighbouring="add_remove")
 
 
 def test_unbounded_sensitivity_is_refused():
-    rows = BoundedRows(np.eye(3), 1.0)
-    problem = FiniteSumProblem(rows, np.zeros(3), HalfSquaredLoss(1.0), 0.1, WholeSpace())
+    rows = Records(np.eye(3), 1.0)
+    problem = FiniteSumProblem(
+        rows.with_targets(np.zeros(3)), HalfSquaredLoss(1.0), 0.1, WholeSpace()
+    )
     with pytest.raises(ValueError, match="ball"):
         output_perturbation(problem, PrivacyBudget(1.0))
 
@@ -186,13 +188,13 @@ def test_extreme_penalties_can_be_solved(n_records, alpha):
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((n_records, 3)), np.ones(n_records)
     for loss in (LogisticLoss(), HalfSquaredLoss(1.0)):
-        problem = ball_problem(BoundedRows(X, 1.0), y, loss, alpha)
+        problem = ball_problem(Records(X, 1.0, targets=y), loss, alpha)
         result = output_perturbation(problem, PrivacyBudget(1.0, 1e-6))
         assert np.linalg.norm(result.point) <= problem.domain.radius
 
 
 def test_the_release_is_projected():
-    problem = ball_problem(BoundedRows(np.eye(2), 1.0), np.zeros(2), LogisticLoss(), 1.0)
+    problem = ball_problem(Records(np.eye(2), 1.0, targets=np.zeros(2)), LogisticLoss(), 1.0)
     for seed in range(20):
         noise = NoiseSource(np.random.default_rng(seed).bytes)
         point = output_perturbation(problem, PrivacyBudget(0.01), noise=noise).point
@@ -218,9 +220,9 @@ def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
         targets = np.digitize(z, [-0.5, 0.5])
     else:
         targets = (z > 0).astype(float) if isinstance(loss, LogisticLoss) else np.clip(z, -1, 1)
-    rows = BoundedRows(X, 1.0)
-    problem = ball_problem(rows, targets, loss, 0.05)
-    free = FiniteSumProblem(rows, targets, loss, 1e-12, WholeSpace())
+    rows = Records(X, 1.0)
+    problem = ball_problem(rows.with_targets(targets), loss, 0.05)
+    free = FiniteSumProblem(rows.with_targets(targets), loss, 1e-12, WholeSpace())
     best = minimize(free.value, np.zeros(free.dimension), jac=free.gradient, tol=1e-9)
     plan = plan_output_perturbation(problem.constants, PrivacyBudget(epsilon, delta))
     second_moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())

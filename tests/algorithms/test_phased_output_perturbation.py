@@ -25,7 +25,6 @@ from skdp.problems import (
     AdversarialRisk,
     Attack,
     Ball,
-    BoundedRows,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -33,6 +32,7 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     QuantileLoss,
+    Records,
     SoftmaxLoss,
     TiltedRisk,
     WholeSpace,
@@ -128,16 +128,15 @@ def test_the_planner_beats_its_alternatives():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_the_bound_holds_on_average(loss):
     X, targets = records(loss, 4000)
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     radius = 3.0
-    free = FiniteSumProblem(rows, targets, LOSSES[loss], 1e-6, Ball(radius))
+    free = FiniteSumProblem(rows.with_targets(targets), LOSSES[loss], 1e-6, Ball(radius))
     best = free.value(Newton().solve(free, 1e-3).point)
     excess = [
         free.value(result.point) - best
         for result in (
             phased_output_perturbation(
-                rows,
-                targets,
+                rows.with_targets(targets),
                 EmpiricalRisk(LOSSES[loss]),
                 PrivacyBudget(1.0, 1e-6),
                 radius=radius,
@@ -152,7 +151,10 @@ def test_the_bound_holds_on_average(loss):
 
 def result_plan(rows, targets, loss, radius):
     return phased_output_perturbation(
-        rows, targets, EmpiricalRisk(LOSSES[loss]), PrivacyBudget(1.0, 1e-6), radius=radius
+        rows.with_targets(targets),
+        EmpiricalRisk(LOSSES[loss]),
+        PrivacyBudget(1.0, 1e-6),
+        radius=radius,
     ).plan
 
 
@@ -166,17 +168,16 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
 
     class Spy(Solver):
         def minimise(self, problem, accuracy, start, rng):
-            matrix = problem.rows.matrix
+            matrix = problem.records.matrix
             matrix = matrix.toarray() if sparse else np.array(matrix)
-            seen[-1].append(np.column_stack([matrix, problem.targets]))
+            seen[-1].append(np.column_stack([matrix, problem.records.targets]))
             return Newton().solve(problem, accuracy).point
 
     for data, labels in ((X, targets), (other, other_targets)):
         seen.append([])
-        rows = BoundedRows(sp.csr_matrix(data) if sparse else data, 1.0)
+        rows = Records(sp.csr_matrix(data) if sparse else data, 1.0)
         phased_output_perturbation(
-            rows,
-            labels,
+            rows.with_targets(labels),
             EmpiricalRisk(LOSSES["squared"]),
             PrivacyBudget(20.0, 1e-6),
             radius=1.0,
@@ -213,8 +214,7 @@ def test_sensitivity_search_around_any_center(loss):
             X[0] = row / max(np.linalg.norm(row), 1e-12)
             targets[0] = target
             problem = FiniteSumProblem(
-                BoundedRows(X.copy(), 1.0),
-                targets.copy(),
+                Records(X.copy(), 1.0, targets=targets.copy()),
                 phi,
                 strength,
                 Ball(radius),
@@ -241,17 +241,21 @@ def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     center, strength, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
     points = []
     for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
-        rows = BoundedRows(np.array([row]), 1.0)
+        rows = Records(np.array([row]), 1.0)
         problem = FiniteSumProblem(
-            rows, np.array([target]), loss, strength, WholeSpace(), center=center
+            rows.with_targets(np.array([target])), loss, strength, WholeSpace(), center=center
         )
         points.append(Newton().solve(problem, 1e-9).point)
     # two records that both pull the point down, against one that does not
-    rows = BoundedRows(np.array([[0.0, 1.0]]), 1.0)
-    flat = FiniteSumProblem(rows, np.array([1.0]), loss, strength, WholeSpace(), center=center)
+    rows = Records(np.array([[0.0, 1.0]]), 1.0)
+    flat = FiniteSumProblem(
+        rows.with_targets(np.array([1.0])), loss, strength, WholeSpace(), center=center
+    )
     points.append(Newton().solve(flat, 1e-9).point)
-    rows = BoundedRows(np.array([[1.0, 0.0]]), 1.0)
-    side = FiniteSumProblem(rows, np.array([0.0]), loss, strength, WholeSpace(), center=center)
+    rows = Records(np.array([[1.0, 0.0]]), 1.0)
+    side = FiniteSumProblem(
+        rows.with_targets(np.array([0.0])), loss, strength, WholeSpace(), center=center
+    )
     points.append(Newton().solve(side, 1e-9).point)
     moved = max(np.linalg.norm(a - b) for a in points for b in points)
     own = loss.solution_radius(1.0, strength)
@@ -265,12 +269,11 @@ def test_noise_of_every_phase():
     Pooled chi-square statistic, two-sided, false-alarm rate 1e-6.
     """
     width, n = 400, 300
-    rows = BoundedRows(np.zeros((n, width)), 1.0)
+    rows = Records(np.zeros((n, width)), 1.0)
     total, count = 0.0, 0
     for seed in range(5):
         result = phased_output_perturbation(
-            rows,
-            np.zeros(n),
+            rows.with_targets(np.zeros(n)),
             EmpiricalRisk(LogisticLoss()),
             PrivacyBudget(1.0, 1e-6),
             radius=1e6,
@@ -287,21 +290,27 @@ def test_noise_of_every_phase():
 
 def test_pure_privacy_and_errors():
     X, targets = records("logistic", 500)
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     pure = phased_output_perturbation(
-        rows, targets, EmpiricalRisk(LogisticLoss()), PrivacyBudget(1.0, 0.0), radius=2.0
+        rows.with_targets(targets),
+        EmpiricalRisk(LogisticLoss()),
+        PrivacyBudget(1.0, 0.0),
+        radius=2.0,
     )
     assert pure.plan.release().mechanism == "spherical_laplace"
     assert np.linalg.norm(pure.point) <= 2.0
-    arguments = (rows, targets, EmpiricalRisk(LogisticLoss()), PrivacyBudget(1.0, 1e-6))
+    arguments = (
+        rows.with_targets(targets),
+        EmpiricalRisk(LogisticLoss()),
+        PrivacyBudget(1.0, 1e-6),
+    )
     with pytest.raises(ValueError, match="replace_one"):
         phased_output_perturbation(*arguments, radius=2.0, neighbouring="add_remove")
     with pytest.raises(ValueError, match="calibration"):
         phased_output_perturbation(*arguments, radius=2.0, calibration="printed")
     with pytest.raises(ValueError, match="epsilon"):
         phased_output_perturbation(
-            rows,
-            targets,
+            rows.with_targets(targets),
             EmpiricalRisk(LogisticLoss()),
             PrivacyBudget(2.0, 1e-6),
             radius=2.0,
@@ -336,17 +345,16 @@ def test_estimators(model):
 
 def test_a_large_budget_gives_the_solution_without_privacy():
     X, targets = records("logistic", 5000)
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     result = phased_output_perturbation(
-        rows,
-        targets,
+        rows.with_targets(targets),
         EmpiricalRisk(LogisticLoss()),
         PrivacyBudget(1e6, 1e-6),
         radius=5.0,
         alpha=0.05,
         noise=seeded(0),
     )
-    problem = FiniteSumProblem(rows, targets, LogisticLoss(), 0.05, Ball(5.0))
+    problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(5.0))
     exact = Newton().solve(problem, 1e-6).point
     assert problem.value(result.point) - problem.value(exact) <= 0.01
     assert math.isfinite(bound_of(result.plan, comparator=5.0))
@@ -361,7 +369,7 @@ def test_only_means_are_split_into_blocks():
     ):
         with pytest.raises(ValueError, match="no mean"):
             phased_output_perturbation(
-                BoundedRows(X, 1.0), targets, risk, PrivacyBudget(1.0, 1e-6), radius=1.0
+                Records(X, 1.0, targets=targets), risk, PrivacyBudget(1.0, 1e-6), radius=1.0
             )
 
 
@@ -385,7 +393,7 @@ MEMORY, COUNT = {}, 0
 
 
 def keeps_in_a_global(problem, accuracy):
-    MEMORY[len(MEMORY)] = problem.targets
+    MEMORY[len(MEMORY)] = problem.records.targets
     return newton_point(problem, accuracy)
 
 
@@ -396,12 +404,12 @@ def counts(problem, accuracy):
 
 
 def keeps_in_itself(problem, accuracy):
-    keeps_in_itself.seen = problem.targets
+    keeps_in_itself.seen = problem.records.targets
     return newton_point(problem, accuracy)
 
 
 def keeps_in_a_default(problem, accuracy, kept=[]):  # noqa: B006
-    kept.append(problem.targets)
+    kept.append(problem.records.targets)
     return newton_point(problem, accuracy)
 
 
@@ -421,7 +429,7 @@ class Callable:
         self.kept, self.function = [], function
 
     def __call__(self, problem, accuracy):
-        self.kept.append(problem.targets)
+        self.kept.append(problem.records.targets)
         return (self.function or newton_point)(problem, accuracy)
 
 
@@ -443,22 +451,22 @@ class SharedByTheClass:
     kept = []  # noqa: RUF012
 
     def __call__(self, problem, accuracy):
-        self.kept.append(problem.targets)
+        self.kept.append(problem.records.targets)
         return newton_point(problem, accuracy)
 
 
 def keeps_in_a_class(problem, accuracy):
-    SharedByTheClass.kept.append(problem.targets)
+    SharedByTheClass.kept.append(problem.records.targets)
     return newton_point(problem, accuracy)
 
 
 def keeps_in_a_keyword(problem, accuracy, *, kept=[]):  # noqa: B006
-    kept.append(problem.targets)
+    kept.append(problem.records.targets)
     return newton_point(problem, accuracy)
 
 
 def keeps_in_an_attribute(problem, accuracy):
-    keeps_in_an_attribute.kept.append(problem.targets)
+    keeps_in_an_attribute.kept.append(problem.records.targets)
     return newton_point(problem, accuracy)
 
 
@@ -466,13 +474,13 @@ keeps_in_an_attribute.kept = []
 
 
 def keeps_by_name(problem, accuracy):
-    setattr(keeps_by_name, "seen", problem.targets)  # noqa: B010
+    setattr(keeps_by_name, "seen", problem.records.targets)  # noqa: B010
     return newton_point(problem, accuracy)
 
 
 def keeps_in_an_inner_function(problem, accuracy):
     def inner():
-        MEMORY[0] = problem.targets
+        MEMORY[0] = problem.records.targets
 
     inner()
     return newton_point(problem, accuracy)
@@ -482,12 +490,12 @@ def functions_with_memory():
     kept, number = [], 0
 
     def keeps_in_a_closure(problem, accuracy):
-        kept.append(problem.targets)
+        kept.append(problem.records.targets)
         return newton_point(problem, accuracy)
 
     def rebinds(problem, accuracy):
         nonlocal number
-        number += int(problem.targets.sum())
+        number += int(problem.records.targets.sum())
         return newton_point(problem, accuracy)
 
     return [
@@ -518,8 +526,7 @@ def functions_with_memory():
 def solve_in_phases(solver):
     X, targets = records("squared", 2000)
     return phased_output_perturbation(
-        BoundedRows(X, 1.0),
-        targets,
+        Records(X, 1.0, targets=targets),
         EmpiricalRisk(HalfSquaredLoss(1.0)),
         PrivacyBudget(20.0, 1e-6),
         radius=1.0,

@@ -27,11 +27,11 @@ from skdp.problems import (
     Ball,
     BilinearProblem,
     BlockConstants,
-    BoundedRows,
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
     SaddleConstants,
     Simplex,
     WholeSpace,
@@ -158,12 +158,12 @@ def group_problem(n=900, seed=0, floored=False, public=False, loss=None, block_s
     X = rng.standard_normal((n, 3)) / np.sqrt(3)
     groups = rng.choice(3, n, p=[0.7, 0.2, 0.1])
     targets = (X[:, 0] + 0.5 * (groups == 2) * X[:, 1] + 0.1 * rng.standard_normal(n) > 0) * 1.0
-    rows = BoundedRows(X, 1.0)
+    rows = Records(X, 1.0)
     if block_size:
         rows.block_size = block_size
     weights = GroupWeights((4.0,) * 3, floored=floored, public_groups=public)
     return MaxGroupLossProblem(
-        rows, targets, groups, loss or LogisticLoss(), weights, 2.0, 1.0, 1.0
+        rows.with_targets(targets, groups), loss or LogisticLoss(), weights, 2.0, 1.0, 1.0
     )
 
 
@@ -577,7 +577,7 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
     for (block, accuracy), phase in zip(seen, result.plan.phases, strict=True):
         real, plan = block.constants, phase.constants
         assert real.n_records == plan.n_records
-        data = block.matrices if isinstance(block, BilinearProblem) else block.targets
+        data = block.matrices if isinstance(block, BilinearProblem) else block.records.targets
         assert len(data) == plan.n_records
         moduli = problem.record_moduli
         for block_real, block_plan, modulus, strength in (
@@ -791,12 +791,12 @@ def test_sensitivity_search(release, kind):
                 problems.append(maker(*arguments, **({} if own is None else {"own": own})))
             else:
                 base = group_problem(n, trial, floored=kind == "floored")
-                X, targets = np.array(base.rows.matrix), np.array(base.targets)
-                groups = np.array(base.groups)
+                X, targets = np.array(base.records.matrix), np.array(base.records.targets)
+                groups = np.array(base.records.groups)
                 X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)
                 problems.append(
                     MaxGroupLossProblem(
-                        *(BoundedRows(X, 1.0), targets, groups, base.loss, base.weights),
+                        *(Records(X, 1.0, targets=targets, groups=groups), base.loss, base.weights),
                         *(2.0, 1.0, 1.0),
                     )
                 )
@@ -917,7 +917,7 @@ def test_a_large_budget_gives_the_solution_of_groups(public):
     problem = group_problem(3000, public=public)
     result = run(
         problem, PrivacyBudget(1e7, 1e-5), utility=Weakest(1e-3), noise=NoiseSource(),
-        strata=problem.groups if public else None,
+        strata=problem.records.groups if public else None,
     )  # fmt: skip
     assert result.plan.other_regularisation == pytest.approx(1e-3, rel=0.1)
     exact = solve_saddle_certified(problem.with_regularisers(1e-3, 1e-3), 1e-4)
@@ -925,7 +925,7 @@ def test_a_large_budget_gives_the_solution_of_groups(public):
     assert problem.group_losses(result.x).max() == pytest.approx(worst, abs=0.01)
     phased = run(
         problem, PrivacyBudget(1e7, 1e-5), noise=NoiseSource(), n_phases=3,
-        strata=problem.groups if public else None,
+        strata=problem.records.groups if public else None,
     )  # fmt: skip
     assert problem.group_losses(phased.x).max() <= worst + 0.3
     poor = run(problem, PrivacyBudget(1e-3, 1e-6), release="joint", noise=NoiseSource())
@@ -936,11 +936,11 @@ def test_strata_reach_the_blocks():
     problem, seen = group_problem(600, public=True), []
 
     def spy(given, accuracy):
-        seen.append(np.bincount(given.groups, minlength=3))
+        seen.append(np.bincount(given.records.groups, minlength=3))
         return given.start()
 
-    plan = run(problem, solver=spying(spy), strata=problem.groups, n_phases=4).plan
-    whole = np.bincount(problem.groups, minlength=3)
+    plan = run(problem, solver=spying(spy), strata=problem.records.groups, n_phases=4).plan
+    whole = np.bincount(problem.records.groups, minlength=3)
     for counts, size in zip(seen, plan.block_sizes, strict=True):
         assert (np.abs(counts - whole * size / 600) <= 1 + 4 * size / 600).all()
 

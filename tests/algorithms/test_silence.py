@@ -47,7 +47,6 @@ from skdp.problems import (
     Ball,
     BilinearProblem,
     BlockConstants,
-    BoundedRows,
     DeclaredProblem,
     DeclaredSaddleProblem,
     EmpiricalRisk,
@@ -56,6 +55,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     LogisticLoss,
     PenaltyProblem,
+    Records,
     SaddleConstants,
     SquaredHingeLoss,
     TiltedProblem,
@@ -90,11 +90,15 @@ def extreme_rows():
 
 
 def bounded(X):
-    return BoundedRows(X, 1.0)
+    return Records(X, 1.0)
 
 
 def labels(X):
     return (np.arange(len(X)) % 2).astype(float)
+
+
+def labelled(X):
+    return Records(X, 1.0, targets=labels(X))
 
 
 def numbers(X):
@@ -107,7 +111,7 @@ def noise():
 
 def finite_sum(X, loss=LOGISTIC, **kwargs):
     targets = numbers(X) if loss is SQUARED else labels(X)
-    return FiniteSumProblem(bounded(X), targets, loss, 0.1, Ball(3.0), **kwargs)
+    return FiniteSumProblem(bounded(X).with_targets(targets), loss, 0.1, Ball(3.0), **kwargs)
 
 
 def bilinear(X):
@@ -144,32 +148,36 @@ RUNS = {
         finite_sum(X, SQUARED), PURE, noise=noise()
     ).point,
     "output, sparse": lambda X: output_perturbation(
-        FiniteSumProblem(bounded(sp.csr_matrix(X)), labels(X), LOGISTIC, 0.1, Ball(3.0)),
+        FiniteSumProblem(
+            bounded(sp.csr_matrix(X)).with_targets(labels(X)), LOGISTIC, 0.1, Ball(3.0)
+        ),
         BUDGET,
         noise=noise(),
     ).point,
     "output, tilted": lambda X: output_perturbation(
-        TiltedProblem(bounded(X), labels(X), LOGISTIC, 0.1, Ball(3.0), tilt=1.0),
+        TiltedProblem(labelled(X), LOGISTIC, 0.1, Ball(3.0), tilt=1.0),
         BUDGET,
         noise=noise(),
     ).point,
     "output, attacked": lambda X: output_perturbation(
-        AdversarialProblem(bounded(X), labels(X), LOGISTIC, 0.1, Ball(3.0), Attack(2, 0.2), 0.05),
+        AdversarialProblem(
+            *(labelled(X), LOGISTIC, 0.1, Ball(3.0), Attack(2, 0.2), 0.05)
+        ),
         BUDGET,
         noise=noise(),
     ).point,
     "phased": lambda X: phased_output_perturbation(
-        bounded(X), labels(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, noise=noise()
+        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, noise=noise()
     ).point,
     **{
         f"exponential, {name}": lambda X, loss=loss: exponential_mechanism(
-            bounded(X), labels(X), loss, PURE, radius=1.0, noise=noise()
+            labelled(X), loss, PURE, radius=1.0, noise=noise()
         ).point
         for name, loss in (("logistic", LOGISTIC), ("squared", SQUARED))
     },
     **{
         f"localised, {name}": lambda X, loss=loss: localized_exponential(
-            bounded(X), labels(X), loss, PURE, radius=1.0, alpha=0.2, noise=noise()
+            labelled(X), loss, PURE, radius=1.0, alpha=0.2, noise=noise()
         ).point
         for name, loss in (
             ("logistic", LOGISTIC),
@@ -185,9 +193,7 @@ RUNS = {
         bilinear(X), BUDGET, n_phases=2, noise=noise()
     ).x,
     "max group loss": lambda X: max_group_loss(
-        bounded(X),
-        labels(X),
-        np.arange(N) % 2,
+        bounded(X).with_targets(labels(X), np.arange(N) % 2),
         EmpiricalRisk(LOGISTIC),
         GroupWeights((2.0, 2.0)),
         BUDGET,
@@ -197,7 +203,7 @@ RUNS = {
     ).point,
     "proportions": lambda X: private_proportions(np.arange(N) % 2, 2, BUDGET, noise=noise())[0],
     "DP-SGD": lambda X: dp_sgd(
-        bounded(X), labels(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
+        labelled(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
         learning_rate=1.0, random_bytes=np.random.default_rng(0).bytes,
     ).point,
     "DP-SGDA": lambda X: dp_sgda(
@@ -208,11 +214,11 @@ RUNS = {
         finite_sum(X), BUDGET, n_rounds=2, n_steps=3, noise=noise()
     ).point,
     "bilevel": lambda X: dp_bilevel(
-        PenaltyProblem(bounded(X), labels(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
+        PenaltyProblem(labelled(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
         BUDGET, penalty=1.0, n_steps=2, noise=noise(),
     ).x,
     "final fit": lambda X: final_fit(
-        bounded(X), labels(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, noise=noise()
+        labelled(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, noise=noise()
     )[0],
     **{
         f"{name}, {kind}": lambda X, method=method, loss=loss: tune(
@@ -229,10 +235,10 @@ RUNS = {
         )
     },
     "tuned on statistics": lambda X: tune_by_sufficient_statistics(
-        bounded(X), numbers(X), 1.0, PENALTIES, BUDGET, coef_norm=1.0, noise=noise()
+        bounded(X).with_targets(numbers(X)), 1.0, PENALTIES, BUDGET, coef_norm=1.0, noise=noise()
     ).point,
     "tuned by Newton": lambda X: tune_by_newton_statistics(
-        bounded(X), labels(X), PENALTIES, BUDGET, noise=noise()
+        labelled(X), PENALTIES, BUDGET, noise=noise()
     ).point,
 }  # fmt: skip
 
@@ -268,13 +274,13 @@ class Noisy:
 CALLED = {
     "output": lambda X, solver: output_perturbation(finite_sum(X), BUDGET, solver=solver),
     "phased": lambda X, solver: phased_output_perturbation(
-        bounded(X), labels(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, solver=solver
+        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, solver=solver
     ),
     "exponential": lambda X, solver: exponential_mechanism(
-        bounded(X), labels(X), LOGISTIC, PURE, radius=1.0, solver=solver
+        labelled(X), LOGISTIC, PURE, radius=1.0, solver=solver
     ),
     "localised": lambda X, solver: localized_exponential(
-        bounded(X), labels(X), LOGISTIC, PURE, radius=1.0, alpha=0.2, solver=solver
+        labelled(X), LOGISTIC, PURE, radius=1.0, alpha=0.2, solver=solver
     ),
     "adversarial": lambda X, solver: adversarial_output_perturbation(
         concave(X), BUDGET, mean_of_records=True, solver=solver
@@ -284,11 +290,11 @@ CALLED = {
         bilinear(X), BUDGET, n_phases=2, solver=solver
     ),
     "bilevel": lambda X, solver: dp_bilevel(
-        PenaltyProblem(bounded(X), labels(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
+        PenaltyProblem(labelled(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
         BUDGET, penalty=1.0, n_steps=2, solver=solver,
     ),
     "final fit": lambda X, solver: final_fit(
-        bounded(X), labels(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, solver=solver
+        labelled(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, solver=solver
     ),
 }  # fmt: skip
 

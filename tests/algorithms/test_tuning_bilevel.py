@@ -9,7 +9,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RIDGE, LOGISTIC = HalfSquaredLoss(1.0), LogisticLoss()
@@ -28,7 +28,7 @@ def data(loss, n=2000, d=4, seed=0, sparse=False, strength=1.5, intercept=0.1):
         t = np.clip(signal + 0.2 * rng.normal(size=n), -1, 1)
     else:
         t = (rng.uniform(size=n) < 1 / (1 + np.exp(-4 * signal))) * 1.0
-    return BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, intercept), t
+    return Records(sp.csr_matrix(X) if sparse else X, 1.0, intercept), t
 
 
 def groups_of(q, d=4, intercept=True, low=1e-6):
@@ -41,7 +41,13 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
         loss, seed=data_seed, n=options.pop("n", 2000), sparse=options.pop("sparse", False)
     )
     return tune_by_bilevel(
-        rows, t, loss, groups_of(q), budget, coef_norm=1.0, noise=seeded(seed), **options
+        rows.with_targets(t),
+        loss,
+        groups_of(q),
+        budget,
+        coef_norm=1.0,
+        noise=seeded(seed),
+        **options,
     )
 
 
@@ -84,7 +90,13 @@ def test_follows_the_data(loss):
     for strength in (1.5, 0.0):
         rows, t = data(loss, strength=strength)
         tuned = tune_by_bilevel(
-            rows, t, loss, groups_of(1), budget, coef_norm=1.0, start=0.1, noise=seeded(0)
+            rows.with_targets(t),
+            loss,
+            groups_of(1),
+            budget,
+            coef_norm=1.0,
+            start=0.1,
+            noise=seeded(0),
         )
         alphas.append(float(tuned.alpha[0]))
     assert alphas[0] < 0.05
@@ -94,7 +106,8 @@ def test_follows_the_data(loss):
 def test_groups_get_strengths_of_their_own():
     rows, t = data(RIDGE, n=4000)
     tuned = tune_by_bilevel(
-        rows, t, RIDGE, PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
+        rows.with_targets(t), RIDGE,
+        PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
         PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, noise=seeded(0),
     )  # fmt: skip
     assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
@@ -109,7 +122,9 @@ def test_sparse_rows_give_the_same():
 def test_not_worse_than_nothing():
     rows, t = data(RIDGE, n=40000)
     points = [
-        tune_by_bilevel(rows, t, RIDGE, groups_of(1), BUDGET, coef_norm=1.0, noise=seeded(k)).point
+        tune_by_bilevel(
+            rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0, noise=seeded(k)
+        ).point
         for k in range(5)
     ]
     losses = [RIDGE.value(rows.materialise() @ point, t).mean() for point in points]
@@ -124,11 +139,15 @@ def test_refusals():
         ({"penalty": 1e308}, "penalty"),
     ):
         with pytest.raises(ValueError, match=match):
-            tune_by_bilevel(rows, t, RIDGE, groups_of(1), BUDGET, coef_norm=1.0, **options)
+            tune_by_bilevel(
+                rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0, **options
+            )
     with pytest.raises(ValueError, match="delta"):
-        tune_by_bilevel(rows, t, RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0)
+        tune_by_bilevel(
+            rows.with_targets(t), RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0
+        )
     with pytest.raises(ValueError, match="margin"):
-        tune_by_bilevel(rows, t, SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
+        tune_by_bilevel(rows.with_targets(t), SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
 
 
 def test_strengths_out_of_reach_of_a_penalty_are_refused_before_a_release(monkeypatch):
@@ -137,4 +156,4 @@ def test_strengths_out_of_reach_of_a_penalty_are_refused_before_a_release(monkey
     rows, t = data(LOGISTIC, n=50)
     penalties = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-60, 5e-52)
     with pytest.raises(ValueError, match="penalty"):
-        tune_by_bilevel(rows, t, LOGISTIC, penalties, BUDGET, coef_norm=1.0)
+        tune_by_bilevel(rows.with_targets(t), LOGISTIC, penalties, BUDGET, coef_norm=1.0)

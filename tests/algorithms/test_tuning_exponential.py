@@ -23,7 +23,7 @@ from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
 from skdp.privacy.gaussian_dp import pure_mu
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SquaredHingeLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
 from skdp.solvers import Newton
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
@@ -43,7 +43,7 @@ def records(loss, n=101, seed=0):
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
     t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return BoundedRows(X, 1.0, 0.1), t
+    return Records(X, 1.0, 0.1), t
 
 
 @pytest.mark.parametrize("role", ["train", "validate"])
@@ -64,7 +64,7 @@ def test_no_neighbours_move_a_score_further(loss, role):
                 def sensitivity(self, train, validate, size=n):
                     return (train if role == "train" else validate) / size
 
-            rows = BoundedRows(np.zeros((2, 2)), norm)
+            rows = Records(np.zeros((2, 2)), norm)
             bound, _ = plan_score(rows, LOSSES[loss], penalties, np.ones(1), Role(2))
             best = max(best, moved / bound)
     assert 0.9 < best <= 1.0
@@ -77,8 +77,7 @@ def test_the_search_looks_at_what_is_scored():
     rows, targets = np.empty((6, 2)), np.empty(6)
     rows[::2], rows[1::2], targets[::2], targets[1::2] = X[0], Xv[0], t[0], tv[0]
     value = validation_score(
-        BoundedRows(rows, 2.0),
-        targets,
+        Records(rows, 2.0, targets=targets),
         LOSSES["logistic"],
         PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3),
         np.ones(1),
@@ -99,7 +98,9 @@ def test_scores_of_wrong_minimisers_stay_within_the_tolerance(loss):
     sensitivity, accuracy = plan_score(rows, LOSSES[loss], ONE, alpha, roles)
     shared = {"solver": Newton(), "solver_rng": np.random.default_rng(0)}
     scores = [
-        validation_score(rows, t, LOSSES[loss], ONE, alpha, roles, accuracy=a, **shared)
+        validation_score(
+            rows.with_targets(t), LOSSES[loss], ONE, alpha, roles, accuracy=a, **shared
+        )
         for a in (accuracy, 1e-11)
     ]
     assert abs(scores[0] - scores[1]) <= 2e-3 * sensitivity
@@ -162,9 +163,9 @@ def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch
     def scores(entry, record):
         X[1::2, 0] = entry
         X[1, 0] = record
-        rows = BoundedRows(X.copy(), 1.0)
+        rows = Records(X.copy(), 1.0)
         shared = {"coef_norm": 1.0, "n_candidates": 4, "noise": seeded(0)}
-        tune_by_exponential_mechanism(rows, y, loss, penalties, budget, **shared)
+        tune_by_exponential_mechanism(rows.with_targets(y), loss, penalties, budget, **shared)
         return seen.pop()
 
     # a loss where a sum is rounded the other way once one record is another one
@@ -246,8 +247,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta
         rows, t = records(loss, seed=seed)
         models.append(
             tune_by_exponential_mechanism(
-                rows,
-                t,
+                rows.with_targets(t),
                 LOSSES[loss],
                 penalties,
                 budget,
@@ -317,7 +317,7 @@ def test_the_strengths_are_drawn_with_the_stated_law():
     try:
         for seed in range(800):
             drawn = tune_by_exponential_mechanism(
-                rows, t, loss, ONE, budget, noise=seeded(seed), **shared
+                rows.with_targets(t), loss, ONE, budget, noise=seeded(seed), **shared
             )
             counts[drawn.alpha[0]] = counts.get(drawn.alpha[0], 0) + 1
     finally:
@@ -329,8 +329,7 @@ def test_the_strengths_are_drawn_with_the_stated_law():
         S[j], _ = plan_score(rows, loss, ONE, alpha, roles)
         costs[j] = route.final_noise_cost(rows, loss, ONE, alpha, budget, 0.8)
         losses[j] = validation_score(
-            rows,
-            t,
+            rows.with_targets(t),
             loss,
             ONE,
             alpha,
@@ -358,8 +357,7 @@ def test_the_strengths_are_drawn_with_the_stated_law():
 def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
     rows, t = records(loss, n=400)
     tuned = tune_by_exponential_mechanism(
-        rows,
-        t,
+        rows.with_targets(t),
         LOSSES[loss],
         ONE,
         PrivacyBudget(1e7, 0.0),
@@ -371,8 +369,7 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
     grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan["rule_alpha"]])
     scores = [
         validation_score(
-            rows,
-            t,
+            rows.with_targets(t),
             LOSSES[loss],
             ONE,
             np.array([alpha]),
@@ -394,12 +391,13 @@ def test_what_is_refused():
     for wrong in ({"tune_share": 1.5}, {"n_candidates": 1}, {"coef_norm": math.nan}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             tune_by_exponential_mechanism(
-                rows, t, LOSSES["squared"], ONE, BUDGET, **{"coef_norm": 1.0, **wrong}
+                rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, **{"coef_norm": 1.0, **wrong}
             )
     tiny = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-300, 1.0)
     for loss in LOSSES:
         with pytest.raises(ValueError, match="too small for a score"):
-            tune_by_exponential_mechanism(*records(loss), LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
+            data = Records.with_targets(*records(loss))
+            tune_by_exponential_mechanism(data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
 
 
 @pytest.mark.parametrize("bad", ["long", "short", "large", "nan"])
@@ -410,5 +408,5 @@ def test_targets_are_refused_before_anything_is_drawn(bad):
         t[7] = math.nan if bad == "nan" else 1e6
     with pytest.raises(ValueError, match="targets"):
         tune_by_exponential_mechanism(
-            rows, t, LOSSES["squared"], ONE, BUDGET, coef_norm=1.0, noise=None
+            rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, coef_norm=1.0, noise=None
         )

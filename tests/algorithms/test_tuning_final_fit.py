@@ -19,7 +19,7 @@ from skdp.algorithms.tuning.final_fit import (
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
@@ -51,7 +51,7 @@ def records(loss, n=300, seed=0, sparse=False):
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
     t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return BoundedRows(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
+    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
 
 
 def dense(rows):
@@ -63,7 +63,9 @@ def dense(rows):
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_without_noise_it_is_the_penalised_minimiser(loss, sparse):
     rows, t = records(loss, sparse=sparse)
-    point, release = final_fit(rows, t, LOSSES[loss], GROUPS, ALPHA, BUDGET, noise=Silence())
+    point, release = final_fit(
+        rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, BUDGET, noise=Silence()
+    )
     X, penalty = dense(rows), GROUPS.diagonal(ALPHA)
     gradient = X.T @ LOSSES[loss].derivative(X @ point, t) / len(t) + penalty * point
     # within the certified accuracy: the whitened problem is 1-strongly convex
@@ -85,10 +87,10 @@ def test_whitened_rows_are_within_their_bound(sparse):
 def test_the_weakest_group_counts_the_intercept_too():
     """Review F-K4: R^2 / 0.5 + 1 / 0.01 is not 2."""
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 10.0)
-    rows = BoundedRows(np.zeros((1, 1)), 1.0, 1.0)
+    rows = Records(np.zeros((1, 1)), 1.0, 1.0)
     assert whitened_norm(rows, penalties, np.array([0.5, 0.01])) == pytest.approx(102**0.5)
     with pytest.raises(ValueError, match="2 strengths for 1"):
-        whitened_norm(BoundedRows(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
+        whitened_norm(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -97,7 +99,7 @@ def test_no_neighbours_move_the_solution_further(loss, norm):
     """Attained: the best ratios are 1.0000, but for 0.988 (logistic, norm 1)."""
     penalties, best = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9), 0.0
     for n in (1, 3, 100):
-        rows = BoundedRows(np.zeros((n, 2)), norm)
+        rows = Records(np.zeros((n, 2)), norm)
         plan = plan_final_fit(rows, LOSSES[loss], penalties, np.ones(1), BUDGET)
         sets = DataSets(loss, norm, 2, n, 1)
         moved, _ = largest_movement("solution", sets, "train", seed=n, generations=30)
@@ -116,9 +118,11 @@ def test_neighbours_in_the_whitened_norm():
         for extreme in (1.0, -1.0):
             X[0] = extreme * X[0] if trial % 2 else rng.standard_normal(4)
             t[0] = extreme
-            rows = BoundedRows(X.copy(), 1.0, 0.1)
+            rows = Records(X.copy(), 1.0, 0.1)
             loss = LOSSES["squared"]
-            point, release = final_fit(rows, t, loss, GROUPS, alpha, BUDGET, noise=Silence())
+            point, release = final_fit(
+                rows.with_targets(t), loss, GROUPS, alpha, BUDGET, noise=Silence()
+            )
             points.append(point * np.sqrt(GROUPS.diagonal(alpha)))
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / release.sensitivity)
     assert 0.3 < worst <= 1.0
@@ -129,7 +133,7 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
     rows, t = records("squared")
     budget = PrivacyBudget(1.0, delta)
     clean, _ = final_fit(
-        rows, t, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, noise=Silence()
+        rows.with_targets(t), LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, noise=Silence()
     )
     roots = np.sqrt(GROUPS.diagonal(np.full(2, 5.0)))
     plan = plan_final_fit(rows, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, 0.8)
@@ -138,7 +142,13 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
     got, capped = [], 0
     for seed in range(200):
         point, release = final_fit(
-            rows, t, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, 0.8, noise=seeded(seed)
+            rows.with_targets(t),
+            LOSSES["squared"],
+            GROUPS,
+            np.full(2, 5.0),
+            budget,
+            0.8,
+            noise=seeded(seed),
         )
         capped += np.linalg.norm(point * roots) > 0.999 * plan.constants.radius
         got.append(np.linalg.norm((point - clean) * roots))
@@ -153,7 +163,9 @@ def test_budget():
         budget = PrivacyBudget(1.0, delta)
         rows, t = records("logistic")
         parts = [
-            final_fit(rows, t, LOSSES["logistic"], GROUPS, ALPHA, budget, share)[1].event
+            final_fit(rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, budget, share)[
+                1
+            ].event
             for share in (0.2, 0.8)
         ]
         assert tightest_epsilon(ComposedEvent(parts), delta) == pytest.approx(1.0, rel=1e-6)
@@ -161,13 +173,13 @@ def test_budget():
 
 
 def test_the_plan_is_public_and_the_event_does_not_depend_on_the_strengths():
-    first, second = records("squared", seed=0), records("squared", seed=1)
+    first, second = (Records.with_targets(*records("squared", seed=seed)) for seed in (0, 1))
     releases = [
-        final_fit(*data, LOSSES["squared"], GROUPS, ALPHA, BUDGET, noise=seeded(0))[1]
+        final_fit(data, LOSSES["squared"], GROUPS, ALPHA, BUDGET, noise=seeded(0))[1]
         for data in (first, second)
     ]
     assert releases[0] == releases[1]
-    other = final_fit(*first, LOSSES["squared"], GROUPS, 2 * ALPHA, BUDGET, noise=seeded(0))[1]
+    other = final_fit(first, LOSSES["squared"], GROUPS, 2 * ALPHA, BUDGET, noise=seeded(0))[1]
     assert other.event == releases[0].event
     assert other.sensitivity != releases[0].sensitivity
 
@@ -177,9 +189,13 @@ def test_cost_of_noise_bounds_what_noise_costs():
     alpha, loss = np.array([0.5, 0.2]), LOSSES["squared"]
     X = dense(rows)
     cost = final_noise_cost(rows, loss, GROUPS, alpha, BUDGET, 0.8)
-    clean, _ = final_fit(rows, t, loss, GROUPS, alpha, BUDGET, 0.8, noise=Silence())
+    clean, _ = final_fit(rows.with_targets(t), loss, GROUPS, alpha, BUDGET, 0.8, noise=Silence())
     losses = [
-        loss.value(X @ final_fit(rows, t, loss, GROUPS, alpha, BUDGET, 0.8, noise=seeded(k))[0], t)
+        loss.value(
+            X
+            @ final_fit(rows.with_targets(t), loss, GROUPS, alpha, BUDGET, 0.8, noise=seeded(k))[0],
+            t,
+        )
         for k in range(100)
     ]
     extra = np.mean(losses) - loss.value(X @ clean, t).mean()
@@ -206,14 +222,16 @@ def test_slopes_of_the_cost(loss):
 def test_what_is_refused():
     rows, t = records("squared")
     with pytest.raises(ValueError, match="must be 2 finite numbers"):
-        final_fit(rows, t, LOSSES["squared"], GROUPS, np.ones(3), BUDGET)
+        final_fit(rows.with_targets(t), LOSSES["squared"], GROUPS, np.ones(3), BUDGET)
     with pytest.raises(ValueError, match="must be 2 finite numbers"):
-        final_fit(rows, t, LOSSES["squared"], GROUPS, np.array([1.0, 0.0]), BUDGET)
+        final_fit(rows.with_targets(t), LOSSES["squared"], GROUPS, np.array([1.0, 0.0]), BUDGET)
     for wrong in (math.inf, math.nan):
         with pytest.raises(ValueError, match="must be 2 finite numbers"):
-            final_fit(rows, t, LOSSES["squared"], GROUPS, np.array([1.0, wrong]), BUDGET)
+            final_fit(
+                rows.with_targets(t), LOSSES["squared"], GROUPS, np.array([1.0, wrong]), BUDGET
+            )
     for share in (0.0, -1.0, 2.0):
         with pytest.raises(ValueError, match=f"share == {share}"):
-            final_fit(rows, t, LOSSES["squared"], GROUPS, ALPHA, BUDGET, share)
+            final_fit(rows.with_targets(t), LOSSES["squared"], GROUPS, ALPHA, BUDGET, share)
     with pytest.raises(ValueError, match="one margin"):
-        final_fit(rows, t.astype(int), SoftmaxLoss(3), GROUPS, ALPHA, BUDGET)
+        final_fit(rows.with_targets(t.astype(int)), SoftmaxLoss(3), GROUPS, ALPHA, BUDGET)

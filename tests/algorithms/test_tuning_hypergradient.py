@@ -23,9 +23,9 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
-    BoundedRows,
     HalfSquaredLoss,
     LogisticLoss,
+    Records,
     SquaredHingeLoss,
     bounded_problem_radius,
 )
@@ -50,7 +50,7 @@ def records(loss, n=101, seed=0, sparse=False):
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
     t = np.clip(z, -1, 1) if loss == "squared" else (z > 0).astype(float)
-    return BoundedRows(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
+    return Records(sp.csr_array(X) if sparse else X, 1.0, 0.1), t
 
 
 @pytest.mark.parametrize("n_folds", [None, 3])
@@ -59,10 +59,14 @@ def records(loss, n=101, seed=0, sparse=False):
 def test_it_is_the_derivative_of_the_validation_loss(loss, penalties, n_folds):
     rows, t = records(loss)
     roles, logs = Roles(101, n_folds), np.log(ALPHA[: penalties.n_groups])
-    value = hypergradient(rows, t, LOSSES[loss], penalties, np.exp(logs), roles, **EXACT)
+    value = hypergradient(
+        rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles, **EXACT
+    )
 
     def score(logs):
-        return validation_score(rows, t, LOSSES[loss], penalties, np.exp(logs), roles, **EXACT)
+        return validation_score(
+            rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles, **EXACT
+        )
 
     step = 1e-3
     for j in range(penalties.n_groups):
@@ -78,7 +82,7 @@ def test_sparse_and_dense_rows_agree():
     values = []
     for sparse in (False, True):
         rows, t = records("logistic", sparse=sparse)
-        args = (rows, t, LOSSES["logistic"], GROUPS, ALPHA, Roles(101, 2))
+        args = (rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, Roles(101, 2))
         values.append(hypergradient(*args, **EXACT))
     np.testing.assert_allclose(values[0], values[1], rtol=1e-9)
 
@@ -102,17 +106,17 @@ def test_it_is_the_implicit_gradient(loss, n_folds):
         product = omega * theta * np.linalg.solve(K, A[held].T @ (q - t[held]) / held.sum())
         expected.append([-product[[0, 1, 4]].sum(), -product[[2, 3]].sum()])
     roles = Roles(101, n_folds)
-    found = hypergradient(rows, t, LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
+    found = hypergradient(rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
     np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=0, atol=1e-8)
 
 
 def test_worked_example_of_the_specification():
     """5.2, one feature: ``h_t = h_v = .25``, ``c_t = .2``, ``c_v = .05``, omega = .25."""
-    rows = BoundedRows(np.full((4, 1), 0.5), 0.5)
+    rows = Records(np.full((4, 1), 0.5), 0.5)
     targets = np.array([0.4, 0.1, 0.4, 0.1])  # even positions train
     one = PenaltyGroups((0,), (1.0,), 1e-3, 10.0)
     alpha, roles = np.array([0.25]), Roles(4)
-    value = hypergradient(rows, targets, LOSSES["squared"], one, alpha, roles, **EXACT)
+    value = hypergradient(rows.with_targets(targets), LOSSES["squared"], one, alpha, roles, **EXACT)
     assert value[0] == pytest.approx(0.25 * -0.04, abs=1e-12)
 
 
@@ -197,8 +201,8 @@ def test_neighbours_of_the_mean_over_pairs(loss, n_folds):
             if change:
                 X[place] = -X[place] if trial % 5 else rng.standard_normal(2)
                 t[place] = (-t[place] if loss == "squared" else 1 - t[place]) * (trial % 3 > 0)
-            rows = BoundedRows(X.copy(), norm)
-            arguments = (rows, t.copy(), LOSSES[loss], penalties, np.ones(q), roles)
+            rows = Records(X.copy(), norm)
+            arguments = (rows.with_targets(t.copy()), LOSSES[loss], penalties, np.ones(q), roles)
             values.append(hypergradient(*arguments, **EXACT))
         plan = plan_hypergradient(rows, LOSSES[loss], penalties, np.ones(q), roles, BUDGET, 0.03)
         moved = np.linalg.norm(values[0] - values[1])
@@ -217,8 +221,10 @@ def test_the_search_looks_at_what_is_released():
     targets[::2], targets[1::2] = t[0], tv[0]
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 1e3)
     loss, roles = LOSSES["logistic"], Roles(6)
-    bounded = BoundedRows(rows, 2.0)
-    value = hypergradient(bounded, targets, loss, penalties, np.ones(2), roles, **EXACT)
+    bounded = Records(rows, 2.0)
+    value = hypergradient(
+        bounded.with_targets(targets), loss, penalties, np.ones(2), roles, **EXACT
+    )
     expected = attacks.released("each", sets, (X, t, Xv, tv))[0]
     np.testing.assert_allclose(value, expected, atol=1e-10)
 
@@ -242,11 +248,11 @@ def test_errors_of_the_solver_stay_within_the_tolerance(loss):
     roles = Roles(101)
     plan = plan_hypergradient(rows, LOSSES[loss], GROUPS, ALPHA, roles, BUDGET, 0.03)
     assert 2 * plan.error <= 0.01 * plan.exact_sensitivity
-    exact = hypergradient(rows, t, LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
+    exact = hypergradient(rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
     whitened = whitened_rows(rows, GROUPS, ALPHA)
     (train, validate), rng = next(roles.pairs()), np.random.default_rng(0)
-    problem = whitened_problem(whitened.take(train), t[train], LOSSES[loss])
-    held_out = whitened_problem(whitened.take(validate), t[validate], LOSSES[loss])
+    problem = whitened_problem(whitened.take(train).with_targets(t[train]), LOSSES[loss])
+    held_out = whitened_problem(whitened.take(validate).with_targets(t[validate]), LOSSES[loss])
     right = solve_certified(problem, 1e-11, Newton()).point
     bounds = hypergradient_bounds(LOSSES[loss], whitened.norm_bound, 2)
     members = (GROUPS.members > 0).astype(float)
@@ -266,8 +272,7 @@ def test_a_lazy_solver_changes_nothing():
     plan = plan_hypergradient(rows, LOSSES["logistic"], GROUPS, ALPHA, roles, BUDGET, 0.03)
     for solver in ("newton", lambda problem, accuracy: np.full(problem.dimension, 9.0)):
         value = hypergradient(
-            rows,
-            t,
+            rows.with_targets(t),
             LOSSES["logistic"],
             GROUPS,
             ALPHA,
@@ -312,7 +317,8 @@ def test_what_is_refused():
     for loss, low in (("squared", 1e-18), ("squared", 1e-300), ("logistic", 1e-300)):
         tiny = PenaltyGroups((0,) * 5, (1.0,) * 5, low, 1.0)
         with pytest.raises(ValueError, match="too small for a hypergradient"):
-            tune_by_hypergradient(*records(loss), LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
+            data = Records.with_targets(*records(loss))
+            tune_by_hypergradient(data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
     rows, t = records("squared")
     for wrong in (
         {"tune_share": 1.0},
@@ -324,7 +330,7 @@ def test_what_is_refused():
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             tune_by_hypergradient(
-                rows, t, LOSSES["squared"], ONE, BUDGET, **{"coef_norm": 1.0, **wrong}
+                rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, **{"coef_norm": 1.0, **wrong}
             )
 
 
@@ -336,7 +342,7 @@ def test_targets_are_refused_before_anything_is_released(bad, monkeypatch):
     if bad in ("large", "nan"):
         t[7] = math.nan if bad == "nan" else 1e6
     with pytest.raises(ValueError, match="targets"):
-        tune_by_hypergradient(rows, t, LOSSES["squared"], ONE, BUDGET, coef_norm=1.0)
+        tune_by_hypergradient(rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, coef_norm=1.0)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
@@ -350,8 +356,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, n_fol
         rows, t = records(loss, seed=seed)
         tuned.append(
             tune_by_hypergradient(
-                rows,
-                t,
+                rows.with_targets(t),
                 LOSSES[loss],
                 penalties,
                 budget,
@@ -393,7 +398,7 @@ def test_the_path_is_a_function_of_the_releases(monkeypatch):
             answers = iter(np.random.default_rng(5).standard_normal((7, 2)) * 1e3)
             rows, t = records("squared", seed=seed)
             tuned = tune_by_hypergradient(
-                rows, t, LOSSES["squared"], penalties, BUDGET, coef_norm=1.0
+                rows.with_targets(t), LOSSES["squared"], penalties, BUDGET, coef_norm=1.0
             )
             paths.append(tuned.path)
         np.testing.assert_array_equal(*paths)
@@ -417,8 +422,7 @@ def test_noise_of_the_answers_has_its_law(delta, monkeypatch):
     monkeypatch.setattr(kind, "release", watched)
     for seed in range(40):
         tune_by_hypergradient(
-            rows,
-            t,
+            rows.with_targets(t),
             LOSSES["squared"],
             ONE,
             PrivacyBudget(1.0, delta),
@@ -471,8 +475,7 @@ def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
     budget, roles = PrivacyBudget(1e10, 1e-6), Roles(400, 2)
     penalties = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
     tuned = tune_by_hypergradient(
-        rows,
-        t,
+        rows.with_targets(t),
         LOSSES[loss],
         penalties,
         budget,
@@ -484,8 +487,7 @@ def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
 
     def score(alpha):
         return validation_score(
-            rows,
-            t,
+            rows.with_targets(t),
             LOSSES[loss],
             penalties,
             np.array([alpha]),

@@ -31,7 +31,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import BoundedRows, Design, LogisticLoss
+from skdp.problems import Design, LogisticLoss, Records
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 #: So much that the noise is below rounding errors.
@@ -49,7 +49,7 @@ def penalties(width, low=1e-6, high=10.0):
 def records(n, d, seed=0, intercept=0.0, norm=1.0, shift=0.5):
     """Rows, some of which are shortened, and targets 0 and 1 of a logistic model."""
     rng = np.random.default_rng(seed)
-    rows = BoundedRows(rng.normal(size=(n, d)) * 1.2 * norm / math.sqrt(d), norm, intercept)
+    rows = Records(rng.normal(size=(n, d)) * 1.2 * norm / math.sqrt(d), norm, intercept)
     slope = np.linspace(-4.0, 6.0, d) / norm
     margins = rows.block(slice(0, n)).matrix @ slope + shift
     return rows, (rng.random(n) < 1.0 / (1.0 + np.exp(-margins))).astype(float)
@@ -67,7 +67,7 @@ def distance_at_zero(x, y, t, u, weight):
 @pytest.mark.parametrize(("d", "intercept"), [(2, 0.0), (5, 0.3), (20, 0.1)])
 def test_first_round_moves_by_its_sensitivity(d, intercept):
     n, norm = 50, 2.0
-    rows = BoundedRows(np.zeros((n, d)), norm, intercept * norm)
+    rows = Records(np.zeros((n, d)), norm, intercept * norm)
     plan = plan_newton_statistics(BUDGET, Design.of(rows), n_records=n).moments
     rng = np.random.default_rng(1)
     largest = 0.0
@@ -101,7 +101,7 @@ def test_first_round_moves_by_its_sensitivity(d, intercept):
 def test_further_rounds_move_by_their_sensitivity(d):
     """A search over pairs of records and points."""
     n, norm = 50, 2.0
-    design = Design.of(BoundedRows(np.zeros((n, d)), norm, 0.0))
+    design = Design.of(Records(np.zeros((n, d)), norm, 0.0))
     bound = plan_newton_statistics(BUDGET, design, n_records=n).gradients[0].sensitivity * n
     # only the part of a record in the plane of w and of the difference matters
     angles = np.linspace(0.0, math.pi, 181)
@@ -130,9 +130,9 @@ def test_margins_are_bounded(monkeypatch):
     matrix = rows.materialise()
     seen = []
 
-    def spy(r, t, point, part):
+    def spy(records, point, part):
         seen.append(point)
-        return _gradient(r, t, point, part)
+        return _gradient(records, point, part)
 
     monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
@@ -140,8 +140,7 @@ def test_margins_are_bounded(monkeypatch):
     for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
         seen.clear()
         model = tune_by_newton_statistics(
-            rows,
-            separable,
+            rows.with_targets(separable),
             penalties(4, 1e-9, 2e-9),
             NO_NOISE,
             shares=(0.6, *(0.4 / rounds,) * rounds),
@@ -159,7 +158,7 @@ def test_margins_are_bounded(monkeypatch):
 @pytest.mark.parametrize("shares", [(1.0,), (0.6, 0.2, 0.2), (0.4, 0.3, 0.2, 0.1)])
 def test_rounds_cost_the_budget(delta, shares):
     budget = PrivacyBudget(0.7, delta)
-    design = Design.of(BoundedRows(np.zeros((100, 4)), 1.0, 0.1))
+    design = Design.of(Records(np.zeros((100, 4)), 1.0, 0.1))
     releases = plan_newton_statistics(budget, design, n_records=100, shares=shares).releases()
     assert len(releases) == len(shares)
     total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
@@ -177,7 +176,7 @@ def test_number_of_gradients_grows_with_the_budget(delta):
     assert counts == sorted(counts) and counts[:2] == [2, 2] and counts[-1] == 12
     assert set(counts) <= {2, *range(6, 13)}
     budget = PrivacyBudget(1e4, delta)
-    design = Design.of(BoundedRows(np.zeros((9000, 20)), 5.0, 1.5))
+    design = Design.of(Records(np.zeros((9000, 20)), 5.0, 1.5))
     plan = plan_newton_statistics(budget, design, n_records=9000)
     releases = plan.releases()
     assert len(releases) == len(round_shares(budget, n_records=9000, width=21)) > 3
@@ -194,7 +193,7 @@ def test_law_of_the_noise(monkeypatch, delta):
 
     def spy(self, point, gradients, deviation):
         unit = rows.norm_bound  # statistics are those of rows divided by it
-        exact = _gradient(rows, targets, point / unit, slice(None)) / unit
+        exact = _gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
         released.append((gradients[0] - exact) / deviation)
         return original(self, point, gradients, deviation)
 
@@ -202,7 +201,7 @@ def test_law_of_the_noise(monkeypatch, delta):
     monkeypatch.setattr(_Statistics, "correct", spy)
     pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
     for _ in range(60):
-        tune_by_newton_statistics(rows, targets, pen, budget, noise=noise)
+        tune_by_newton_statistics(rows.with_targets(targets), pen, budget, noise=noise)
     errors = np.array(released)
     if delta:
         assert stats.kstest(errors.ravel(), "norm").pvalue > 1e-6
@@ -225,7 +224,11 @@ def test_every_release_has_the_noise_of_its_statement(delta, n_folds, monkeypatc
     monkeypatch.setattr(kind, "release", watched)
     rows, targets = records(101, 4, intercept=0.1)
     tuned = tune_by_newton_statistics(
-        rows, targets, penalties(5), PrivacyBudget(0.7, delta), n_folds=n_folds, noise=source(0)
+        rows.with_targets(targets),
+        penalties(5),
+        PrivacyBudget(0.7, delta),
+        n_folds=n_folds,
+        noise=source(0),
     )
     assert [release.name for release in tuned.releases] == [
         "second moments",
@@ -261,14 +264,16 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     monkeypatch.setattr(GaussianMechanism, "release", keep(gradients, GaussianMechanism.release))
     rows, targets = records(101, 4, intercept=0.1)
     first = tune_by_newton_statistics(
-        rows, targets, groups, BUDGET, n_folds=n_folds, noise=source(0)
+        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, noise=source(0)
     )
     gradients = [gradient for gradient in gradients if gradient.size == 5]  # others are moments
     assert (len(moments), len(gradients)) == ((n_folds or 1), 2 * (n_folds or 1))
     monkeypatch.setattr(module, "private_moments", lambda *args, **kwargs: moments.pop(0))
     monkeypatch.setattr(GaussianMechanism, "release", lambda *args, **kwargs: gradients.pop(0))
     rows, targets = records(101, 4, seed=7, intercept=0.1)
-    second = tune_by_newton_statistics(rows, 1 - targets, groups, BUDGET, n_folds=n_folds)
+    second = tune_by_newton_statistics(
+        rows.with_targets(1 - targets), groups, BUDGET, n_folds=n_folds
+    )
     assert not moments and not gradients
     for name in ("point", "alpha", "path"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
@@ -282,15 +287,17 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
     """However many strengths are compared: for moments and for each of two gradients."""
     rows, targets = records(5000, 4)
     rows.block_size = 1000
-    read, original = [], BoundedRows.block
+    read, original = [], Records.block
 
     def counting(self, which):
         read.append(np.arange(5000)[which])
         return original(self, which)
 
-    monkeypatch.setattr(BoundedRows, "block", counting)
+    monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
-    tune_by_newton_statistics(rows, targets, pen, BUDGET, n_folds=n_folds, noise=source(0))
+    tune_by_newton_statistics(
+        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, noise=source(0)
+    )
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
     assert max(map(len, read)) <= 1000
 
@@ -302,14 +309,14 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
 def test_shares_must_be_a_budget(shares):
     rows, targets = records(10, 2)
     with pytest.raises(ValueError, match="of sum 1"):
-        tune_by_newton_statistics(rows, targets, penalties(2), BUDGET, shares=shares)
+        tune_by_newton_statistics(rows.with_targets(targets), penalties(2), BUDGET, shares=shares)
 
 
 def test_shares_may_be_an_array():
     rows, targets = records(10, 2)
     models = [
         tune_by_newton_statistics(
-            rows, targets, penalties(2), BUDGET, shares=shares, noise=source(0)
+            rows.with_targets(targets), penalties(2), BUDGET, shares=shares, noise=source(0)
         )
         for shares in ((0.5, 0.5), np.array([0.5, 0.5]))
     ]
@@ -320,9 +327,11 @@ def test_errors():
     rows, targets = records(10, 2)
     for folds in (0, 1, 11):
         with pytest.raises(ValueError, match=f"n_folds == {folds}"):
-            tune_by_newton_statistics(rows, targets, penalties(2), BUDGET, n_folds=folds)
+            tune_by_newton_statistics(
+                rows.with_targets(targets), penalties(2), BUDGET, n_folds=folds
+            )
     with pytest.raises(ValueError, match="3 strengths for 2 coefficients"):
-        tune_by_newton_statistics(rows, targets, penalties(3), BUDGET)
+        tune_by_newton_statistics(rows.with_targets(targets), penalties(3), BUDGET)
 
 
 @pytest.mark.parametrize("n_folds", [None, 2])
@@ -334,7 +343,7 @@ def test_targets_are_refused_before_anything_is_released(bad, n_folds, monkeypat
     targets = {"long": np.append(targets, 0.0), "short": targets[:-1]}.get(bad, targets)
     targets = 2 * targets - 1 if bad == "signs" else targets
     with pytest.raises(ValueError, match="targets"):
-        tune_by_newton_statistics(rows, targets, penalties(2), BUDGET, n_folds=n_folds)
+        tune_by_newton_statistics(rows.with_targets(targets), penalties(2), BUDGET, n_folds=n_folds)
 
 
 # --- choice of strengths -------------------------------------------------------------------------
@@ -461,7 +470,7 @@ def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, n_folds, 
     for rounds in (1, 2, 12):
         shares = (1 / rounds,) * rounds
         model = tune_by_newton_statistics(
-            rows, targets, pen, NO_NOISE, shares=shares, n_folds=n_folds
+            rows.with_targets(targets), pen, NO_NOISE, shares=shares, n_folds=n_folds
         )
         errors.append(np.linalg.norm(model.point - optimum) / np.linalg.norm(optimum))
     assert errors[0] < 0.3
@@ -489,7 +498,7 @@ def test_rounds_converge_where_the_model_is_too_flat(n_folds):
     rng = np.random.default_rng(0)
     n, d = 4000, 6
     X = rng.exponential(size=(n, d))
-    rows = BoundedRows(X / 6.0, 1.0, 0.3)
+    rows = Records(X / 6.0, 1.0, 0.3)
     odds = X @ np.array([3.0, -2.0, 2.0, -1.0, 1.0, 0.0])
     targets = (rng.random(n) < expit(odds - odds.mean() - 6.0)).astype(float)
     alpha, matrix = 1e-5, rows.materialise()
@@ -502,6 +511,8 @@ def test_rounds_converge_where_the_model_is_too_flat(n_folds):
         margins = matrix @ point
         return np.mean(np.logaddexp(0.0, margins) - targets * margins)
 
-    model = tune_by_newton_statistics(rows, targets, pen, PrivacyBudget(1e6, 1e-6), n_folds=n_folds)
+    model = tune_by_newton_statistics(
+        rows.with_targets(targets), pen, PrivacyBudget(1e6, 1e-6), n_folds=n_folds
+    )
     assert len(model.path) == 13
     assert loss(model.point) < 1.01 * loss(exact.coef_[0])

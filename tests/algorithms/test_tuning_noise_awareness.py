@@ -14,7 +14,7 @@ from skdp.algorithms.tuning import hypergradient as route_b
 from skdp.algorithms.tuning.final_fit import final_noise_cost
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss
+from skdp.problems import HalfSquaredLoss, Records
 
 LOSS = HalfSquaredLoss(1.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
@@ -34,14 +34,14 @@ def records(n):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, 4)) * 0.6
     z = X[:, 0] - 0.5 * X[:, 2] + 0.3 * rng.standard_normal(n)
-    return BoundedRows(X, 1.0, 0.1), np.clip(z, -1, 1)
+    return Records(X, 1.0, 0.1), np.clip(z, -1, 1)
 
 
 def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     rows, t = records(101)
     penalties = PenaltyGroups((0, 0, 1, 1, 0), (1.0,) * 5, 1e-4, 10.0)
     budget = PrivacyBudget(1.0, 1e-6)
-    problem = route_a._NoiseAwareProblem(rows, t, LOSS, penalties, budget, 0.8)
+    problem = route_a._NoiseAwareProblem(rows.with_targets(t), LOSS, penalties, budget, 0.8)
 
     def cost(logs):
         return final_noise_cost(rows, LOSS, penalties, np.exp(logs), budget, 0.8)
@@ -66,7 +66,9 @@ def by_hypergradient(rows, t, budget, monkeypatch):
 
     monkeypatch.setattr(route_b, "plan_hypergradient", sure)
     monkeypatch.setattr(route_b, "public_strength", lambda *args, **kwargs: 0.3)
-    return route_b.tune_by_hypergradient(rows, t, LOSS, ONE, budget, coef_norm=1.0, noise=Quiet())
+    return route_b.tune_by_hypergradient(
+        rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
+    )
 
 
 def by_bilevel(rows, t, budget, monkeypatch):
@@ -75,7 +77,7 @@ def by_bilevel(rows, t, budget, monkeypatch):
         route_a, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
     )
     return route_a.tune_by_bilevel(
-        rows, t, LOSS, ONE, budget, coef_norm=1.0, start=0.1, noise=Quiet()
+        rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, start=0.1, noise=Quiet()
     )
 
 
@@ -83,7 +85,9 @@ def by_draws(rows, t, budget, monkeypatch):
     """Draws that take the best score, without the prior weights."""
     monkeypatch.setattr(route_d, "draw_epsilon", lambda *args: 1e9)
     monkeypatch.setattr(route_d, "log_prior_weights", lambda grid, *args: np.zeros(len(grid)))
-    return tune_by_exponential_mechanism(rows, t, LOSS, ONE, budget, coef_norm=1.0, noise=Quiet())
+    return tune_by_exponential_mechanism(
+        rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
+    )
 
 
 @pytest.mark.parametrize("route", [by_hypergradient, by_bilevel, by_draws])

@@ -7,13 +7,13 @@ from skdp.algorithms.tuning import PenaltyGroups, tune_by_public_rule
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records
 
 LOSSES = {"squared": HalfSquaredLoss(2.0), "logistic": LogisticLoss()}
 
 
 def rows_of(n=5000, intercept=0.0, seed=0):
-    return BoundedRows(np.random.default_rng(seed).standard_normal((n, 3)), 1.5, intercept)
+    return Records(np.random.default_rng(seed).standard_normal((n, 3)), 1.5, intercept)
 
 
 def wide(width):
@@ -76,7 +76,7 @@ def test_the_fit_has_the_whole_budget_and_the_strength_sees_no_record(loss, delt
         noise = NoiseSource(np.random.default_rng(0).bytes)
         models.append(
             tune_by_public_rule(
-                rows, t, LOSSES[loss], penalties, budget, coef_norm=1.0, noise=noise
+                rows.with_targets(t), LOSSES[loss], penalties, budget, coef_norm=1.0, noise=noise
             )
         )
     assert models[0].alpha == models[1].alpha

@@ -34,7 +34,7 @@ from skdp.privacy.events import (
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import Release
-from skdp.problems import Ball, BilinearProblem, BoundedRows, FiniteSumProblem, LogisticLoss
+from skdp.problems import Ball, BilinearProblem, FiniteSumProblem, LogisticLoss, Records
 
 SEED = 0
 #: Records that are replaced, one at a time.
@@ -306,7 +306,7 @@ def local_epsilon(report, draw):
 def descent(sampling_rate):
     """Localised gradient descent: plan, factors of the stated scale, sampling rate."""
     problem = FiniteSumProblem(
-        BoundedRows(np.eye(6, 2), 1.0), np.ones(6), LogisticLoss(), 1.0, Ball(1.0)
+        Records(np.eye(6, 2), 1.0, targets=np.ones(6)), LogisticLoss(), 1.0, Ball(1.0)
     )
     options = {"n_rounds": 2, "n_steps": 4, "sampling_rate": sampling_rate, "noise_multiplier": 3.0}
     plan = dp_localized_gd(problem, **options).plan
@@ -316,7 +316,7 @@ def descent(sampling_rate):
 def stochastic_descent(sampling_rate):
     """Stochastic gradient descent."""
     plan = dp_sgd(
-        BoundedRows(np.eye(6, 2), 1.0), np.ones(6), LogisticLoss(),
+        Records(np.eye(6, 2), 1.0, targets=np.ones(6)), LogisticLoss(),
         n_public=6, sampling_rate=sampling_rate, n_steps=5, noise_multiplier=2.0, clip_norm=0.5,
     ).plan  # fmt: skip
     release = Release("", "gaussian", 0.5, 1.0, 2, 6, "", plan.event)

@@ -24,7 +24,7 @@ from skdp.algorithms.tuning.roles import Roles
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records
 from skdp.solvers import resolve_solver
 
 SEED = 0
@@ -113,13 +113,18 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     targets = np.clip(2.0 * X[:, 0], -1, 1)
     if task == "logistic":
         loss, targets = LogisticLoss(), (X[:, 0] > 0).astype(float)
-    rows, budget = BoundedRows(X, 1.0), PrivacyBudget(60.0, delta)
+    rows, budget = Records(X, 1.0), PrivacyBudget(60.0, delta)
     penalties = PenaltyGroups((0,), (1.0,), 0.01, 3.0)
     shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5, "solver": "newton"}
 
     def chosen(number):
         tuned = tune_by_exponential_mechanism(
-            rows, targets, loss, penalties, budget, noise=uniform_source(number), **shared
+            rows.with_targets(targets),
+            loss,
+            penalties,
+            budget,
+            noise=uniform_source(number),
+            **shared,
         )
         return tuned, float(tuned.alpha[0])
 
@@ -145,7 +150,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
         alpha = np.array([strength])
         units[j], accuracy = by_exponential.plan_score(rows, loss, penalties, alpha, roles)
         losses[j] = by_exponential.validation_score(
-            rows, targets, loss, penalties, alpha, roles,
+            rows.with_targets(targets), loss, penalties, alpha, roles,
             accuracy=accuracy, solver=solver, solver_rng=rng,
         )  # fmt: skip
         costs[j] = final_noise_cost(rows, loss, penalties, alpha, budget, 0.5)
@@ -257,7 +262,7 @@ def test_localised_point_has_the_priced_concentration(name):
     center = center * min(1.0, plan["radius"] / np.linalg.norm(center))
     oscillation = _oscillation(
         records.loss,
-        records.rows.norm_bound,
+        records.records.norm_bound,
         plan["local_radius"],
         float(np.linalg.norm(center)),
         plan["radius"],

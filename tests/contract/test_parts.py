@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.problems import BoundedRows
+from skdp.problems import Records
 
 
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
@@ -14,7 +14,7 @@ from skdp.problems import BoundedRows
 def test_parts_are_rows_of_the_whole(container, intercept):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(20, 3)) * 10.0 ** rng.uniform(-3, 200, size=(20, 1))
-    rows = BoundedRows(container(X), 0.7, intercept)
+    rows = Records(container(X), 0.7, intercept)
 
     def dense(bounded):
         matrix = bounded.materialise()
@@ -30,4 +30,4 @@ def test_parts_are_rows_of_the_whole(container, intercept):
         block = rows.block(positions)
         weights = rng.normal(size=(1, rows.width))
         np.testing.assert_allclose(block.margins(weights), whole[positions] @ weights[0])
-    np.testing.assert_array_equal(dense(rows.every(4)), whole[::4])
+    np.testing.assert_array_equal(dense(rows.take(slice(None, None, 4))), whole[::4])

@@ -26,7 +26,7 @@ from skdp.algorithms import plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import GaussianMechanism, SphericalLaplaceMechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss, ball_problem
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss, ball_problem
 from skdp.solvers import Newton
 
 #: Probability that the audit of a correct cell fails; seeds are fixed, so it does or it does not.
@@ -117,9 +117,9 @@ class Cell(NamedTuple):
         loss = {2: LogisticLoss(), 3: SoftmaxLoss(3)}.get(
             self.n_classes, HalfSquaredLoss(TARGET_BOUND)
         )
-        rows = BoundedRows(X, self.data_norm, SCALING * self.data_norm * self.fit_intercept)
+        rows = Records(X, self.data_norm, SCALING * self.data_norm * self.fit_intercept)
         targets = y.astype(int) if self.model == "multinomial" else y
-        problem = ball_problem(rows, targets, loss, self.alpha, n_public=self.n_public)
+        problem = ball_problem(rows.with_targets(targets), loss, self.alpha, n_public=self.n_public)
         plan = plan_output_perturbation(
             problem.constants, PrivacyBudget(1.0), accuracy_fraction=1e-8
         )

@@ -21,7 +21,7 @@ from skdp.algorithms import plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, HalfSquaredLoss, LogisticLoss, SoftmaxLoss, ball_problem
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss, ball_problem
 from skdp.solvers import Newton, Solver
 
 N_RECORDS, N_FEATURES, DATA_NORM, SCALING, ALPHA = 100, 2, 5.0, 0.3, 30.0
@@ -73,11 +73,11 @@ def exact_weights(model):
     """The same coordinates of the exact solution."""
     n_classes, fit_intercept = MODELS[model]
     X, y = data(n_classes)
-    rows = BoundedRows(X, DATA_NORM, SCALING * DATA_NORM * fit_intercept)
+    rows = Records(X, DATA_NORM, SCALING * DATA_NORM * fit_intercept)
     loss = {0: HalfSquaredLoss((HIGH - LOW) / 2), 2: LogisticLoss()}.get(n_classes)
     if n_classes == 0:
         y = np.clip(y, LOW, HIGH) - (LOW + HIGH) / 2
-    problem = ball_problem(rows, y, loss or SoftmaxLoss(n_classes), ALPHA)
+    problem = ball_problem(rows.with_targets(y), loss or SoftmaxLoss(n_classes), ALPHA)
     plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0), accuracy_fraction=1e-9)
     point = Newton().solve(problem, plan.accuracy).point
     if loss is None:

@@ -28,11 +28,11 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
-    BoundedRows,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
     Loss,
+    Records,
     SoftmaxLoss,
     WholeSpace,
     ball_problem,
@@ -385,7 +385,9 @@ def certified(
     kind, X, targets, alpha, *, data_norm=1.0, intercept=0.0, relation="replace_one", **kw
 ):
     """The package's plan and its own solution, to an accuracy of 1e-10 of the sensitivity."""
-    problem = ball_problem(BoundedRows(X, data_norm, intercept), targets, LOSSES[kind], alpha, **kw)
+    problem = ball_problem(
+        Records(X, data_norm, intercept, targets=targets), LOSSES[kind], alpha, **kw
+    )
     plan = plan_output_perturbation(
         problem.constants, BUDGET, neighbouring=Neighbouring(relation), accuracy_fraction=1e-10
     )
@@ -575,8 +577,8 @@ def test_solver_error_is_inside_the_released_sensitivity(distance):
     alpha, rest = 1000.0, [[0.0]] * 3
     points = []
     for x in (1.0, -1.0):
-        rows = BoundedRows(np.array([[x], *rest]), 1.0)
-        problem = ball_problem(rows, np.ones(4), LogisticLoss(), alpha)
+        rows = Records(np.array([[x], *rest]), 1.0)
+        problem = ball_problem(rows.with_targets(np.ones(4)), LogisticLoss(), alpha)
         plan = plan_output_perturbation(problem.constants, BUDGET, accuracy_fraction=0.2)
         points.append(solve_certified(problem, plan.accuracy, pushed(distance)).point)
     moved = np.linalg.norm(points[0] - points[1])
@@ -617,8 +619,8 @@ def test_solver_error_is_covered_on_the_whole_space():
     """
     points = []
     for x in (1.0, -1.0):
-        rows = BoundedRows(np.array([[x]]), 1.0)
-        problem = FiniteSumProblem(rows, np.ones(1), _LinearLoss(), 1.0, WholeSpace())
+        rows = Records(np.array([[x]]), 1.0)
+        problem = FiniteSumProblem(rows.with_targets(np.ones(1)), _LinearLoss(), 1.0, WholeSpace())
         plan = plan_output_perturbation(problem.constants, BUDGET, accuracy_fraction=0.2)
         points.append(solve_certified(problem, plan.accuracy, pushed(0.99)).point)
     assert np.linalg.norm(points[0] - points[1]) <= plan.mechanism.sensitivity
@@ -805,8 +807,10 @@ def test_solution_radius(kind, alpha):
 
 def test_released_point_stays_in_the_ball():
     """The radius in the report is that of the ball that solution and release live in."""
-    rows = BoundedRows(np.array([[1.0], [-1.0]]), 1.0)
-    problem = ball_problem(rows, np.array([1.0, 0.0]), LogisticLoss(), 1.0, coef_norm=0.1)
+    rows = Records(np.array([[1.0], [-1.0]]), 1.0)
+    problem = ball_problem(
+        rows.with_targets(np.array([1.0, 0.0])), LogisticLoss(), 1.0, coef_norm=0.1
+    )
     for _ in range(50):
         result = output_perturbation(problem, PrivacyBudget(0.01, 0.0))
         assert np.linalg.norm(result.point) <= result.plan.constants.radius

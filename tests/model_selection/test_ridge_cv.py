@@ -23,7 +23,7 @@ from skdp.linear_model import DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection import DPRidgeCV
 from skdp.privacy import GaussianDPAccountant, PureAccountant
-from skdp.problems import BoundedRows
+from skdp.problems import Records
 
 FITTED = {
     "privacy_",
@@ -321,7 +321,7 @@ def test_all_that_is_kept_is_a_function_of_the_release(parameters, monkeypatch):
 def test_no_unnoised_number_survives_a_fit(parameters):
     X, y, _ = planted(60, 3)
     model = DPRidgeCV(**parameters).fit(X, y)
-    rows = BoundedRows(X, 1.0, model._intercept_value).materialise()
+    rows = Records(X, 1.0, model._intercept_value).materialise()
     products = np.column_stack([rows, y]).T @ np.column_stack([rows, y])
     secret = np.concatenate([part.ravel() for part in (X, y, products, products / 60)])
     stored = pickle.dumps(model)

@@ -15,13 +15,13 @@ from skdp.problems import (
     AdversarialRisk,
     Attack,
     Ball,
-    BoundedRows,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Records,
     SoftmaxLoss,
     SquaredHingeLoss,
     WholeSpace,
@@ -49,11 +49,11 @@ def targets_of(kind, rng, shape):
 
 def made(kind, norm, intercept, *, radius=0.2, bias=1e-3, alpha=0.1, n=20, d=3, seed=0, **kwargs):
     rng = np.random.default_rng(seed)
-    rows = BoundedRows(rng.normal(size=(n, d)), 1.0, intercept)
+    rows = Records(rng.normal(size=(n, d)), 1.0, intercept)
     risk = AdversarialRisk(LOSSES[kind], Attack(norm, radius, intercept), bias)
     design = Design.of(rows)
     ball = risk.radius(design, alpha, None)
-    return risk.problem(rows, targets_of(kind, rng, n), alpha, ball, **kwargs)
+    return risk.problem(rows.with_targets(targets_of(kind, rng, n)), alpha, ball, **kwargs)
 
 
 # ------------------------------------------------------------------------------- independent code
@@ -175,12 +175,12 @@ def test_surrogate_stays_below_by_no_more_than_the_bias(kind, norm):
         z = problem.margins(w)
         rest = 0.5 * 0.1 * w @ w
         if kind == "squared_error":
-            truth = np.mean((np.abs(z - problem.targets) + a * exact(w[:d])) ** 2 / 2)
-            rho = np.sqrt(2 * problem.attacked.value(z, problem.targets, 0.0))
-            lost = a * (exact(w[:d]) - nu) + (np.abs(z - problem.targets) - rho).max()
+            truth = np.mean((np.abs(z - problem.records.targets) + a * exact(w[:d])) ** 2 / 2)
+            rho = np.sqrt(2 * problem.attacked.value(z, problem.records.targets, 0.0))
+            lost = a * (exact(w[:d]) - nu) + (np.abs(z - problem.records.targets) - rho).max()
         else:
-            s = 2 * problem.targets - 1
-            truth = problem.loss.value(z - s * a * exact(w[:d]), problem.targets).mean()
+            s = 2 * problem.records.targets - 1
+            truth = problem.loss.value(z - s * a * exact(w[:d]), problem.records.targets).mean()
             lost = a * (exact(w[:d]) - nu)
         assert -1e-9 * (1 + scale) <= lost <= 0.05 * (1 + 1e-9) + 1e-9 * scale
         worst = max(worst, lost)
@@ -195,10 +195,12 @@ def test_value_and_derivatives(kind, norm, intercept):
     problem = made(kind, norm, intercept, bias=0.02, center=0.1 * np.ones(3 + bool(intercept)))
     rng = np.random.default_rng(3)
     h, e = surrogates(norm, 0.02, kind, 0.2, 3)
-    X = problem.rows.materialise()[:, :3]
+    X = problem.records.materialise()[:, :3]
     for scale in (1e-2, 0.5, 2.0):
         w = scale * rng.normal(size=problem.dimension)
-        value, gradient = record(kind, norm, 0.2, h, e, w[None], X, problem.targets, intercept)
+        value, gradient = record(
+            kind, norm, 0.2, h, e, w[None], X, problem.records.targets, intercept
+        )
         shift = w - 0.1
         assert problem.value(w) == pytest.approx(value.mean() + 0.05 * shift @ shift, rel=1e-12)
         both = problem.value_and_gradient(w)
@@ -223,14 +225,14 @@ def test_rounding_bound(kind, norm, bias):
     problem = made(kind, norm, 0.3, bias=bias, n=300, radius=0.7)
     rng = np.random.default_rng(4)
     h, e = surrogates(norm, np.longdouble(bias), kind, np.longdouble(0.7), 3)
-    X = problem.rows.block(slice(0, 300))
+    X = problem.records.block(slice(0, 300))
     scale = np.ones(300) if X.scale is None else X.scale
     exact_rows = X.matrix.astype(np.longdouble) * scale[:, None]
     for size in (bias, 1e-3, 1.0):
         w = problem.domain.project(size * rng.normal(size=4))
         _, gradient = record(
             kind, norm, np.longdouble(0.7), h, e, w.astype(np.longdouble)[None], exact_rows,
-            problem.targets.astype(np.longdouble), np.longdouble(0.3),
+            problem.records.targets.astype(np.longdouble), np.longdouble(0.3),
         )  # fmt: skip
         gradient = gradient.mean(0) + problem.alpha * w.astype(np.longdouble)
         error = np.linalg.norm((problem.gradient(w) - gradient).astype(float))
@@ -353,10 +355,10 @@ def test_norm_of_attacked_rows(intercept):
 
 def solved(kind, attack, X, t, alpha, *, bias, ball=1.0, tau=1e-5, n_public=None):
     """Solution in `ball` times the automatic radius, its accuracy, and the constants."""
-    rows = BoundedRows(X, 1.0, attack.intercept)
+    rows = Records(X, 1.0, attack.intercept)
     risk = AdversarialRisk(LOSSES[kind], attack, bias)
     radius = risk.radius(Design.of(rows), alpha, None)
-    problem = risk.problem(rows, t, alpha, ball * radius, n_public=n_public)
+    problem = risk.problem(rows.with_targets(t), alpha, ball * radius, n_public=n_public)
     accuracy = tau * radius
     found = solve_certified(problem, accuracy, resolve_solver("newton"))
     return found.point, found.certificate.distance, problem, radius
@@ -456,16 +458,18 @@ def test_stochastic_solvers_are_refused(name):
 
 
 def test_refusals():
-    rows, t = BoundedRows(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
+    rows, t = Records(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
     attack = Attack(2, 0.1, 0.3)
     with pytest.raises(ValueError, match="both must be > 0"):
-        AdversarialProblem(rows, t, LogisticLoss(), 1.0, Ball(1.0), attack, 0.0)
+        AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, Ball(1.0), attack, 0.0)
     with pytest.raises(ValueError, match="different intercept"):
-        AdversarialProblem(rows, t, LogisticLoss(), 1.0, Ball(1.0), Attack(2, 0.1), 0.1)
+        AdversarialProblem(
+            rows.with_targets(t), LogisticLoss(), 1.0, Ball(1.0), Attack(2, 0.1), 0.1
+        )
     with pytest.raises(ValueError, match="not smooth"):
-        AdversarialProblem(rows, t, HingeLoss(), 1.0, Ball(1.0), attack, 0.1)
+        AdversarialProblem(rows.with_targets(t), HingeLoss(), 1.0, Ball(1.0), attack, 0.1)
     with pytest.raises(ValueError, match="bounded domain"):
-        AdversarialProblem(rows, t, LogisticLoss(), 1.0, WholeSpace(), attack, 0.1)
+        AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, WholeSpace(), attack, 0.1)
     with pytest.raises(TypeError, match="no closed form"):
         AdversarialRisk(SoftmaxLoss(3), attack)
     for wrong in ((1, 0.1), (2, -1.0), (2, math.inf)):

@@ -13,11 +13,11 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     BilevelConstants,
     BilevelProblem,
-    BoundedRows,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
     PenaltyProblem,
+    Records,
     SoftmaxLoss,
     WeightedLoss,
     WholeSpace,
@@ -36,11 +36,15 @@ def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, disjoint=True, s
     loss = HalfSquaredLoss(1.0) if loss is None else loss
     X = rng.normal(size=(n, d))
     t = rng.uniform(-1, 1, n) if loss.is_quadratic else (rng.uniform(size=n) < 0.5) * 1.0
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.2, intercept)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.2, intercept)
     groups, relative = (0, 1, 0, 1)[:d], (1.0,) * d
     if intercept:
         groups, relative = (*groups, groups[0]), (*relative, 0.09)
-    return PenaltyProblem(rows, t, loss, groups, relative, 1e-3, 10.0, disjoint=disjoint), rows, t
+    return (
+        PenaltyProblem(rows.with_targets(t), loss, groups, relative, 1e-3, 10.0, disjoint=disjoint),
+        rows,
+        t,
+    )
 
 
 def moments(rows, t, part):
@@ -94,7 +98,9 @@ def test_shared_roles():
 
 def test_scalar_bias():
     problem, rows, t = random_problem(intercept=0.0)
-    problem = PenaltyProblem(rows, t, HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0)
+    problem = PenaltyProblem(
+        rows.with_targets(t), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0
+    )
     omega, lam = 0.2, 3.0
     u, x = 1.0 / lam, np.log([omega])
     Ht, ct = moments(rows, t, slice(0, None, 2))
@@ -110,9 +116,9 @@ def test_scalar_bias():
 
 def test_sign():
     """Specification 5.2, d = 1: the strength must increase."""
-    rows = BoundedRows(np.array([[0.5], [0.5]]), 1.0)
+    rows = Records(np.array([[0.5], [0.5]]), 1.0)
     problem = PenaltyProblem(
-        rows, np.array([0.4, 0.1]), HalfSquaredLoss(1.0), (0,), (1.0,), 1e-3, 1.0
+        rows.with_targets(np.array([0.4, 0.1])), HalfSquaredLoss(1.0), (0,), (1.0,), 1e-3, 1.0
     )
     x = np.log([0.25])
     theta, theta_lam = solve(problem.lower(x)), solve(problem.penalised(x, 10.0))
@@ -183,17 +189,19 @@ def test_other_solvers_and_mini_batches():
 
 
 def test_validation():
-    rows = BoundedRows(np.zeros((2, 2)), 1.0)
+    rows = Records(np.zeros((2, 2)), 1.0)
     t = np.zeros(2)
     with pytest.raises(ValueError, match="smooth"):
-        PenaltyProblem(rows, t, HingeLoss(), (0, 0), (1.0, 1.0), 1e-3, 1.0)
-    with pytest.raises(ValueError, match="entry"):
-        PenaltyProblem(rows, t, LogisticLoss(), (0,), (1.0,), 1e-3, 1.0)
+        PenaltyProblem(rows.with_targets(t), HingeLoss(), (0, 0), (1.0, 1.0), 1e-3, 1.0)
+    with pytest.raises(ValueError, match="2 entries"):
+        PenaltyProblem(rows.with_targets(t), LogisticLoss(), (0,), (1.0,), 1e-3, 1.0)
     with pytest.raises(ValueError, match="n_samples=1"):
-        PenaltyProblem(rows.take(slice(0, 1)), t[:1], LogisticLoss(), (0, 0), (1, 1), 1e-3, 1.0)
+        PenaltyProblem(
+            rows.take(slice(0, 1)).with_targets(t[:1]), LogisticLoss(), (0, 0), (1, 1), 1e-3, 1.0
+        )
     with pytest.raises(ValueError, match="bound_upper"):
         BilevelConstants(-1.0, 1.0, 1.0)
-    good = {"groups": (0, 0), "relative": (1.0, 1.0), "low": 1e-3, "high": 1.0, "targets": t}
+    good = {"groups": (0, 0), "relative": (1.0, 1.0), "low": 1e-3, "high": 1.0}
     for bad, match in (
         ({"groups": (0, 2)}, "groups"),
         ({"groups": (-1, 0)}, "groups"),
@@ -206,23 +214,22 @@ def test_validation():
         ({"low": 2.0}, "bounds"),
         ({"high": math.inf}, "bounds"),
         ({"high": math.nan}, "bounds"),
-        ({"targets": t[:1]}, "targets"),
         ({"disjoint": "no"}, "disjoint"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
-            PenaltyProblem(rows=rows, loss=LogisticLoss(), **(good | bad))
+            PenaltyProblem(rows.with_targets(t), LogisticLoss(), **(good | bad))
 
 
 def test_copies_hold_rows_of_their_own():
     problem, _, _ = random_problem()
     first, second = np.log([0.3, 0.05]), np.log([0.05, 0.3])
-    known = [problem.lower(x).rows.materialise() for x in (first, second, first)]
+    known = [problem.lower(x).records.materialise() for x in (first, second, first)]
     np.testing.assert_array_equal(known[0], known[2])
     assert not np.array_equal(known[0], known[1])
     for other in (copy.deepcopy(problem), pickle.loads(pickle.dumps(problem))):
-        found = other.lower(first).rows.materialise()
+        found = other.lower(first).records.materialise()
         np.testing.assert_array_equal(found, known[0])
-        assert not np.shares_memory(found, problem.lower(first).rows.materialise())
+        assert not np.shares_memory(found, problem.lower(first).records.materialise())
 
 
 # -----------------------------------------------------------------------------------------------
@@ -251,14 +258,14 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
         length = np.linalg.norm(X, axis=1, keepdims=True)
         X = X * (R / np.maximum(length, R))
         t = np.clip(t, -1, 1) if loss.is_quadratic else (t > 0) * 1.0
-        return BoundedRows(X, R), t
+        return Records(X, R), t
 
     def moved(z):
         points, bound = [], 0.0
         for swap in (0, 1):
             rows, t = data(z, swap)
             problem = PenaltyProblem(
-                rows, t, loss, groups, (1.0,) * d, 1e-6, 1e6, disjoint=disjoint
+                rows.with_targets(t), loss, groups, (1.0,) * d, 1e-6, 1e6, disjoint=disjoint
             )
             lower = problem.lower(x) if u is None else problem.penalised(x, 1.0 / u)
             points.append(solve(lower, 1e-10 / alpha))
@@ -294,7 +301,7 @@ def test_radius_of_penalised_ridge():
     for sign in (1.0, -1.0):
         X[1], t[1] = (0.0484, sign * 0.0875), 1.0
         loss = HalfSquaredLoss(B)
-        problem = PenaltyProblem(BoundedRows(X, R), t, loss, (0, 0), (1.0, 1.0), 1e-3, 10.0)
+        problem = PenaltyProblem(Records(X, R, targets=t), loss, (0, 0), (1.0, 1.0), 1e-3, 10.0)
         lower = problem.penalised(np.log([omega]), 1.0 / u)
         points.append(solve(lower, 1e-9))
     moved = np.linalg.norm(points[0] - points[1])
@@ -307,14 +314,19 @@ def test_radius_of_penalised_ridge():
 
 def test_norm_bound_counts_the_intercept():
     """Review F-K4: omega_b = .01, feature .5, R = intercept = 1: R'^2 is 102, not 101 or 2."""
-    rows = BoundedRows(np.eye(2), 1.0, 1.0)
+    rows = Records(np.eye(2), 1.0, 1.0)
     problem = PenaltyProblem(
-        rows, np.zeros(2), HalfSquaredLoss(1.0), (0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0
+        rows.with_targets(np.zeros(2)),
+        HalfSquaredLoss(1.0),
+        (0, 0, 0),
+        (1.0, 1.0, 0.02),
+        1e-3,
+        10.0,
     )
     x = np.log([0.5])
     in_units = problem.feature_norm(x) ** 2 / problem.strengths(x).min()
     assert in_units == pytest.approx(1.0 / 0.5 + 1.0 / 0.01)
-    assert problem.lower(x).rows.norm_bound == pytest.approx(problem.feature_norm(x))
+    assert problem.lower(x).records.norm_bound == pytest.approx(problem.feature_norm(x))
 
 
 class Mixed(BilevelProblem):

@@ -4,11 +4,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp.problems import (
-    BoundedRows,
     CountedLoss,
     FiniteSumProblem,
     HingeLoss,
     LogisticLoss,
+    Records,
     SoftmaxLoss,
     WholeSpace,
 )
@@ -18,9 +18,9 @@ from skdp.solvers import AugmentedLagrangian
 def make(loss, sparse=False, n=101):
     X = np.random.default_rng(0).standard_normal((n, 3))
     targets = (np.arange(n) % 2) if isinstance(loss, SoftmaxLoss) else np.arange(n) % 2.0
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     rows.block_size = 16
-    problem = FiniteSumProblem(rows, targets, loss, 0.1, WholeSpace())
+    problem = FiniteSumProblem(rows.with_targets(targets), loss, 0.1, WholeSpace())
     problem.loss = CountedLoss(problem.loss)
     return problem, problem.loss
 
@@ -59,7 +59,9 @@ def test_a_counted_loss_changes_nothing():
     np.testing.assert_array_equal(problem.gradient(w), plain.gradient(w))
     assert problem.value(w) == plain.value(w)
     for mine, theirs in zip(
-        counted.pieces(problem.targets), HingeLoss().pieces(problem.targets), strict=True
+        counted.pieces(problem.records.targets),
+        HingeLoss().pieces(problem.records.targets),
+        strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
     for name in ("lipschitz", "gradient_diameter", "solution_radius"):

@@ -12,11 +12,11 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.problems import (
     Ball,
-    BoundedRows,
     Box,
     DeclaredProblem,
     FiniteSumProblem,
     LogisticLoss,
+    Records,
     WholeSpace,
 )
 from skdp.solvers import (
@@ -69,7 +69,9 @@ def logistic_pair(radius=None, center=None, n=80, seed=0):
     X /= np.linalg.norm(X, axis=1, keepdims=True) * (1.0 + 1e-12)
     y = rng.integers(0, 2, n).astype(float)
     domain = WholeSpace() if radius is None else Ball(radius)
-    known = FiniteSumProblem(BoundedRows(X, 1.0), y, LogisticLoss(), 0.05, domain, center=center)
+    known = FiniteSumProblem(
+        Records(X, 1.0, targets=y), LogisticLoss(), 0.05, domain, center=center
+    )
     function, hessian = mean_logistic(X, 2.0 * y - 1.0)
     declared = DeclaredProblem(
         function,

@@ -10,12 +10,12 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Records,
     Simplex,
     SoftmaxLoss,
     WholeSpace,
@@ -31,9 +31,9 @@ def make(loss, *, sparse=False, n=40, d=3, alpha=0.1, domain=None, **kwargs):
         targets = rng.integers(0, loss.n_classes, n)
     else:
         targets = rng.integers(0, 2, n).astype(float)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.2, 0.2)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.2, 0.2)
     rows.block_size = 16
-    return FiniteSumProblem(rows, targets, loss, alpha, domain or Ball(5.0), **kwargs)
+    return FiniteSumProblem(rows.with_targets(targets), loss, alpha, domain or Ball(5.0), **kwargs)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
@@ -67,7 +67,7 @@ def test_batches_sum_to_the_gradient(loss, sparse):
     np.testing.assert_allclose(full + problem.penalty_gradient(w), problem.gradient(w), atol=1e-14)
     np.testing.assert_allclose(problem.pull_back(residuals), full, atol=1e-15)
     np.testing.assert_allclose(
-        loss.derivative(problem.margins(w), problem.targets), residuals, atol=1e-15
+        loss.derivative(problem.margins(w), problem.records.targets), residuals, atol=1e-15
     )
     for rows in ([slice(a, a + 8) for a in range(0, 40, 8)], [slice(j, 40, 7) for j in range(7)]):
         total = np.zeros(problem.dimension)
@@ -103,26 +103,28 @@ def test_thinned_problem_keeps_each_kth_record():
     problem = make(SoftmaxLoss(3))
     thin = problem.thinned(4)
     assert thin.n_records == 10 and thin.n_public == 10
-    np.testing.assert_array_equal(thin.targets, problem.targets[::4])
+    np.testing.assert_array_equal(thin.records.targets, problem.records.targets[::4])
 
 
 def test_constants_of_the_worked_example():
     """Section 9: n = 1e4, d = 20, X = 1, lambda = 0.01: Delta(2L) = 0.02, kappa = 26."""
-    rows = BoundedRows(np.zeros((10_000, 20)), 1.0)
-    problem = FiniteSumProblem(rows, np.zeros(10_000), LogisticLoss(), 0.01, WholeSpace())
+    rows = Records(np.zeros((10_000, 20)), 1.0)
+    problem = FiniteSumProblem(
+        rows.with_targets(np.zeros(10_000)), LogisticLoss(), 0.01, WholeSpace()
+    )
     constants = problem.constants
     assert constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.02)
     assert constants.argmin_sensitivity(Neighbouring.ADD_REMOVE) == pytest.approx(0.01)
     assert constants.condition_number == pytest.approx(26)
     # the ball that holds every solution makes the diameter, hence the noise, smaller
-    inside = ball_problem(rows, np.zeros(10_000), LogisticLoss(), 0.01).constants
+    inside = ball_problem(rows.with_targets(np.zeros(10_000)), LogisticLoss(), 0.01).constants
     assert inside.radius == pytest.approx(5.27697, abs=5e-6)
     assert inside.argmin_sensitivity(Neighbouring.REPLACE_ONE) < 0.017
 
 
 def test_sensitivity_is_never_above_the_diameter_of_the_ball():
-    rows = BoundedRows(np.zeros((1, 2)), 1.0)
-    problem = ball_problem(rows, np.zeros(1), LogisticLoss(), 1e-6, coef_norm=0.1)
+    rows = Records(np.zeros((1, 2)), 1.0)
+    problem = ball_problem(rows.with_targets(np.zeros(1)), LogisticLoss(), 1e-6, coef_norm=0.1)
     assert problem.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) == pytest.approx(0.2)
 
 
@@ -131,13 +133,13 @@ def test_rounding_bound_holds():
     rng = np.random.default_rng(0)
     X = rng.standard_normal((3000, 40)) * 10.0 ** rng.integers(-3, 1, (3000, 40))
     problem = ball_problem(
-        BoundedRows(X, 1.0), rng.integers(0, 2, 3000) * 1.0, LogisticLoss(), 1e-3
+        Records(X, 1.0, targets=rng.integers(0, 2, 3000) * 1.0), LogisticLoss(), 1e-3
     )
     w = problem.domain.project(rng.standard_normal(40) * 10)
     long = X.astype(np.longdouble)
     long *= (1 / np.maximum(np.sqrt((long**2).sum(1)), 1))[:, None]
     z = long @ w.astype(np.longdouble)
-    exact = ((1 / (1 + np.exp(-z)) - problem.targets) @ long) / 3000 + 1e-3 * w
+    exact = ((1 / (1 + np.exp(-z)) - problem.records.targets) @ long) / 3000 + 1e-3 * w
     error = float(np.sqrt(((problem.gradient(w) - exact) ** 2).sum()))
     assert 0 < error <= problem.gradient_rounding(w) <= problem.constants.gradient_rounding < 1e-11
 
@@ -168,7 +170,7 @@ def test_nominal_size():
         (LogisticLoss(), [0.0, np.nan, 1.0], "must be 0 or 1"),
         (LogisticLoss(), ["no", "yes", "no"], "must be numbers"),
         (LogisticLoss(), [[0.0], [1.0], [1.0]], "have shape"),
-        (LogisticLoss(), [0.0, 1.0], "2 targets for 3 rows"),
+        (LogisticLoss(), [0.0, 1.0], "there are 3 records"),
         (SoftmaxLoss(3), [0, 1, 3], "must be 0 to 2"),
         (SoftmaxLoss(3), [-1, 1, 2], "must be 0 to 2"),
         (SoftmaxLoss(3), [0.0, 1.0, 2.0], "must be class indices"),
@@ -179,6 +181,6 @@ def test_nominal_size():
 )
 def test_targets_in_another_encoding_are_refused(loss, targets, message):
     """The constants would not hold, and a certificate would be about another problem."""
-    rows = BoundedRows(np.eye(3), 1.0)
+    rows = Records(np.eye(3), 1.0)
     with pytest.raises(ValueError, match=message):
-        FiniteSumProblem(rows, np.array(targets), loss, 1.0, Ball(1.0))
+        FiniteSumProblem(rows.with_targets(np.array(targets)), loss, 1.0, Ball(1.0))

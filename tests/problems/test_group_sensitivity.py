@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from skdp.problems import (
-    BoundedRows,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
     SmoothedLoss,
     SoftmaxLoss,
 )
@@ -52,7 +52,7 @@ class Instance:
 
     def problem(self):
         return MaxGroupLossProblem(
-            BoundedRows(self.X, 1.0), self.targets, self.groups, self.loss, self.weights,
+            Records(self.X, 1.0, targets=self.targets, groups=self.groups), self.loss, self.weights,
             self.radius, self.mu_x, self.mu_y, self.center_x, self.center_y,
         )  # fmt: skip
 

@@ -16,7 +16,6 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
-    BoundedRows,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -24,6 +23,7 @@ from skdp.problems import (
     MaxGroupLossProblem,
     OneVsRestLoss,
     QuantileLoss,
+    Records,
     SmoothedLoss,
     SoftmaxLoss,
     SquaredHingeLoss,
@@ -59,7 +59,7 @@ def rows_of(kind, n, rng):
     if kind == "csr":
         X = sp.csr_array(np.where(rng.random(X.shape) < 0.5, X, 0.0))
     norm = 1.2 if kind in ("scaled", "intercept") else 10.0
-    return BoundedRows(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
+    return Records(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
 
 
 def weights_of(floored):
@@ -73,7 +73,7 @@ def random_problem(name, kind="scaled", n=50, floored=False, seed=0, empty=False
     rows, targets = rows_of(kind, n, rng), targets_of(loss, n, rng)
     width = loss.n_outputs * rows.width
     return MaxGroupLossProblem(
-        rows, targets, groups, loss, weights_of(floored), 1.3, 0.3, 0.2,
+        rows.with_targets(targets, groups), loss, weights_of(floored), 1.3, 0.3, 0.2,
         rng.normal(size=width), rng.normal(size=N_GROUPS),
     )  # fmt: skip
 
@@ -85,14 +85,14 @@ def point(problem, rng):
 
 def own_losses(problem, x):
     """Loss of each record, and 1/n times its group's weight, written without the package's sums."""
-    X = problem.rows.materialise()
+    X = problem.records.materialise()
     X = X.toarray() if sp.issparse(X) else X
     z = X @ x.reshape(problem.loss.n_outputs, -1).T
     z = z[:, 0] if problem.loss.n_outputs == 1 else z
-    counts = np.array([(problem.groups == g).sum() for g in range(N_GROUPS)])
+    counts = np.array([(problem.records.groups == g).sum() for g in range(N_GROUPS)])
     largest, n = np.array(problem.weights.largest), len(X)
     shares = 1 / np.maximum(counts, n / largest) if problem.weights.floored else largest / n
-    return problem.loss.value(z, problem.targets), shares[problem.groups]
+    return problem.loss.value(z, problem.records.targets), shares[problem.records.groups]
 
 
 # ----------------------------------------------------------------------------- derivatives
@@ -107,7 +107,7 @@ def test_derivatives(name, kind, floored):
     rng = np.random.default_rng(1)
     x, y = point(problem, rng)
     losses, shares = own_losses(problem, x)
-    data = float((y[problem.groups] * shares) @ losses)
+    data = float((y[problem.records.groups] * shares) @ losses)
     assert problem.value(x, y) - problem.regulariser(x, y) == pytest.approx(data, rel=1e-12)
 
     def data_value(x, y):
@@ -189,15 +189,16 @@ def test_parts_are_problems_of_their_own(kind, floored):
     some = rng.permutation(50)[:17]
     center_x, center_y = rng.normal(size=problem.constants.x.dimension), rng.dirichlet(np.ones(3))
     part = problem.take(some).with_regularisers(0.7, 0.9, center_x, center_y)
-    rows = problem.rows
+    rows = problem.records
     X = rows.matrix[some]
     direct = MaxGroupLossProblem(
-        BoundedRows(X, rows.data_norm, rows.intercept), problem.targets[some],
-        problem.groups[some], problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
+        Records(
+            X, rows.data_norm, rows.intercept, targets=rows.targets[some], groups=rows.groups[some]
+        ), problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
     )  # fmt: skip
     np.testing.assert_array_equal(part.multipliers, direct.multipliers)
     if floored:
-        counts = np.bincount(problem.groups[some], minlength=3)
+        counts = np.bincount(problem.records.groups[some], minlength=3)
         np.testing.assert_allclose(part.multipliers, 17 / np.maximum(counts, 17 / 4))
         assert not np.array_equal(part.multipliers, problem.multipliers)
     for name in ("ranges", "sensitivity", "sensitivity_x", "condition_number"):
@@ -230,20 +231,18 @@ def test_empty_groups_have_no_loss(floored):
 
 def test_right_proportions_make_the_means_of_groups():
     problem = random_problem("squared")
-    counts = np.bincount(problem.groups, minlength=3)
+    counts = np.bincount(problem.records.groups, minlength=3)
     weights = GroupWeights.of_proportions(counts / 50, 1e6)
-    same = MaxGroupLossProblem(
-        problem.rows, problem.targets, problem.groups, problem.loss, weights, 1.3, 0.3, 0.2
-    )
+    same = MaxGroupLossProblem(problem.records, problem.loss, weights, 1.3, 0.3, 0.2)
     x, _ = point(problem, np.random.default_rng(0))
     losses, _ = own_losses(problem, x)
-    means = [losses[problem.groups == g].mean() for g in range(3)]
+    means = [losses[problem.records.groups == g].mean() for g in range(3)]
     np.testing.assert_allclose(same.group_losses(x), means, rtol=1e-13)
     worst, y = max(means), np.eye(3)[np.argmax(means)]
     assert same.value(x, y) - same.regulariser(x, y) == pytest.approx(worst, rel=1e-13)
     # so do floored means above the floor
     floored = MaxGroupLossProblem(
-        problem.rows, problem.targets, problem.groups, problem.loss,
+        problem.records, problem.loss,
         GroupWeights((50.0,) * 3, floored=True), 1.3, 0.3, 0.2,
     )  # fmt: skip
     np.testing.assert_allclose(floored.group_losses(x), means, rtol=1e-13)
@@ -295,12 +294,13 @@ def test_weights_that_make_no_sense(arguments):
 )
 def test_problems_that_make_no_sense(change, message):
     arguments = {
-        "rows": BoundedRows(np.ones((3, 2)), 1.0), "targets": np.array([0, 1, 1]),
-        "groups": np.array([0, 1, 1]), "loss": LogisticLoss(), "weights": GroupWeights((2.0, 2.0)),
-        "radius": 1.0, "alpha_x": 1.0, "alpha_y": 1.0,
+        "targets": np.array([0, 1, 1]), "groups": np.array([0, 1, 1]), "loss": LogisticLoss(),
+        "weights": GroupWeights((2.0, 2.0)), "radius": 1.0, "alpha_x": 1.0, "alpha_y": 1.0,
     }  # fmt: skip
     with pytest.raises(ValueError, match=message):
-        MaxGroupLossProblem(**{**arguments, **change})
+        arguments |= change
+        columns = {name: arguments.pop(name) for name in ("targets", "groups")}
+        MaxGroupLossProblem(Records(np.ones((3, 2)), 1.0, **columns), **arguments)
 
 
 def test_private_proportions():
@@ -359,7 +359,7 @@ def test_constants_hold_for_every_record(name):
         slopes, levels = [], []
         for (row, target), g in records:
             problem = MaxGroupLossProblem(
-                BoundedRows(scale * row[None], scale), np.array([target]), np.array([g]),
+                Records(scale * row[None], scale, targets=np.array([target]), groups=np.array([g])),
                 loss, weights, radius, 1.0, 1.0,
             )  # fmt: skip
             c, y, cross = problem.constants, np.eye(3)[g], problem.cross_derivative(x)
@@ -426,10 +426,10 @@ def test_operator_rounding(name, floored):
     targets, groups = targets_of(loss, n, rng), rng.integers(0, N_GROUPS, size=n)
     center_x, center_y = rng.normal(size=2 * loss.n_outputs), rng.dirichlet(np.ones(3))
     problem = MaxGroupLossProblem(
-        BoundedRows(X, 1.0), targets, groups, loss, weights_of(floored), 1.3, 0.3, 0.2,
+        Records(X, 1.0, targets=targets, groups=groups), loss, weights_of(floored), 1.3, 0.3, 0.2,
         center_x, center_y,
     )  # fmt: skip
-    assert problem.rows.scale is None
+    assert problem.records.scale is None
     x, y = point(problem, rng)
     with mpmath.workdps(40):
         k, mpf = loss.n_outputs, mpmath.mpf
@@ -469,8 +469,8 @@ def test_losses_are_those_of_scipy():
     """The formulas above, once more: softmax logits sum to zero."""
     problem = random_problem("softmax")
     x, _ = point(problem, np.random.default_rng(0))
-    logits = problem.rows.materialise() @ x.reshape(2, -1).T @ problem.loss.basis.T
-    own = logits[np.arange(50), problem.targets]
+    logits = problem.records.materialise() @ x.reshape(2, -1).T @ problem.loss.basis.T
+    own = logits[np.arange(50), problem.records.targets]
     np.testing.assert_allclose(own_losses(problem, x)[0], logsumexp(logits, axis=1) - own)
 
 

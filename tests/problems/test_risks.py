@@ -9,7 +9,6 @@ import scipy.sparse as sp
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -17,6 +16,7 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     OneVsRestLoss,
+    Records,
     SmoothedLoss,
     SoftmaxLoss,
     TiltedRisk,
@@ -35,7 +35,7 @@ RISKS = [
 
 def rows(n=50, d=3, sparse=False, norm=1.0):
     X = np.random.default_rng(0).uniform(-1, 1, (n, d)) * norm
-    return BoundedRows(sp.csr_matrix(X) if sparse else X, norm, 0.1 * norm)
+    return Records(sp.csr_matrix(X) if sparse else X, norm, 0.1 * norm)
 
 
 def targets(risk, n=50):
@@ -51,7 +51,7 @@ def test_constants_are_those_of_the_problem(risk, center_norm):
     radius = risk.radius(design, 0.1, 2.0)
     center = np.zeros(risk.dimension(design))
     center[0] = center_norm
-    problem = risk.problem(some, targets(risk), 0.1, radius, center=center)
+    problem = risk.problem(some.with_targets(targets(risk)), 0.1, radius, center=center)
     planned = risk.constants(design, 0.1, radius, center_norm=min(center_norm, radius))
     assert problem.constants == planned
     assert problem.dimension == planned.dimension
@@ -87,11 +87,11 @@ def test_costs_are_bounds():
     labels = (X[:, 0] + 0.5 * rng.standard_normal(400) > 0).astype(float)
     for loss in (LogisticLoss(), HalfSquaredLoss(1.0), HingeLoss().smoothed(0.05)):
         risk, design = EmpiricalRisk(loss), Design(1.0, 4, 400)
-        free = FiniteSumProblem(BoundedRows(X, 1.0), labels, loss, 1e-9, Ball(50.0))
+        free = FiniteSumProblem(Records(X, 1.0, targets=labels), loss, 1e-9, Ball(50.0))
         best = Newton().solve(free, 1e-3).point
         moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
         for alpha in (1e-3, 0.1, 10.0):
-            penalised = FiniteSumProblem(BoundedRows(X, 1.0), labels, loss, alpha, Ball(50.0))
+            penalised = FiniteSumProblem(Records(X, 1.0, targets=labels), loss, alpha, Ball(50.0))
             point = Newton().solve(penalised, 1e-6).point
             excess = free.value(point) - free.value(best)
             bound = risk.penalty_cost(design, alpha, float(np.linalg.norm(best)), moment)
@@ -109,7 +109,9 @@ def test_rough_hessian(loss, sparse):
     """A few digits in single precision; exact where single precision could overflow."""
     for norm, tolerance in ((1.0, 1e-5), (1e-30, 0.0), (1e30, 0.0)):
         labels = np.arange(50) % 3 if isinstance(loss, SoftmaxLoss) else np.arange(50) % 2.0
-        problem = FiniteSumProblem(rows(sparse=sparse, norm=norm), labels, loss, norm**2, Ball(1.0))
+        problem = FiniteSumProblem(
+            rows(sparse=sparse, norm=norm).with_targets(labels), loss, norm**2, Ball(1.0)
+        )
         w = np.full(problem.dimension, 0.3 / norm / problem.dimension)
         exact, rough = problem.hessian(w), problem.rough_hessian(w)
         assert np.linalg.norm(rough - exact) <= tolerance * np.linalg.norm(exact)

@@ -319,7 +319,7 @@ class WorstGroup(SaddleProblem):
     """``f(x, y; i) = y_g log(1 + exp(-t_i x)) / p_g``, g the group of record i; x is a number."""
 
     def __init__(self, rows, groups, shares, radius, mu_x, mu_y, center_y, loss_bound):
-        self.rows, self.groups, self.shares = np.array(rows), np.array(groups), np.array(shares)
+        self.records, self.groups, self.shares = np.array(rows), np.array(groups), np.array(shares)
         p = min(shares)
         constants = SaddleConstants(
             n_records=len(rows),
@@ -335,9 +335,9 @@ class WorstGroup(SaddleProblem):
         super().__init__(Ball(radius), Simplex(len(shares)), constants, center_y=center_y)
 
     def batch_operator(self, rows, x, y):
-        margins, groups = -self.rows[rows] * x[0], self.groups[rows]
+        margins, groups = -self.records[rows] * x[0], self.groups[rows]
         weights = y[groups] / self.shares[groups]
-        slope = -(weights * self.rows[rows] / (1 + np.exp(-margins))).mean(keepdims=True)
+        slope = -(weights * self.records[rows] / (1 + np.exp(-margins))).mean(keepdims=True)
         losses = np.logaddexp(0, margins) / self.shares[groups]
         return slope, -np.bincount(groups, losses, minlength=y.size) / len(groups)
 

@@ -13,7 +13,6 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     Design,
     EmpiricalRisk,
     FiniteSumProblem,
@@ -21,6 +20,7 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     OneVsRestLoss,
+    Records,
     SoftmaxLoss,
     SquaredHingeLoss,
     TiltedProblem,
@@ -59,12 +59,14 @@ def targets_for(loss, rng, n):
 def random_problem(loss, tilt, *, sparse=False, n=25, d=3, alpha=0.1, radius=2.0, seed=0, **kwargs):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.5, 0.4)
-    return TiltedProblem(rows, targets_for(loss, rng, n), loss, alpha, Ball(radius), tilt, **kwargs)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.5, 0.4)
+    return TiltedProblem(
+        rows.with_targets(targets_for(loss, rng, n)), loss, alpha, Ball(radius), tilt, **kwargs
+    )
 
 
 def bounded_rows(problem):
-    rows = problem.rows
+    rows = problem.records
     X = rows.matrix.toarray() if sp.issparse(rows.matrix) else rows.matrix
     X = np.asarray(X, dtype=LONG)
     if rows.scale is not None:
@@ -74,7 +76,7 @@ def bounded_rows(problem):
 
 def exact(problem, w):
     """Value and gradient in extended precision, from the definition."""
-    X, loss, t = bounded_rows(problem), problem.loss, problem.targets
+    X, loss, t = bounded_rows(problem), problem.loss, problem.records.targets
     t = t.astype(LONG) if t.dtype.kind == "f" else t
     w = np.asarray(w, dtype=LONG)
     margins = X @ w.reshape(loss.n_outputs, -1).T
@@ -135,20 +137,24 @@ def test_limits_of_the_tilt(loss):
     w /= np.linalg.norm(w)
     for tilt in (1e-9, 1e-6, 1e-3):
         problem = random_problem(loss, tilt)
-        mean = FiniteSumProblem(problem.rows, problem.targets, loss, 0.1, problem.domain)
-        spread = loss.value(problem.margins(w), problem.targets).std()
+        mean = FiniteSumProblem(problem.records, loss, 0.1, problem.domain)
+        spread = loss.value(problem.margins(w), problem.records.targets).std()
         assert 0 <= problem.value(w) - mean.value(w) + 1e-14 <= tilt * spread**2 + 2e-14
-        limit = 10 * tilt * loss.lipschitz(problem.rows.norm_bound, 1.0) * (1 + spread)
+        limit = 10 * tilt * loss.lipschitz(problem.records.norm_bound, 1.0) * (1 + spread)
         np.testing.assert_allclose(problem.gradient(w), mean.gradient(w), atol=limit)
     problem = random_problem(loss, 1e5)
-    losses = loss.value(problem.margins(w), problem.targets)
+    losses = loss.value(problem.margins(w), problem.records.targets)
     top = losses.max() + 0.05
     assert problem.value(w) <= top
     assert problem.value(w) >= top - math.log(25) / 1e5 - 1e-13
     alone = int(losses.argmax())
     single = FiniteSumProblem(
-        BoundedRows(bounded_rows(problem)[alone : alone + 1, :3].astype(float), 1.5, 0.4),
-        problem.targets[alone : alone + 1],
+        Records(
+            bounded_rows(problem)[alone : alone + 1, :3].astype(float),
+            1.5,
+            0.4,
+            targets=problem.records.targets[alone : alone + 1],
+        ),
         loss,
         0.1,
         problem.domain,
@@ -202,7 +208,7 @@ def test_smoothness_is_attained():
     for tilt in (0.5, 50.0):
         loss = AbsoluteLoss(1.0).smoothed(0.01)
         problem = TiltedProblem(
-            BoundedRows(X, 1.0), np.array([1.0, 1.0]), loss, 1e-9, Ball(0.1), tilt
+            Records(X, 1.0, targets=np.array([1.0, 1.0])), loss, 1e-9, Ball(0.1), tilt
         )
         assert problem.hessian(np.zeros(1))[0, 0] == pytest.approx(tilt, rel=1e-6)
         assert problem.smoothness == pytest.approx(tilt + 100.0, rel=1e-6)
@@ -269,7 +275,7 @@ def test_weight_of_the_records_of_a_problem():
     y = np.ones(n)
     y[0] = 0.0
     _, constants = constants_of(LogisticLoss(), tilt, n, radius)
-    problem = TiltedProblem(BoundedRows(X, 1.0), y, LogisticLoss(), 1.0, Ball(radius), tilt)
+    problem = TiltedProblem(Records(X, 1.0, targets=y), LogisticLoss(), 1.0, Ball(radius), tilt)
     losses = problem.loss.value(problem.margins(np.array([radius])), y)
     weights = np.exp(tilt * losses) / np.exp(tilt * losses).sum()
     assert weights[0] <= constants.record_weight * (1 + 1e-12)
@@ -280,17 +286,17 @@ def test_weight_of_the_records_of_a_problem():
 def test_risk_and_problem_have_the_same_constants():
     for loss in LOSSES.values():
         rng = np.random.default_rng(4)
-        rows = BoundedRows(rng.standard_normal((30, 2)), 1.0, 0.1)
+        rows = Records(rng.standard_normal((30, 2)), 1.0, 0.1)
         design, risk = Design.of(rows), TiltedRisk(loss, 1.7)
         radius = risk.radius(design, 0.2, None)
         assert radius == bounded_problem_radius(loss, design.feature_norm, 0.2, None)
-        problem = risk.problem(rows, targets_for(loss, rng, 30), 0.2, radius)
+        problem = risk.problem(rows.with_targets(targets_for(loss, rng, 30)), 0.2, radius)
         assert isinstance(problem, TiltedProblem)
         assert problem.constants == risk.constants(design, 0.2, radius)
         assert not risk.is_mean
         assert EmpiricalRisk(loss).noise_cost(design, 0.3) < risk.noise_cost(design, 0.3)
         with pytest.raises(ValueError, match="replace_one"):
-            risk.problem(rows, targets_for(loss, rng, 30), 0.2, radius, n_public=30)
+            risk.problem(rows.with_targets(targets_for(loss, rng, 30)), 0.2, radius, n_public=30)
 
 
 @every_loss
@@ -332,7 +338,9 @@ def test_many_small_weights_are_not_rounded_away():
     X[0] = -1.0
     y = np.ones(n)
     for radius, tilt in ((30.0, 1.0), (20.0, 1.0), (30.0, 2.0)):
-        problem = TiltedProblem(BoundedRows(X, 1.0), y, LogisticLoss(), 1e-3, Ball(radius), tilt)
+        problem = TiltedProblem(
+            Records(X, 1.0, targets=y), LogisticLoss(), 1e-3, Ball(radius), tilt
+        )
         for w in np.linspace(0.3, 0.999, 8) * radius:
             w_long = LONG(w)
             losses = np.array([np.logaddexp(LONG(0), w_long), np.logaddexp(LONG(0), -w_long)])
@@ -352,7 +360,9 @@ def test_rounding_of_losses_that_do_not_vanish_with_the_weights():
     rng = np.random.default_rng(8)
     X, y = rng.choice([-1.0, 1.0], (50, 1)), 1.0 - 1e-7 * rng.random(50)
     for tilt in (1e4, 1e6):
-        problem = TiltedProblem(BoundedRows(X, 1.0), y, HalfSquaredLoss(1.0), 1.0, Ball(1e-7), tilt)
+        problem = TiltedProblem(
+            Records(X, 1.0, targets=y), HalfSquaredLoss(1.0), 1.0, Ball(1e-7), tilt
+        )
         for w in (np.array([3e-8]), np.array([-1e-8])):
             error = problem.gradient(w).astype(LONG) - exact(problem, w)[1]
             assert float(abs(error[0])) <= problem.gradient_rounding(w)
@@ -428,15 +438,15 @@ def test_the_refusal_covers_the_stochastic_solvers():
 def test_a_whole_space_is_refused_or_located():
     """Without a ball the weight of a record is not bounded; no finite plan comes out."""
     rng = np.random.default_rng(0)
-    rows = BoundedRows(rng.standard_normal((10, 2)), 1.0)
-    problem = TiltedProblem(rows, np.ones(10), LogisticLoss(), 1.0, WholeSpace(), 1.0)
+    rows = Records(rng.standard_normal((10, 2)), 1.0)
+    problem = TiltedProblem(rows.with_targets(np.ones(10)), LogisticLoss(), 1.0, WholeSpace(), 1.0)
     assert problem.constants.record_weight == 1.0
     assert logsumexp(problem.margins(np.zeros(2))) == pytest.approx(math.log(10))
 
 
 def test_what_only_a_mean_has_is_refused():
     problem = TiltedProblem(
-        BoundedRows(np.eye(3), 1.0), np.zeros(3), LogisticLoss(), 0.1, Ball(1.0), 0.5
+        Records(np.eye(3), 1.0, targets=np.zeros(3)), LogisticLoss(), 0.1, Ball(1.0), 0.5
     )
     for call in (
         lambda: problem.batch(slice(0, 2)),

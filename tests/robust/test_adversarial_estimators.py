@@ -16,10 +16,10 @@ from skdp import DPLinearClassifier, DPLogisticRegression, DPRidge, PrivacyLeakW
 from skdp.problems import (
     AdversarialRisk,
     Attack,
-    BoundedRows,
     Design,
     HalfSquaredLoss,
     LogisticLoss,
+    Records,
 )
 from skdp.robust import DPAdversarialClassifier, DPAdversarialRegressor
 from skdp.solvers import resolve_solver, solve_certified
@@ -213,10 +213,10 @@ def test_noise_law(model, norm, delta):
     release, plan = fitted.privacy_.releases[0], fitted.privacy_.plan
     assert np.linalg.norm(points, axis=1).max() < plan["radius"]  # nothing was projected
     loss = LogisticLoss() if model is classifier else HalfSquaredLoss(1.0)
-    rows = BoundedRows(X, 1.0, 0.5)
+    rows = Records(X, 1.0, 0.5)
     risk = AdversarialRisk(loss, Attack(norm, 0.2, 0.5), plan["smoothing"])
     radius = risk.radius(Design.of(rows), alpha, None)
-    problem = risk.problem(rows, y.astype(float), alpha, radius)
+    problem = risk.problem(rows.with_targets(y.astype(float)), alpha, radius)
     exact = solve_certified(problem, 1e-9, resolve_solver("newton")).point
     lengths = np.linalg.norm(np.array(points) - exact, axis=1) / release.noise_scale
     law, statistic = stats.chi2(3 * fits), float((lengths**2).sum())

@@ -28,11 +28,11 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import tightest_epsilon
 from skdp.problems import (
-    BoundedRows,
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 from skdp.solvers import solve_saddle_certified
@@ -721,15 +721,13 @@ def test_composition_against_dp_accounting(share):
 def problem_of(fitted, features, y, groups):
     """The saddle problem that a one-shot fit without intercept solves."""
     plan = fitted.privacy_.plan
-    rows = BoundedRows(features, fitted.data_norm_, 0.0)
+    rows = Records(features, fitted.data_norm_, 0.0)
     loss, targets = LogisticLoss(), np.asarray(y, dtype=float)
     if isinstance(fitted, DPMaxGroupLossRegressor):
         low, high = fitted.target_range
         loss, targets = HalfSquaredLoss(float(max(-low, high))), np.clip(targets, low, high)
     return MaxGroupLossProblem(
-        rows,
-        targets,
-        np.searchsorted(fitted.group_names_, groups),
+        rows.with_targets(targets, np.searchsorted(fitted.group_names_, groups)),
         loss,
         GroupWeights(tuple(plan["largest_group_weights"]), fitted.group_mode == "floored"),
         plan["radius"],
@@ -993,9 +991,13 @@ def test_minimax_value_at_a_large_budget(model):
     fitted.fit(features, y, groups=groups)
     plan = fitted.privacy_.plan
     problem = MaxGroupLossProblem(
-        BoundedRows(features, 1.0, 0.0),
-        y.astype(float),
-        np.searchsorted(fitted.group_names_, groups),
+        Records(
+            features,
+            1.0,
+            0.0,
+            targets=y.astype(float),
+            groups=np.searchsorted(fitted.group_names_, groups),
+        ),
         LogisticLoss() if model is classifier else HalfSquaredLoss(2.0),
         GroupWeights(tuple(plan["largest_group_weights"])),
         3.0,

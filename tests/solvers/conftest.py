@@ -12,8 +12,8 @@ import os
 import numpy as np
 import pytest
 
-from skdp.problems import BilinearProblem, BoundedRows
-from skdp.problems.rows import RowBlock
+from skdp.problems import BilinearProblem, Records
+from skdp.problems.records import Block
 
 SEED = int(os.environ.get("SKDP_PERTURB", "0"))
 
@@ -26,7 +26,7 @@ def nudged(values, seed=SEED):
 
 @pytest.fixture(autouse=SEED != 0)
 def perturbation(monkeypatch):
-    make, margins, pull_back = BoundedRows.__init__, RowBlock.margins, RowBlock.pull_back
+    make, margins, pull_back = Records.__init__, Block.margins, Block.pull_back
     operator, batch_operator = BilinearProblem.data_operator, BilinearProblem.batch_operator
 
     def make_nudged(self, X, *args, **kwargs):
@@ -38,9 +38,9 @@ def perturbation(monkeypatch):
                 X.data[...] = nudged(X.data)
         make(self, X, *args, **kwargs)
 
-    monkeypatch.setattr(BoundedRows, "__init__", make_nudged)
-    monkeypatch.setattr(RowBlock, "margins", lambda self, w: nudged(margins(self, w)))
-    monkeypatch.setattr(RowBlock, "pull_back", lambda self, r: pull_back(self, nudged(r)))
+    monkeypatch.setattr(Records, "__init__", make_nudged)
+    monkeypatch.setattr(Block, "margins", lambda self, w: nudged(margins(self, w)))
+    monkeypatch.setattr(Block, "pull_back", lambda self, r: pull_back(self, nudged(r)))
     monkeypatch.setattr(
         BilinearProblem, "data_operator", lambda self, x, y: operator(self, nudged(x), nudged(y))
     )

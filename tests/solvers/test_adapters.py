@@ -18,12 +18,12 @@ from skdp.linear_model import DPLogisticRegression
 from skdp.privacy import PrivacyLeakWarning
 from skdp.problems import (
     Ball,
-    BoundedRows,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Records,
     Simplex,
     SoftmaxLoss,
     WholeSpace,
@@ -52,8 +52,10 @@ SCIPY_METHODS = [
 
 
 def problem_of(loss, targets, domain=None, sparse=False, **kwargs):
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
-    return FiniteSumProblem(rows, targets, loss, 0.05, domain or WholeSpace(), **kwargs)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    return FiniteSumProblem(
+        rows.with_targets(targets), loss, 0.05, domain or WholeSpace(), **kwargs
+    )
 
 
 @pytest.mark.parametrize("method", SCIPY_METHODS)

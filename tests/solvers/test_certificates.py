@@ -12,11 +12,11 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp.problems import (
     Ball,
-    BoundedRows,
     Box,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
+    Records,
     Simplex,
     SoftmaxLoss,
     WholeSpace,
@@ -48,9 +48,9 @@ def random_problem(
     targets = rng.integers(0, 3 if loss == "softmax" else 2, n)
     if loss != "softmax":
         targets = targets.astype(float)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     domain = WholeSpace() if radius is None else Ball(radius)
-    return FiniteSumProblem(rows, targets, LOSSES[loss], alpha, domain, center=center)
+    return FiniteSumProblem(rows.with_targets(targets), LOSSES[loss], alpha, domain, center=center)
 
 
 def exact_solution(problem):
@@ -103,8 +103,10 @@ def test_a_certificate_near_the_sphere_is_not_fooled():
 
 def test_bare_norm_test_would_be_fooled():
     """What the certificate guards against: the residual alone is far below the distance."""
-    rows = BoundedRows(np.array([[1.0, 0.0], [0.0, 0.01]]), 1.0)
-    problem = FiniteSumProblem(rows, np.array([1.0, 1.0]), LogisticLoss(), 1e-4, Ball(0.5))
+    rows = Records(np.array([[1.0, 0.0], [0.0, 0.01]]), 1.0)
+    problem = FiniteSumProblem(
+        rows.with_targets(np.array([1.0, 1.0])), LogisticLoss(), 1e-4, Ball(0.5)
+    )
     exact = exact_solution(problem)
     w = exact * (1 - 1e-3)
     gradient = problem.gradient(w)
@@ -133,7 +135,7 @@ def test_step_certificate_on_every_domain(loss, domain, seed, log_alpha, perturb
     rng = np.random.default_rng(seed)
     free = random_problem(loss, alpha=10**log_alpha, seed=seed, n=15)
     chosen = DOMAINS[domain](free.dimension, rng)
-    problem = FiniteSumProblem(free.rows, free.targets, free.loss, free.alpha, chosen)
+    problem = FiniteSumProblem(free.records, free.loss, free.alpha, chosen)
     exact = exact_solution(problem)
     proof = certify(problem, exact).distance
     nudge = rng.standard_normal(problem.dimension)
@@ -246,7 +248,7 @@ class Raises(Solver):
 class Mutates(Solver):
     def minimise(self, problem, accuracy, start, rng):
         start[:] = 1e9
-        problem.rows.matrix[:] = 0.0
+        problem.records.matrix[:] = 0.0
         return start
 
 
@@ -255,19 +257,19 @@ class Overrides(Solver):
 
     def minimise(self, problem, accuracy, start, rng):
         problem.gradient = lambda w: np.zeros_like(w)
-        problem.rows.scale = None
+        problem.records.scale = None
         problem.alpha = 1e9
-        problem.targets = 1 - problem.targets
-        return np.full(problem.dimension, problem.targets[0])
+        problem.records.targets = 1 - problem.records.targets
+        return np.full(problem.dimension, problem.records.targets[0])
 
 
 def convert_labels_in_place(problem, accuracy):
-    problem.targets[problem.targets == 0] = -1
+    problem.records.targets[problem.records.targets == 0] = -1
     return np.zeros(problem.dimension)
 
 
 def unclip_in_place(problem, accuracy):
-    problem.rows.scale[:] = 1.0
+    problem.records.scale[:] = 1.0
     return np.zeros(problem.dimension)
 
 
@@ -311,12 +313,17 @@ BAD = {
 def test_bad_solvers_cost_time_only(name, radius):
     problem = random_problem(radius=radius)
     exact = exact_solution(problem)
-    before = [np.array(a) for a in (problem.rows.matrix, problem.rows.scale, problem.targets)]
+    before = [
+        np.array(a)
+        for a in (problem.records.matrix, problem.records.scale, problem.records.targets)
+    ]
     constants, loss = repr(problem.constants), dict(vars(problem.loss))
     solution = solve_certified(problem, 1e-8, resolve_solver(BAD[name]))
     assert np.linalg.norm(solution.point - exact) <= solution.certificate.distance <= 1e-8
     for array, old in zip(
-        (problem.rows.matrix, problem.rows.scale, problem.targets), before, strict=True
+        (problem.records.matrix, problem.records.scale, problem.records.targets),
+        before,
+        strict=True,
     ):
         np.testing.assert_array_equal(array, old)
     assert (repr(problem.constants), vars(problem.loss)) == (constants, loss)
@@ -324,14 +331,14 @@ def test_bad_solvers_cost_time_only(name, radius):
 
 def test_a_solver_cannot_reorder_sparse_rows():
     problem = random_problem(sparse=True)
-    before = problem.rows.matrix.toarray()
+    before = problem.records.matrix.toarray()
 
     def reverse(problem, accuracy):
-        problem.rows.matrix.indices[:] = problem.rows.matrix.indices[::-1].copy()
+        problem.records.matrix.indices[:] = problem.records.matrix.indices[::-1].copy()
 
     exact = exact_solution(problem)
     point = solve_certified(problem, 1e-8, CallableSolver(reverse)).point
-    np.testing.assert_array_equal(problem.rows.matrix.toarray(), before)
+    np.testing.assert_array_equal(problem.records.matrix.toarray(), before)
     assert np.linalg.norm(point - exact) <= 1e-8
 
 
@@ -399,9 +406,9 @@ def test_sub_sampled_newton_agrees_with_plain(monkeypatch):
     monkeypatch.setattr(newton, "_ROWS_PER_COEFFICIENT", 50)
     np.testing.assert_allclose(Newton().solve(problem, 1e-8).point, plain, atol=2e-8)
     # a sample that misleads: its rows are short and of one class
-    X, y = np.array(problem.rows.matrix), np.arange(5000) % 2.0
+    X, y = np.array(problem.records.matrix), np.arange(5000) % 2.0
     X[::2] *= 0.01
-    problem = FiniteSumProblem(BoundedRows(X, 1.0, 0.1), y, LogisticLoss(), 1e-3, WholeSpace())
+    problem = FiniteSumProblem(Records(X, 1.0, 0.1, targets=y), LogisticLoss(), 1e-3, WholeSpace())
     solution = Newton().minimise(problem, 1e-8, np.zeros(6), np.random.default_rng())
     assert certify(problem, solution).distance <= 1e-8
 
@@ -483,8 +490,8 @@ def test_norms_do_not_vanish_by_underflow():
     point = Ball(1e-200).project(np.full(3, 1e-190))
     assert np.abs(point).max() <= 1e-200
     rng = np.random.default_rng(0)
-    rows = BoundedRows(1e-50 * rng.standard_normal((20, 3)), 1e-50)
-    problem = ball_problem(rows, np.arange(20) % 2.0, LogisticLoss(), 1e120)
+    rows = Records(1e-50 * rng.standard_normal((20, 3)), 1e-50)
+    problem = ball_problem(rows.with_targets(np.arange(20) % 2.0), LogisticLoss(), 1e120)
     radius = problem.domain.radius
     for direction in (1.0, -1.0):
         far = np.array([direction * 0.99 * radius, 0.0, 0.0])
@@ -493,11 +500,11 @@ def test_norms_do_not_vanish_by_underflow():
 
 def test_in_place_changes_of_parts_do_not_reach_the_problem():
     def signs(problem, accuracy):
-        problem.rows.matrix.data = np.sign(problem.rows.matrix.data)
+        problem.records.matrix.data = np.sign(problem.records.matrix.data)
         return np.zeros(problem.dimension)
 
     def resize(problem, accuracy):
-        problem.rows.matrix.resize((60, 2))
+        problem.records.matrix.resize((60, 2))
         return np.zeros(problem.dimension)
 
     problem = random_problem(sparse=True)
@@ -507,9 +514,7 @@ def test_in_place_changes_of_parts_do_not_reach_the_problem():
         assert np.linalg.norm(solution.point - exact) <= 1e-8
 
     upper = np.full(5, 0.01)
-    boxed = FiniteSumProblem(
-        problem.rows, problem.targets, problem.loss, problem.alpha, Box(-upper, upper)
-    )
+    boxed = FiniteSumProblem(problem.records, problem.loss, problem.alpha, Box(-upper, upper))
 
     def widen(problem, accuracy):
         problem.domain.upper[:] = 10.0
@@ -524,14 +529,14 @@ def test_neither_exits_nor_names_of_solvers_escape():
         seen = None
 
         def __call__(self, problem, accuracy):
-            type(self).seen = problem.targets[0]
+            type(self).seen = problem.records.targets[0]
             return np.zeros(problem.dimension)
 
         def __repr__(self):
             raise KeyError(self.seen)
 
     def exits(problem, accuracy):
-        raise SystemExit(int(problem.targets[0]))
+        raise SystemExit(int(problem.records.targets[0]))
 
     for solver in (Named(), exits):
         solution = solve_certified(random_problem(), 1e-8, CallableSolver(solver))
@@ -541,10 +546,10 @@ def test_neither_exits_nor_names_of_solvers_escape():
 def test_radius_of_solutions_away_from_the_center():
     """The centre of the regulariser may lie outside of the domain."""
     rng = np.random.default_rng(0)
-    rows = BoundedRows(rng.standard_normal((20, 4)), 1.0)
+    rows = Records(rng.standard_normal((20, 4)), 1.0)
     targets = np.arange(20) % 2.0
     for domain in (Box(np.full(4, 10.0), np.full(4, 11.0)), Simplex(4), Ball(1000.0)):
-        problem = FiniteSumProblem(rows, targets, LogisticLoss(), 100.0, domain)
+        problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 100.0, domain)
         solution = Newton().solve(problem, 1e-9).point
         assert (
             np.linalg.norm(solution) <= problem.constants.radius <= problem.constants.domain_radius
@@ -552,8 +557,10 @@ def test_radius_of_solutions_away_from_the_center():
 
 
 def test_progress_where_no_bound_is_known(capsys):
-    rows = BoundedRows(np.eye(3), 1.0)
-    problem = FiniteSumProblem(rows, np.zeros(3), HalfSquaredLoss(1.0), 0.1, WholeSpace())
+    rows = Records(np.eye(3), 1.0)
+    problem = FiniteSumProblem(
+        rows.with_targets(np.zeros(3)), HalfSquaredLoss(1.0), 0.1, WholeSpace()
+    )
     for solver in ("accelerated_gradient", "gradient_descent"):
         resolve_solver(solver).solve(problem, 1e-6, verbose=1)
     assert "accuracy reached" in capsys.readouterr().out

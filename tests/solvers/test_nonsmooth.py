@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from skdp.problems import (
     AbsoluteLoss,
     Ball,
-    BoundedRows,
     Box,
     FiniteSumProblem,
     HingeLoss,
+    Records,
     Simplex,
     WholeSpace,
 )
@@ -38,13 +38,15 @@ def problem_of(loss, *, n=60, d=3, alpha=0.05, domain=None, sparse=False, seed=0
         if loss == "hinge"
         else np.clip(X[:, 0] + 0.3 * rng.standard_normal(n), -1, 1)
     )
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
-    return FiniteSumProblem(rows, targets, LOSSES[loss], alpha, domain or WholeSpace(), **kwargs)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    return FiniteSumProblem(
+        rows.with_targets(targets), LOSSES[loss], alpha, domain or WholeSpace(), **kwargs
+    )
 
 
 def lower_bound(problem, dual):
     """Value of the dual at a dual vector, from its definition."""
-    kinks, *_ = problem.loss.pieces(problem.targets)
+    kinks, *_ = problem.loss.pieces(problem.records.targets)
     pull = problem.pull_back(dual)
     center = np.zeros(problem.dimension) if problem.center is None else problem.center
     point = problem.domain.project(center - pull / problem.alpha)
@@ -115,8 +117,8 @@ def test_gap_certificate_is_never_below_the_true_distance(
 
 def test_gap_certificate_is_attained_up_to_a_factor():
     """One record: the distance is at most the certificate and at least 0.4 of it."""
-    rows = BoundedRows(np.array([[1.0]]), 1.0)
-    problem = FiniteSumProblem(rows, np.array([1.0]), HingeLoss(), 10.0, WholeSpace())
+    rows = Records(np.array([[1.0]]), 1.0)
+    problem = FiniteSumProblem(rows.with_targets(np.array([1.0])), HingeLoss(), 10.0, WholeSpace())
     # the solution is w = 1/10 with slope -1; a slope -1 + t gives w = (1 - t) / 10
     for t in (1.0, 1e-2, 1e-4):
         solution = certify_dual(problem, np.array([-1.0 + t]))
@@ -133,7 +135,7 @@ def test_the_bare_gap_without_the_second_half_is_what_the_proof_improves():
         rng = np.random.default_rng(seed)
         _, dual = AugmentedLagrangian().minimise(problem, 1e-9, np.zeros(2), rng)
         exact = certify_dual(problem, dual)
-        _, low, high = problem.loss.pieces(problem.targets)
+        _, low, high = problem.loss.pieces(problem.records.targets)
         for _ in range(30):
             other = certify_dual(problem, rng.uniform(low, high))
             if other.certificate.distance > 1e-6:
@@ -229,7 +231,7 @@ def test_constants_of_the_losses(loss):
     for seed, alpha in itertools.product(range(20), (1e-2, 1.0, 10.0)):
         problem = problem_of(loss, n=5, alpha=alpha, seed=seed)
         solution = solve_certified(problem, 1e-6, AugmentedLagrangian())
-        radius = phi.solution_radius(problem.rows.norm_bound, alpha)
+        radius = phi.solution_radius(problem.records.norm_bound, alpha)
         assert np.linalg.norm(solution.point) <= radius + 1e-6
 
 
@@ -270,9 +272,9 @@ def test_degenerate_records(loss, sparse, case):
         X[:] = 0.0
     elif case == "float32":
         X = X.astype(np.float32)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
-        problem = FiniteSumProblem(rows, targets, LOSSES[loss], 0.1, domain)
+        problem = FiniteSumProblem(rows.with_targets(targets), LOSSES[loss], 0.1, domain)
         accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.circumradius)
         points = []
         for name in ("augmented_lagrangian", "subgradient", "stochastic_subgradient"):

@@ -8,10 +8,10 @@ import pytest
 from saddle_problems import ConcaveRecords, GroupLogistic, chosen, distance
 
 from skdp.problems import (
-    BoundedRows,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
+    Records,
 )
 from skdp.solvers import (
     GDA,
@@ -57,11 +57,13 @@ def groups(mu_x=0.5, mu_y=0.5, n=400):
 
 def max_group_loss(mu=0.1):
     problem, _, _ = groups()
-    signs = np.sign(problem.rows[:, 0])
+    signs = np.sign(problem.records[:, 0])
     signs[signs == 0] = 1
     return MaxGroupLossProblem(
-        BoundedRows(problem.rows * signs[:, None], 1.0), (signs > 0).astype(float),
-        problem.groups, LogisticLoss(), GroupWeights((3.0, 3.0, 3.0)), 2.0, mu, mu,
+        Records(
+            problem.records * signs[:, None], 1.0,
+            targets=(signs > 0).astype(float), groups=problem.groups,
+        ), LogisticLoss(), GroupWeights((3.0, 3.0, 3.0)), 2.0, mu, mu,
     )  # fmt: skip
 
 
@@ -345,7 +347,7 @@ def test_many_records_are_thinned_at_first(weights):
     groups[1:10] = 2  # none of each eighth record
     targets = (rng.random(n) < 1 / (1 + np.exp(-X[:, 0] + X[:, 1] * groups))).astype(float)
     problem = MaxGroupLossProblem(
-        BoundedRows(X, 2.0), targets, groups, LogisticLoss(), weights, 5.0, 0.01, 0.01
+        Records(X, 2.0, targets=targets, groups=groups), LogisticLoss(), weights, 5.0, 0.01, 0.01
     )
     accuracy = 1e-6 * problem.constants.localisation
     evaluations = []

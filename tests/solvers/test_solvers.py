@@ -17,13 +17,13 @@ from skdp.linear_model import (
 )
 from skdp.problems import (
     Ball,
-    BoundedRows,
     Box,
     CountedLoss,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Records,
     Simplex,
     SoftmaxLoss,
     WholeSpace,
@@ -73,10 +73,10 @@ def records(loss, case="random", seed=0, n=N_RECORDS, nudge=0):
 def problem_of(loss, kappa, domain, sparse=False, case="random", n=N_RECORDS, nudge=0):
     """A problem of the given condition number, with the constraint active or not."""
     X, targets = records(loss, case, n=n, nudge=nudge)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     phi = LOSSES[loss]
     alpha = phi.smoothness(rows.norm_bound) / max(kappa - 1.0, 1e-2)
-    free = FiniteSumProblem(rows, targets, phi, alpha, WholeSpace())
+    free = FiniteSumProblem(rows.with_targets(targets), phi, alpha, WholeSpace())
     w = reference.solve(free, Newton().solve(free, 1e-6 / alpha).point).astype(float)
     norm, size = float(np.linalg.norm(w)), np.abs(w)
     domains = {
@@ -87,7 +87,7 @@ def problem_of(loss, kappa, domain, sparse=False, case="random", n=N_RECORDS, nu
         "simplex": lambda: Simplex(w.size),
     }
     chosen = domains[domain]()
-    problem = FiniteSumProblem(rows, targets, phi, alpha, chosen)
+    problem = FiniteSumProblem(rows.with_targets(targets), phi, alpha, chosen)
     assert problem.smoothness / problem.strong_convexity == pytest.approx(kappa, rel=0.1)
     reach = norm if not np.isfinite(chosen.circumradius) else min(norm, chosen.circumradius)
     return problem, reach
@@ -161,13 +161,13 @@ def test_every_solver_manages_alone(name, loss, domain):
 def test_degenerate_records(loss, sparse, case):
     n = 1 if case == "one record" else N_RECORDS
     X, targets = records(loss, case, n=n)
-    rows = BoundedRows(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
+    rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     for alpha in (1.0, 1e-3):
-        free = FiniteSumProblem(rows, targets, LOSSES[loss], alpha, WholeSpace())
+        free = FiniteSumProblem(rows.with_targets(targets), LOSSES[loss], alpha, WholeSpace())
         exact = reference.solve(free, Newton().solve(free, 1e-9).point)
         norm = float(np.linalg.norm(exact.astype(float)))
         for domain in (WholeSpace(), Ball(0.3 * norm), Ball(2.0 * norm)):
-            problem = FiniteSumProblem(rows, targets, LOSSES[loss], alpha, domain)
+            problem = FiniteSumProblem(rows.with_targets(targets), LOSSES[loss], alpha, domain)
             accuracy = 1e-6 * norm
             for name in SMOOTH:
                 solution = hasty(name).solve(problem, accuracy, rng=np.random.default_rng(0))
@@ -179,11 +179,11 @@ def test_degenerate_records(loss, sparse, case):
 def test_add_remove_and_a_center(name):
     """More rows than the nominal size, and a regulariser that pulls elsewhere."""
     X, targets = records("logistic")
-    rows = BoundedRows(X, 1.0, 0.1)
+    rows = Records(X, 1.0, 0.1)
     center = np.array([1.0, -1.0, 0.5, 0.0])
     for domain in (Ball(0.5), WholeSpace(), Simplex(4)):
         problem = FiniteSumProblem(
-            rows, targets, LogisticLoss(), 0.05, domain, n_public=25, center=center
+            rows.with_targets(targets), LogisticLoss(), 0.05, domain, n_public=25, center=center
         )
         solution = SOLVERS[name]().solve(problem, 1e-7, rng=np.random.default_rng(0))
         assert solution.certificate.distance <= 1e-7
@@ -209,7 +209,7 @@ def test_batch_sizes(name, batch_size):
 def test_batches_hold_every_record_once(n, batch_size, sparse):
     problem, _ = problem_of("logistic", 10.0, "free", sparse=sparse, n=n)
     batches = MiniBatches(problem, batch_size)
-    seen = np.concatenate([np.arange(n)[batches[j].rows] for j in range(len(batches))])
+    seen = np.concatenate([np.arange(n)[batches[j].positions] for j in range(len(batches))])
     np.testing.assert_array_equal(np.sort(seen), np.arange(n))
     w = np.linspace(-1, 1, problem.dimension)
     gradients = [
@@ -222,7 +222,7 @@ def test_batches_hold_every_record_once(n, batch_size, sparse):
 def test_a_batch_of_dense_rows_is_a_view():
     problem, _ = problem_of("logistic", 10.0, "free", n=1000)
     batch = MiniBatches(problem, 50)[3]
-    assert np.shares_memory(batch.block.matrix, problem.rows.matrix)
+    assert np.shares_memory(batch.block.matrix, problem.records.matrix)
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -233,7 +233,7 @@ def test_measured_smoothness_of_batches(loss):
     X = reference.bounded_rows(problem).astype(float)
     exact = [
         LOSSES[loss].curvature
-        * np.linalg.norm(X[batches[j].rows], 2) ** 2
+        * np.linalg.norm(X[batches[j].positions], 2) ** 2
         * len(batches)
         / problem.n_public
         for j in range(len(batches))
@@ -253,7 +253,7 @@ def test_an_epoch_costs_one_gradient_per_record_and_visit(name):
     def counting(self, rows):
         nonlocal visits
         batch = original(self, rows)
-        visits += len(self.targets[rows])
+        visits += len(self.records.targets[rows])
         return batch
 
     solver = SOLVERS[name]()
@@ -296,7 +296,7 @@ def test_a_domain_of_another_dimension_is_refused():
     X, targets = records("logistic")
     for domain in (Simplex(7), Box(np.zeros(7), np.ones(7))):
         with pytest.raises(ValueError, match="7 dimensions, the problem has 4"):
-            FiniteSumProblem(BoundedRows(X, 1.0, 0.1), targets, LogisticLoss(), 1.0, domain)
+            FiniteSumProblem(Records(X, 1.0, 0.1, targets=targets), LogisticLoss(), 1.0, domain)
 
 
 def sloppy(direction):
@@ -380,7 +380,7 @@ def test_progress_stays_out_of_what_is_released(capsys, monkeypatch):
 
 class Remembers(Solver):
     def minimise(self, problem, accuracy, start, rng):
-        self.seen = np.array(problem.targets)
+        self.seen = np.array(problem.records.targets)
         return start
 
 
@@ -401,7 +401,7 @@ def test_newton_copes_with_a_row_beyond_single_precision():
     X = np.random.default_rng(0).uniform(-1, 1, (200, 3))
     X[0] = 1e39
     problem = FiniteSumProblem(
-        BoundedRows(X, 1.0), np.arange(200) % 2.0, LogisticLoss(), 0.1, Ball(3.0)
+        Records(X, 1.0, targets=np.arange(200) % 2.0), LogisticLoss(), 0.1, Ball(3.0)
     )
     solution = solve_certified(problem, 1e-8, Newton())
     assert [attempt.error for attempt in solution.attempts] == [None]

@@ -16,7 +16,7 @@ LONG = np.longdouble
 
 def bounded_rows(problem):
     """The rows as the problem defines them, in extended precision."""
-    rows = problem.rows
+    rows = problem.records
     X = rows.matrix.toarray() if sp.issparse(rows.matrix) else rows.matrix
     X = np.asarray(X, dtype=LONG)
     if rows.scale is not None:
@@ -31,7 +31,7 @@ def gradient(problem, w):
     X = bounded_rows(problem)
     k = problem.loss.n_outputs
     margins = X @ w.reshape(k, -1).T
-    targets = problem.targets
+    targets = problem.records.targets
     if k == 1:
         margins = margins[:, 0]
     if targets.dtype.kind == "f":

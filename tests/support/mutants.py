@@ -84,9 +84,9 @@ MUTANTS = (
         "every hypergradient query has the noise of a single one",
         "algorithms/tuning/hypergradient.py",
         "        plan = plan_hypergradient(\n"
-        "            rows, loss, penalties, alpha, roles, budget, tune_share / n_queries\n",
+        "            records, loss, penalties, alpha, roles, budget, tune_share / n_queries\n",
         "        plan = plan_hypergradient(\n"
-        "            rows, loss, penalties, alpha, roles, budget, tune_share\n",
+        "            records, loss, penalties, alpha, roles, budget, tune_share\n",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(
@@ -120,40 +120,40 @@ MUTANTS = (
     ),
     Mutant(
         "parts of bounded rows are not bounded",
-        "problems/rows.py",
-        "        part.scale = None if self.scale is None else self.scale[rows]",
+        "problems/records.py",
+        "        part.scale = None if self.scale is None else self.scale[positions]",
         "        part.scale = None",
         f"{_DRAWS} -k phases",
     ),
     Mutant(
         "mean of the margins from rows without noise",
         "algorithms/tuning/newton_statistics.py",
-        "    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)",
-        "    if rows.intercept:\n"
-        "        statistics.margins.mean[:-1] = rows.materialise()[:, :-1].mean(axis=0) / unit\n"
-        "    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)",
+        "    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)",
+        "    if records.intercept:\n"
+        "        statistics.margins.mean[:-1] = records.materialise()[:, :-1].mean(axis=0) / unit\n"
+        "    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)",
         f"{_STATE} -k newton",
     ),
     Mutant(
         "phases stratified by private groups",
         "algorithms/max_group_loss.py",
-        "strata=groups if weights.public_groups else None",
-        "strata=groups",
+        "strata=records.groups if weights.public_groups else None",
+        "strata=records.groups",
         f"{_DRAWS} -k max-group",
     ),
     Mutant(
         "weights without noise kept under a private name",
         "linear_model/base.py",
-        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)",
-        "        self._raw = rows.materialise().T @ (targets - targets.mean())\n"
-        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, rows.width)",
+        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)",
+        "        self._raw = records.materialise().T @ records.targets\n"
+        "        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)",
         f"{_STATE} -k logistic",
     ),
     Mutant(
         "weights without noise kept in the plan",
         "algorithms/tuning/hypergradient.py",
         '            "start_alpha": start,',
-        '            "start_alpha": start, "_found": hypergradient(rows, targets, loss, penalties,'
+        '            "start_alpha": start, "_found": hypergradient(records, loss, penalties,'
         " path[-1], roles, accuracy=0.1, solver=solver, solver_rng=solver_rng),",
         f"{_STATE} -k hypergradient",
     ),
@@ -187,7 +187,7 @@ MUTANTS = (
     ),
     Mutant(
         "a warning for long rows only",
-        "problems/rows.py",
+        "problems/records.py",
         "        if (norms > data_norm).any():",
         "        if (norms > 100 * data_norm).any():\n"
         "            import warnings\n"

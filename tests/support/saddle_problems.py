@@ -100,7 +100,7 @@ class GroupLogistic(SaddleProblem):
     offers = frozenset({"hessian"})
 
     def __init__(self, rows, signs, groups, n_groups, radius, mu_x, mu_y):
-        self.rows = rows * signs[:, None]
+        self.records = rows * signs[:, None]
         self.groups, self.weight = groups, float(n_groups)
         (n, d), largest = rows.shape, math.log1p(math.exp(radius))
         domain_x, domain_y = Ball(radius), Simplex(n_groups)
@@ -131,7 +131,7 @@ class GroupLogistic(SaddleProblem):
         return cls(rows, signs, groups, n_groups, radius, mu_x, mu_y)
 
     def _parts(self, part, x, y):
-        rows, groups, n = self.rows[part], self.groups[part], self.constants.y.dimension
+        rows, groups, n = self.records[part], self.groups[part], self.constants.y.dimension
         margins = rows @ x
         losses = np.bincount(groups, np.logaddexp(0.0, -margins), n)
         slopes = -self.weight * y[groups] / (1.0 + np.exp(margins))
@@ -147,16 +147,16 @@ class GroupLogistic(SaddleProblem):
         return float(-self._parts(slice(None), x, y)[1] @ y) + self.regulariser(x, y)
 
     def hessian_x(self, x, y):
-        p = 1.0 / (1.0 + np.exp(-self.rows @ x))
+        p = 1.0 / (1.0 + np.exp(-self.records @ x))
         weights = self.weight * y[self.groups] * p * (1.0 - p)
-        return (self.rows.T * weights) @ self.rows / self.n_records
+        return (self.records.T * weights) @ self.records / self.n_records
 
     def cross_derivative(self, x):
-        slopes = -self.weight / (1.0 + np.exp(self.rows @ x)) / self.n_records
+        slopes = -self.weight / (1.0 + np.exp(self.records @ x)) / self.n_records
         return np.stack(
             [
                 np.bincount(self.groups, slopes * column, self.constants.y.dimension)
-                for column in self.rows.T
+                for column in self.records.T
             ],
             axis=1,
         )

@@ -26,7 +26,7 @@ from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, Loss, PenaltyProblem
+from skdp.problems import Loss, PenaltyProblem, Records
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver
 
@@ -40,8 +40,7 @@ _BATCH_STEPS, _SAMPLING_RATE = 50, 0.1
 
 @without_warnings()
 def tune_by_bilevel(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
@@ -64,7 +63,7 @@ def tune_by_bilevel(
 
     Parameters
     ----------
-    rows, targets, loss, penalties, budget, solver, solver_rng, noise
+    records, loss, penalties, budget, solver, solver_rng, noise
         As in :func:`skdp.algorithms.tuning.final_fit`; `loss` smooth and of one margin, delta > 0.
         The budget is for tuning and final fit together.
     coef_norm : float
@@ -100,10 +99,10 @@ def tune_by_bilevel(
     fit_share = 1.0 - tune_share
     if start is None:
         start = 2.0 * public_strength(
-            rows, loss, penalties, budget, coef_norm=coef_norm, share=fit_share
+            records, loss, penalties, budget, coef_norm=coef_norm, share=fit_share
         )
     start = float(np.clip(start, penalties.low, penalties.high))
-    problem = _NoiseAwareProblem(rows, targets, loss, penalties, budget, fit_share)
+    problem = _NoiseAwareProblem(records, loss, penalties, budget, fit_share)
 
     def lam(x: np.ndarray) -> float:
         weakest = float(problem.strengths(x).min())
@@ -133,8 +132,7 @@ def tune_by_bilevel(
     if not np.array_equal(path[-1], alpha):  # the average of the later iterates
         path = np.vstack([path, alpha])
     point, release = final_fit(
-        rows,
-        targets,
+        records,
         loss,
         penalties,
         alpha,
@@ -161,17 +159,16 @@ class _NoiseAwareProblem(PenaltyProblem):
 
     def __init__(
         self,
-        rows: BoundedRows,
-        targets: np.ndarray,
+        records: Records,
         loss: Loss,
         penalties: PenaltyGroups,
         budget: PrivacyBudget,
         fit_share: float,
     ) -> None:
         super().__init__(
-            rows, targets, loss, penalties.groups, penalties.relative, penalties.low, penalties.high
+            records, loss, penalties.groups, penalties.relative, penalties.low, penalties.high
         )
-        self._public = rows, loss, penalties
+        self._public = records, loss, penalties
         self._budget, self._fit_share = budget, fit_share
 
     def upper_gradient_x(

@@ -26,7 +26,7 @@ from skdp.algorithms.tuning.final_fit import (
     whitened_problem,
     whitened_rows,
 )
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_targets
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.algorithms.tuning.roles import Roles
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
@@ -36,13 +36,15 @@ from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
-    BoundedRows,
     HalfSquaredLoss,
     LogisticLoss,
     Loss,
+    Records,
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
@@ -64,7 +66,7 @@ _LARGEST_NORM, _LEAST_EPSILON = 1e20, 1e-50
 
 
 def plan_score(
-    rows: BoundedRows,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -74,12 +76,12 @@ def plan_score(
 
     In whitened coordinates a training record moves the minimiser by ``D_g / m`` and the validation
     loss by ``L`` times that; a validating record moves the mean by the range of the loss (review
-    K19). To that come ``2 (L e + rounding)``, e the accuracy of the minimiser. Of `rows` only
+    K19). To that come ``2 (L e + rounding)``, e the accuracy of the minimiser. Of `records` only
     public numbers are read.
     """
     if not isinstance(loss, HalfSquaredLoss | LogisticLoss):
         raise ValueError(f"No bound is known for {type(loss).__name__}.")
-    U = whitened_norm(rows, penalties, alpha)
+    U = whitened_norm(records, penalties, alpha)
     if not U <= _LARGEST_NORM:
         raise ValueError(f"alpha == {alpha} is too small for a score in double precision.")
     radius = bounded_problem_radius(loss, U, 1.0, None)
@@ -88,23 +90,21 @@ def plan_score(
         alpha=1.0,
         radius=radius,
         feature_norm=U,
-        row_width=rows.width,
-        n_records=rows.n_records,
-        block_size=rows.block_size,
+        row_width=records.width,
+        n_records=records.n_records,
+        block_size=records.block_size,
     )
     lipschitz, largest = constants.lipschitz, loss.largest_value(U, radius)
     exact = roles.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
     exact = min(exact * ROUNDING_SLACK, largest)
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / lipschitz, certifiable_accuracy(constants))
-    n, unit = rows.n_records, float(np.finfo(np.float64).eps)
-    chain = min(rows.block_size, n) + n / rows.block_size + 16.0
-    rounding = unit * (chain * largest + (rows.width + 16.0) * lipschitz * radius)
+    additions = chain(records.n_records, records.block_size) + 16.0
+    rounding = EPS * (additions * largest + (records.width + 16.0) * lipschitz * radius)
     return exact + 2.0 * (lipschitz * accuracy + rounding), accuracy
 
 
 def validation_score(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -115,17 +115,20 @@ def validation_score(
     solver_rng: np.random.Generator,
 ) -> float:
     """Mean validation loss of the minimisers at some strengths: not private."""
-    whitened = whitened_rows(rows, penalties, alpha)
+    whitened = whitened_rows(records, penalties, alpha)
     values = []
     for train, validate in roles.pairs():
-        problem = whitened_problem(whitened.take(train), targets[train], loss)
+        problem = whitened_problem(whitened.take(train), loss)
         solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
-        held_out, total = whitened.take(validate), 0.0
-        for block in held_out.blocks():
-            margins = block.margins(solution.point[None])
-            total += float(loss.value(margins, targets[validate][block.rows]).sum())
-        values.append(total / len(validate))
+        values.append(_mean_loss(whitened.take(validate), loss, solution.point))
     return float(np.mean(values))
+
+
+def _mean_loss(records: Records, loss: Loss, point: np.ndarray) -> float:
+    def statistic(block: Block) -> float:
+        return float(loss.value(block.margins(point[None]), block.targets).sum())
+
+    return float(records.total(statistic) / records.n_records)
 
 
 def relative_scores(
@@ -137,7 +140,7 @@ def relative_scores(
     and the quotient are rounded by more than a record moves the loss; that is added to S.
     """
     totals = losses + costs
-    S = sensitivities + 4.0 * float(np.finfo(np.float64).eps) * costs
+    S = sensitivities + 4.0 * EPS * costs
     gaps = (totals[:, None] - totals) / (S[:, None] + S)
     return np.asarray(gaps.max(axis=1))
 
@@ -184,8 +187,7 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
 
 @without_warnings()
 def tune_by_exponential_mechanism(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
@@ -205,7 +207,7 @@ def tune_by_exponential_mechanism(
 
     Parameters
     ----------
-    rows, targets, loss, penalties, budget, solver, solver_rng, noise
+    records, loss, penalties, budget, solver, solver_rng, noise
         As in :func:`skdp.algorithms.tuning.final_fit`; `loss` a :class:`HalfSquaredLoss` or a
         :class:`LogisticLoss`. ``delta == 0`` is possible.
     coef_norm : float
@@ -221,27 +223,26 @@ def tune_by_exponential_mechanism(
     -------
     TunedModel
     """
-    check_targets(rows, targets, loss)
+    records.check_targets(loss)
     check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
     if n_candidates < 2:
         raise ValueError(f"n_candidates == {n_candidates}, must be at least 2.")
     noise = NoiseSource() if noise is None else noise
     solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
     solver_rng = np.random.default_rng() if solver_rng is None else solver_rng
-    roles, q = Roles(rows.n_records, n_folds), penalties.n_groups
+    roles, q = Roles(records.n_records, n_folds), penalties.n_groups
     fit_share, n_draws = 1.0 - tune_share, 1 if q == 1 else 1 + q
     epsilon = draw_epsilon(budget, tune_share / n_draws)
     # what is refused is refused before a record is read
-    plan_score(rows, loss, penalties, np.full(q, penalties.low), roles)
+    plan_score(records, loss, penalties, np.full(q, penalties.low), roles)
 
     def draw(candidates: np.ndarray) -> np.ndarray:
         """One of the rows of `candidates`."""
         losses, sensitivities, costs = np.empty((3, len(candidates)))
         for j, alpha in enumerate(candidates):
-            sensitivities[j], accuracy = plan_score(rows, loss, penalties, alpha, roles)
+            sensitivities[j], accuracy = plan_score(records, loss, penalties, alpha, roles)
             losses[j] = validation_score(
-                rows,
-                targets,
+                records,
                 loss,
                 penalties,
                 alpha,
@@ -250,12 +251,12 @@ def tune_by_exponential_mechanism(
                 solver=solver,
                 solver_rng=solver_rng,
             )
-            costs[j] = final_noise_cost(rows, loss, penalties, alpha, budget, fit_share)
+            costs[j] = final_noise_cost(records, loss, penalties, alpha, budget, fit_share)
         scores = relative_scores(losses, sensitivities, costs)
         log_prior = log_prior_weights(candidates, costs, coef_norm)
         return np.asarray(candidates[draw_by_score(scores, log_prior, epsilon, noise)])
 
-    rule = public_strength(rows, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
+    rule = public_strength(records, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
     grid = np.geomspace(penalties.low, penalties.high, n_candidates)
     grid = np.union1d(np.clip(grid, penalties.low, penalties.high), [rule])
     alpha = draw(np.repeat(grid[:, None], q, axis=1))
@@ -266,8 +267,7 @@ def tune_by_exponential_mechanism(
         alpha = draw(candidates)
         path.append(alpha)
     point, release = final_fit(
-        rows,
-        targets,
+        records,
         loss,
         penalties,
         alpha,
@@ -284,7 +284,7 @@ def tune_by_exponential_mechanism(
             sensitivity=1.0,
             noise_scale=2.0 / epsilon,
             dimension=1,
-            n_records=rows.n_records,
+            n_records=records.n_records,
             reference="docs/theory/hypergradient.md, Lemmas 5 and 6",
             event=ExponentialMechanismEvent(epsilon, Neighbouring.REPLACE_ONE),
         )

@@ -29,9 +29,9 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import (
     Ball,
-    BoundedRows,
     FiniteSumProblem,
     Loss,
+    Records,
     bounded_problem_radius,
     generalised_linear_constants,
 )
@@ -52,65 +52,69 @@ __all__ = [
 _LOG_STEP = 1e-4
 
 
-def whitened_norm(rows: BoundedRows, penalties: PenaltyGroups, alpha: np.ndarray) -> float:
+def whitened_norm(records: Records, penalties: PenaltyGroups, alpha: np.ndarray) -> float:
     """Public bound U on the norm of whitened rows.
 
     ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the minimum over the features and the last
-    term that of an intercept feature of value s. Of `rows` only public numbers are read.
+    term that of an intercept feature of value s. Of `records` only public numbers are read.
     """
-    check_penalties(rows, penalties)
+    check_penalties(records, penalties)
     diagonal = penalties.diagonal(alpha)
-    if not rows.intercept:
-        return rows.data_norm / math.sqrt(diagonal.min())
+    if not records.intercept:
+        return records.data_norm / math.sqrt(diagonal.min())
     features = diagonal[:-1].min(initial=math.inf)
-    return math.hypot(rows.data_norm / math.sqrt(features), rows.intercept / diagonal[-1] ** 0.5)
-
-
-def whitened_rows(rows: BoundedRows, penalties: PenaltyGroups, alpha: np.ndarray) -> BoundedRows:
-    """The rows ``Omega^{-1/2} x`` as a data set of their own (a copy), without an intercept."""
-    bound = whitened_norm(rows, penalties, alpha)
-    roots = 1.0 / np.sqrt(penalties.diagonal(alpha))
-    X = rows.materialise()
-    # nothing is longer than the bound but by rounding; the bound is enforced all the same
-    whitened = BoundedRows(
-        (X @ sp.diags(roots)).tocsr() if sp.issparse(X) else X * roots, data_norm=bound
+    return math.hypot(
+        records.data_norm / math.sqrt(features), records.intercept / diagonal[-1] ** 0.5
     )
-    whitened.block_size = rows.block_size  # that of the plan
+
+
+def whitened_rows(records: Records, penalties: PenaltyGroups, alpha: np.ndarray) -> Records:
+    """The rows ``Omega^{-1/2} x`` as a data set of their own (a copy), without an intercept."""
+    bound = whitened_norm(records, penalties, alpha)
+    roots = 1.0 / np.sqrt(penalties.diagonal(alpha))
+    X = records.materialise()
+    # nothing is longer than the bound but by rounding; the bound is enforced all the same
+    whitened = Records(
+        (X @ sp.diags(roots)).tocsr() if sp.issparse(X) else X * roots,
+        data_norm=bound,
+        targets=records.targets,
+    )
+    whitened.block_size = records.block_size  # that of the plan
     return whitened
 
 
-def whitened_problem(rows: BoundedRows, targets: np.ndarray, loss: Loss) -> FiniteSumProblem:
+def whitened_problem(records: Records, loss: Loss) -> FiniteSumProblem:
     """The problem of whitened rows: strength 1, on the ball that holds all solutions anyway."""
-    radius = bounded_problem_radius(loss, rows.norm_bound, 1.0, None)
-    return FiniteSumProblem(rows, targets, loss, 1.0, Ball(radius))
+    radius = bounded_problem_radius(loss, records.norm_bound, 1.0, None)
+    return FiniteSumProblem(records, loss, 1.0, Ball(radius))
 
 
 def plan_final_fit(
-    rows: BoundedRows,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
     budget: PrivacyBudget,
     share: float = 1.0,
 ) -> OutputPerturbationPlan:
-    """The plan of the fit, in whitened coordinates; of `rows` only public numbers are read."""
+    """The plan of the fit, in whitened coordinates; of `records` only public numbers are read."""
     if loss.n_outputs != 1:
         raise ValueError("Private tuning is made for losses of one margin.")
-    bound = whitened_norm(rows, penalties, alpha)
+    bound = whitened_norm(records, penalties, alpha)
     constants = generalised_linear_constants(
         loss,
         alpha=1.0,
         radius=bounded_problem_radius(loss, bound, 1.0, None),
         feature_norm=bound,
-        row_width=rows.width,
-        n_records=rows.n_records,
-        block_size=rows.block_size,
+        row_width=records.width,
+        n_records=records.n_records,
+        block_size=records.block_size,
     )
     return plan_output_perturbation(constants, budget, share=share)
 
 
 def final_noise_cost(
-    rows: BoundedRows,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -123,13 +127,13 @@ def final_noise_cost(
     coordinate and c the loss's curvature (specification, 5.6). Added to a loss that strengths are
     compared by, it makes the choice aware of the noise of the model that will be released.
     """
-    plan = plan_final_fit(rows, loss, penalties, alpha, budget, share)
-    variance = plan.mechanism.mean_square(rows.width) / rows.width
-    return loss.noise_cost(whitened_norm(rows, penalties, alpha) ** 2 * variance)
+    plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
+    variance = plan.mechanism.mean_square(records.width) / records.width
+    return loss.noise_cost(whitened_norm(records, penalties, alpha) ** 2 * variance)
 
 
 def final_noise_slopes(
-    rows: BoundedRows,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -147,15 +151,14 @@ def final_noise_slopes(
         for sign in (1.0, -1.0):
             moved = np.array(alpha, dtype=np.float64)
             moved[j] *= math.exp(sign * _LOG_STEP)
-            ends.append(final_noise_cost(rows, loss, penalties, moved, budget, share))
+            ends.append(final_noise_cost(records, loss, penalties, moved, budget, share))
         slopes[j] = (ends[0] - ends[1]) / (2.0 * _LOG_STEP)
     return slopes
 
 
 @without_warnings()
 def final_fit(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -170,8 +173,7 @@ def final_fit(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
+    records : Records
         In the encoding of `loss`.
     loss : Loss
         Smooth, of one margin.
@@ -192,7 +194,7 @@ def final_fit(
     Returns
     -------
     point : ndarray of shape (dimension,)
-        Coefficients, in the units of `rows`.
+        Coefficients, in the units of `records`.
     release : Release
         About the whitened coefficients ``Omega^{1/2} w``. Sensitivity and noise scale depend on
         `alpha`, the event does not.
@@ -200,8 +202,8 @@ def final_fit(
     alpha = np.asarray(alpha, dtype=np.float64)
     if alpha.shape != (penalties.n_groups,) or not ((alpha > 0) & (alpha < math.inf)).all():
         raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} finite numbers > 0.")
-    plan = plan_final_fit(rows, loss, penalties, alpha, budget, share)
-    whitened = whitened_problem(whitened_rows(rows, penalties, alpha), targets, loss)
+    plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
+    whitened = whitened_problem(whitened_rows(records, penalties, alpha), loss)
     point = solve_and_release(
         whitened,
         plan.accuracy,

@@ -37,7 +37,7 @@ from skdp.algorithms.tuning.final_fit import (
     whitened_problem,
     whitened_rows,
 )
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_targets
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.public_rule import public_strength
 from skdp.algorithms.tuning.roles import Roles
@@ -51,13 +51,15 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
-    BoundedRows,
     HalfSquaredLoss,
     LogisticLoss,
     Loss,
+    Records,
     bounded_problem_radius,
     generalised_linear_constants,
 )
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
@@ -181,7 +183,7 @@ class HypergradientPlan:
 
 
 def plan_hypergradient(
-    rows: BoundedRows,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -189,13 +191,12 @@ def plan_hypergradient(
     budget: PrivacyBudget,
     share: float,
 ) -> HypergradientPlan:
-    """Fix accuracy and noise of one query; of `rows` only public numbers are read."""
-    U = whitened_norm(rows, penalties, alpha)
+    """Fix accuracy and noise of one query; of `records` only public numbers are read."""
+    U = whitened_norm(records, penalties, alpha)
     # rounding of the gradient, of K, and of a Cholesky solve, relative to the size of K
-    n, unit = rows.n_records, float(np.finfo(np.float64).eps)
-    chain = min(rows.block_size, n) + n / rows.block_size + 16.0 * (rows.width + 4) ** 2
+    additions = chain(records.n_records, records.block_size) + 16.0 * (records.width + 4) ** 2
     largest = 1.0 + loss.curvature * U * U
-    if not unit * chain * largest < 0.1:
+    if not EPS * additions * largest < 0.1:
         raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
     bounds = hypergradient_bounds(loss, U, penalties.n_groups)
     constants = generalised_linear_constants(
@@ -203,23 +204,22 @@ def plan_hypergradient(
         alpha=1.0,
         radius=bounds.radius,
         feature_norm=U,
-        row_width=rows.width,
-        n_records=rows.n_records,
-        block_size=rows.block_size,
+        row_width=records.width,
+        n_records=records.n_records,
+        block_size=records.block_size,
     )
     exact = min(roles.sensitivity(bounds.train, bounds.validate), 2.0 * bounds.size)
     steepness = bounds.slope + bounds.radius * bounds.drift
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / steepness, certifiable_accuracy(constants))
-    solve = unit * chain * largest * bounds.slope + constants.gradient_rounding
+    solve = EPS * additions * largest * bounds.slope + constants.gradient_rounding
     error = bounds.error(accuracy, solve)
     sensitivity = min(exact + 2.0 * error, 2.0 * (bounds.size + error))
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    return HypergradientPlan(np.array(alpha), exact, accuracy, error, mechanism, rows.n_records)
+    return HypergradientPlan(np.array(alpha), exact, accuracy, error, mechanism, records.n_records)
 
 
 def hypergradient(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     alpha: np.ndarray,
@@ -233,7 +233,7 @@ def hypergradient(
 
     Parameters
     ----------
-    rows, targets, loss, penalties, alpha
+    records, loss, penalties, alpha
         As in :func:`skdp.algorithms.tuning.final_fit`.
     roles : Roles
     accuracy : float
@@ -245,12 +245,12 @@ def hypergradient(
     -------
     ndarray of shape (n_groups,)
     """
-    whitened = whitened_rows(rows, penalties, alpha)
+    whitened = whitened_rows(records, penalties, alpha)
     members = (penalties.members > 0).astype(np.float64)
     values = []
     for train, validate in roles.pairs():
-        problem = whitened_problem(whitened.take(train), targets[train], loss)
-        held_out = whitened_problem(whitened.take(validate), targets[validate], loss)
+        problem = whitened_problem(whitened.take(train), loss)
+        held_out = whitened_problem(whitened.take(validate), loss)
         solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
         point = solution.point
         slope = held_out.residuals_and_gradient(point)[1]
@@ -262,17 +262,17 @@ def hypergradient(
 
 def _mean_hessian(problem: Any, point: np.ndarray) -> np.ndarray:
     """Hessian of the mean loss, block by block as its rounding bound has it."""
-    total = np.zeros((problem.dimension, problem.dimension))
-    for block in problem.rows.blocks():
+
+    def statistic(block: Block) -> np.ndarray:
         margins = block.margins(point[None])
-        total += block.gram(problem.loss.second_derivative(margins, problem.targets[block.rows]))
-    return total / problem.n_records
+        return block.gram(problem.loss.second_derivative(margins, block.targets))
+
+    return np.asarray(problem.records.total(statistic) / problem.n_records)
 
 
 @without_warnings()
 def tune_by_hypergradient(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
@@ -289,7 +289,7 @@ def tune_by_hypergradient(
 
     Parameters
     ----------
-    rows, targets, loss, penalties, budget, solver, solver_rng, noise
+    records, loss, penalties, budget, solver, solver_rng, noise
         As in :func:`skdp.algorithms.tuning.final_fit`; `loss` a :class:`HalfSquaredLoss` or a
         :class:`LogisticLoss`. ``delta == 0`` is possible: noise is spherical Laplace then.
     coef_norm : float
@@ -305,28 +305,27 @@ def tune_by_hypergradient(
     -------
     TunedModel
     """
-    check_targets(rows, targets, loss)
+    records.check_targets(loss)
     check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
     if n_queries < 1:
         raise ValueError(f"n_queries == {n_queries}, must be at least 1.")
     noise = NoiseSource() if noise is None else noise
     solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
     solver_rng = np.random.default_rng() if solver_rng is None else solver_rng
-    roles = Roles(rows.n_records, n_folds)
+    roles = Roles(records.n_records, n_folds)
     fit_share = 1.0 - tune_share
     # what is refused is refused before a record is read
     weakest = np.full(penalties.n_groups, penalties.low)
-    plan_hypergradient(rows, loss, penalties, weakest, roles, budget, tune_share / n_queries)
+    plan_hypergradient(records, loss, penalties, weakest, roles, budget, tune_share / n_queries)
     releases: list[Release] = []
 
     def query(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
         """A noisy derivative of validation loss plus cost of noise, and the noise that it has."""
         plan = plan_hypergradient(
-            rows, loss, penalties, alpha, roles, budget, tune_share / n_queries
+            records, loss, penalties, alpha, roles, budget, tune_share / n_queries
         )
         value = hypergradient(
-            rows,
-            targets,
+            records,
             loss,
             penalties,
             alpha,
@@ -337,15 +336,14 @@ def tune_by_hypergradient(
         )
         released = plan.mechanism.release(value, noise)
         releases.append(plan.release(f"hypergradient {len(releases) + 1}"))
-        public = final_noise_slopes(rows, loss, penalties, alpha, budget, fit_share)
+        public = final_noise_slopes(records, loss, penalties, alpha, budget, fit_share)
         return released + public, plan.mechanism
 
-    start = public_strength(rows, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
+    start = public_strength(records, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
     search = bisect if penalties.n_groups == 1 else descend
     path = search(query, penalties, start, n_queries, coef_norm)
     point, release = final_fit(
-        rows,
-        targets,
+        records,
         loss,
         penalties,
         path[-1],

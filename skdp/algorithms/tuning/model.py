@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from skdp.privacy.report import Release
-from skdp.problems import BoundedRows, Loss
+from skdp.problems import Records
 
-__all__ = ["PenaltyGroups", "TunedModel", "check_penalties", "check_positive", "check_targets"]
+__all__ = ["PenaltyGroups", "TunedModel", "check_penalties", "check_positive"]
 
 
 def check_positive(**parameters: float) -> None:
@@ -19,13 +19,6 @@ def check_positive(**parameters: float) -> None:
     for name, value in parameters.items():
         if not (value > 0 and math.isfinite(value)):
             raise ValueError(f"{name} == {value}, must be > 0 and finite.")
-
-
-def check_targets(rows: BoundedRows, targets: np.ndarray, loss: Loss) -> None:
-    """Refuse targets that are not one per row, or not what the loss has its constants for."""
-    loss.check_targets(targets)
-    if len(targets) != rows.n_records:
-        raise ValueError(f"{len(targets)} targets for {rows.n_records} rows.")
 
 
 @dataclass(frozen=True)
@@ -89,10 +82,10 @@ class PenaltyGroups:
         return np.asarray(alpha)[np.array(self.groups)] * self.scale
 
 
-def check_penalties(rows: BoundedRows, penalties: PenaltyGroups) -> None:
+def check_penalties(records: Records, penalties: PenaltyGroups) -> None:
     """Refuse strengths that are not one per coefficient."""
-    if len(penalties.groups) != rows.width:
-        raise ValueError(f"{len(penalties.groups)} strengths for {rows.width} coefficients.")
+    if len(penalties.groups) != records.width:
+        raise ValueError(f"{len(penalties.groups)} strengths for {records.width} coefficients.")
 
 
 @dataclass(frozen=True)

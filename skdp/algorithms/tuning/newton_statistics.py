@@ -40,7 +40,6 @@ from skdp.algorithms.tuning.model import (
     PenaltyGroups,
     TunedModel,
     check_penalties,
-    check_targets,
 )
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.positive_factor import rounding_floor
@@ -64,7 +63,9 @@ from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, BoundedRows, Design, EmpiricalRisk, LogisticLoss
+from skdp.problems import ROUNDING_SLACK, Design, EmpiricalRisk, LogisticLoss, Records
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
 __all__ = ["NewtonPlan", "plan_newton_statistics", "round_shares", "tune_by_newton_statistics"]
@@ -197,8 +198,8 @@ def plan_newton_statistics(
     risk, X = EmpiricalRisk(LogisticLoss()), design.feature_norm
     size = design.block_size
     sensitivity = risk.loss.gradient_diameter(X, math.inf) / n_records * ROUNDING_SLACK
-    # of two sums of products, in chains of one block and of all blocks
-    sensitivity += 2.0 * (size + n_records / size + 16.0) * 2.0**-52 * X
+    # of two sums of products; a fold may have one record more
+    sensitivity += 2.0 * (chain(n_records + 1, size) + 16.0) * EPS * X
     moments = plan_private_moments(
         budget,
         n_records=n_records,
@@ -216,8 +217,7 @@ def plan_newton_statistics(
 
 @without_warnings()
 def tune_by_newton_statistics(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
     *,
@@ -229,8 +229,7 @@ def tune_by_newton_statistics(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
+    records : Records
         0 or 1.
     penalties : PenaltyGroups
     budget : PrivacyBudget
@@ -247,32 +246,30 @@ def tune_by_newton_statistics(
     TunedModel
         Its path has the strengths after each round.
     """
-    check_targets(rows, targets, LogisticLoss())
-    check_penalties(rows, penalties)
+    records.check_targets(LogisticLoss())
+    check_penalties(records, penalties)
     noise = NoiseSource() if noise is None else noise
-    folds, design = fold_slices(rows.n_records, n_folds), Design.of(rows)
+    folds, design = fold_slices(records.n_records, n_folds), Design.of(records)
     plan = plan_newton_statistics(
-        budget, design, n_records=rows.n_records // len(folds), shares=shares
+        budget, design, n_records=records.n_records // len(folds), shares=shares
     )
     # rows of norm at most 1 from here on: nothing overflows, and floors are public
-    unit = rows.norm_bound
+    unit = records.norm_bound
     scaled = penalties.rescaled(unit)
+    centered = records.with_targets(records.targets - 0.5)
     statistics = _Statistics(
-        [
-            private_moments(rows, targets - 0.5, plan.moments, noise, fold).rescaled(unit)
-            for fold in folds
-        ],
-        rows.intercept / unit,
-        rows.data_norm / unit,
+        [private_moments(centered, plan.moments, noise, fold).rescaled(unit) for fold in folds],
+        records.intercept / unit,
+        records.data_norm / unit,
         adapts=plan.adapts,
     )
-    w, alpha = _fit(statistics, np.zeros(rows.width), scaled, 2.0 * _MARGIN_BOUND)
+    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)
     path = [alpha]
     for k, mechanism in enumerate(plan.gradients):
         bound = plan.margin_bounds[k]
         point = statistics.shortened(w, bound)
         gradients = [
-            mechanism.release(_gradient(rows, targets, point / unit, fold), noise) / unit
+            mechanism.release(_gradient(records, point / unit, fold), noise) / unit
             for fold in folds
         ]
         statistics.correct(point, gradients, plan.deviation(k) / unit)
@@ -291,13 +288,15 @@ def tune_by_newton_statistics(
     )
 
 
-def _gradient(rows: BoundedRows, targets: np.ndarray, point: np.ndarray, part: slice) -> np.ndarray:
+def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private."""
-    total = np.zeros(rows.width)
-    for block in blocks_of_part(rows, part):
-        margins = block.margins(point[None, :])
-        total += block.pull_back(LogisticLoss().derivative(margins, targets[block.rows]))[0]
-    return total / len(range(*part.indices(rows.n_records)))
+
+    def slopes(block: Block) -> np.ndarray:
+        residuals = LogisticLoss().derivative(block.margins(point[None, :]), block.targets)
+        return block.pull_back(residuals)[0]
+
+    total = tree_sum(map(slopes, blocks_of_part(records, part)))
+    return np.asarray(total / len(range(*part.indices(records.n_records))))
 
 
 class _Statistics:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from skdp.problems.rounding import EPS
+
 __all__ = ["PositiveFactor", "rounding_floor"]
 
 #: Factor from one trial of the shift to the next.
@@ -17,7 +19,7 @@ _GROWTH = 16.0
 
 def rounding_floor(size: int) -> float:
     """Smallest eigenvalue that a matrix of this size and of norm about 1 is given: public."""
-    return 8.0 * size * float(np.finfo(np.float64).eps)
+    return 8.0 * size * EPS
 
 
 class PositiveFactor:

@@ -14,14 +14,14 @@ from skdp.algorithms.tuning.final_fit import final_fit, whitened_norm
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_positive
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows, Loss
+from skdp.problems import Loss, Records
 from skdp.problems.silence import without_warnings
 
 __all__ = ["public_strength", "tune_by_public_rule"]
 
 
 def public_strength(
-    rows: BoundedRows,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
@@ -43,7 +43,7 @@ def public_strength(
 
     Parameters
     ----------
-    rows : BoundedRows
+    records : Records
         Only its public numbers are read.
     loss : Loss
     penalties : PenaltyGroups
@@ -55,18 +55,19 @@ def public_strength(
         Part of the budget that the fit will have.
     """
     check_positive(coef_norm=coef_norm)
-    square = whitened_norm(rows, penalties, np.ones(penalties.n_groups)) ** 2
-    slope = loss.lipschitz(rows.norm_bound, coef_norm) / rows.norm_bound
-    variance = calibrated_mechanism(budget, 1.0, share=share).mean_square(rows.width) / rows.width
-    moved = 2.0 * square * slope / rows.n_records
+    square = whitened_norm(records, penalties, np.ones(penalties.n_groups)) ** 2
+    slope = loss.lipschitz(records.norm_bound, coef_norm) / records.norm_bound
+    variance = (
+        calibrated_mechanism(budget, 1.0, share=share).mean_square(records.width) / records.width
+    )
+    moved = 2.0 * square * slope / records.n_records
     alpha = (2.0 * loss.curvature * variance * (moved / coef_norm) ** 2) ** (1.0 / 3.0)
     return float(np.clip(alpha, penalties.low, penalties.high))
 
 
 @without_warnings()
 def tune_by_public_rule(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     loss: Loss,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
@@ -86,7 +87,7 @@ def tune_by_public_rule(
 
     Parameters
     ----------
-    rows, targets, loss, penalties, budget, solver, solver_rng, noise
+    records, loss, penalties, budget, solver, solver_rng, noise
         As in :func:`skdp.algorithms.tuning.final_fit`.
     coef_norm : float
         Public guess of the norm of a good predictor.
@@ -95,11 +96,10 @@ def tune_by_public_rule(
     -------
     TunedModel
     """
-    strength = public_strength(rows, loss, penalties, budget, coef_norm=coef_norm)
+    strength = public_strength(records, loss, penalties, budget, coef_norm=coef_norm)
     alpha = np.full(penalties.n_groups, strength)
     point, release = final_fit(
-        rows,
-        targets,
+        records,
         loss,
         penalties,
         alpha,

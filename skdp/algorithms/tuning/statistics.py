@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.tuning.model import check_positive, check_targets
+from skdp.algorithms.tuning.model import check_positive
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, BoundedRows, HalfSquaredLoss
-from skdp.problems.rows import RowBlock
+from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, Records
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
 __all__ = [
@@ -195,16 +196,15 @@ def plan_private_moments(
     weight = math.sqrt(ratio) * feature_norm / target_bound
     bound = feature_norm**2 * (1.0 + ratio)
     sensitivity = math.sqrt(2.0) * bound / n_records * ROUNDING_SLACK
-    # of two sums of products, in chains of one block and of all blocks
-    sensitivity += (block_size + n_records / block_size + 16.0) * 2.0**-52 * bound
+    # of two sums of products; a fold may have one record more
+    sensitivity += (chain(n_records + 1, block_size) + 16.0) * EPS * bound
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
     return MomentsPlan(n_records, width, feature_norm, target_bound, weight, mechanism)
 
 
 @without_warnings()
 def private_moments(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     plan: MomentsPlan,
     noise: NoiseSource,
     part: slice = slice(None),
@@ -213,9 +213,7 @@ def private_moments(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
-        Of all rows.
+    records : Records
     plan : MomentsPlan
     noise : NoiseSource
     part : slice, default=all
@@ -227,20 +225,24 @@ def private_moments(
         For rows and targets that the plan has not enough noise for, or that are not numbers. Then
         nothing has been released.
     """
-    count, p = len(range(*part.indices(rows.n_records))), plan.width
+    count, p = len(range(*part.indices(records.n_records))), plan.width
     if count < plan.n_records:
         raise ValueError(f"{count} records, the plan is for {plan.n_records} or more.")
-    if rows.width != p:
-        raise ValueError(f"rows of {rows.width} features, the plan is for {p}.")
-    if rows.norm_bound > plan.feature_norm:
-        raise ValueError(f"rows of norm {rows.norm_bound}, the plan is for {plan.feature_norm}.")
-    check_targets(rows, targets, HalfSquaredLoss(plan.target_bound))
-    total = np.zeros((p + 1, p + 1))
-    for block in blocks_of_part(rows, part):
-        scaled = plan.weight * targets[block.rows]
-        total[:p, :p] += block.gram(np.ones(len(scaled)))
-        total[:p, p] += block.pull_back(scaled)[0]
-        total[p, p] += scaled @ scaled
+    if records.width != p:
+        raise ValueError(f"rows of {records.width} features, the plan is for {p}.")
+    if records.norm_bound > plan.feature_norm:
+        raise ValueError(f"rows of norm {records.norm_bound}, the plan is for {plan.feature_norm}.")
+    records.check_targets(HalfSquaredLoss(plan.target_bound))
+
+    def moments(block: Block) -> np.ndarray:
+        scaled = plan.weight * block.targets
+        sums = np.empty((p + 1, p + 1))
+        sums[:p, :p] = block.gram(np.ones(len(scaled)))
+        sums[:p, p] = block.pull_back(scaled)[0]
+        sums[p, p] = scaled @ scaled
+        return sums
+
+    total = tree_sum(map(moments, blocks_of_part(records, part)))
     total[p, :p] = total[:p, p]
     if not np.isfinite(total).all():
         raise ValueError("rows must be finite numbers.")
@@ -255,12 +257,12 @@ def private_moments(
     )
 
 
-def blocks_of_part(rows: BoundedRows, part: slice) -> Iterator[RowBlock]:
-    """Blocks of rows that cover a part once, each of at most ``rows.block_size`` of its rows."""
-    start, stop, step = part.indices(rows.n_records)
-    length = step * rows.block_size
+def blocks_of_part(records: Records, part: slice) -> Iterator[Block]:
+    """Blocks of rows that cover a part once, each of at most ``records.block_size`` of its rows."""
+    start, stop, step = part.indices(records.n_records)
+    length = step * records.block_size
     for first in range(start, stop, length):
-        yield rows.block(slice(first, min(first + length, stop), step))
+        yield records.block(slice(first, min(first + length, stop), step))
 
 
 def _pack(matrix: np.ndarray) -> np.ndarray:

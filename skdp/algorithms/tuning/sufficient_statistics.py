@@ -12,8 +12,6 @@ that leave some noisy matrix indefinite the weakest would win, so those are no c
 
 from __future__ import annotations
 
-import numpy as np
-
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_penalties
 from skdp.algorithms.tuning.roles import fold_slices
 from skdp.algorithms.tuning.statistics import (
@@ -30,7 +28,7 @@ from skdp.algorithms.tuning.strength_search import (
 )
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import BoundedRows
+from skdp.problems import Records
 from skdp.problems.silence import without_warnings
 
 __all__ = ["tune_by_sufficient_statistics"]
@@ -38,8 +36,7 @@ __all__ = ["tune_by_sufficient_statistics"]
 
 @without_warnings()
 def tune_by_sufficient_statistics(
-    rows: BoundedRows,
-    targets: np.ndarray,
+    records: Records,
     target_bound: float,
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
@@ -52,8 +49,7 @@ def tune_by_sufficient_statistics(
 
     Parameters
     ----------
-    rows : BoundedRows
-    targets : ndarray of shape (n,)
+    records : Records
         Of absolute value at most `target_bound`.
     target_bound : float
         Public.
@@ -71,23 +67,22 @@ def tune_by_sufficient_statistics(
     -------
     TunedModel
     """
-    check_penalties(rows, penalties)
+    check_penalties(records, penalties)
     noise = NoiseSource() if noise is None else noise
-    folds = fold_slices(rows.n_records, n_folds)
+    folds = fold_slices(records.n_records, n_folds)
     plan = plan_private_moments(
         budget,
-        n_records=rows.n_records // len(folds),
-        width=rows.width,
-        feature_norm=rows.norm_bound,
+        n_records=records.n_records // len(folds),
+        width=records.width,
+        feature_norm=records.norm_bound,
         target_bound=target_bound,
         coef_norm=coef_norm,
-        block_size=rows.block_size,
+        block_size=records.block_size,
     )
     # rows and targets of at most 1 from here on: nothing overflows, and floors are public
-    unit = rows.norm_bound
+    unit = records.norm_bound
     parts = [
-        private_moments(rows, targets, plan, noise, fold).rescaled(unit, target_bound)
-        for fold in folds
+        private_moments(records, plan, noise, fold).rescaled(unit, target_bound) for fold in folds
     ]
     scaled = penalties.rescaled(unit)
     ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)

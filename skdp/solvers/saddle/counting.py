@@ -35,10 +35,14 @@ def counted(problem: SaddleProblem, report: Callable[[int], None]) -> SaddleProb
             return super().data_operator(x, y)
 
         def batch_operator(
-            self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+            self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray]:
-            add(len(range(*rows.indices(self.n_records))) if isinstance(rows, slice) else len(rows))
-            return super().batch_operator(rows, x, y)
+            add(
+                len(range(*positions.indices(self.n_records)))
+                if isinstance(positions, slice)
+                else len(positions)
+            )
+            return super().batch_operator(positions, x, y)
 
         def best_response(self, x: np.ndarray) -> Response:
             before = total

@@ -1,4 +1,4 @@
-"""Where the records live: bounded rows of a dense or CSR matrix.
+"""Where the records live: bounded rows of a dense or CSR matrix, with targets and groups.
 
 Each row x_i enters every computation as ``(s_i x_i, c)``: scaled down to the public norm
 bound and followed by the constant intercept feature. Neither the scaling nor the constant
@@ -19,9 +19,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
+from skdp.problems.losses import Loss
+from skdp.problems.rounding import tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = ["BoundedRows", "RowBlock"]
+__all__ = ["Block", "Records"]
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any
@@ -37,25 +39,29 @@ _HUGE = 1e100
 
 
 @dataclass(frozen=True)
-class RowBlock:
-    """Some rows with the products that problems need of them.
+class Block:
+    """Some records with the products that problems need of them.
 
     Attributes
     ----------
-    rows : slice or ndarray of int
-        Position of the block's rows in the whole data set.
+    positions : slice or ndarray of int
+        Where the records are in the whole data set.
     matrix : ndarray or csr_array of shape (m, n_features)
         The raw rows.
     scale : ndarray of shape (m,) or None
         Factors that bring each row to the norm bound; None when all are one.
     intercept : float
         Value of the constant feature; 0 when there is none.
+    targets, groups : ndarray or None
+        One entry per record; None where the records have none.
     """
 
-    rows: slice | np.ndarray
+    positions: slice | np.ndarray
     matrix: Matrix
     scale: np.ndarray | None
     intercept: float
+    targets: Any = None
+    groups: Any = None
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Products of the rows with each weight vector.
@@ -129,7 +135,7 @@ class RowBlock:
         return out
 
 
-class BoundedRows:
+class Records:
     """Rows of X, each scaled down to Euclidean norm `data_norm`, plus an intercept feature.
 
     Parameters
@@ -143,10 +149,21 @@ class BoundedRows:
         Public bound on the norm of a row, in the units of X.
     intercept : float, default=0.0
         Value of the constant feature appended after the scaling; 0 for none.
+    targets, groups : ndarray, optional
+        One entry per row, in the encoding of the loss and as integers from 0 on. Kept as
+        read-only views.
     """
 
     @without_warnings()
-    def __init__(self, X: Matrix, data_norm: float, intercept: float = 0.0) -> None:
+    def __init__(
+        self,
+        X: Matrix,
+        data_norm: float,
+        intercept: float = 0.0,
+        *,
+        targets: Any = None,
+        groups: Any = None,
+    ) -> None:
         if sp.issparse(X):  # without the caller's flags, which may be stale
             X = type(X)((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
         if sp.issparse(X) and not X.has_canonical_format:
@@ -157,6 +174,7 @@ class BoundedRows:
         self.matrix = _read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept
+        self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
         self.scale: np.ndarray | None = None
         dense_row_bytes = 8 * max(1, X.shape[1])
         self.block_size = (
@@ -170,6 +188,30 @@ class BoundedRows:
             norms = self._norms()
         if (norms > data_norm).any():
             self.scale = read_only_view(data_norm / np.maximum(norms, data_norm))
+
+    def with_targets(self, targets: Any, groups: Any = None) -> Records:
+        """The same rows with other targets and groups; nothing is copied."""
+        other = copy.copy(self)
+        other.targets = self._column("targets", targets)
+        other.groups = self._column("groups", groups)
+        return other
+
+    def check_targets(self, loss: Loss) -> None:
+        """Refuse targets that are missing or not what `loss` has its constants for."""
+        if self.targets is None:
+            raise ValueError("The records have no targets.")
+        loss.check_targets(self.targets)
+
+    def _column(self, name: str, column: Any) -> Any:
+        """One entry per row, as a read-only view; None stays None."""
+        if column is None:
+            return None
+        column = np.asarray(column)
+        if column.ndim == 0 or len(column) != self.n_records:
+            raise ValueError(
+                f"{name} has shape {column.shape}, but there are {self.n_records} records."
+            )
+        return read_only_view(column)
 
     def _norms(self) -> np.ndarray:
         return np.concatenate([np.empty(0), *(row_norms(b.matrix) for b in self.blocks())])
@@ -188,36 +230,43 @@ class BoundedRows:
         """Euclidean norm that no row exceeds, intercept feature included."""
         return math.hypot(self.data_norm, self.intercept)
 
-    def blocks(self, size: int | None = None) -> Iterator[RowBlock]:
+    def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
         size = self.block_size if size is None else size
         for start in range(0, self.n_records, size):
             yield self.block(slice(start, min(start + size, self.n_records)))
 
-    def block(self, rows: slice | np.ndarray) -> RowBlock:
-        """Some of the rows.
+    def block(self, positions: slice | np.ndarray) -> Block:
+        """Some of the records.
 
         Parameters
         ----------
-        rows : slice or ndarray of int
+        positions : slice or ndarray of int
             Consecutive rows, and each m-th row of a dense X, come as a view if X is float64;
             other rows as a copy.
         """
-        scale = None if self.scale is None else self.scale[rows]
+        scale = None if self.scale is None else self.scale[positions]
         part = self.matrix
         if not sp.issparse(part):
-            part = part[rows].astype(np.float64, copy=False)
-        elif isinstance(rows, slice) and rows.step in (None, 1):
-            pointers = part.indptr[rows.start : rows.stop + 1]
+            part = part[positions].astype(np.float64, copy=False)
+        elif isinstance(positions, slice) and positions.step in (None, 1):
+            pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
-            view = type(part)((rows.stop - rows.start, part.shape[1]))
+            view = type(part)((positions.stop - positions.start, part.shape[1]))
             # set one by one: the constructor would copy short slices of long arrays
             view.data = part.data[entries].astype(np.float64, copy=False)
             view.indices, view.indptr = part.indices[entries], pointers - pointers[0]
             part = view
         else:
-            part = part[rows].astype(np.float64, copy=False)
-        return RowBlock(rows, part, scale, self.intercept)
+            part = part[positions].astype(np.float64, copy=False)
+        targets, groups = self._columns_at(positions)
+        return Block(positions, part, scale, self.intercept, targets, groups)
+
+    def _columns_at(self, positions: slice | np.ndarray) -> tuple[Any, Any]:
+        """Targets and groups of some of the records."""
+        columns = (self.targets, self.groups)
+        targets, groups = (None if column is None else column[positions] for column in columns)
+        return targets, groups
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Products of all rows with each weight vector.
@@ -232,10 +281,10 @@ class BoundedRows:
         """
         margins = np.empty((self.n_records, len(weights)))
         for block in self.blocks():
-            margins[block.rows] = block.margins(weights).reshape(-1, len(weights))
+            margins[block.positions] = block.margins(weights).reshape(-1, len(weights))
         return margins
 
-    def read_only_copy(self) -> BoundedRows:
+    def read_only_copy(self) -> Records:
         """The same rows as another object: what is done to its parts does not reach this one.
 
         The entries are shared and cannot be written to (but by ``ndarray.fill`` of old versions of
@@ -248,6 +297,17 @@ class BoundedRows:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
+    def total(self, statistic: Callable[[Block], Any]) -> Any:
+        """Sum a statistic of all blocks in the tree of :mod:`skdp.problems.rounding`.
+
+        Parameters
+        ----------
+        statistic : callable
+            From a block to a number, a new array or a tuple of these: the sum over its records.
+        """
+        blocks = self.blocks() if self.n_records else (self.block(slice(0, 0)),)
+        return tree_sum(map(statistic, blocks))
+
     @property
     def is_sparse(self) -> bool:
         """Whether X is a CSR matrix."""
@@ -255,7 +315,7 @@ class BoundedRows:
 
     def gram(
         self,
-        curvature: Callable[[RowBlock], np.ndarray],
+        curvature: Callable[[Block], np.ndarray],
         n_outputs: int = 1,
         rough: bool = False,
     ) -> np.ndarray:
@@ -307,20 +367,18 @@ class BoundedRows:
         column = np.full((self.n_records, 1), self.intercept)
         return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
 
-    def every(self, step: int) -> BoundedRows:
-        """Each `step`-th row, as a data set of its own (a copy of those rows)."""
-        return self.take(slice(None, None, step))
-
-    def take(self, rows: slice | np.ndarray) -> BoundedRows:
-        """Some of the rows, as a data set of its own (a copy of those rows)."""
-        part = object.__new__(BoundedRows)
-        part.matrix = self.matrix[rows]
+    def take(self, positions: slice | np.ndarray) -> Records:
+        """Some of the records as another data set, with a copy of their rows."""
+        part = copy.copy(self)
+        part.matrix = self.matrix[positions]
         if not sp.issparse(part.matrix):
             part.matrix = np.ascontiguousarray(part.matrix)
         part.matrix = _read_only(part.matrix)
-        part.scale = None if self.scale is None else self.scale[rows]
-        part.data_norm, part.intercept = self.data_norm, self.intercept
-        part.block_size = self.block_size
+        part.scale = None if self.scale is None else self.scale[positions]
+        part.targets, part.groups = (
+            None if column is None else read_only_view(column)
+            for column in self._columns_at(positions)
+        )
         return part
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.problems import BoundedRows
+from skdp.problems import Records
 
 
 def materialised(rows):
@@ -28,7 +28,7 @@ def test_rows_are_scaled_then_extended(kind, intercept):
         "dense": np.array, "fortran": np.asfortranarray,
         "csr_matrix": sp.csr_matrix, "csr_array": sp.csr_array,
     }[kind]  # fmt: skip
-    rows = BoundedRows(make(X), 1.5, intercept)
+    rows = Records(make(X), 1.5, intercept)
     norms = np.linalg.norm(X, axis=1)
     expected = X * np.minimum(1, 1.5 / np.maximum(norms, 1.5))[:, None]
     if intercept:
@@ -50,27 +50,29 @@ def test_rows_are_scaled_then_extended(kind, intercept):
 def test_single_precision_is_bounded_in_double(make):
     """Norms summed up in single precision would miss the bound by 1e-6."""
     X = np.random.default_rng(0).standard_normal((300, 500)).astype(np.float32)
-    rows, double = BoundedRows(make(X), 3.0), BoundedRows(make(X.astype(np.float64)), 3.0)
+    rows, double = Records(make(X), 3.0), Records(make(X.astype(np.float64)), 3.0)
     assert np.shares_memory(X, rows.matrix) or sp.issparse(rows.matrix)
     np.testing.assert_allclose(rows.scale, double.scale, rtol=1e-14)
     seen = materialised(rows)
     assert seen.dtype == np.float64
     assert np.linalg.norm(seen, axis=1).max() <= 3.0 * (1 + 1e-13)
-    huge = BoundedRows(make(np.full((1, 2), 1e38, dtype=np.float32)), 1e-50)
+    huge = Records(make(np.full((1, 2), 1e38, dtype=np.float32)), 1e-50)
     np.testing.assert_allclose(materialised(huge), np.full((1, 2), 1e-50 / 2**0.5))
 
 
 def test_blocks_cover_every_row_once():
-    rows = BoundedRows(np.ones((1000, 3)), 10.0)
+    rows = Records(np.ones((1000, 3)), 10.0)
     rows.block_size = 77
-    covered = np.concatenate([np.arange(b.rows.start, b.rows.stop) for b in rows.blocks()])
+    covered = np.concatenate(
+        [np.arange(b.positions.start, b.positions.stop) for b in rows.blocks()]
+    )
     np.testing.assert_array_equal(covered, np.arange(1000))
 
 
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csr_array])
 def test_blocks_are_views(make):
     dense = np.random.default_rng(0).standard_normal((50, 4)) * (np.arange(50) % 3 > 0)[:, None]
-    rows = BoundedRows(make(dense), 100.0)
+    rows = Records(make(dense), 100.0)
     rows.block_size = 16
     parts = [block.matrix for block in rows.blocks()]
     stored = (rows.matrix, *parts)
@@ -83,7 +85,7 @@ def test_blocks_are_views(make):
 def test_duplicate_entries_do_not_hide_a_long_row():
     """A CSR row may store an entry in parts; its norm is that of the sum."""
     parts = sp.csr_matrix((np.ones(100), np.zeros(100, int), [0, 100]), shape=(1, 2))
-    rows = BoundedRows(parts, 1.0)
+    rows = Records(parts, 1.0)
     np.testing.assert_allclose(materialised(rows), [[1.0, 0.0]])
     assert parts.nnz == 100  # the caller's matrix is left alone
 
@@ -91,11 +93,11 @@ def test_duplicate_entries_do_not_hide_a_long_row():
 def test_a_stale_flag_does_not_hide_a_long_row():
     parts = sp.csr_matrix((np.ones(100), np.zeros(100, int), [0, 100]), shape=(1, 2))
     parts.has_canonical_format = True
-    np.testing.assert_allclose(materialised(BoundedRows(parts, 1.0)), [[1.0, 0.0]])
+    np.testing.assert_allclose(materialised(Records(parts, 1.0)), [[1.0, 0.0]])
 
 
 def test_no_rows():
-    assert list(BoundedRows(np.empty((0, 3)), 1.0).blocks()) == []
+    assert list(Records(np.empty((0, 3)), 1.0).blocks()) == []
 
 
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix])
@@ -103,7 +105,7 @@ def test_huge_rows_are_bounded_without_overflow(make):
     X = np.array([[1e308, 1e308, 1e308], [1e200, 0, 0], [0.5, 0, 0], [-1e308, 0, 1e-5]])
     given = make(X)
     with np.errstate(all="raise", under="ignore"):
-        rows = BoundedRows(given, 1.0)
+        rows = Records(given, 1.0)
         seen = materialised(rows)
     np.testing.assert_allclose(np.linalg.norm(seen, axis=1), [1, 1, 0.5, 1], rtol=1e-14)
     np.testing.assert_allclose(seen[0], np.full(3, 3**-0.5))
@@ -113,7 +115,7 @@ def test_huge_rows_are_bounded_without_overflow(make):
 @pytest.mark.parametrize("make", [np.array, sp.csr_matrix, sp.csr_array])
 def test_the_rows_are_read_only_and_not_copied(make):
     X = make(np.ones((10, 2)))
-    stored = BoundedRows(X, 1.0).matrix
+    stored = Records(X, 1.0).matrix
     mine, theirs = (Z.data if sp.issparse(Z) else Z for Z in (X, stored))
     assert np.shares_memory(mine, theirs)
     with pytest.raises(ValueError, match="read-only"):

@@ -1,0 +1,69 @@
+"""Sums over records in double precision: how they are formed, and how far they can be off.
+
+Additions within a block of records are in any order, one chain at worst. The blocks' sums are added
+in a tree: 16 of them to one node, 16 of these to the next, so that the number of additions that one
+term goes through grows with the logarithm of the number of blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+__all__ = ["EPS", "chain", "tree_sum"]
+
+#: Spacing of doubles near 1, twice the relative error of one rounded operation.
+EPS = float(np.finfo(np.float64).eps)
+
+#: Summands of one node of the tree.
+_FAN_IN = 16
+
+
+def chain(n_records: float, block_size: int) -> int:
+    """Bound the number of additions that a term of a sum over records goes through.
+
+    m - 1 within a block of m records, and 15 on each of the ``ceil(log_16(n_blocks))`` levels of
+    the tree. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``. Proof:
+    docs/theory/output_perturbation.md, "Rounding".
+    """
+    nodes, levels = math.ceil(n_records / block_size), 0
+    while nodes > 1:
+        nodes, levels = -(-nodes // _FAN_IN), levels + 1
+    return math.ceil(min(n_records, block_size)) + _FAN_IN * levels
+
+
+def tree_sum(parts: Iterable[Any]) -> Any:
+    """Add numbers, arrays or tuples of them in the tree; the arrays are written to.
+
+    Each level keeps the sum of its unfinished node alone: memory grows with the number of levels.
+    """
+    nodes: list[tuple[int, Any]] = []
+    for part in parts:
+        _insert(nodes, 0, part)
+    total = None
+    for count, node in nodes:  # what is below an unfinished node is one more summand of it
+        if count:
+            total = node if total is None else _sum(node, total)
+    return total
+
+
+def _insert(nodes: list[tuple[int, Any]], level: int, part: Any) -> None:
+    """Add a part to the unfinished node of a level; a finished one goes to the level above."""
+    if level == len(nodes):
+        nodes.append((0, None))
+    count, node = nodes[level]
+    node = _sum(node, part) if count else part
+    is_finished = count + 1 == _FAN_IN
+    nodes[level] = (0, None) if is_finished else (count + 1, node)
+    if is_finished:
+        _insert(nodes, level + 1, node)
+
+
+def _sum(first: Any, second: Any) -> Any:
+    if isinstance(first, tuple):
+        return tuple(map(_sum, first, second))
+    first += second
+    return first

@@ -1,0 +1,134 @@
+"""Sums in a tree: no term goes through more additions than stated, and gradients profit."""
+
+import math
+
+import numpy as np
+import pytest
+
+from skdp.algorithms.output_perturbation import plan_output_perturbation
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    FiniteSumProblem,
+    GroupWeights,
+    HalfSquaredLoss,
+    LogisticLoss,
+    MaxGroupLossProblem,
+    Records,
+    WholeSpace,
+)
+from skdp.problems.rounding import EPS, chain, tree_sum
+from tests.support.extended_precision import LONG, bounded_rows
+
+
+class Term:
+    """A summand that counts the additions that its oldest part went through."""
+
+    def __init__(self, depth=0, size=1):
+        self.depth, self.size = depth, size
+
+    def __iadd__(self, other):
+        return Term(max(self.depth, other.depth) + 1, self.size + other.size)
+
+
+def test_no_term_goes_through_more_additions_than_the_chain():
+    closest = 0.0
+    for n_blocks in [*range(1, 1200), 4095, 4096, 4097, 4352, 65_536, 65_537, 69_905]:
+        total = tree_sum(Term() for _ in range(n_blocks))
+        assert total.size == n_blocks
+        bound = chain(n_blocks, 1) - 1
+        assert total.depth <= bound
+        closest = max(closest, total.depth / max(bound, 1))
+    assert closest >= 0.9  # the bound is about what happens
+
+
+def test_chain():
+    assert chain(5, 100) == 5
+    assert chain(100, 100) == 100
+    assert chain(101, 100) == 100 + 16
+    assert chain(1601, 100) == 100 + 32
+    assert chain(1e9, 1300) == 1300 + 16 * 5
+    assert chain(0.5, 10) == 1
+    # more records never have a shorter chain
+    for size in (1, 7, 256):
+        chains = [chain(n, size) for n in range(1, 5000)]
+        assert chains == sorted(chains)
+
+
+def test_tree_sum_of_nothing_numbers_and_tuples():
+    assert tree_sum([]) is None
+    assert tree_sum([1.0, 2.0, 3.0]) == 6.0
+    total = tree_sum((float(k), np.full(2, k)) for k in range(1000))
+    assert total[0] == 499_500.0
+    np.testing.assert_array_equal(total[1], [499_500, 499_500])
+
+
+def test_total_of_no_records():
+    records = Records(np.empty((0, 3)), 1.0, targets=np.empty(0))
+    total = records.total(lambda block: block.pull_back(block.targets))
+    np.testing.assert_array_equal(total, np.zeros((1, 3)))
+
+
+def made_records(n, size, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.5, 1.0, (n, 3)) / math.sqrt(3.0)  # all of one sign: nothing cancels
+    y, groups = np.ones(n), rng.integers(0, 2, n)
+    records = Records(X, 1.0, 0.3, targets=y, groups=groups)
+    records.block_size = size
+    return records
+
+
+SIZES = [(1, 5000), (7, 30_001), (1000, 30_001), (100_000, 30_001), (7, 6), (1, 17)]
+
+
+@pytest.mark.parametrize(("size", "n"), SIZES)
+def test_gradients_are_within_their_bound_of_exact_sums(size, n):
+    records = made_records(n, size)
+    problem = FiniteSumProblem(records, LogisticLoss(), 0.1, WholeSpace())
+    X = bounded_rows(problem)
+    for scale in (0.0, 1.0, 30.0):
+        w = scale * np.random.default_rng(1).standard_normal(4)
+        residuals = -1 / (1 + np.exp(X @ w.astype(LONG)))
+        exact = (residuals @ X) / n + LONG(0.1) * w.astype(LONG)
+        allowed = problem.gradient_rounding(w)
+        for computed in (
+            problem.gradient(w),
+            problem.value_and_gradient(w)[1],
+            problem.residuals_and_gradient(w)[1] + 0.1 * w,
+        ):
+            assert np.linalg.norm((computed - exact).astype(float)) <= allowed
+        assert problem.pull_back(np.ones(n)) == pytest.approx(
+            [math.fsum(column.astype(float)) / n for column in X.T], rel=EPS * chain(n, size)
+        )
+
+
+@pytest.mark.parametrize(("size", "n"), SIZES)
+def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
+    records = made_records(n, size)
+    problem = MaxGroupLossProblem(
+        records, HalfSquaredLoss(1.0), GroupWeights((2.0, 2.0)), 3.0, 1.0, 1.0
+    )
+    X, w, y = records.materialise().astype(LONG), np.array([0.4, -0.2, 0.3, 1.0]), [0.3, 0.7]
+    residuals = X @ w.astype(LONG) - 1
+    weights = 2 * np.array(y, dtype=LONG)[records.groups]
+    exact_x = (residuals * weights) @ X / n
+    exact_y = [-(residuals[records.groups == g] ** 2).sum() / n for g in range(2)]
+    allowed = problem.constants.operator_rounding(np.linalg.norm(w), np.linalg.norm(y))
+    slope_x, slope_y = problem.data_operator(w, np.array(y))
+    assert np.linalg.norm((slope_x - exact_x).astype(float)) <= allowed[0]
+    assert np.linalg.norm((slope_y - np.array(exact_y)).astype(float)) <= allowed[1]
+    response = problem.best_response(w)
+    np.testing.assert_allclose(response.slope, problem.data_operator(w, response.y)[0], rtol=1e-12)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_rounding_hardly_adds_noise_for_a_billion_records(epsilon):
+    design = Design(1.0, 50, 10**9, block_size=1310)
+    risk = EmpiricalRisk(LogisticLoss())
+    for alpha in (1e-5, 1e-3, 1.0):
+        constants = risk.constants(design, alpha, risk.radius(design, alpha, None))
+        plan = plan_output_perturbation(constants, PrivacyBudget(epsilon, 1e-10))
+        exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
+        assert exact <= plan.mechanism.sensitivity <= 1.03 * exact
