@@ -14,7 +14,6 @@ from skdp.algorithms.dp_sgd import DPSGDPlan, DPSGDResult, dp_sgd, plan_dp_sgd
 from skdp.algorithms.dp_sgda import DPSGDAPlan, DPSGDAResult, dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
     ExponentialPlan,
-    ExponentialResult,
     LocalizedExponentialPlan,
     LocalizedExponentialResult,
     exponential_mechanism,
@@ -35,11 +34,9 @@ from skdp.algorithms.max_group_loss import (
     plan_max_group_loss,
     private_proportions,
 )
-from skdp.algorithms.method_choice import MethodChoice, choose_method
+from skdp.algorithms.methods import METHODS, Method
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
-    OutputPerturbationResult,
-    choose_alpha,
     output_perturbation,
     plan_output_perturbation,
 )
@@ -57,11 +54,13 @@ from skdp.algorithms.phased_saddle_output_perturbation import (
     phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
 )
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,
     PrivateSolver,
 )
+from skdp.algorithms.regularized_risk import RegularizedRiskPlan, plan_regularized_risk
 from skdp.algorithms.saddle_output_perturbation import (
     SaddleOutputPerturbationPlan,
     SaddleOutputPerturbationResult,
@@ -70,6 +69,7 @@ from skdp.algorithms.saddle_output_perturbation import (
 )
 
 __all__ = [
+    "METHODS",
     "BilevelPlan",
     "BilevelResult",
     "DPSGDAPlan",
@@ -77,7 +77,6 @@ __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
     "ExponentialPlan",
-    "ExponentialResult",
     "LocalizedExponentialPlan",
     "LocalizedExponentialResult",
     "LocalizedGDPlan",
@@ -85,22 +84,23 @@ __all__ = [
     "LocalizedGradientDescent",
     "MaxGroupLossBound",
     "MaxGroupLossResult",
-    "MethodChoice",
+    "Method",
     "OutputPerturbation",
     "OutputPerturbationPlan",
-    "OutputPerturbationResult",
     "PhasedPlan",
     "PhasedResult",
     "PhasedSaddlePlan",
     "PhasedSaddleResult",
+    "Plan",
     "PrivateSolver",
+    "RegularizedRiskPlan",
+    "Result",
+    "Run",
     "SaddleOutputPerturbationPlan",
     "SaddleOutputPerturbationResult",
     "SaddlePhase",
     "SaddleUtilityBound",
     "adversarial_output_perturbation",
-    "choose_alpha",
-    "choose_method",
     "dp_bilevel",
     "dp_localized_gd",
     "dp_sgd",
@@ -122,6 +122,7 @@ __all__ = [
     "plan_output_perturbation",
     "plan_phased_output_perturbation",
     "plan_phased_saddle_output_perturbation",
+    "plan_regularized_risk",
     "plan_saddle_output_perturbation",
     "private_proportions",
     "saddle_output_perturbation",

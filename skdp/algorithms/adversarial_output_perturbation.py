@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.output_perturbation import (
-    ACCURACY_FRACTION,
-    OutputPerturbationPlan,
-    OutputPerturbationResult,
-)
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, OutputPerturbationPlan
+from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -34,6 +32,21 @@ from skdp.solvers.saddle import (
 __all__ = ["adversarial_output_perturbation", "plan_adversarial_output_perturbation"]
 
 
+@dataclass(frozen=True)
+class AdversarialPlan(OutputPerturbationPlan):
+    """One certified saddle point, of which x is released; constants of the primal function."""
+
+    def run(self, data: Any, run: Run) -> Result:
+        """Solve a saddle problem whose constants are those of the plan, or smaller; add noise."""
+        solver = resolve_saddle_solver(run.solver)
+        # half of the accuracy: another solver changes the point by no more than the accuracy
+        accuracy = 0.5 * self.accuracy * math.sqrt(self.constants.strong_convexity)
+        with without_warnings():
+            point = solve_saddle_certified(data, accuracy, solver, rng=run.rng, verbose=run.verbose)
+            noisy = self.mechanism.release(point.x, run.noise)
+            return Result(data.domain_x.project(noisy), self)
+
+
 def adversarial_output_perturbation(
     problem: SaddleProblem,
     budget: PrivacyBudget,
@@ -45,7 +58,7 @@ def adversarial_output_perturbation(
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
-) -> OutputPerturbationResult:
+) -> Result:
     """Minimise ``max over y of F(x, y)`` privately; x is released.
 
     *Proof.* The primal function ``max over y of F`` is mu_x-strongly convex, and as a maximum it
@@ -73,10 +86,9 @@ def adversarial_output_perturbation(
 
     Returns
     -------
-    OutputPerturbationResult
+    Result
         The private point and the public plan; nothing else depends on the records.
     """
-    chosen = resolve_saddle_solver(solver)
     plan = plan_adversarial_output_perturbation(
         problem.constants,
         budget,
@@ -84,12 +96,7 @@ def adversarial_output_perturbation(
         gradient_diameter=gradient_diameter,
         accuracy_fraction=accuracy_fraction,
     )
-    # half of the accuracy: another solver changes the point by no more than the accuracy
-    accuracy = 0.5 * plan.accuracy * math.sqrt(problem.constants.x.modulus)
-    with without_warnings():
-        point = solve_saddle_certified(problem, accuracy, chosen, rng=solver_rng, verbose=verbose)
-        noisy = plan.mechanism.release(point.x, NoiseSource() if noise is None else noise)
-        return OutputPerturbationResult(problem.domain_x.project(noisy), plan)
+    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
 
 
 def plan_adversarial_output_perturbation(
@@ -99,7 +106,7 @@ def plan_adversarial_output_perturbation(
     mean_of_records: bool,
     gradient_diameter: float | None = None,
     accuracy_fraction: float = ACCURACY_FRACTION,
-) -> OutputPerturbationPlan:
+) -> AdversarialPlan:
     """Fix the accuracy and the noise from public constants; replace-one neighbours.
 
     The accuracy is ``accuracy_fraction Delta / 2``, or the accuracy in x that double precision can
@@ -121,8 +128,7 @@ def plan_adversarial_output_perturbation(
 
     Returns
     -------
-    OutputPerturbationPlan
-        Its constants are those of the primal function.
+    AdversarialPlan
     """
     if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
         raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
@@ -141,6 +147,4 @@ def plan_adversarial_output_perturbation(
     reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (E2, E3)"
     if not budget.is_pure:
         reference += " with the analytic Gaussian mechanism"
-    return OutputPerturbationPlan(
-        primal, Neighbouring.REPLACE_ONE, exact, accuracy, mechanism, reference
-    )
+    return AdversarialPlan(primal, Neighbouring.REPLACE_ONE, exact, accuracy, mechanism, reference)

@@ -15,10 +15,10 @@ GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
 
 def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     """Sizes of blocks that shrink by `decrease`; the first gets the rest."""
-    shares = decrease ** -np.arange(n_phases, dtype=float)
-    sizes = np.floor(n_records * shares / shares.sum()).astype(int)
-    sizes[0] += n_records - sizes.sum()
-    return [int(size) for size in sizes]
+    shares = [decrease**-k for k in range(n_phases)]
+    sizes = [int(n_records * share / sum(shares)) for share in shares]
+    sizes[0] += n_records - sum(sizes)
+    return sizes
 
 
 def assign_blocks(

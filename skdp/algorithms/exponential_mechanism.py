@@ -17,11 +17,8 @@ import numpy as np
 from scipy.special import gammaincc
 
 from skdp.algorithms.exact_sampling import BallAround, SummedLoss, draw
-from skdp.algorithms.output_perturbation import (
-    OutputPerturbationPlan,
-    output_perturbation,
-    plan_output_perturbation,
-)
+from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent, Neighbouring
@@ -29,23 +26,21 @@ from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
+    Design,
+    EmpiricalRisk,
     FiniteSumProblem,
     Loss,
     Records,
     SoftmaxLoss,
     bounded_problem_radius,
-    generalised_linear_constants,
 )
 from skdp.problems.silence import without_warnings
-from skdp.solvers import resolve_solver
 
 __all__ = [
     "ExponentialPlan",
-    "ExponentialResult",
     "LocalizedExponentialPlan",
     "LocalizedExponentialResult",
     "exponential_mechanism",
-    "exponential_utility_bound",
     "localized_exponential",
     "plan_exponential_mechanism",
     "plan_localized_exponential",
@@ -65,15 +60,16 @@ _SHELLS = 16
 
 
 @dataclass(frozen=True)
-class ExponentialPlan:
-    """Everything that is decided before the records are read.
+class ExponentialPlan(Plan):
+    """One draw from a ball.
 
     Attributes
     ----------
+    loss : Loss
+    design : Design
     epsilon : float
     alpha, radius : float
         Of the regulariser and of the ball.
-    n_records, dimension : int
     oscillation : float
         Bound on ``max - min`` over the ball of the difference of two records' losses.
     log_proposals : float
@@ -81,19 +77,31 @@ class ExponentialPlan:
     reference : str
     """
 
+    loss: Loss
+    design: Design
     epsilon: float
     alpha: float
     radius: float
-    n_records: int
-    dimension: int
     oscillation: float
     log_proposals: float
     reference: str
 
     @property
+    def risk(self) -> EmpiricalRisk:
+        return EmpiricalRisk(self.loss)
+
+    @property
+    def dimension(self) -> int:
+        return self.design.width
+
+    @property
     def concentration(self) -> float:
         """The number s of the density ``exp(-s F(w))``: ``n epsilon / oscillation``."""
-        return self.n_records * self.epsilon / self.oscillation
+        return self.design.n_records * self.epsilon / self.oscillation
+
+    def bound(self) -> float:
+        """``d / s`` (docs/theory/exponential_mechanism.md, Lemma 2)."""
+        return self.dimension / self.concentration
 
     @property
     def event(self) -> ExponentialMechanismEvent:
@@ -112,13 +120,31 @@ class ExponentialPlan:
             sensitivity=self.oscillation,
             noise_scale=self.oscillation / self.epsilon,
             dimension=self.dimension,
-            n_records=self.n_records,
+            n_records=self.design.n_records,
             reference=self.reference,
             event=self.event,
         )
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
+    def run(self, data: Records, run: Run) -> Result:
+        return Result(self.draw(data, run), self)
+
+    def draw(self, records: Records, run: Run, *balls: BallAround) -> np.ndarray:
+        """Draw from the intersection of the plan's ball and others."""
+        with without_warnings():
+            return draw(
+                SummedLoss(records, self.loss, self.alpha),
+                (BallAround(np.zeros(self.dimension), self.radius), *balls),
+                self.concentration,
+                run.solver,
+                run.rng,
+                run.noise,
+            )
+
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         return {
             "alpha": self.alpha,
             "radius": self.radius,
@@ -129,8 +155,8 @@ class ExponentialPlan:
 
 
 @dataclass(frozen=True)
-class LocalizedExponentialPlan:
-    """Plan of a localisation and a draw, each with half of the budget.
+class LocalizedExponentialPlan(Plan):
+    """A localisation and a draw, each with half of the budget.
 
     Attributes
     ----------
@@ -144,9 +170,7 @@ class LocalizedExponentialPlan:
     miss_probability : float
         Bound on the probability that the ball around w0 does not hold the minimiser.
     miss_cost : float
-        Bound on what that adds to the expected objective.
-    loss : Loss
-    feature_norm : float
+        Bound on its part of the expected objective.
     """
 
     output: OutputPerturbationPlan
@@ -154,14 +178,28 @@ class LocalizedExponentialPlan:
     local_radius: float
     miss_probability: float
     miss_cost: float
-    loss: Loss
-    feature_norm: float
+
+    @property
+    def alpha(self) -> float:
+        return self.sampling.alpha
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.sampling.risk
+
+    def bound(self) -> float:
+        """That of a draw at the largest oscillation, plus ``miss_cost``.
+
+        The latter is ``(L + alpha R)`` times the expected distance by which the minimiser lies
+        outside of the local ball (docs/theory/exponential_mechanism.md, Lemma 3).
+        """
+        return self.sampling.bound() + self.miss_cost
 
     def localised(self, center: np.ndarray) -> ExponentialPlan:
         """The plan of the draw around a released centre."""
         oscillation = _oscillation(
-            self.loss,
-            self.feature_norm,
+            self.sampling.loss,
+            self.sampling.design.feature_norm,
             self.local_radius,
             float(np.linalg.norm(center)),
             self.sampling.radius,
@@ -177,8 +215,19 @@ class LocalizedExponentialPlan:
         """The statement about the last point; with its event both points."""
         return replace(self.sampling.release(name), event=self.event)
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
+    def run(self, data: Records, run: Run) -> LocalizedExponentialResult:
+        sampling = self.sampling
+        problem = FiniteSumProblem(data, sampling.loss, sampling.alpha, Ball(sampling.radius))
+        center = self.output.run(problem, run).point
+        near = BallAround(center, self.local_radius)
+        point = self.localised(center).draw(data, run, near)
+        return LocalizedExponentialResult(point, self, center)
+
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         return {
             **self.sampling.to_dict(),
             "local_radius": self.local_radius,
@@ -191,22 +240,8 @@ class LocalizedExponentialPlan:
 
 
 @dataclass(frozen=True)
-class ExponentialResult:
-    """A private point and the plan that it was made by.
-
-    Attributes
-    ----------
-    point : ndarray of shape (dimension,)
-    plan : ExponentialPlan
-    """
-
-    point: np.ndarray
-    plan: ExponentialPlan
-
-
-@dataclass(frozen=True)
-class LocalizedExponentialResult:
-    """A private point, the released centre, and the plan.
+class LocalizedExponentialResult(Result):
+    """A private point, the plan, and the released center.
 
     Attributes
     ----------
@@ -215,9 +250,7 @@ class LocalizedExponentialResult:
     plan : LocalizedExponentialPlan
     """
 
-    point: np.ndarray
     center: np.ndarray
-    plan: LocalizedExponentialPlan
 
 
 def exponential_mechanism(
@@ -232,7 +265,7 @@ def exponential_mechanism(
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
-) -> ExponentialResult:
+) -> Result:
     """Draw a point of a ball with density proportional to ``exp(-s F(w))``.
 
     F is ``mean loss + (alpha/2) ||w||^2``, and ``s = n epsilon / oscillation``
@@ -262,7 +295,7 @@ def exponential_mechanism(
 
     Returns
     -------
-    ExponentialResult
+    Result
 
     Raises
     ------
@@ -272,34 +305,20 @@ def exponential_mechanism(
     _check_relation(neighbouring)
     plan = plan_exponential_mechanism(
         loss,
-        feature_norm=records.norm_bound,
-        row_width=records.width,
-        n_records=records.n_records,
-        budget=budget,
+        Design.of(records),
+        budget,
         radius=radius,
         alpha=alpha,
         proposal_limit=proposal_limit,
     )
-    balls = (BallAround(np.zeros(records.width), plan.radius),)
-    with without_warnings():
-        point = draw(
-            SummedLoss(records, loss, alpha),
-            balls,
-            plan.concentration,
-            solver,
-            np.random.default_rng() if solver_rng is None else solver_rng,
-            NoiseSource() if noise is None else noise,
-        )
-    return ExponentialResult(point, plan)
+    return plan.run(records, Run(solver, solver_rng, noise))
 
 
 def plan_exponential_mechanism(
     loss: Loss,
-    *,
-    feature_norm: float,
-    row_width: int,
-    n_records: int,
+    design: Design,
     budget: PrivacyBudget,
+    *,
     radius: float,
     alpha: float = 0.0,
     proposal_limit: float = PROPOSAL_LIMIT,
@@ -309,9 +328,7 @@ def plan_exponential_mechanism(
     Parameters
     ----------
     loss : Loss
-    feature_norm : float
-        Norm that no row exceeds, intercept feature included.
-    row_width, n_records : int
+    design : Design
     budget : PrivacyBudget
     radius : float
         With ``alpha > 0`` the ball is cut down to ``loss.solution_radius``, which holds the
@@ -330,19 +347,20 @@ def plan_exponential_mechanism(
     ValueError
         For ``delta > 0``, several margins, or too many proposals.
     """
-    _check_case(loss, budget, radius, alpha, n_records)
+    _check_case(loss, budget, radius, alpha, design.n_records)
+    feature_norm = design.feature_norm
     if alpha > 0:
         radius = bounded_problem_radius(loss, feature_norm, alpha, radius)
     oscillation = _oscillation(loss, feature_norm, radius, 0.0, radius)
-    s = n_records * budget.epsilon / oscillation
-    log_proposals = _log_proposals(loss, feature_norm, radius, radius, alpha, row_width, s)
+    s = design.n_records * budget.epsilon / oscillation
+    log_proposals = _log_proposals(loss, feature_norm, radius, radius, alpha, design.width, s)
     _check_proposals(log_proposals, proposal_limit)
     return ExponentialPlan(
+        loss,
+        design,
         budget.epsilon,
         alpha,
         radius,
-        n_records,
-        row_width,
         oscillation,
         log_proposals,
         "Lowy & Razaviyayn 2021, Alg. 9 with the oscillation of the losses",
@@ -393,52 +411,21 @@ def localized_exponential(
     _check_relation(neighbouring)
     plan = plan_localized_exponential(
         loss,
-        feature_norm=records.norm_bound,
-        row_width=records.width,
-        n_records=records.n_records,
-        block_size=records.block_size,
-        budget=budget,
+        Design.of(records),
+        budget,
         radius=radius,
         alpha=alpha,
         xi=xi,
         proposal_limit=proposal_limit,
     )
-    solver = resolve_solver(solver)
-    noise = NoiseSource() if noise is None else noise
-    rng = np.random.default_rng() if solver_rng is None else solver_rng
-    problem = FiniteSumProblem(records, loss, alpha, Ball(plan.sampling.radius))
-    center = output_perturbation(
-        problem,
-        PrivacyBudget(plan.sampling.epsilon),
-        solver=solver,
-        solver_rng=rng,
-        noise=noise,
-        verbose=verbose,
-    ).point
-    balls = (
-        BallAround(np.zeros(records.width), plan.sampling.radius),
-        BallAround(center, plan.local_radius),
-    )
-    with without_warnings():
-        point = draw(
-            SummedLoss(records, loss, alpha),
-            balls,
-            plan.localised(center).concentration,
-            solver,
-            rng,
-            noise,
-        )
-    return LocalizedExponentialResult(point, center, plan)
+    return plan.run(records, Run(solver, solver_rng, noise, verbose))
 
 
 def plan_localized_exponential(
     loss: Loss,
-    *,
-    feature_norm: float,
-    row_width: int,
-    n_records: int,
-    block_size: int,
+    design: Design,
     budget: PrivacyBudget,
+    *,
     radius: float,
     alpha: float,
     xi: float | None = None,
@@ -448,36 +435,27 @@ def plan_localized_exponential(
 
     Parameters
     ----------
-    loss, feature_norm, row_width, n_records, budget, radius, proposal_limit
+    loss, design, budget, radius, proposal_limit
         As in :func:`plan_exponential_mechanism`.
-    block_size : int
-        As in :func:`skdp.problems.generalised_linear_constants`.
     alpha : float
         > 0.
     xi : float, optional
         The local radius in units of ``d * noise scale``, the mean norm of the noise. Default:
-        the radius that minimises the public :func:`exponential_utility_bound`.
+        the radius that minimises the public bound of the plan.
 
     Returns
     -------
     LocalizedExponentialPlan
     """
-    _check_case(loss, budget, radius, alpha, n_records)
+    _check_case(loss, budget, radius, alpha, design.n_records)
     if not alpha > 0:
         raise ValueError(f"alpha == {alpha}: localisation needs strong convexity, alpha > 0.")
     if xi is not None and not (xi > 0 and math.isfinite(xi)):
         raise ValueError(f"xi == {xi}, must be > 0 and finite.")
+    feature_norm = design.feature_norm
     radius = bounded_problem_radius(loss, feature_norm, alpha, radius)
     half = PrivacyBudget(0.5 * budget.epsilon)
-    constants = generalised_linear_constants(
-        loss,
-        alpha=alpha,
-        radius=radius,
-        feature_norm=feature_norm,
-        row_width=row_width,
-        n_records=n_records,
-        block_size=block_size,
-    )
+    constants = EmpiricalRisk(loss).constants(design, alpha, radius)
     output = plan_output_perturbation(constants, half)
 
     def plan(local_radius: float) -> LocalizedExponentialPlan:
@@ -491,30 +469,28 @@ def plan_localized_exponential(
             radius,
             min(local_radius, radius),
             alpha,
-            row_width,
-            n_records * half.epsilon / least,
+            design.width,
+            design.n_records * half.epsilon / least,
         )
         sampling = ExponentialPlan(
+            loss,
+            design,
             half.epsilon,
             alpha,
             radius,
-            n_records,
-            row_width,
             _oscillation(loss, feature_norm, local_radius, radius, radius),
             log_proposals,
             "Lowy & Razaviyayn 2021, Alg. 11 with the oscillation of the losses",
         )
         cost = (constants.lipschitz + alpha * radius) * excess
-        return LocalizedExponentialPlan(
-            output, sampling, local_radius, probability, cost, loss, feature_norm
-        )
+        return LocalizedExponentialPlan(output, sampling, local_radius, probability, cost)
 
-    mean = row_width * output.mechanism.noise_scale + output.accuracy
+    mean = design.width * output.mechanism.noise_scale + output.accuracy
     if xi is not None:
         best = plan(xi * mean)
     else:
         candidates = [plan(mean * share) for share in np.geomspace(0.05, 60.0, 60)]
-        best = min(candidates, key=exponential_utility_bound)
+        best = min(candidates, key=LocalizedExponentialPlan.bound)
     if best.local_radius < _SMALLEST_SHARE * radius:
         raise ValueError(
             f"The local radius, {best.local_radius:g}, is too small for double precision around a "
@@ -522,22 +498,6 @@ def plan_localized_exponential(
         )
     _check_proposals(best.sampling.log_proposals, proposal_limit)
     return best
-
-
-def exponential_utility_bound(plan: ExponentialPlan | LocalizedExponentialPlan) -> float:
-    """Public bound on the expected excess of F over its minimum on the ball.
-
-    ``d / s`` for a draw (docs/theory/exponential_mechanism.md, Lemma 2). After localisation, s
-    is that of the largest oscillation, and ``miss_cost`` is added: ``(L + alpha R)`` times the
-    expected distance by which the minimiser lies outside of the local ball (Lemma 3).
-
-    Parameters
-    ----------
-    plan : ExponentialPlan or LocalizedExponentialPlan
-    """
-    if isinstance(plan, LocalizedExponentialPlan):
-        return exponential_utility_bound(plan.sampling) + plan.miss_cost
-    return plan.dimension / plan.concentration
 
 
 def _check_relation(neighbouring: Neighbouring | str) -> None:

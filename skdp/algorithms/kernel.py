@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.mechanisms import AdditiveMechanism, NoiseSource
+from skdp.algorithms.plan import Run
+from skdp.mechanisms import AdditiveMechanism
 from skdp.problems import Problem
-from skdp.solvers import Solver, solve_certified
+from skdp.solvers import resolve_solver, solve_certified
 from skdp.solvers.base import own_copy
 
 __all__ = ["solve_and_release"]
@@ -23,10 +24,7 @@ def solve_and_release(
     problem: Problem,
     accuracy: float,
     mechanism: AdditiveMechanism,
-    solver: Solver,
-    solver_rng: np.random.Generator,
-    noise: NoiseSource,
-    verbose: int = 0,
+    run: Run,
     *,
     project: bool = True,
 ) -> np.ndarray:
@@ -44,7 +42,11 @@ def solve_and_release(
     ndarray of shape (problem.dimension,)
     """
     solution = solve_certified(
-        problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng, verbose=verbose
+        problem,
+        0.5 * accuracy,
+        own_copy(resolve_solver(run.solver)),
+        rng=run.rng,
+        verbose=run.verbose,
     )
-    point = mechanism.release(solution.point, noise)
+    point = mechanism.release(solution.point, run.noise)
     return problem.domain.project(point) if project else point

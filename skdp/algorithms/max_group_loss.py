@@ -14,7 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.output_perturbation import Objective
 from skdp.algorithms.phased_saddle_output_perturbation import (
     PhasedSaddlePlan,
     SaddlePhase,
@@ -81,7 +80,7 @@ class MaxGroupLossBound:
     weights: GroupWeights
     radius: float
     alpha: float
-    objective: Objective
+    objective: Literal["empirical", "population"]
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
         risk, design, weights = self.risk, self.design, self.weights
@@ -147,7 +146,7 @@ def max_group_loss(
     release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    objective: Objective = "empirical",
+    objective: Literal["empirical", "population"] = "empirical",
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
@@ -230,7 +229,7 @@ def plan_max_group_loss(
     release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    objective: Objective = "empirical",
+    objective: Literal["empirical", "population"] = "empirical",
 ) -> tuple[EmpiricalRisk, PhasedSaddlePlan]:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from skdp.algorithms.kernel import solve_and_release
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import lowy_gap, zhang_minimisation_noise
 from skdp.mechanisms import (
     AdditiveMechanism,
@@ -27,43 +26,29 @@ from skdp.mechanisms import (
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import (
-    ROUNDING_SLACK,
-    Design,
-    EmpiricalRisk,
-    Problem,
-    ProblemConstants,
-)
+from skdp.problems import ROUNDING_SLACK, Problem, ProblemConstants
+from skdp.problems.elementwise import maximum, minimum
 from skdp.problems.silence import without_warnings
-from skdp.solvers import Solver, resolve_solver
 
 __all__ = [
     "OutputPerturbationPlan",
-    "OutputPerturbationResult",
     "certifiable_accuracy",
-    "choose_alpha",
     "output_perturbation",
     "plan_output_perturbation",
-    "smoothed_risk",
     "solution_sensitivity",
-    "utility_bound",
 ]
 
 #: Published calibrations: Lowy and Razaviyayn's Alg. 1 (strongly convex by the user's alpha)
 #: and Alg. 6 (convex, regularised for the purpose), and Zhang et al.'s Alg. 1.
 PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
 
-#: What the automatic choices minimise a bound on: the risk on the records, or on others from
-#: the same distribution.
-Objective = Literal["empirical", "population"]
-
 #: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
 ACCURACY_FRACTION = 1e-3
 
 
 @dataclass(frozen=True)
-class OutputPerturbationPlan:
-    """Everything that is decided before the records are read.
+class OutputPerturbationPlan(Plan):
+    """One solve of a problem with the given constants, and its noise.
 
     Attributes
     ----------
@@ -99,8 +84,17 @@ class OutputPerturbationPlan:
             event=self.mechanism.event(self.neighbouring),
         )
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
+    def run(self, data: Problem, run: Run) -> Result:
+        """Solve a problem whose constants are those of the plan, or smaller; add noise."""
+        with without_warnings():
+            point = solve_and_release(data, self.accuracy, self.mechanism, run)
+        return Result(point, self)
+
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         constants = self.constants
         return {
             "alpha": constants.strong_convexity,
@@ -111,20 +105,6 @@ class OutputPerturbationPlan:
             "exact_sensitivity": self.exact_sensitivity,
             "accuracy": self.accuracy,
         }
-
-
-@dataclass(frozen=True)
-class OutputPerturbationResult:
-    """A private point and the plan that it was made by.
-
-    Attributes
-    ----------
-    point : ndarray of shape (dimension,)
-    plan : OutputPerturbationPlan
-    """
-
-    point: np.ndarray
-    plan: OutputPerturbationPlan
 
 
 def output_perturbation(
@@ -138,7 +118,7 @@ def output_perturbation(
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
-) -> OutputPerturbationResult:
+) -> Result:
     """Minimise a regularised empirical risk privately.
 
     Parameters
@@ -159,7 +139,7 @@ def output_perturbation(
 
     Returns
     -------
-    OutputPerturbationResult
+    Result
     """
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
@@ -175,18 +155,7 @@ def output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
-    with without_warnings():
-        point = solve_and_release(
-            problem,
-            plan.accuracy,
-            plan.mechanism,
-            solver,
-            np.random.default_rng() if solver_rng is None else solver_rng,
-            NoiseSource() if noise is None else noise,
-            verbose,
-        )
-    return OutputPerturbationResult(point, plan)
+    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
 
 
 def plan_output_perturbation(
@@ -285,6 +254,7 @@ def solution_sensitivity(
     Returns
     -------
     exact, accuracy, sensitivity : float
+        Arrays, if there are arrays among the constants.
 
     Raises
     ------
@@ -292,7 +262,7 @@ def solution_sensitivity(
         If the sensitivity is unbounded or no accuracy is certifiable.
     """
     exact = constants.argmin_sensitivity(neighbouring)
-    if not math.isfinite(exact):
+    if math.isinf(constants.lipschitz) and math.isinf(constants.radius):
         raise ValueError(
             "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
         )
@@ -301,11 +271,11 @@ def solution_sensitivity(
             "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
             "Moreau envelope, loss.smoothed(width), with a public width."
         )
-    accuracy = max(0.5 * accuracy_fraction * exact, certifiable_accuracy(constants))
+    accuracy = maximum(0.5 * accuracy_fraction * exact, certifiable_accuracy(constants))
     sensitivity = exact + 2.0 * accuracy
     if constants.in_ball:
         # points lie in the domain, which may be larger than the ball that holds solutions
-        sensitivity = min(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
+        sensitivity = minimum(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
     return exact, accuracy, sensitivity
 
 
@@ -320,124 +290,3 @@ def certifiable_accuracy(constants: ProblemConstants) -> float:
     gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius
     curvature = constants.total_smoothness + constants.size_ratio * constants.lipschitz / radius
     return 8.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)
-
-
-def utility_bound(
-    plan: OutputPerturbationPlan,
-    risk: EmpiricalRisk,
-    design: Design,
-    comparator_norm: float,
-    *,
-    second_moment: float | None = None,
-    penalty: float | None = None,
-    objective: Objective = "empirical",
-) -> float:
-    """Public bound on the expected excess risk over the best w of norm `comparator_norm`.
-
-    The cost of the penalty, plus that of the noise, plus that of the solver:
-    ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` for a smooth loss, with B the
-    comparator's norm, ``h = loss.curvature * second_moment``, T the bound on the trace of the
-    loss's curvature, X the norm bound of the rows and v the variance of one coordinate of the
-    noise; plus the difference of population and empirical risk, if asked for. Proof:
-    docs/theory/output_perturbation.md, "Utility".
-
-    Parameters
-    ----------
-    plan : OutputPerturbationPlan
-    risk : EmpiricalRisk
-    design : Design
-    comparator_norm : float
-        B.
-    second_moment : float, optional
-        Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
-        default: that of isotropic rows.
-    penalty : float, optional
-        The part of the plan's alpha that is there for privacy only; default: all of it. The rest
-        belongs to the objective, to which the noise adds ``(alpha - penalty) / 2`` times its
-        mean square.
-    objective : {"empirical", "population"}, default="empirical"
-    """
-    constants = plan.constants
-    penalty = constants.strong_convexity if penalty is None else penalty
-    square = plan.mechanism.mean_square(constants.dimension)
-    bound = risk.penalty_cost(design, penalty, comparator_norm, second_moment)
-    bound += risk.noise_cost(design, square / constants.dimension)
-    bound += constants.lipschitz * plan.accuracy
-    bound += 0.5 * (constants.strong_convexity - penalty) * square
-    if objective == "population":
-        bound += risk.generalisation_cost(design, constants)
-    return bound
-
-
-def smoothed_risk(
-    risk: EmpiricalRisk,
-    design: Design,
-    alpha: float,
-    *,
-    budget: PrivacyBudget,
-    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-    coef_norm: float | None = None,
-) -> EmpiricalRisk:
-    """The smooth risk that stands for a non-smooth one; public inputs only.
-
-    Its width is a small part of the standard deviation of the noise in the margins, see
-    :meth:`skdp.problems.EmpiricalRisk.smoothed`.
-    """
-    if risk.is_smooth:
-        return risk
-    constants = risk.constants(design, alpha, risk.radius(design, alpha, coef_norm))
-    mechanism = calibrated_mechanism(budget, constants.argmin_sensitivity(neighbouring))
-    variance = mechanism.mean_square(constants.dimension) / constants.dimension
-    return risk.smoothed(design.feature_norm * math.sqrt(variance))
-
-
-@lru_cache(maxsize=256)
-def choose_alpha(
-    risk: EmpiricalRisk,
-    design: Design,
-    *,
-    budget: PrivacyBudget,
-    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
-    coef_norm: float | None = None,
-    objective: Objective = "empirical",
-) -> float:
-    """Regularisation that minimises :func:`utility_bound`; public inputs only.
-
-    The bound is evaluated for a reference design: isotropic rows and a
-    comparator of the norm ``risk.reference_norm(design)``, or `coef_norm` if that is smaller.
-    Other data cost utility, never privacy.
-
-    Parameters
-    ----------
-    risk : EmpiricalRisk
-    design : Design
-    budget : PrivacyBudget
-    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
-    coef_norm : float, optional
-        Radius of the ball.
-    objective : {"empirical", "population"}, default="empirical"
-
-    Returns
-    -------
-    float
-    """
-    comparator = risk.reference_norm(design)
-    if coef_norm is not None:
-        comparator = min(comparator, coef_norm)
-    unit = design.feature_norm**2
-
-    def bound(log_alpha: float) -> float:
-        alpha = unit * math.exp(log_alpha)
-        smooth = smoothed_risk(
-            risk, design, alpha, budget=budget, neighbouring=neighbouring, coef_norm=coef_norm
-        )
-        constants = smooth.constants(design, alpha, smooth.radius(design, alpha, coef_norm))
-        plan = plan_output_perturbation(constants, budget, neighbouring=neighbouring)
-        return math.log(utility_bound(plan, smooth, design, comparator, objective=objective))
-
-    # the bound has flat pieces where the sensitivity is capped, so bracket it first
-    grid = np.linspace(-25.0, 15.0, 41)
-    best = int(np.argmin([bound(point) for point in grid]))
-    bracket = (grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)])
-    finest = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-3})
-    return unit * math.exp(float(finest.x))

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,21 +30,19 @@ from skdp.algorithms.blocks import (
 )
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
-    Objective,
     OutputPerturbationPlan,
     PlanCalibration,
     plan_output_perturbation,
+    solution_sensitivity,
 )
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_schedule
-from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    Records,
-)
+from skdp.problems import Design, EmpiricalRisk, Objective, ProblemConstants, Records
+from skdp.problems.elementwise import minimum
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.gate import refuse_shared
@@ -59,61 +56,79 @@ __all__ = [
 ]
 
 _MAX_PHASES = 24
-#: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
+#: This many numbers of phases in a row that do not lower the bound end the search of a schedule.
 _PATIENCE = 3
+#: Half-widths and numbers of points of the grids of ``log mu_1`` that schedules are compared on,
+#: each around the best point of the one before.
+_GRIDS = ((12.0, 25), (1.0, 17), (0.125, 9))
+#: Accuracy of the planned ``log mu_1``.
+_LOG_ACCURACY = 0.02
 
 
 @dataclass(frozen=True)
-class PhasedPlan:
-    """Everything that is decided before the records are read.
+class PhasedPlan(Plan):
+    """Blocks of records, their regularisation and their noise.
 
     Attributes
     ----------
+    objective : Objective
+        Its risk is smooth: what the phases minimise.
     phases : tuple of OutputPerturbationPlan
         One kernel step each, all with the full budget. ``constants.n_records`` is the size of
         the block, ``constants.strong_convexity`` is ``alpha + mu_k``.
     regularisation : tuple of float
         mu_k.
-    alpha : float
-        Strength of the penalty that is part of the objective.
-    radius : float
-        Of the ball around 0 that all phases solve on.
-    risk : EmpiricalRisk
-        What the phases minimise: smooth.
     reference : str
     """
 
+    objective: Objective
     phases: tuple[OutputPerturbationPlan, ...]
     regularisation: tuple[float, ...]
-    alpha: float
-    radius: float
-    risk: EmpiricalRisk
     reference: str
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def alpha(self) -> float:
+        """Strength of the penalty that is part of the objective."""
+        return self.objective.alpha
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball around 0 that all phases solve on."""
+        return self.objective.radius
 
     @property
     def block_sizes(self) -> tuple[int, ...]:
         return tuple(phase.constants.n_records for phase in self.phases)
 
     def release(self, name: str = "coefficients") -> Release:
-        """The statement about the last point; with its event the points of all phases.
+        """State the release of the last point; with its event the points of all phases.
 
         Its noise is that of the last phase, around a point that carries what is left of the
         noise of those before; the number of records is that of all blocks.
         """
-        last = self.phases[-1]
-        return Release(
-            name=name,
-            mechanism=last.mechanism.name,
-            sensitivity=last.mechanism.sensitivity,
-            noise_scale=last.mechanism.noise_scale,
-            dimension=last.constants.dimension,
-            n_records=sum(self.block_sizes),
-            reference=self.reference,
-            event=last.mechanism.event(last.neighbouring),
+        last = self.phases[-1].release(name)
+        return replace(last, n_records=sum(self.block_sizes), reference=self.reference)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
+    def bound(self) -> float:
+        dimension = self.phases[0].constants.dimension
+        constants = replace(
+            self.phases[0].constants,
+            n_records=np.array(self.block_sizes),
+            strong_convexity=self.alpha + np.array(self.regularisation),
         )
+        accuracy = np.array([phase.accuracy for phase in self.phases])
+        noise = np.array([phase.mechanism.mean_square(dimension) for phase in self.phases])
+        return float(phased_utility_bound(self.objective, constants, accuracy, noise))
 
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         constants = self.phases[-1].constants
         return {
             "alpha": self.alpha,
@@ -128,23 +143,44 @@ class PhasedPlan:
             "accuracies": [phase.accuracy for phase in self.phases],
         }
 
+    def run(self, data: Records, run: Run) -> PhasedResult:
+        solver = resolve_solver(run.solver)
+        if len(self.phases) > 1:
+            refuse_shared(solver)
+        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
+        generators = spawn_generators(run.rng, len(self.phases))
+        path = [np.zeros(self.phases[0].constants.dimension)]
+        with without_warnings():
+            for k, (phase, mu, generator) in enumerate(
+                zip(self.phases, self.regularisation, generators, strict=True)
+            ):
+                # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
+                total = self.alpha + mu
+                center = path[-1] * (mu / total)
+                block = data
+                if self.block_sizes[0] < data.n_records:
+                    block = data.take(np.flatnonzero(assignment == k))
+                problem = self.risk.problem(block, total, self.radius, center=center)
+                step = Run(solver, generator, run.noise, run.verbose)
+                path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
+                del problem, block  # before the next block is copied
+        return PhasedResult(path[-1], self, tuple(path[1:]))
+
 
 @dataclass(frozen=True)
-class PhasedResult:
-    """A private point, the released points of all phases, and the plan.
+class PhasedResult(Result):
+    """A private point, the plan, and the released points of all phases.
 
     Attributes
     ----------
     point : ndarray of shape (dimension,)
         That of the last phase.
+    plan : PhasedPlan
     path : tuple of ndarray
         The points of all phases; they may be published together.
-    plan : PhasedPlan
     """
 
-    point: np.ndarray
     path: tuple[np.ndarray, ...]
-    plan: PhasedPlan
 
 
 def phased_output_perturbation(
@@ -156,7 +192,7 @@ def phased_output_perturbation(
     alpha: float = 0.0,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     calibration: str = "analytic",
-    objective: Objective = "empirical",
+    population: bool = False,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
@@ -176,13 +212,15 @@ def phased_output_perturbation(
     alpha : float, default=0.0
     neighbouring : Neighbouring or str, default="replace_one"
         The only relation that is covered: blocks have public sizes.
-    calibration, objective
+    calibration : {"analytic", "paper"}, default="analytic"
         See :func:`plan_phased_output_perturbation`.
+    population : bool, default=False
+        See :class:`skdp.problems.Objective`.
     solver, solver_rng, noise, verbose
-        As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also assigns the
-        records to blocks. The guarantee assumes that the solver keeps
-        nothing from one phase to the next: it is copied for each. An object that cannot be copied
-        is refused, and so is a function that refers to something that can change.
+        As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the assignment
+        of records to blocks. The guarantee assumes that the solver keeps nothing from one phase
+        to the next: it is copied for each. An object that cannot be copied is refused, and so is
+        a function that refers to something that can change.
 
     Returns
     -------
@@ -196,73 +234,29 @@ def phased_output_perturbation(
     """
     if Neighbouring(neighbouring) is not Neighbouring.REPLACE_ONE:
         raise ValueError("The phased method is proven for neighbouring='replace_one' only.")
-    plan = plan_phased_output_perturbation(
-        risk,
-        Design.of(records),
-        budget=budget,
-        radius=radius,
-        alpha=alpha,
-        calibration=calibration,
-        objective=objective,
+    objective = Objective(
+        risk, Design.of(records), alpha=alpha, coef_norm=radius, population=population
     )
-    solver = resolve_solver(solver)
-    if len(plan.phases) > 1:
-        refuse_shared(solver)
-    rng = np.random.default_rng() if solver_rng is None else solver_rng
-    noise = NoiseSource() if noise is None else noise
-    assignment = assign_blocks(rng, records.n_records, plan.block_sizes)
-    generators = spawn_generators(rng, len(plan.phases))
-    path = [np.zeros(plan.phases[0].constants.dimension)]
-    with without_warnings():
-        for k, (phase, strength, generator) in enumerate(
-            zip(plan.phases, plan.regularisation, generators, strict=True)
-        ):
-            # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
-            total = alpha + strength
-            center = path[-1] * (strength / total)
-            block = records
-            if plan.block_sizes[0] < records.n_records:
-                block = records.take(np.flatnonzero(assignment == k))
-            problem = plan.risk.problem(block, total, radius, center=center)
-            path.append(
-                solve_and_release(
-                    problem, phase.accuracy, phase.mechanism, solver, generator, noise, verbose
-                )
-            )
-            del problem, block  # before the next block is copied
-    return PhasedResult(path[-1], tuple(path[1:]), plan)
+    plan = plan_phased_output_perturbation(objective, budget, calibration)
+    return plan.run(records, Run(solver, solver_rng, noise, verbose))
 
 
-@lru_cache(maxsize=256)
 def plan_phased_output_perturbation(
-    risk: EmpiricalRisk,
-    design: Design,
-    *,
-    budget: PrivacyBudget,
-    radius: float,
-    alpha: float = 0.0,
-    calibration: str = "analytic",
-    objective: Objective = "empirical",
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
 ) -> PhasedPlan:
     """Choose blocks and regularisation by a public bound.
 
     Parameters
     ----------
-    risk : EmpiricalRisk
-    design : Design
+    objective : Objective
+        The plan is made for a comparator of the norm ``objective.comparator_norm``.
     budget : PrivacyBudget
-    radius : float
-        Radius of the ball. The plan is made for a comparator of this norm, or of the norm of a
-        good predictor on a reference design if that is smaller.
-    alpha : float, default=0.0
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes and mu_1 minimise
           :func:`phased_utility_bound`; noise of the tight kernel (Zhang et al. 2022
           specification, sections 2.7 and 3.5).
         - "paper": Alg. 2 as printed, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
           certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
-    objective : {"empirical", "population"}, default="empirical"
-        See :func:`phased_utility_bound`.
 
     Returns
     -------
@@ -274,88 +268,155 @@ def plan_phased_output_perturbation(
         For a risk that is no mean over records: blocks of them would be another objective, in which
         one record weighs more.
     """
+    risk, design = objective.risk, objective.design
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
+    if calibration not in ("analytic", "paper"):
+        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
     if not risk.is_smooth:
         # a width that suits the noise of the last phase, which depends on the width a little
         spread = design.feature_norm * risk.reference_norm(design)
         for _ in range(3):
-            planned = plan_phased_output_perturbation(
-                risk.smoothed(spread),
-                design,
-                budget=budget,
-                radius=radius,
-                alpha=alpha,
-                calibration=calibration,
-                objective=objective,
-            )
+            smooth = objective.smoothed(spread)
+            planned = plan_phased_output_perturbation(smooth, budget, calibration)
             noise, constants = planned.phases[-1].mechanism, planned.phases[-1].constants
             variance = noise.mean_square(constants.dimension) / constants.dimension
             spread = design.feature_norm * math.sqrt(variance)
         return planned
-
-    # only these two differ from phase to phase: any point of the ball may be the centre
-    whole = risk.constants(design, 1.0, radius, center_norm=radius)
-
-    def phase(strength: float, size: int, kind: PlanCalibration) -> OutputPerturbationPlan:
-        constants = replace(whole, n_records=size, strong_convexity=alpha + strength)
-        return plan_output_perturbation(constants, budget, calibration=kind)
-
-    def plan(
-        first: float, growth: float, sizes: Sequence[int], kind: PlanCalibration, reference: str
-    ) -> PhasedPlan:
-        strengths = tuple(first * growth**k for k in range(len(sizes)))
-        phases = tuple(
-            phase(strength, size, kind) for strength, size in zip(strengths, sizes, strict=True)
-        )
-        return PhasedPlan(phases, strengths, alpha, radius, risk, reference)
-
-    n_records = design.n_records
-    lipschitz = risk.loss.lipschitz(design.feature_norm, radius)
     if calibration == "paper":
-        dimension = risk.dimension(design)
-        printed = zhang_schedule(budget, "alg2", lipschitz, radius, n_records, dimension)
-        sizes = [printed.block_records] * printed.n_phases
-        return plan(
-            2.0 * printed.regularisation, 2.0, sizes, "zhang2022_alg1", "Zhang et al. 2022, Alg. 2"
+        dimension, n_records = objective.dimension, design.n_records
+        lipschitz = _ball_constants(objective).lipschitz
+        published = zhang_schedule(
+            budget, "alg2", lipschitz, objective.radius, n_records, dimension
         )
-    if calibration != "analytic":
-        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
-    reference = "Zhang et al. 2022, Alg. 2 with planned blocks and parallel composition, "
-    reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
-    comparator = min(radius, risk.reference_norm(design))
-    best, best_bound = None, math.inf
-    # around the balance of the two terms of one shot on the whole data set
-    middle = math.log(lipschitz / radius * math.sqrt(2.0 / n_records))
-    bracket, options = (middle - 12.0, middle + 12.0), {"xatol": 0.02}
-    for growth, decrease in GROWING_SCHEDULES:
-        stale, least = 0, math.inf
-        for n_phases in range(1, _MAX_PHASES + 1):
-            sizes = block_sizes(n_records, n_phases, decrease)
-            if sizes[-1] < 1 or stale == _PATIENCE:
+        sizes = (published.block_records,) * published.n_phases
+        strengths = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
+        return _phased_plan(objective, budget, sizes, strengths, "zhang2022_alg1")
+    search = _ScheduleSearch(objective, budget)
+    sizes, strengths = search.best_phases()
+    return _phased_plan(objective, budget, sizes, strengths, "analytic")
+
+
+def _ball_constants(objective: Objective) -> ProblemConstants:
+    """Constants of a phase, but its size and its strength: any point may be the center."""
+    radius = objective.radius
+    return objective.risk.constants(objective.design, 1.0, radius, center_norm=radius)
+
+
+def _phased_plan(
+    objective: Objective,
+    budget: PrivacyBudget,
+    sizes: Sequence[int],
+    strengths: np.ndarray,
+    calibration: PlanCalibration,
+) -> PhasedPlan:
+    """The plan of phases of the given sizes and strengths of regularisation."""
+    constants = _ball_constants(objective)
+    regularisation = tuple(float(mu) for mu in strengths)
+    phases = tuple(
+        plan_output_perturbation(
+            replace(constants, n_records=size, strong_convexity=objective.alpha + mu),
+            budget,
+            calibration=calibration,
+        )
+        for size, mu in zip(sizes, regularisation, strict=True)
+    )
+    reference = "Zhang et al. 2022, Alg. 2"
+    if calibration == "analytic":
+        reference += " with planned blocks and parallel composition, "
+        reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
+    return PhasedPlan(objective, phases, regularisation, reference)
+
+
+class _ScheduleSearch:
+    """Search of the number, the sizes and the strengths of phases that minimise the bound."""
+
+    def __init__(self, objective: Objective, budget: PrivacyBudget) -> None:
+        self.objective = objective
+        self.constants = _ball_constants(objective)
+        self.unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
+        # around the balance of the two terms of one shot on all records
+        balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
+        self.middle = math.log(self.constants.lipschitz * balance)
+
+    def bounds(self, log_first: Any, growth: Any, sizes: np.ndarray) -> Any:
+        """Bounds for logarithms of mu_1; the last axis of `sizes` is that of the phases."""
+        strengths = np.exp(log_first)[..., None] * np.power(growth, np.arange(sizes.shape[-1]))
+        constants = replace(
+            self.constants, n_records=sizes, strong_convexity=self.objective.alpha + strengths
+        )
+        _, accuracy, sensitivity = solution_sensitivity(constants)
+        noise = self.unit * sensitivity**2
+        return phased_utility_bound(self.objective, constants, accuracy, noise)
+
+    def best(self) -> tuple[float, float, float, list[int]]:
+        """The least bound, and ``log mu_1``, growth and sizes of its phases.
+
+        Schedules and numbers of phases are compared on grids of mu_1, all at once.
+        """
+        n_records = self.objective.design.n_records
+        best = math.inf, self.middle, 1.0, [n_records]
+        searching = dict.fromkeys(GROWING_SCHEDULES, (0, math.inf))  # stale numbers, least bound
+        for start in range(1, _MAX_PHASES + 1, _PATIENCE + 1):
+            numbers = range(start, min(start + _PATIENCE, _MAX_PHASES) + 1)
+            candidates = [
+                (schedule, sizes)
+                for schedule in searching
+                for number in numbers
+                if (sizes := block_sizes(n_records, number, schedule[1]))[-1] >= 1
+            ]
+            if not candidates:
                 break
+            growth = np.array([schedule[0] for schedule, _ in candidates])[:, None]
+            padded = np.full((len(candidates), numbers[-1]), 0.5)
+            for row, (_, sizes) in zip(padded, candidates, strict=True):
+                row[: len(sizes)] = sizes
+            centers = np.full(len(candidates), self.middle)
+            for width, points in _GRIDS:
+                grid = centers + np.linspace(-width, width, points)[:, None]
+                values = self.bounds(grid, growth, padded)
+                centers = grid[values.argmin(axis=0), np.arange(len(candidates))]
+            for (schedule, sizes), center, value in zip(
+                candidates, centers, values.min(axis=0), strict=True
+            ):
+                if schedule not in searching:
+                    continue
+                stale, least = searching[schedule]
+                searching[schedule] = (0 if value < least else stale + 1, min(least, value))
+                if value < best[0] * (1.0 - 1e-9):
+                    best = float(value), float(center), schedule[0], sizes
+                if searching[schedule][0] == _PATIENCE:
+                    del searching[schedule]
+        return best
 
-            def bound(log_first: float, growth: float = growth, sizes: Any = sizes) -> float:
-                candidate = plan(math.exp(log_first), growth, sizes, "analytic", reference)
-                return phased_utility_bound(candidate, design, comparator, objective)
+    def best_phases(self) -> tuple[list[int], np.ndarray]:
+        """Sizes and strengths of the best phases, mu_1 by Brent's method."""
+        least, log_first, growth, sizes = self.best()
+        found = minimize_scalar(
+            lambda log_first: self.bounds(log_first, growth, np.array(sizes)),
+            bounds=(self.middle - _GRIDS[0][0], self.middle + _GRIDS[0][0]),
+            method="bounded",
+            options={"xatol": _LOG_ACCURACY},
+        )
+        if found.fun < least * 1.001:  # Brent's method may end at another local minimum
+            log_first = float(found.x)
+        return sizes, math.exp(log_first) * growth ** np.arange(len(sizes))
 
-            found = minimize_scalar(bound, bounds=bracket, method="bounded", options=options)
-            stale = 0 if found.fun < least else stale + 1
-            least = min(least, found.fun)
-            if found.fun < best_bound * (1.0 - 1e-9):
-                best_bound = found.fun
-                best = plan(math.exp(float(found.x)), growth, sizes, "analytic", reference)
-    assert best is not None  # one phase is always possible
-    return best
+
+def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    """Bound the expected excess risk of the best phases, at the cost of no plan."""
+    if not objective.risk.is_smooth:
+        return plan_phased_output_perturbation(objective, budget).bound()
+    return _ScheduleSearch(objective, budget).best()[0]
 
 
 def phased_utility_bound(
-    plan: PhasedPlan,
-    design: Design,
-    comparator_norm: float,
-    objective: Objective = "empirical",
-) -> float:
-    """Public bound on the expected excess risk of a plan, for choosing among plans.
+    objective: Objective,
+    constants: ProblemConstants,
+    accuracy: np.ndarray,
+    noise_square: np.ndarray,
+) -> np.ndarray:
+    """Bound the expected excess risk of phases, for choosing among plans.
 
     The recursion of Zhang et al. (2022), Theorem 3.7 (specification, section 3.5),
 
@@ -365,34 +426,38 @@ def phased_utility_bound(
     of phase k and G the gradient diameter, where each term is replaced by a smaller bound if
     the risk has one (:meth:`skdp.problems.EmpiricalRisk.penalty_cost`, `generalisation_cost`,
     `noise_cost`): for ``(mu_k / 2) V_{k-1}``, the cost of moving to the noisy point itself. Proof:
-    docs/theory/output_perturbation.md, "Utility".
+    docs/theory/output_perturbation.md, "Utility". Unless the population's loss counts, the second
+    term is the cost of having seen only a block of the records
+    (:meth:`skdp.problems.EmpiricalRisk.sampling_cost`, an estimate).
 
     Parameters
     ----------
-    plan : PhasedPlan
-    design : Design
-    comparator_norm : float
-        D.
-    objective : {"empirical", "population"}, default="empirical"
-        "population": on records from the same distribution. "empirical": on all these records;
-        the second term is then what it costs to have seen only a block of them
-        (:meth:`skdp.problems.EmpiricalRisk.sampling_cost`, an estimate).
+    objective : Objective
+        Of a smooth risk.
+    constants : ProblemConstants
+        ``n_records`` and ``strong_convexity`` are arrays with the n_k and ``alpha + mu_k`` in the
+        last axis; n_k = 1/2 stands for an absent phase.
+    accuracy, noise_square : ndarray
+        Of the phases: accuracy of the solver, expected squared norm of the noise.
+
+    Returns
+    -------
+    ndarray of the shape of `accuracy` without its last axis
     """
-    risk = plan.risk
-    total = risk.penalty_cost(design, plan.regularisation[0], comparator_norm)
-    square, moved = 0.0, 0.0  # of the phase before: V, and the cost of its noise
-    for k, (phase, strength) in enumerate(zip(plan.phases, plan.regularisation, strict=True)):
-        constants = phase.constants
-        if objective == "population":
-            total += risk.generalisation_cost(design, constants)
-        else:
-            total += risk.sampling_cost(design, constants.strong_convexity, constants.n_records)
-        if k:
-            total += min(0.5 * strength * square, moved)
-        noise = phase.mechanism.mean_square(constants.dimension)
-        square = noise + phase.accuracy**2
-        moved = risk.noise_cost(design, noise / constants.dimension)
-        moved += constants.lipschitz * phase.accuracy
-        penalty = 0.5 * plan.alpha * square  # the noise's own, of a penalty of the objective
-        moved = min(constants.lipschitz * math.sqrt(square), moved) + penalty
-    return total + moved
+    risk, design, modulus = objective.risk, objective.design, constants.strong_convexity
+    strengths = modulus - objective.alpha
+    present = np.broadcast_to(np.greater_equal(constants.n_records, 1), accuracy.shape)
+    if objective.population:
+        seen = risk.generalisation_cost(design, constants)
+    else:
+        seen = risk.sampling_cost(design, modulus, constants.n_records)
+    square = noise_square + accuracy**2
+    moved = risk.noise_cost(design, noise_square / constants.dimension)
+    moved = minimum(constants.lipschitz * np.sqrt(square), moved + constants.lipschitz * accuracy)
+    moved = moved + 0.5 * objective.alpha * square  # the noise's own, of the objective's penalty
+    carried = minimum(0.5 * strengths[..., 1:] * square[..., :-1], moved[..., :-1])
+    total = risk.penalty_cost(design, strengths[..., 0], objective.comparator_norm)
+    total = total + np.where(present, seen, 0.0).sum(axis=-1)
+    total += np.where(present[..., 1:], carried, 0.0).sum(axis=-1)
+    is_last = present & ~np.append(present[..., 1:], np.zeros_like(present[..., :1]), axis=-1)
+    return total + np.where(is_last, moved, 0.0).sum(axis=-1)

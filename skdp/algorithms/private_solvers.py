@@ -17,6 +17,7 @@ from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
 from skdp.algorithms.parameters import check_count, check_real
+from skdp.algorithms.plan import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
@@ -99,9 +100,8 @@ class OutputPerturbation(PrivateSolver):
     ) -> tuple[np.ndarray, float]:
         _, accuracy, sensitivity = solution_sensitivity(problem.constants)
         mechanism = GaussianMechanism(sensitivity, multiplier)
-        point = solve_and_release(
-            problem, accuracy, mechanism, self.solver, solver_rng, noise, project=False
-        )
+        run = Run(self.solver, solver_rng, noise)
+        point = solve_and_release(problem, accuracy, mechanism, run, project=False)
         return point, mechanism.noise_scale**2
 
 

@@ -6,7 +6,7 @@ import copy
 import numbers
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,27 +14,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._records import validate_records
-from skdp.algorithms.exponential_mechanism import (
-    exponential_mechanism,
-    exponential_utility_bound,
-    localized_exponential,
-    plan_exponential_mechanism,
-    plan_localized_exponential,
-)
-from skdp.algorithms.method_choice import MethodChoice, choose_method, exponential_radius
-from skdp.algorithms.output_perturbation import (
-    choose_alpha,
-    output_perturbation,
-    smoothed_risk,
-)
+from skdp.algorithms.methods import METHODS, Method, choose
 from skdp.algorithms.parameters import check_real
-from skdp.algorithms.phased_output_perturbation import phased_output_perturbation
-from skdp.algorithms.published import lowy_regularisation
+from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
-from skdp.problems import MAX_SIZE_RATIO, Design, EmpiricalRisk, Loss, Records, TiltedRisk
+from skdp.problems import (
+    MAX_SIZE_RATIO,
+    Design,
+    EmpiricalRisk,
+    Loss,
+    Objective,
+    Records,
+    TiltedRisk,
+)
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.gate import is_shared
@@ -72,11 +67,8 @@ class DPLinearModel(BaseEstimator):
     random_state: Any
     verbose: int
 
-    _methods: tuple[str, ...] = ("auto", "output", "phased", "exponential")
-    #: Methods that bound the coefficients by a public radius of their own if need be.
-    _methods_with_radius: tuple[str, ...] = ("phased", "exponential")
-    #: Published calibrations of "phased" are proven below this epsilon.
-    _published_epsilon: float = 1.0
+    #: The private algorithms by name; the first is the choice where no other competes.
+    _methods: Mapping[str, Method] = METHODS
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
 
@@ -146,137 +138,52 @@ class DPLinearModel(BaseEstimator):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        """Run the chosen method; set ``privacy_`` and ``alpha_``.
+        """Plan and run the method; set ``alpha_`` and ``privacy_``.
 
         Returns
         -------
         ndarray of shape (n_outputs, n_features + fit_intercept)
         """
+        objective = self._objective(records, risk)
         budget = PrivacyBudget(self.epsilon, self.delta)
-        neighbouring = Neighbouring(self.neighbouring)
-        n_public = self._public_size(records.n_records)
-        design = Design.of(records, n_public)
-        solver_rng, noise = randomness(self.random_state)
-        coef_norm = None if self.coef_norm is None else float(self.coef_norm)
-        # without a penalty of the user's, methods choose their own
-        penalty = None if self.alpha == "auto" or self.alpha == 0 else float(self.alpha)
-        choice = self._choice(risk, design, budget, neighbouring, penalty, coef_norm)
-        strength, radius, calibration = self._regularisation(
-            risk, design, budget, neighbouring, penalty, coef_norm
+        # several solves need a solver that cannot carry anything of one block to the next
+        may_split = not is_shared(resolve_solver(self.solver))
+        choice = choose(
+            self._methods, self.method, objective, budget, self.calibration, may_split=may_split
         )
-        shared: dict[str, Any] = {
-            "neighbouring": neighbouring,
-            "solver": self.solver,
-            "solver_rng": solver_rng,
-            "noise": noise,
-        }
-        result: Any
-        if choice.method == "output":
-            self.alpha_ = strength
-            smooth = smoothed_risk(
-                risk, design, strength, budget=budget, neighbouring=neighbouring, coef_norm=radius
-            )
-            ball = smooth.radius(design, strength, radius)
-            if self.tilt > 0 and smooth.constants(design, strength, ball).effective_records < 2.0:
-                warnings.warn(
-                    f"tilt == {self.tilt:g} lets one record outweigh all the others together, so "
-                    "that the noise does not shrink with their number. A smaller tilt or a "
-                    "smaller coef_norm helps.",
-                    UserWarning,
-                    stacklevel=4,
-                )
-            problem = smooth.problem(
-                records,
-                strength,
-                ball,
-                n_public=n_public if neighbouring is Neighbouring.ADD_REMOVE else None,
-            )
-            result = output_perturbation(
-                problem, budget, calibration=calibration, verbose=self.verbose, **shared
-            )
-        elif choice.method == "phased":  # no penalty is needed, but a ball is
-            self.alpha_ = 0.0 if penalty is None else penalty
-            result = phased_output_perturbation(
-                records,
-                risk,
-                budget,
-                radius=risk.ball_radius(design) if coef_norm is None else coef_norm,
-                alpha=self.alpha_,
-                calibration=self.calibration,
-                objective=self.objective,  # type: ignore[arg-type]
-                verbose=self.verbose,
-                **shared,
-            )
-            smooth = result.plan.risk
-        else:
-            self.alpha_ = 0.0 if penalty is None else penalty
-            smooth = smoothed_risk(risk, design, strength, budget=budget, coef_norm=radius)
-            ball = exponential_radius(smooth, design, budget, self.alpha_, coef_norm)
-            arguments = (records, smooth.loss, budget)
-            draw: Any = exponential_mechanism
-            if self._localise(smooth, design, budget, ball):
-                draw = localized_exponential
-            result = draw(*arguments, radius=ball, alpha=self.alpha_, **shared)
+        for alarm in choice.plan.alarms():
+            warnings.warn(alarm, UserWarning, stacklevel=4)
+        result = choice.plan.run(records, Run(self.solver, *self._generators(), self.verbose))
         plan = {"risk": repr(risk), **result.plan.to_dict()}
         if choice.bounds:
             plan["method_bounds"] = choice.bounds
         if not risk.is_smooth:
-            plan["smoothing"] = smooth.smoothing
+            plan["smoothing"] = result.plan.risk.smoothing
+        self.alpha_ = result.plan.alpha
         self.privacy_ = self._report(
             choice.method,
-            (result.plan.release(),),
+            result.plan.releases,
             plan,
             records,
-            n_public,
+            objective.design.n_records,
             caveats + self._caveats(),
         )
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
-    def _choice(
-        self,
-        risk: EmpiricalRisk,
-        design: Design,
-        budget: PrivacyBudget,
-        neighbouring: Neighbouring,
-        penalty: float | None,
-        coef_norm: float | None,
-    ) -> MethodChoice:
-        """The method, and the public bounds that speak for it if it was not asked for."""
-        if self.method != "auto":
-            return MethodChoice(self.method, {})
-        # phases refuse a solver that could carry something of one block of records to the next
-        if self.calibration != "analytic" or is_shared(resolve_solver(self.solver)):
-            return MethodChoice("output", {})
-        return choose_method(
+    def _objective(self, records: Records, risk: EmpiricalRisk) -> Objective:
+        """All that a plan may know, from the public numbers of the records."""
+        return Objective(
             risk,
-            design,
-            budget,
-            neighbouring=neighbouring,
-            alpha=penalty,
-            coef_norm=coef_norm,
-            objective=self.objective,  # type: ignore[arg-type]
+            Design.of(records, self._public_size(records.n_records)),
+            alpha=0.0 if self.alpha == "auto" else float(self.alpha),
+            coef_norm=None if self.coef_norm is None else float(self.coef_norm),
+            neighbouring=Neighbouring(self.neighbouring),
+            population=self.objective == "population",
         )
 
-    def _localise(
-        self, risk: EmpiricalRisk, design: Design, budget: PrivacyBudget, radius: float
-    ) -> bool:
-        """Whether half of the budget is better spent on where to draw; by public bounds."""
-        sizes: dict[str, Any] = {
-            "feature_norm": design.feature_norm,
-            "row_width": design.width,
-            "n_records": design.n_records,
-            "budget": budget,
-            "radius": radius,
-            "alpha": self.alpha_,
-        }
-        if self.alpha_ == 0:
-            return False
-        local = plan_localized_exponential(risk.loss, block_size=design.block_size, **sizes)
-        try:
-            whole = plan_exponential_mechanism(risk.loss, **sizes)
-        except ValueError:  # too many proposals
-            return True
-        return exponential_utility_bound(local) < exponential_utility_bound(whole)
+    def _generators(self) -> tuple[np.random.Generator, NoiseSource]:
+        """Separate generators for the solver and for the noise."""
+        return randomness(self.random_state)
 
     def _report(
         self,
@@ -351,52 +258,17 @@ class DPLinearModel(BaseEstimator):
         """Value of the constant feature; 0 without an intercept."""
         return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
-    def _public_size(self, n_records: int) -> int:
-        if self.neighbouring == "replace_one" or self.n_public is None:
-            return n_records
-        if n_records > MAX_SIZE_RATIO * self.n_public:
+    def _public_size(self, n_records: int) -> int | None:
+        """Nominal number of records under add/remove; None where their number is public."""
+        if self.neighbouring == "replace_one":
+            return None
+        n_public = n_records if self.n_public is None else int(self.n_public)
+        if n_records > MAX_SIZE_RATIO * n_public:
             raise ValueError(
                 f"X has more than {MAX_SIZE_RATIO:g} times as many records as n_public == "
                 f"{self.n_public}."
             )
-        return int(self.n_public)
-
-    def _regularisation(
-        self,
-        risk: EmpiricalRisk,
-        design: Design,
-        budget: PrivacyBudget,
-        neighbouring: Neighbouring,
-        penalty: float | None,
-        coef_norm: float | None,
-    ) -> tuple[float, float | None, Any]:
-        """Penalty, radius and calibration of one-shot output perturbation that go together."""
-        analytic = self.calibration == "analytic"
-        if penalty is not None:
-            return penalty, coef_norm, "analytic" if analytic else "lowy2021_alg1"
-        if not analytic:
-            radius = risk.reference_norm(design) if coef_norm is None else coef_norm
-            # neither depends on the strength
-            constants = risk.constants(design, 1.0, radius)
-            published = lowy_regularisation(
-                budget,
-                risk.dimension(design),
-                design.n_records,
-                constants.lipschitz,
-                constants.smoothness,
-                radius,
-                population=self.objective == "population",
-            )
-            return published, radius, "lowy2021_alg6"
-        automatic = choose_alpha(
-            risk,
-            design,
-            budget=budget,
-            neighbouring=neighbouring,
-            coef_norm=coef_norm,
-            objective=self.objective,
-        )
-        return automatic, coef_norm, "analytic"
+        return n_public
 
     def _check_parameters(self) -> None:
         """Refuse invalid parameters before any input is looked at."""
@@ -415,23 +287,18 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            unbounded = self.alpha == 0 and self.coef_norm is None
-            if unbounded and self.method not in self._methods_with_radius:
+            if self.alpha == 0 and self.coef_norm is None and not self._is_bounded:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
                 )
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
-        check_option("method", self.method, self._methods)
+        check_option("method", self.method, self._method_names)
         self._check_method()
         check_option("objective", self.objective, ("empirical", "population"))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        if self.tilt > 0 and self.method not in ("auto", "output"):
-            raise ValueError(
-                "tilt > 0 needs method='output': the tilted loss is no mean over records."
-            )
         check_option("calibration", self.calibration, ("analytic", "paper"))
         if self.calibration == "paper" and self.neighbouring != "replace_one":
             raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")
@@ -447,24 +314,26 @@ class DPLinearModel(BaseEstimator):
         self._check_solver()
         randomness(self.random_state, probe=True)
 
+    @property
+    def _method_names(self) -> tuple[str, ...]:
+        return ("auto", *self._methods)
+
+    @property
+    def _is_bounded(self) -> bool:
+        """Whether the method has a public radius of the coefficients if `coef_norm` is None."""
+        method = self._methods.get(self.method) if isinstance(self.method, str) else None
+        return method is not None and method.is_bounded
+
     def _check_method(self) -> None:
-        """Refuse a method where its proof does not reach."""
-        if self.method in ("phased", "exponential") and self.neighbouring != "replace_one":
+        """Refuse a method where its proof does not apply."""
+        if self.method == "auto":
+            return
+        method = self._methods[self.method]
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        method.check(self.method, budget, Neighbouring(self.neighbouring), self.calibration)
+        if self.tilt > 0 and method.needs_mean:
             raise ValueError(
-                f"method={self.method!r} is proven for neighbouring='replace_one' only."
-            )
-        if self.method == "exponential" and self.calibration != "analytic":
-            raise ValueError("method='exponential' has no calibration='paper'.")
-        published = self.method == "phased" and self.calibration == "paper"
-        if published and not (self.delta > 0 and self.epsilon < self._published_epsilon):
-            raise ValueError(
-                "method='phased' with calibration='paper' is proven for epsilon < "
-                f"{self._published_epsilon:g} and delta > 0 only."
-            )
-        if self.method == "exponential" and self.delta != 0:
-            raise ValueError(
-                "method='exponential' gives pure privacy: delta must be 0. The methods for "
-                "delta > 0 are 'output' and 'phased'."
+                "tilt > 0 needs method='output': the tilted loss is no mean over records."
             )
 
     def _check_solver(self) -> None:

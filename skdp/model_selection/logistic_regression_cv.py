@@ -130,7 +130,6 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         *("newton", "bilevel", "bilevel_minibatch"),
         *("hypergradient", "exponential", "public"),
     )
-    _methods_with_radius = _methods
 
     def __init__(
         self,

@@ -123,7 +123,6 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         *("sufficient_statistics", "bilevel", "bilevel_minibatch"),
         *("hypergradient", "exponential", "public"),
     )
-    _methods_with_radius = _methods
 
     def __init__(
         self,

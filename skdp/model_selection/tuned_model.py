@@ -52,6 +52,11 @@ class TunedLinearModel(DPLinearModel):
 
     solver: Any
     tune_share: float
+    _is_bounded = True
+
+    @property
+    def _method_names(self) -> tuple[str, ...]:
+        return tuple(self._methods)
 
     @abstractmethod
     def _tune(

@@ -49,7 +49,7 @@ from skdp.problems.piecewise_linear import (
 )
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
-from skdp.problems.risks import Design, EmpiricalRisk
+from skdp.problems.risks import Design, EmpiricalRisk, Objective
 from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
@@ -81,6 +81,7 @@ __all__ = [
     "LogisticLoss",
     "Loss",
     "MaxGroupLossProblem",
+    "Objective",
     "OneVsRestLoss",
     "PenaltyProblem",
     "PiecewiseLinearLoss",

@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
 
 from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Ball, Box, Domain, WholeSpace
@@ -330,7 +329,8 @@ class PenaltyProblem(BilevelProblem):
         n = records.n_records
         self.n_train = (n + 1) // 2 if disjoint else n
         self.n_val = n // 2 if disjoint else n
-        self._last_whitened: tuple[np.ndarray, tuple[Records, Records]] | None = None
+        # a copy of its own: it is read much more often than made
+        self._train = self._records.take(slice(None, None, 2)) if disjoint else self._records
 
     def strengths(self, x: np.ndarray) -> np.ndarray:
         """The penalty's strength for every coefficient, shape (dimension_y,)."""
@@ -342,24 +342,16 @@ class PenaltyProblem(BilevelProblem):
 
     def feature_norm(self, x: np.ndarray) -> float:
         """X', the norm that no row exceeds in the coordinates of the lower problems."""
-        return self._norm_in(self.metric(x))
-
-    def _norm_in(self, metric: np.ndarray) -> float:
-        records = self._records
-        if not records.intercept:
-            return records.data_norm / float(metric.min())
-        return math.hypot(
-            records.data_norm / float(metric[:-1].min()), records.intercept / metric[-1]
-        )
+        return self._records.scaled(1.0 / self.metric(x)).norm_bound
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
-        _, train = self._whitened(self.metric(x))
+        train = self._train.scaled(1.0 / self.metric(x))
         alpha = float(self.strengths(x).min())
         radius = self.loss.solution_radius(train.norm_bound, alpha)
         return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
-        records, _ = self._whitened(self.metric(x))
+        records = self._records.scaled(1.0 / self.metric(x))
         alpha, n = float(self.strengths(x).min()), records.n_records
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
@@ -399,20 +391,3 @@ class PenaltyProblem(BilevelProblem):
         strengths = self.strengths(x)
         square = variances[0] * y**2 + variances[1] * y_lam**2
         return np.sqrt(float(strengths.min()) * (self.members @ (strengths * square)))
-
-    def _whitened(self, metric: np.ndarray) -> tuple[Records, Records]:
-        """All records, and those for training, divided by the metric; the last ones are kept."""
-        if self._last_whitened is None or not np.array_equal(self._last_whitened[0], metric):
-            self._last_whitened = None  # free the memory first
-            records = self._records
-            if not (metric == 1.0).all():
-                matrix = records.materialise()
-                if sp.issparse(matrix):
-                    matrix = (matrix @ sp.diags(1.0 / metric)).tocsr()
-                else:
-                    matrix = matrix / metric
-                bound, targets = self._norm_in(metric), records.targets
-                records = Records(matrix, bound, targets=targets)
-            train = records.take(slice(None, None, 2)) if self.disjoint else records
-            self._last_whitened = metric, (records, train)
-        return self._last_whitened[1]

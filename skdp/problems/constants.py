@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from skdp.privacy.events import Neighbouring
+from skdp.problems.elementwise import minimum
 from skdp.problems.rounding import EPS, chain
 
 __all__ = ["ProblemConstants"]
@@ -19,7 +20,8 @@ class ProblemConstants:
     """Constants that hold for every data set of the given size.
 
     The problem is ``min over ||w|| <= radius of (1/N) sum_i f_i(w) + (mu/2) ||w - c||^2``
-    with N = `n_records`. Nothing here may be measured on the records.
+    with N = `n_records`. Nothing here may be measured on the records. Planners compare many
+    problems at once: numbers may be arrays that broadcast.
 
     Parameters
     ----------
@@ -142,4 +144,4 @@ class ProblemConstants:
         )
         scale = self.strong_convexity * self.effective_records
         moved = difference / scale * ROUNDING_SLACK
-        return min(moved, 2.0 * self.radius)
+        return minimum(moved, 2.0 * self.radius)

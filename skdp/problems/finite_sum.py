@@ -141,8 +141,12 @@ class FiniteSumProblem(Problem):
         return self._evaluate(w, hessian=True)[2]
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        usable = _SINGLE_RANGE[0] <= self.records.norm_bound <= _SINGLE_RANGE[1]
-        if not usable or self.constants.condition_number > _SINGLE_CONDITION:
+        low, high = _SINGLE_RANGE
+        norms = self.records.data_norm, self.records.norm_bound
+        if (
+            not all(low <= norm <= high for norm in norms)
+            or self.constants.condition_number > _SINGLE_CONDITION
+        ):
             return self.hessian(w)
         weights = self._unpack(w)
         curvature = functools.partial(self._curvature, weights=weights)

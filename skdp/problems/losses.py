@@ -29,6 +29,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
+from skdp.problems.elementwise import minimum
+
 __all__ = [
     "HalfSquaredLoss",
     "LogisticLoss",
@@ -152,8 +154,8 @@ class Loss(ABC):
         """Bound on the expected increase of the loss under noise on its margins, for planning.
 
         The noise is spherically symmetric (for one margin: has mean 0), of the given variance in
-        each margin. By Green's formula (for one margin: Taylor's theorem) ``curvature_trace *
-        variance / 2``.
+        each margin, a number or an array. By Green's formula (for one margin: Taylor's theorem)
+        ``curvature_trace * variance / 2``.
         """
         return 0.5 * self.curvature_trace * variance
 
@@ -259,7 +261,7 @@ class LogisticLoss(Loss):
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""
-        return min(super().noise_cost(variance), math.sqrt(variance))
+        return minimum(super().noise_cost(variance), variance**0.5)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``R X``: at ``|z| = R X`` between ``log(1 + exp(z))`` and ``log(1 + exp(-z))``."""
@@ -394,7 +396,7 @@ class SoftmaxLoss(Loss):
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""
-        return min(super().noise_cost(variance), math.sqrt(2.0 * self.n_outputs * variance))
+        return minimum(super().noise_cost(variance), (2.0 * self.n_outputs * variance) ** 0.5)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``log(1 + (K-1) e^{sqrt(2) k}) - log(1 + (K-1) e^{-k sqrt(K/(K-1))})``, ``k = R X``.

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp.problems.elementwise import minimum
 from skdp.problems.losses import (
     ROOT_SLACK,
     Loss,
@@ -108,7 +109,7 @@ class PiecewiseLinearLoss(Loss):
 
     def noise_cost(self, variance: float) -> float:
         """``bend sqrt(variance) / 2``, for symmetric noise: a line costs nothing on average."""
-        return 0.5 * self.bend * math.sqrt(variance)
+        return 0.5 * self.bend * variance**0.5
 
     def envelope(
         self, targets: np.ndarray, width: float, dual: np.ndarray
@@ -327,7 +328,7 @@ class SmoothedLoss(Loss):
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""
-        return min(super().noise_cost(variance), self.base.noise_cost(variance))
+        return minimum(super().noise_cost(variance), self.base.noise_cost(variance))
 
 
 def huber_loss(target_bound: float, threshold: float) -> SmoothedLoss:

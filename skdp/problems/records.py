@@ -54,6 +54,8 @@ class Block:
         Value of the constant feature; 0 when there is none.
     targets, groups : ndarray or None
         One entry per record; None where the records have none.
+    factors : ndarray of shape (width,) or None
+        What the columns are multiplied by, the intercept feature last; None when all are one.
     """
 
     positions: slice | np.ndarray
@@ -62,6 +64,7 @@ class Block:
     intercept: float
     targets: Any = None
     groups: Any = None
+    factors: np.ndarray | None = None
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Products of the rows with each weight vector.
@@ -75,6 +78,8 @@ class Block:
         ndarray of shape (m,) if k == 1 else (m, k)
         """
         d = self.matrix.shape[1]
+        if self.factors is not None:
+            weights = weights * self.factors
         if len(weights) == 1:
             margins = self.matrix @ weights[0, :d]
             if self.scale is not None:
@@ -100,7 +105,7 @@ class Block:
             scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
             residuals = residuals * scale
         out[:, :d] = (self.matrix.T @ residuals).T
-        return out
+        return out if self.factors is None else out * self.factors
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
@@ -132,7 +137,7 @@ class Block:
                 out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
         else:
             out[:d, :d] = self.matrix.T @ (weights[:, None] * self.matrix)
-        return out
+        return out if self.factors is None else out * np.outer(self.factors, self.factors)
 
 
 class Records:
@@ -176,6 +181,7 @@ class Records:
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
         self.scale: np.ndarray | None = None
+        self.factors: np.ndarray | None = None
         dense_row_bytes = 8 * max(1, X.shape[1])
         self.block_size = (
             _MAX_BLOCK
@@ -194,6 +200,17 @@ class Records:
         other = copy.copy(self)
         other.targets = self._column("targets", targets)
         other.groups = self._column("groups", groups)
+        return other
+
+    def scaled(self, factors: np.ndarray) -> Records:
+        """View the records with each column multiplied by a factor > 0; nothing is copied.
+
+        `factors` has shape (width,), the intercept feature's last. `data_norm` and `intercept` stay
+        those of the rows before it, :attr:`norm_bound` is that after it.
+        """
+        other = copy.copy(self)
+        own = np.ones(self.width) if self.factors is None else self.factors
+        other.factors = read_only_view(own * factors)
         return other
 
     def check_targets(self, loss: Loss) -> None:
@@ -228,7 +245,11 @@ class Records:
     @property
     def norm_bound(self) -> float:
         """Euclidean norm that no row exceeds, intercept feature included."""
-        return math.hypot(self.data_norm, self.intercept)
+        if self.factors is None:
+            return math.hypot(self.data_norm, self.intercept)
+        d = self.matrix.shape[1]
+        own = self.intercept * float(self.factors[d]) if self.intercept else 0.0
+        return math.hypot(self.data_norm * float(self.factors[:d].max(initial=0.0)), own)
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
@@ -260,7 +281,7 @@ class Records:
         else:
             part = part[positions].astype(np.float64, copy=False)
         targets, groups = self._columns_at(positions)
-        return Block(positions, part, scale, self.intercept, targets, groups)
+        return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
 
     def _columns_at(self, positions: slice | np.ndarray) -> tuple[Any, Any]:
         """Targets and groups of some of the records."""
@@ -362,10 +383,12 @@ class Records:
         X = part.matrix
         if part.scale is not None:
             X = sp.diags(part.scale).tocsr() @ X if sp.issparse(X) else X * part.scale[:, None]
-        if not self.intercept:
-            return X.copy() if part.scale is None else X
-        column = np.full((self.n_records, 1), self.intercept)
-        return sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
+        if self.intercept:
+            column = np.full((self.n_records, 1), self.intercept)
+            X = sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
+        if self.factors is not None:
+            return (X @ sp.diags(self.factors)).tocsr() if sp.issparse(X) else X * self.factors
+        return X.copy() if X is part.matrix else X
 
     def take(self, positions: slice | np.ndarray) -> Records:
         """Some of the records as another data set, with a copy of their rows."""

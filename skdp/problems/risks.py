@@ -19,7 +19,9 @@ import numpy as np
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball
+from skdp.problems.elementwise import minimum
 from skdp.problems.finite_sum import (
+    MAX_SIZE_RATIO,
     FiniteSumProblem,
     bounded_problem_radius,
     generalised_linear_constants,
@@ -29,7 +31,7 @@ from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 
-__all__ = ["Design", "EmpiricalRisk"]
+__all__ = ["Design", "EmpiricalRisk", "Objective"]
 
 #: Width of an envelope in units of the noise in the margins: its bias is then at most 5 % of
 #: what the noise may cost.
@@ -60,18 +62,23 @@ class Design:
         Public size N.
     block_size : int, default=4096
         Rows that are summed without a break.
+    size_ratio : float, default=1.0
+        By how much the actual number of records may exceed N.
     """
 
     feature_norm: float
     width: int
     n_records: int
     block_size: int = 4096
+    size_ratio: float = 1.0
 
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
         """The design of some records; `n_public` if their number is not public."""
-        n_records = records.n_records if n_public is None else n_public
-        return cls(records.norm_bound, records.width, n_records, records.block_size)
+        shape = records.norm_bound, records.width
+        if n_public is None:
+            return cls(*shape, records.n_records, records.block_size)
+        return cls(*shape, n_public, records.block_size, MAX_SIZE_RATIO)
 
     @property
     def second_moment(self) -> float:
@@ -114,6 +121,7 @@ class EmpiricalRisk:
             n_records=design.n_records,
             block_size=design.block_size,
             center_norm=center_norm,
+            size_ratio=design.size_ratio,
         )
 
     def problem(
@@ -175,6 +183,10 @@ class EmpiricalRisk:
         """
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
 
+    def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
+        """Warnings about constants under which a result is useless."""
+        return ()
+
     def penalty_cost(
         self, design: Design, strength: float, distance: float, second_moment: float | None = None
     ) -> float:
@@ -215,4 +227,56 @@ class EmpiricalRisk:
         moved = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         least = self.loss.least_curvature(design.feature_norm, constants.radius)
         average = 2.0 * lipschitz**2 / (n * (mu + least * design.second_moment))
-        return min(lipschitz * moved, average)
+        return minimum(lipschitz * moved, average)
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A risk on a public design: all that is known of a private problem before its records.
+
+    Parameters
+    ----------
+    risk : EmpiricalRisk
+    design : Design
+    alpha : float, default=0.0
+        Strength of a penalty that is part of the objective. Without one, methods choose a
+        penalty for the sake of privacy.
+    coef_norm : float, optional
+        Radius of the ball that the coefficients live in.
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
+    population : bool, default=False
+        Whether choices are made for the expected loss on other records of the same
+        distribution, or for the loss on these records.
+    """
+
+    risk: EmpiricalRisk
+    design: Design
+    alpha: float = 0.0
+    coef_norm: float | None = None
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
+    population: bool = False
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball for methods that need one."""
+        return self.risk.ball_radius(self.design) if self.coef_norm is None else self.coef_norm
+
+    @property
+    def comparator_norm(self) -> float:
+        """Norm of a good predictor, at most the radius: bounds compare with it."""
+        return min(self.risk.reference_norm(self.design), self.radius)
+
+    @property
+    def dimension(self) -> int:
+        """Number of coefficients."""
+        return self.risk.dimension(self.design)
+
+    def smoothed(self, spread: float) -> Objective:
+        """The objective with :meth:`EmpiricalRisk.smoothed` in place of its risk."""
+        return replace(self, risk=self.risk.smoothed(spread))
+
+    def problem(self, records: Records, alpha: float, radius: float) -> Problem:
+        """The problem that the records make with a penalty on the ball."""
+        nominal = self.neighbouring is Neighbouring.ADD_REMOVE
+        n_public = self.design.n_records if nominal else None
+        return self.risk.problem(records, alpha, radius, n_public=n_public)

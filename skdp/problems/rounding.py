@@ -13,26 +13,29 @@ from typing import Any
 
 import numpy as np
 
+from skdp.problems.elementwise import minimum
+
 __all__ = ["EPS", "chain", "tree_sum"]
 
 #: Spacing of doubles near 1, twice the relative error of one rounded operation.
 EPS = float(np.finfo(np.float64).eps)
 
-#: Summands of one node of the tree.
-_FAN_IN = 16
+#: Summands of one node of the tree, and the base-2 logarithm of their number.
+_FAN_IN, _LOG_FAN_IN = 16, 4
 
 
-def chain(n_records: float, block_size: int) -> int:
+def chain(n_records: Any, block_size: int) -> Any:
     """Bound the number of additions that a term of a sum over records goes through.
 
     m - 1 within a block of m records, and 15 on each of the ``ceil(log_16(n_blocks))`` levels of
-    the tree. A sum of terms t_i is off by at most ``EPS * chain * sum |t_i|``. Proof:
+    the tree; `n_records` may be an array. A sum of terms t_i is off by at most
+    ``EPS * chain * sum |t_i|``. Proof:
     docs/theory/output_perturbation.md, "Rounding".
     """
-    nodes, levels = math.ceil(n_records / block_size), 0
-    while nodes > 1:
-        nodes, levels = -(-nodes // _FAN_IN), levels + 1
-    return math.ceil(min(n_records, block_size)) + _FAN_IN * levels
+    library: Any = np if isinstance(n_records, np.ndarray) else math
+    nodes = library.ceil(n_records / block_size)
+    levels = -(-library.frexp(nodes - 1)[1] // _LOG_FAN_IN)  # from the digits of nodes - 1
+    return minimum(library.ceil(n_records), block_size) + _FAN_IN * levels
 
 
 def tree_sum(parts: Iterable[Any]) -> Any:

@@ -168,6 +168,14 @@ class TiltedRisk(EmpiricalRisk):
         mean = super().constants(design, alpha, radius, center_norm)
         return tilted_constants(mean, self.loss, self.tilt, design.feature_norm)
 
+    def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
+        if constants.effective_records >= 2.0:
+            return ()
+        return (
+            f"tilt == {self.tilt:g} lets one record outweigh all the others together, so that the "
+            "noise does not shrink with their number. A smaller tilt or a smaller coef_norm helps.",
+        )
+
     def penalty_cost(
         self, design: Design, strength: float, distance: float, second_moment: float | None = None
     ) -> float:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from skdp.algorithms.methods import METHODS, Method
 from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
@@ -20,7 +22,7 @@ class AttackedLinearModel(DPLinearModel):
     attack_norm: float
     attack_radius: float
 
-    _methods = ("auto", "output")
+    _methods: Mapping[str, Method] = {"output": METHODS["output"]}
 
     def _check_parameters(self) -> None:
         norm = self.attack_norm

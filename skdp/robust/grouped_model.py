@@ -46,9 +46,8 @@ class GroupedLinearModel(DPLinearModel):
     histogram_share: float
     release_group_weights: bool
 
-    _methods = ("auto", "output", "phased")
-    _methods_with_radius = _methods
-    _published_epsilon = 2.0
+    _methods = {"output": None, "phased": None}
+    _is_bounded = True
     n_public = None
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Any:
@@ -337,8 +336,11 @@ class GroupedLinearModel(DPLinearModel):
                 raise ValueError("calibration='paper' has phases, of the coefficients alone.")
             if self.group_mode == "histogram":
                 raise ValueError("calibration='paper' has no share of the budget for a histogram.")
-            if not (self.delta > 0 and self.epsilon < self._published_epsilon):
+            if not (self.delta > 0 and self.epsilon < 2.0):
                 raise ValueError("calibration='paper' is proven for epsilon < 2, delta > 0 only.")
+
+    def _check_method(self) -> None:
+        pass
 
     def _check_solver(self) -> None:
         resolve_saddle_solver(self.solver)

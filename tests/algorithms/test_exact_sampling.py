@@ -18,7 +18,7 @@ from skdp.algorithms.exponential_mechanism import (
 from skdp.linear_model import DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
+from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
 
 LOSSES = [LogisticLoss(), HalfSquaredLoss(1.0), SquaredHingeLoss()]
 NUMBERS = [0.0, 5e-324, 1e-308, 1e-300, 1e-162, 1e-155, 1e-9, 0.5, 1.0, 1e9, 1e155, 1e300, 1.7e308]
@@ -197,8 +197,8 @@ def test_anchors_outside_of_the_balls_are_not_used(astray, monkeypatch):
 
 def test_balls_that_are_too_small_for_double_precision():
     """Points of such a ball around a released centre are rounded; no proposal would hit it."""
-    arguments = {"row_width": 2, "n_records": 100, "block_size": 256, "budget": PrivacyBudget(2.0)}
-    arguments |= {"feature_norm": 1.0, "radius": 1.0, "alpha": 0.5}
+    arguments = {"design": Design(1.0, 2, 100, 256), "budget": PrivacyBudget(2.0)}
+    arguments |= {"radius": 1.0, "alpha": 0.5}
     with pytest.raises(ValueError, match="too small"):
         plan_localized_exponential(LogisticLoss(), xi=1e-16, **arguments)
     assert plan_localized_exponential(LogisticLoss(), xi=1e-6, **arguments).local_radius > 0

@@ -14,7 +14,6 @@ from skdp.algorithms.exponential_mechanism import (
     _log_proposals,
     _oscillation,
     exponential_mechanism,
-    exponential_utility_bound,
     localized_exponential,
     plan_exponential_mechanism,
     plan_localized_exponential,
@@ -24,6 +23,7 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
 from skdp.problems import (
     Ball,
+    Design,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
@@ -246,10 +246,7 @@ def log_density(rows, targets, loss, s, grid):
 def test_privacy_in_one_dimension(loss, radius):
     """Log ratios of neighbours by quadrature: at most epsilon, more for a doubled scale."""
     epsilon, n, phi = 1.0, 40, LOSSES[loss]
-    plan = plan_exponential_mechanism(
-        phi, feature_norm=1.0, row_width=1, n_records=n, budget=PrivacyBudget(epsilon),
-        radius=radius,
-    )  # fmt: skip
+    plan = plan_exponential_mechanism(phi, Design(1.0, 1, n), PrivacyBudget(epsilon), radius=radius)
     grid = np.linspace(-radius, radius, 4001)
     low = -1.0 if loss == "squared" else 0.0
     rng = np.random.default_rng(0)
@@ -319,7 +316,7 @@ def test_utility_bound(loss, alpha):
         exponential_mechanism(*arguments, radius=1.0, alpha=alpha, noise=noise) for _ in range(60)
     ]
     excess = np.mean([problem.value(result.point) for result in results]) - best
-    bound = exponential_utility_bound(results[0].plan)
+    bound = results[0].plan.bound()
     assert 0.05 * bound < excess <= bound
     if alpha:
         results = [
@@ -327,7 +324,7 @@ def test_utility_bound(loss, alpha):
             for _ in range(30)
         ]
         excess = np.mean([problem.value(result.point) for result in results]) - best
-        assert excess <= exponential_utility_bound(results[0].plan)
+        assert excess <= results[0].plan.bound()
 
 
 def test_a_large_budget_gives_the_solution_without_privacy():
@@ -336,7 +333,7 @@ def test_a_large_budget_gives_the_solution_without_privacy():
     best = Newton().solve(problem, 1e-6).point
     for method in (exponential_mechanism, localized_exponential):
         result = method(
-            rows, targets, LogisticLoss(), PrivacyBudget(1e5), radius=3.0, alpha=0.05,
+            rows.with_targets(targets), LogisticLoss(), PrivacyBudget(1e5), radius=3.0, alpha=0.05,
             noise=seeded(0),
         )  # fmt: skip
         assert np.linalg.norm(result.point - best) < 1e-2
@@ -346,11 +343,8 @@ def test_a_large_budget_gives_the_solution_without_privacy():
 def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha=0.5, **kwargs):
     return plan_localized_exponential(
         LOSSES[loss],
-        feature_norm=1.0,
-        row_width=d,
-        n_records=n,
-        block_size=256,
-        budget=PrivacyBudget(epsilon),
+        Design(1.0, d, n, 256),
+        PrivacyBudget(epsilon),
         radius=radius,
         alpha=alpha,
         **kwargs,
@@ -414,9 +408,8 @@ def test_composition():
     assert events == {PureEvent(1.5, "replace_one"): 1, draw: 1}
     assert plan.release().mechanism == "exponential"
     single = plan_exponential_mechanism(
-        LogisticLoss(), feature_norm=1.0, row_width=3, n_records=100, budget=PrivacyBudget(3.0),
-        radius=2.0,
-    )  # fmt: skip
+        LogisticLoss(), Design(1.0, 3, 100), PrivacyBudget(3.0), radius=2.0
+    )
     assert single.release().event == ExponentialMechanismEvent(3.0, "replace_one")
     assert single.release().noise_scale == pytest.approx(4.0 / 3.0)
     for made in (plan, single):
@@ -425,15 +418,14 @@ def test_composition():
 
 def test_the_local_radius_minimises_the_bound():
     plan = localised_plan(n=5000, epsilon=2.0)
-    bound = exponential_utility_bound(plan)
+    bound = plan.bound()
     for xi in (0.2, 0.5, 1.0, 2.0, 5.0, 20.0):
         other = localised_plan(n=5000, epsilon=2.0, xi=xi)
-        assert bound <= 1.02 * exponential_utility_bound(other)
+        assert bound <= 1.02 * other.bound()
     single = plan_exponential_mechanism(
-        LOSSES["squared"], feature_norm=1.0, row_width=2, n_records=5000,
-        budget=PrivacyBudget(2.0), radius=1.0, alpha=0.5,
-    )  # fmt: skip
-    assert bound < exponential_utility_bound(single)  # what localisation is for
+        LOSSES["squared"], Design(1.0, 2, 5000), PrivacyBudget(2.0), radius=1.0, alpha=0.5
+    )
+    assert bound < single.bound()  # what localisation is for
     # the whole ball, if nothing smaller is worth it
     assert localised_plan(n=2, epsilon=0.01).miss_probability == 0.0
 
@@ -443,10 +435,10 @@ def test_the_local_radius_minimises_the_bound():
 def test_the_plan_is_public(loss, method):
     """Other records of the same shape, even absurd ones, leave the plan as it is."""
     rows, targets = records(loss, d=2)
-    others = Records(np.full((30, 2), 1e200), 1.0)
+    others = Records(np.full((30, 2), 1e200), 1.0, targets=targets[::-1].copy())
     plans = [
-        method(data, t, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
-        for data, t in ((rows, targets), (others, targets[::-1].copy()))
+        method(data, LOSSES[loss], PrivacyBudget(1.0), radius=1.0, alpha=0.1).plan
+        for data in (rows.with_targets(targets), others)
     ]
     assert plans[0] == plans[1]
     assert dataclasses.is_dataclass(plans[0])
@@ -586,8 +578,8 @@ def test_corners_of_thin_lenses():
 
 
 def test_refusals_by_size_and_kind():
-    arguments = {"feature_norm": 1.0, "row_width": 2, "n_records": 100, "radius": 1.0}
+    design = Design(1.0, 2, 100)
     with pytest.raises(ValueError, match="one margin"):
-        plan_exponential_mechanism(SoftmaxLoss(2), budget=PrivacyBudget(1.0, 0.0), **arguments)
+        plan_exponential_mechanism(SoftmaxLoss(2), design, PrivacyBudget(1.0), radius=1.0)
     with pytest.raises(ValueError, match="rounded"):
-        plan_exponential_mechanism(LogisticLoss(), budget=PrivacyBudget(1e12, 0.0), **arguments)
+        plan_exponential_mechanism(LogisticLoss(), design, PrivacyBudget(1e12), radius=1.0)

@@ -7,7 +7,7 @@ import pytest
 from sklearn.base import clone
 
 from skdp import DPLogisticRegression, DPRidge
-from skdp.algorithms.method_choice import choose_method
+from skdp.algorithms.methods import METHODS, choose
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -17,6 +17,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Objective,
     SoftmaxLoss,
     TiltedRisk,
 )
@@ -25,9 +26,8 @@ LOSSES = [LogisticLoss(), HalfSquaredLoss(1.0), HingeLoss(), AbsoluteLoss(1.0), 
 
 
 def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, **kwargs):
-    return choose_method(
-        EmpiricalRisk(loss), Design(1.0, width, n), PrivacyBudget(epsilon, delta), **kwargs
-    )
+    objective = Objective(EmpiricalRisk(loss), Design(1.0, width, n), **kwargs)
+    return choose(METHODS, "auto", objective, PrivacyBudget(epsilon, delta))
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -47,7 +47,7 @@ def test_bounds_fall_with_records_and_budget_and_rise_for_the_population(loss):
 
     few, many = bounds(), bounds(n=40_000)
     small, large = bounds(epsilon=0.5), bounds(epsilon=2.0)
-    population = bounds(objective="population")
+    population = bounds(population=True)
     for method in ("output", "phased"):
         assert many[method] < few[method]
         assert large[method] <= small[method]
@@ -68,7 +68,8 @@ def test_only_covered_methods_are_candidates():
     assert choice(squares, 10**6, alpha=0.01).method == "output"
     assert set(choice(squares, 10**6, alpha=0.01, coef_norm=1.0).bounds) == {"output", "phased"}
     tilted = TiltedRisk(squares, 0.1)
-    assert choose_method(tilted, Design(1.0, 5, 10**6), PrivacyBudget(1.0, 1e-6)).method == "output"
+    objective = Objective(tilted, Design(1.0, 5, 10**6))
+    assert choose(METHODS, "auto", objective, PrivacyBudget(1.0, 1e-6)).method == "output"
     # no sampler for several margins, and none that is fast for flat losses in many dimensions
     assert "exponential" not in choice(SoftmaxLoss(3), delta=0.0).bounds
     assert "exponential" not in choice(LogisticLoss(), width=30, delta=0.0).bounds
@@ -76,10 +77,12 @@ def test_only_covered_methods_are_candidates():
 
 
 def test_no_argument_is_data():
-    parameters = set(inspect.signature(choose_method).parameters)
+    parameters = set(inspect.signature(choose).parameters)
     assert parameters == {
-        "risk", "design", "budget", "neighbouring", "alpha", "coef_norm", "objective",
+        "methods", "name", "objective", "budget", "calibration", "may_split",
     }  # fmt: skip
+    fields = set(inspect.signature(Objective).parameters)
+    assert fields == {"risk", "design", "alpha", "coef_norm", "neighbouring", "population"}
 
 
 @pytest.mark.parametrize("estimator", [DPLogisticRegression(classes=[0, 1]), DPRidge()], ids=str)

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from skdp.algorithms import output_perturbation, plan_output_perturbation
-from skdp.algorithms.output_perturbation import choose_alpha, utility_bound
+from skdp.algorithms.regularized_risk import choose_alpha, utility_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
@@ -18,6 +18,7 @@ from skdp.problems import (
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
+    Objective,
     ProblemConstants,
     Records,
     SoftmaxLoss,
@@ -226,11 +227,13 @@ def test_measured_excess_risk_is_below_the_bound(loss, epsilon, delta):
     best = minimize(free.value, np.zeros(free.dimension), jac=free.gradient, tol=1e-9)
     plan = plan_output_perturbation(problem.constants, PrivacyBudget(epsilon, delta))
     second_moment = float(np.linalg.eigvalsh(X.T @ X / 400).max())
+    square = plan.mechanism.mean_square(problem.dimension)
     bound = utility_bound(
-        plan,
-        EmpiricalRisk(loss),
-        Design.of(rows),
-        float(np.linalg.norm(best.x)),
+        Objective(EmpiricalRisk(loss), Design.of(rows)),
+        plan.constants,
+        plan.accuracy,
+        square,
+        comparator_norm=float(np.linalg.norm(best.x)),
         second_moment=second_moment,
     )
     source = NoiseSource(np.random.default_rng(2).bytes)
@@ -244,9 +247,10 @@ def test_chosen_alpha_minimises_the_bound_and_scales_with_the_data():
     def chosen(feature_norm=1.0, **kwargs):
         settings = {
             "budget": PrivacyBudget(1.0, 1e-6), "neighbouring": Neighbouring.REPLACE_ONE,
-        }  # fmt: skip
-        design = Design(feature_norm, 20, kwargs.pop("n_records", 10_000))
-        return choose_alpha(EmpiricalRisk(LogisticLoss()), design, **(settings | kwargs))
+        } | kwargs  # fmt: skip
+        design = Design(feature_norm, 20, settings.pop("n_records", 10_000))
+        budget = settings.pop("budget")
+        return choose_alpha(Objective(EmpiricalRisk(LogisticLoss()), design, **settings), budget)
 
     base = chosen()
     # in units of the squared norm of a row, alpha does not depend on that norm

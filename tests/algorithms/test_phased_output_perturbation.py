@@ -12,7 +12,6 @@ from scipy.stats import chi2
 
 from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
-    phased_utility_bound,
     plan_phased_output_perturbation,
 )
 from skdp.algorithms.published import zhang_minimisation_noise, zhang_schedule
@@ -31,6 +30,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Objective,
     QuantileLoss,
     Records,
     SoftmaxLoss,
@@ -49,19 +49,10 @@ def seeded(seed):
 
 
 def plan_of(loss="logistic", *, n=1000, width=4, epsilon=1.0, delta=1e-6, radius=2.0, **kwargs):
-    return plan_phased_output_perturbation(
-        EmpiricalRisk(LOSSES[loss]),
-        Design(1.0, width, n, 256),
-        budget=PrivacyBudget(epsilon, delta),
-        radius=radius,
-        **kwargs,
-    )
-
-
-def bound_of(plan, comparator=1.0, feature_norm=1.0):
-    n, constants = sum(plan.block_sizes), plan.phases[0].constants
-    design = Design(feature_norm, constants.row_width, n, 256)
-    return phased_utility_bound(plan, design, comparator)
+    design, calibration = Design(1.0, width, n, 256), kwargs.pop("calibration", "analytic")
+    objective = Objective(EmpiricalRisk(LOSSES[loss]), design, coef_norm=radius, **kwargs)
+    budget = PrivacyBudget(epsilon, delta)
+    return plan_phased_output_perturbation(objective, budget, calibration)
 
 
 def records(loss, n, d=4, seed=0):
@@ -117,12 +108,12 @@ def test_the_planner_beats_its_alternatives():
     """Specification 3.5: bounds for L = D = 1 in its table, scaled to our smaller L and G."""
     for n, width, epsilon, printed in ((10**4, 20, 1.0, 0.040), (10**5, 50, 1.0, 0.0113)):
         plan = plan_of(n=n, width=width, epsilon=epsilon, delta=n**-1.1, radius=1.0)
-        bound = bound_of(plan)
+        bound = plan.bound()
         assert bound <= printed
         other = plan_of(
             n=n, width=width, epsilon=0.99 * epsilon, delta=n**-1.1, radius=1.0, calibration="paper"
         )
-        assert bound < 0.5 * bound_of(other)
+        assert bound < 0.5 * other.bound()
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -145,7 +136,7 @@ def test_the_bound_holds_on_average(loss):
             for s in range(10)
         )
     ]
-    bound = bound_of(result_plan(rows, targets, loss, radius), radius)
+    bound = result_plan(rows, targets, loss, radius).bound()
     assert -1e-6 <= np.mean(excess) <= bound
 
 
@@ -357,7 +348,7 @@ def test_a_large_budget_gives_the_solution_without_privacy():
     problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(5.0))
     exact = Newton().solve(problem, 1e-6).point
     assert problem.value(result.point) - problem.value(exact) <= 0.01
-    assert math.isfinite(bound_of(result.plan, comparator=5.0))
+    assert math.isfinite(result.plan.bound())
 
 
 def test_only_means_are_split_into_blocks():
@@ -376,9 +367,8 @@ def test_only_means_are_split_into_blocks():
 @pytest.mark.parametrize("loss", [HingeLoss(), AbsoluteLoss(1.0), QuantileLoss(1.0, 0.2)], ids=str)
 def test_kinks_are_smoothed_by_the_noise_of_the_last_phase(loss):
     design = Design(1.0, 5, 20_000)
-    plan = plan_phased_output_perturbation(
-        EmpiricalRisk(loss), design, budget=PrivacyBudget(1.0, 1e-6), radius=3.0
-    )
+    objective = Objective(EmpiricalRisk(loss), design, coef_norm=3.0)
+    plan = plan_phased_output_perturbation(objective, PrivacyBudget(1.0, 1e-6))
     assert len(plan.phases) > 1 and plan.risk.is_smooth
     spread = plan.phases[-1].mechanism.noise_scale
     assert plan.risk.smoothing * loss.slope_bound == pytest.approx(0.05 * spread, rel=0.2)

@@ -139,7 +139,9 @@ def concave(X):
 
 def tune(method, loss, X, **kwargs):
     targets = numbers(X) if loss is SQUARED else labels(X)
-    return method(bounded(X), targets, loss, PENALTIES, BUDGET, noise=noise(), **kwargs).point
+    return method(
+        bounded(X).with_targets(targets), loss, PENALTIES, BUDGET, noise=noise(), **kwargs
+    ).point
 
 
 RUNS = {

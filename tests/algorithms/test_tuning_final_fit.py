@@ -13,8 +13,7 @@ from skdp.algorithms.tuning.final_fit import (
     final_noise_cost,
     final_noise_slopes,
     plan_final_fit,
-    whitened_norm,
-    whitened_rows,
+    whitened,
 )
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
@@ -69,17 +68,18 @@ def test_without_noise_it_is_the_penalised_minimiser(loss, sparse):
     X, penalty = dense(rows), GROUPS.diagonal(ALPHA)
     gradient = X.T @ LOSSES[loss].derivative(X @ point, t) / len(t) + penalty * point
     # within the certified accuracy: the whitened problem is 1-strongly convex
-    whitened = np.linalg.norm(gradient / np.sqrt(penalty))
-    assert whitened <= 1e-2 * release.sensitivity
+    error = np.linalg.norm(gradient / np.sqrt(penalty))
+    assert error <= 1e-2 * release.sensitivity
     assert release.n_records == 300
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_whitened_rows_are_within_their_bound(sparse):
     rows, _ = records("squared", sparse=sparse)
-    bound = whitened_norm(rows, GROUPS, ALPHA)
+    view = whitened(rows, GROUPS, ALPHA)
+    bound = view.norm_bound
     assert bound == pytest.approx(math.sqrt(1 / 0.02 + 0.01 / (0.3 * 0.01)))
-    X = dense(whitened_rows(rows, GROUPS, ALPHA))
+    X = dense(view)
     np.testing.assert_allclose(X, dense(rows) / np.sqrt(GROUPS.diagonal(ALPHA)), rtol=1e-12)
     assert np.linalg.norm(X, axis=1).max() <= bound * (1 + 1e-12)
 
@@ -88,9 +88,9 @@ def test_the_weakest_group_counts_the_intercept_too():
     """Review F-K4: R^2 / 0.5 + 1 / 0.01 is not 2."""
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 10.0)
     rows = Records(np.zeros((1, 1)), 1.0, 1.0)
-    assert whitened_norm(rows, penalties, np.array([0.5, 0.01])) == pytest.approx(102**0.5)
+    assert whitened(rows, penalties, np.array([0.5, 0.01])).norm_bound == pytest.approx(102**0.5)
     with pytest.raises(ValueError, match="2 strengths for 1"):
-        whitened_norm(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
+        whitened(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

@@ -11,7 +11,7 @@ from scipy.stats import kstest
 
 from skdp.algorithms.tuning import PenaltyGroups, tune_by_hypergradient
 from skdp.algorithms.tuning.exponential import validation_score
-from skdp.algorithms.tuning.final_fit import whitened_problem, whitened_rows
+from skdp.algorithms.tuning.final_fit import whitened as whiten
 from skdp.algorithms.tuning.hypergradient import (
     hypergradient,
     hypergradient_bounds,
@@ -27,6 +27,7 @@ from skdp.problems import (
     LogisticLoss,
     Records,
     SquaredHingeLoss,
+    ball_problem,
     bounded_problem_radius,
 )
 from skdp.solvers import Newton, resolve_solver, solve_certified
@@ -249,10 +250,10 @@ def test_errors_of_the_solver_stay_within_the_tolerance(loss):
     plan = plan_hypergradient(rows, LOSSES[loss], GROUPS, ALPHA, roles, BUDGET, 0.03)
     assert 2 * plan.error <= 0.01 * plan.exact_sensitivity
     exact = hypergradient(rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
-    whitened = whitened_rows(rows, GROUPS, ALPHA)
+    whitened = whiten(rows.with_targets(t), GROUPS, ALPHA)
     (train, validate), rng = next(roles.pairs()), np.random.default_rng(0)
-    problem = whitened_problem(whitened.take(train).with_targets(t[train]), LOSSES[loss])
-    held_out = whitened_problem(whitened.take(validate).with_targets(t[validate]), LOSSES[loss])
+    problem = ball_problem(whitened.take(train), LOSSES[loss], 1.0)
+    held_out = ball_problem(whitened.take(validate), LOSSES[loss], 1.0)
     right = solve_certified(problem, 1e-11, Newton()).point
     bounds = hypergradient_bounds(LOSSES[loss], whitened.norm_bound, 2)
     members = (GROUPS.members > 0).astype(float)

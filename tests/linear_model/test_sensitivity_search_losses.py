@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 from scipy.special import expit, log_softmax, softmax
 
-from skdp.algorithms import plan_output_perturbation
-from skdp.algorithms.output_perturbation import smoothed_risk
+from skdp.algorithms import plan_regularized_risk
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Design, EmpiricalRisk, TiltedRisk
+from skdp.problems import Design, EmpiricalRisk, Objective, TiltedRisk
 
 Y = 1.0  # bound on the targets
 N_CLASSES = 3
@@ -57,9 +56,8 @@ def plan_for(model, alpha, *, n, d, coef_norm=None, tilt=0.0, epsilon=1.0):
     loss = estimator(model)._loss(n_classes or Y)
     risk = TiltedRisk(loss, tilt) if tilt else EmpiricalRisk(loss)
     budget, design = PrivacyBudget(epsilon, 1e-6), Design(1.0, d, n)
-    smooth = smoothed_risk(risk, design, alpha, budget=budget, coef_norm=coef_norm)
-    constants = smooth.constants(design, alpha, smooth.radius(design, alpha, coef_norm))
-    return plan_output_perturbation(constants, budget), smooth.smoothing
+    plan = plan_regularized_risk(Objective(risk, design, alpha, coef_norm), budget)
+    return plan.step, plan.risk.smoothing
 
 
 # ------------------------------------------------------------------------------ exact solutions

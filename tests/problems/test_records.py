@@ -121,3 +121,33 @@ def test_the_rows_are_read_only_and_not_copied(make):
     with pytest.raises(ValueError, match="read-only"):
         theirs[0] = 5
     mine[0] = 5  # still the caller's own
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("intercept", [0.0, 0.3])
+def test_a_column_scale_is_a_view(sparse, intercept):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4)) * rng.integers(0, 2, (300, 4))
+    records = Records(sp.csr_array(X) if sparse else X, 1.0, intercept, targets=np.arange(300))
+    records.block_size = 64
+    factors = rng.uniform(0.1, 10.0, records.width)
+    scaled = records.scaled(factors)
+    assert np.shares_memory(
+        scaled.matrix.data if sparse else scaled.matrix, records.matrix.data if sparse else X
+    )
+    seen = materialised(records) * factors
+    np.testing.assert_allclose(materialised(scaled), seen, rtol=1e-14)
+    assert np.linalg.norm(seen, axis=1).max() <= scaled.norm_bound * (1 + 1e-12)
+    assert scaled.norm_bound == pytest.approx(np.hypot(factors[:4].max(), intercept * factors[-1]))
+    weights, residuals = rng.standard_normal((2, records.width)), rng.standard_normal((300, 2))
+    np.testing.assert_allclose(scaled.margins(weights), seen @ weights.T, rtol=1e-12, atol=1e-13)
+    back = scaled.total(lambda block: block.pull_back(residuals[block.positions]))
+    np.testing.assert_allclose(back, residuals.T @ seen, rtol=1e-12, atol=1e-13)
+    curvature = rng.standard_normal(300)
+    np.testing.assert_allclose(
+        scaled.gram(lambda block: curvature[block.positions]),
+        (seen.T * curvature) @ seen, rtol=1e-11, atol=1e-12,
+    )  # fmt: skip
+    part = scaled.take(np.array([5, 3])).scaled(1.0 / factors)
+    np.testing.assert_allclose(materialised(part), materialised(records)[[5, 3]], rtol=1e-14)
+    np.testing.assert_array_equal(part.targets, [5, 3])

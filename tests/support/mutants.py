@@ -49,10 +49,9 @@ MUTANTS = (
     Mutant(
         "all phases but the last draw a tenth of their noise",
         "algorithms/phased_output_perturbation.py",
-        "problem, phase.accuracy, phase.mechanism, solver, generator, noise, verbose",
-        "problem, phase.accuracy, phase.mechanism if k + 1 == len(plan.phases) else "
-        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), "
-        "solver, generator, noise, verbose",
+        "problem, phase.accuracy, phase.mechanism, step)",
+        "problem, phase.accuracy, phase.mechanism if k + 1 == len(self.phases) else "
+        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), step)",
         f"{_DRAWS} -k phases",
     ),
     Mutant(
@@ -69,7 +68,7 @@ MUTANTS = (
         "algorithms/kernel.py",
         "    return problem.domain.project(point) if project else point",
         "    if problem.center is not None and problem.center.any():\n"
-        "        point = solution.point + 0.1 * mechanism.noise(point.size, noise)\n"
+        "        point = solution.point + 0.1 * mechanism.noise(point.size, run.noise)\n"
         "    return problem.domain.project(point) if project else point",
         f"{_DRAWS} -k phases",
     ),
@@ -99,9 +98,8 @@ MUTANTS = (
     Mutant(
         "output perturbation in bilevel steps with half of its noise",
         "algorithms/private_solvers.py",
-        "            problem, accuracy, mechanism, self.solver, solver_rng, noise, project=False",
-        "            problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), "
-        "self.solver, solver_rng, noise, project=False",
+        "problem, accuracy, mechanism, run, project=False",
+        "problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), run, project=False",
         f"{_DRAWS} -k bilevel",
     ),
     Mutant(
@@ -198,8 +196,8 @@ MUTANTS = (
     Mutant(
         "concentration of the exponential mechanism doubled",
         "algorithms/exponential_mechanism.py",
-        "        plan.concentration,",
-        "        2.0 * plan.concentration,",
+        "                self.concentration,",
+        "                2.0 * self.concentration,",
         f"{_DRAWS} -k exponential",
     ),
     Mutant(

@@ -22,9 +22,8 @@ from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_cost,
-    whitened_norm,
-    whitened_problem,
-    whitened_rows,
+    whitened,
+    whitened_constants,
 )
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.public_rule import public_strength
@@ -40,8 +39,8 @@ from skdp.problems import (
     LogisticLoss,
     Loss,
     Records,
+    ball_problem,
     bounded_problem_radius,
-    generalised_linear_constants,
 )
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
@@ -81,19 +80,12 @@ def plan_score(
     """
     if not isinstance(loss, HalfSquaredLoss | LogisticLoss):
         raise ValueError(f"No bound is known for {type(loss).__name__}.")
-    U = whitened_norm(records, penalties, alpha)
+    inner = whitened(records, penalties, alpha)
+    U = inner.norm_bound
     if not U <= _LARGEST_NORM:
         raise ValueError(f"alpha == {alpha} is too small for a score in double precision.")
     radius = bounded_problem_radius(loss, U, 1.0, None)
-    constants = generalised_linear_constants(
-        loss,
-        alpha=1.0,
-        radius=radius,
-        feature_norm=U,
-        row_width=records.width,
-        n_records=records.n_records,
-        block_size=records.block_size,
-    )
+    constants = whitened_constants(inner, loss)
     lipschitz, largest = constants.lipschitz, loss.largest_value(U, radius)
     exact = roles.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
     exact = min(exact * ROUNDING_SLACK, largest)
@@ -115,12 +107,12 @@ def validation_score(
     solver_rng: np.random.Generator,
 ) -> float:
     """Mean validation loss of the minimisers at some strengths: not private."""
-    whitened = whitened_rows(records, penalties, alpha)
+    inner = whitened(records, penalties, alpha)
     values = []
     for train, validate in roles.pairs():
-        problem = whitened_problem(whitened.take(train), loss)
+        problem = ball_problem(inner.take(train), loss, 1.0)
         solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
-        values.append(_mean_loss(whitened.take(validate), loss, solution.point))
+        values.append(_mean_loss(inner.take(validate), loss, solution.point))
     return float(np.mean(values))
 
 

@@ -19,74 +19,43 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
+from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.model import PenaltyGroups, check_penalties
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import (
-    Ball,
-    FiniteSumProblem,
-    Loss,
-    Records,
-    bounded_problem_radius,
-    generalised_linear_constants,
-)
+from skdp.problems import Design, EmpiricalRisk, Loss, ProblemConstants, Records, ball_problem
 from skdp.problems.silence import without_warnings
-from skdp.solvers import Solver, resolve_solver
 
 __all__ = [
     "final_fit",
     "final_noise_cost",
     "final_noise_slopes",
     "plan_final_fit",
-    "whitened_norm",
-    "whitened_problem",
-    "whitened_rows",
+    "whitened",
+    "whitened_constants",
 ]
 
 #: Step in the logarithm of a strength for the slopes of a public cost.
 _LOG_STEP = 1e-4
 
 
-def whitened_norm(records: Records, penalties: PenaltyGroups, alpha: np.ndarray) -> float:
-    """Public bound U on the norm of whitened rows.
+def whitened(records: Records, penalties: PenaltyGroups, alpha: np.ndarray) -> Records:
+    """View the records in whitened coordinates, as ``Omega^{-1/2} x``.
 
-    ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the minimum over the features and the last
-    term that of an intercept feature of value s. Of `records` only public numbers are read.
+    The bound U on their norm is public: ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the minimum
+    over the features and the last term that of an intercept feature of value s.
     """
     check_penalties(records, penalties)
-    diagonal = penalties.diagonal(alpha)
-    if not records.intercept:
-        return records.data_norm / math.sqrt(diagonal.min())
-    features = diagonal[:-1].min(initial=math.inf)
-    return math.hypot(
-        records.data_norm / math.sqrt(features), records.intercept / diagonal[-1] ** 0.5
-    )
+    return records.scaled(1.0 / np.sqrt(penalties.diagonal(alpha)))
 
 
-def whitened_rows(records: Records, penalties: PenaltyGroups, alpha: np.ndarray) -> Records:
-    """The rows ``Omega^{-1/2} x`` as a data set of their own (a copy), without an intercept."""
-    bound = whitened_norm(records, penalties, alpha)
-    roots = 1.0 / np.sqrt(penalties.diagonal(alpha))
-    X = records.materialise()
-    # nothing is longer than the bound but by rounding; the bound is enforced all the same
-    whitened = Records(
-        (X @ sp.diags(roots)).tocsr() if sp.issparse(X) else X * roots,
-        data_norm=bound,
-        targets=records.targets,
-    )
-    whitened.block_size = records.block_size  # that of the plan
-    return whitened
-
-
-def whitened_problem(records: Records, loss: Loss) -> FiniteSumProblem:
-    """The problem of whitened rows: strength 1, on the ball that holds all solutions anyway."""
-    radius = bounded_problem_radius(loss, records.norm_bound, 1.0, None)
-    return FiniteSumProblem(records, loss, 1.0, Ball(radius))
+def whitened_constants(records: Records, loss: Loss) -> ProblemConstants:
+    """Constants of ``ball_problem(records, loss, 1.0)`` for whitened records; all public."""
+    risk, design = EmpiricalRisk(loss), Design.of(records)
+    return risk.constants(design, 1.0, risk.radius(design, 1.0, None))
 
 
 def plan_final_fit(
@@ -100,16 +69,7 @@ def plan_final_fit(
     """The plan of the fit, in whitened coordinates; of `records` only public numbers are read."""
     if loss.n_outputs != 1:
         raise ValueError("Private tuning is made for losses of one margin.")
-    bound = whitened_norm(records, penalties, alpha)
-    constants = generalised_linear_constants(
-        loss,
-        alpha=1.0,
-        radius=bounded_problem_radius(loss, bound, 1.0, None),
-        feature_norm=bound,
-        row_width=records.width,
-        n_records=records.n_records,
-        block_size=records.block_size,
-    )
+    constants = whitened_constants(whitened(records, penalties, alpha), loss)
     return plan_output_perturbation(constants, budget, share=share)
 
 
@@ -129,7 +89,7 @@ def final_noise_cost(
     """
     plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
     variance = plan.mechanism.mean_square(records.width) / records.width
-    return loss.noise_cost(whitened_norm(records, penalties, alpha) ** 2 * variance)
+    return loss.noise_cost(whitened(records, penalties, alpha).norm_bound ** 2 * variance)
 
 
 def final_noise_slopes(
@@ -203,15 +163,8 @@ def final_fit(
     if alpha.shape != (penalties.n_groups,) or not ((alpha > 0) & (alpha < math.inf)).all():
         raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} finite numbers > 0.")
     plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
-    whitened = whitened_problem(whitened_rows(records, penalties, alpha), loss)
-    point = solve_and_release(
-        whitened,
-        plan.accuracy,
-        plan.mechanism,
-        solver if isinstance(solver, Solver) else resolve_solver(solver),
-        np.random.default_rng() if solver_rng is None else solver_rng,
-        NoiseSource() if noise is None else noise,
-    )
+    problem = ball_problem(whitened(records, penalties, alpha), loss, 1.0)
+    point = plan.run(problem, Run(solver, solver_rng, noise)).point
     release = replace(
         plan.release("whitened coefficients"),
         reference="docs/theory/hypergradient.md, Lemma 1: output perturbation, whitened",

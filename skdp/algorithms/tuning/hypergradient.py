@@ -33,9 +33,8 @@ from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_slopes,
-    whitened_norm,
-    whitened_problem,
-    whitened_rows,
+    whitened,
+    whitened_constants,
 )
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.algorithms.tuning.noisy_search import bisect, descend
@@ -55,8 +54,8 @@ from skdp.problems import (
     LogisticLoss,
     Loss,
     Records,
+    ball_problem,
     bounded_problem_radius,
-    generalised_linear_constants,
 )
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
@@ -192,22 +191,15 @@ def plan_hypergradient(
     share: float,
 ) -> HypergradientPlan:
     """Fix accuracy and noise of one query; of `records` only public numbers are read."""
-    U = whitened_norm(records, penalties, alpha)
+    inner = whitened(records, penalties, alpha)
+    U = inner.norm_bound
     # rounding of the gradient, of K, and of a Cholesky solve, relative to the size of K
     additions = chain(records.n_records, records.block_size) + 16.0 * (records.width + 4) ** 2
     largest = 1.0 + loss.curvature * U * U
     if not EPS * additions * largest < 0.1:
         raise ValueError(f"alpha == {alpha} is too small for a hypergradient in double precision.")
     bounds = hypergradient_bounds(loss, U, penalties.n_groups)
-    constants = generalised_linear_constants(
-        loss,
-        alpha=1.0,
-        radius=bounds.radius,
-        feature_norm=U,
-        row_width=records.width,
-        n_records=records.n_records,
-        block_size=records.block_size,
-    )
+    constants = whitened_constants(inner, loss)
     exact = min(roles.sensitivity(bounds.train, bounds.validate), 2.0 * bounds.size)
     steepness = bounds.slope + bounds.radius * bounds.drift
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / steepness, certifiable_accuracy(constants))
@@ -245,12 +237,12 @@ def hypergradient(
     -------
     ndarray of shape (n_groups,)
     """
-    whitened = whitened_rows(records, penalties, alpha)
+    inner = whitened(records, penalties, alpha)
     members = (penalties.members > 0).astype(np.float64)
     values = []
     for train, validate in roles.pairs():
-        problem = whitened_problem(whitened.take(train), loss)
-        held_out = whitened_problem(whitened.take(validate), loss)
+        problem = ball_problem(inner.take(train), loss, 1.0)
+        held_out = ball_problem(inner.take(validate), loss, 1.0)
         solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
         point = solution.point
         slope = held_out.residuals_and_gradient(point)[1]

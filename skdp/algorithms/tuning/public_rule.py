@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.tuning.final_fit import final_fit, whitened_norm
+from skdp.algorithms.tuning.final_fit import final_fit, whitened
 from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_positive
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -55,7 +55,7 @@ def public_strength(
         Part of the budget that the fit will have.
     """
     check_positive(coef_norm=coef_norm)
-    square = whitened_norm(records, penalties, np.ones(penalties.n_groups)) ** 2
+    square = whitened(records, penalties, np.ones(penalties.n_groups)).norm_bound ** 2
     slope = loss.lipschitz(records.norm_bound, coef_norm) / records.norm_bound
     variance = (
         calibrated_mechanism(budget, 1.0, share=share).mean_square(records.width) / records.width

@@ -1,0 +1,274 @@
+"""The methods of linear models: one row per private algorithm, and the choice among them.
+
+A row says how the algorithm is planned and where its proof applies. A new algorithm is a module
+with a :class:`~skdp.algorithms.plan.Plan` and a row here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from skdp.algorithms.exponential_mechanism import (
+    PROPOSAL_LIMIT,
+    ExponentialPlan,
+    LocalizedExponentialPlan,
+    plan_exponential_mechanism,
+    plan_localized_exponential,
+)
+from skdp.algorithms.phased_output_perturbation import (
+    phased_bound,
+    plan_phased_output_perturbation,
+)
+from skdp.algorithms.plan import Plan
+from skdp.algorithms.regularized_risk import plan_regularized_risk
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.problems import EmpiricalRisk, Objective
+
+__all__ = ["METHODS", "Choice", "Method", "choose"]
+
+#: The exponential mechanism competes if it is sure to need no more thinned proposals than this,
+#: in expectation.
+_PROPOSALS = 1e3
+#: Penalty factor of its bound. The bounds of the other methods are for rows as long as they may
+#: be, and the cost of noise falls with the squares of their lengths; that of a draw does not.
+_DRAW_FACTOR = 3.0
+
+
+def _never(objective: Objective, budget: PrivacyBudget) -> bool:
+    return False
+
+
+def _unbounded(objective: Objective, budget: PrivacyBudget) -> float:
+    return math.inf
+
+
+@dataclass(frozen=True)
+class Method:
+    """A private algorithm as estimators see it.
+
+    Parameters
+    ----------
+    plan : callable ``(objective, budget, calibration) -> Plan``
+        Public numbers only.
+    competes : callable ``(objective, budget) -> bool``, optional
+        Whether "auto" compares it with others. Default: it is chosen by name only.
+    bound : callable ``(objective, budget) -> float``, optional
+        The number that "auto" compares: the bound of the plan, or cheaper.
+    relations : tuple of Neighbouring
+        The relations that the proof covers.
+    calibrations : tuple of str
+    is_pure : bool, default=False
+        Whether it needs ``delta == 0``.
+    is_bounded : bool, default=False
+        Whether it has a public radius of the coefficients if `coef_norm` is None.
+    needs_mean : bool, default=True
+        Whether the risk must be a mean over records.
+    needs_one_margin : bool, default=False
+        Whether the loss must be of one margin: no more than two classes.
+    published_epsilon : float
+        The published calibration is proven below it, for ``delta > 0``.
+    """
+
+    plan: Callable[[Objective, PrivacyBudget, str], Plan]
+    competes: Callable[[Objective, PrivacyBudget], bool] = _never
+    bound: Callable[[Objective, PrivacyBudget], float] = _unbounded
+    relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
+    calibrations: tuple[str, ...] = ("analytic",)
+    is_pure: bool = False
+    is_bounded: bool = False
+    needs_mean: bool = True
+    needs_one_margin: bool = False
+    published_epsilon: float = math.inf
+
+    def check(
+        self, name: str, budget: PrivacyBudget, neighbouring: Neighbouring, calibration: str
+    ) -> None:
+        """Raise a ValueError where the proof of the method does not apply."""
+        if neighbouring not in self.relations:
+            raise ValueError(f"method={name!r} is proven for neighbouring='replace_one' only.")
+        if calibration not in self.calibrations:
+            raise ValueError(f"method={name!r} has no calibration={calibration!r}.")
+        limit = self.published_epsilon
+        covered = not budget.is_pure and budget.epsilon < limit
+        if calibration == "paper" and math.isfinite(limit) and not covered:
+            raise ValueError(
+                f"method={name!r} with calibration='paper' is proven for epsilon < {limit:g} "
+                "and delta > 0 only."
+            )
+        if self.is_pure and not budget.is_pure:
+            raise ValueError(
+                f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
+                "are 'output' and 'phased'."
+            )
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A method and its plan.
+
+    Attributes
+    ----------
+    method : str
+    plan : Plan
+    bounds : dict of str to float
+        The numbers that "auto" compared; empty if there was nothing to compare.
+    """
+
+    method: str
+    plan: Plan
+    bounds: dict[str, float]
+
+
+def choose(
+    methods: Mapping[str, Method],
+    name: str,
+    objective: Objective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    *,
+    may_split: bool = True,
+) -> Choice:
+    """Plan the method of a name; "auto" is the one with the smallest bound.
+
+    All bounds are on the same quantity, the expected excess risk over a comparator of the norm of
+    a good predictor on a reference design, and are functions of public inputs alone. They rank
+    methods; none of them is a promise for the data at hand.
+
+    Parameters
+    ----------
+    methods : mapping of str to Method
+        The first one is the choice where no other competes.
+    name : str
+        "auto" or a key of `methods`.
+    objective : Objective
+    budget : PrivacyBudget
+    calibration : {"analytic", "paper"}, default="analytic"
+    may_split : bool, default=True
+        Whether "auto" may choose methods of several solves.
+    """
+    default, bounds = next(iter(methods)), {}
+    plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
+    if name != "auto":
+        return Choice(name, plan, {})
+    if calibration == "analytic" and may_split:
+        for key, method in methods.items():
+            if key != default and method.competes(objective, budget):
+                bounds[key] = method.bound(objective, budget)
+    if not bounds:
+        return Choice(default, plan, {})
+    bounds = {default: plan.bound(), **bounds}
+    best = min(bounds, key=lambda key: (bounds[key], key))
+    if best != default:
+        plan = methods[best].plan(objective, budget, calibration)
+    return Choice(best, plan, bounds)
+
+
+def _is_covered(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether methods of a ball minimise the same objective as output perturbation.
+
+    With a penalty but without a ball they would not: theirs has one.
+    """
+    has_ball = objective.coef_norm is not None or not objective.alpha
+    covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
+    return covered and has_ball
+
+
+def _global_draw(
+    objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
+) -> ExponentialPlan:
+    return plan_exponential_mechanism(
+        _smooth_risk(objective, budget).loss,
+        objective.design,
+        budget,
+        radius=radius,
+        alpha=objective.alpha,
+        proposal_limit=limit,
+    )
+
+
+def _smooth_risk(objective: Objective, budget: PrivacyBudget) -> EmpiricalRisk:
+    if objective.risk.is_smooth:
+        return objective.risk
+    return plan_regularized_risk(objective, budget).risk
+
+
+def _is_fast(objective: Objective, budget: PrivacyBudget, limit: float) -> bool:
+    """Whether an exact sampler is fast enough for the ball of the objective."""
+    try:
+        _global_draw(objective, budget, objective.radius, limit)
+    except ValueError:
+        return False
+    return True
+
+
+def _plan_draw(
+    objective: Objective, budget: PrivacyBudget, calibration: str
+) -> ExponentialPlan | LocalizedExponentialPlan:
+    """Plan the exponential mechanism, alone or after localisation, by their bounds.
+
+    On the ball of the objective or, where no exact sampler is fast enough for that and no radius
+    was declared, on that of a good predictor.
+    """
+    radius = objective.radius
+    if objective.coef_norm is None and not _is_fast(objective, budget, PROPOSAL_LIMIT):
+        radius = objective.risk.reference_norm(objective.design)
+    if objective.alpha == 0:
+        return _global_draw(objective, budget, radius)
+    local = plan_localized_exponential(
+        _smooth_risk(objective, budget).loss,
+        objective.design,
+        budget,
+        radius=radius,
+        alpha=objective.alpha,
+    )
+    try:
+        draw = _global_draw(objective, budget, radius)
+    except ValueError:  # too many proposals
+        return local
+    return local if local.bound() < draw.bound() else draw
+
+
+def _draw_competes(objective: Objective, budget: PrivacyBudget) -> bool:
+    is_binary = objective.risk.loss.n_outputs == 1
+    covered = budget.is_pure and is_binary and _is_covered(objective, budget)
+    return covered and _is_fast(objective, budget, _PROPOSALS)
+
+
+def _draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    draw = _global_draw(objective, budget, objective.radius)
+    bound = _DRAW_FACTOR * draw.bound()
+    if objective.population:
+        # uniform stability: total variation times the range of a loss over the ball
+        lipschitz = draw.loss.lipschitz(objective.design.feature_norm, draw.radius)
+        bound += 2.0 * draw.radius * lipschitz * math.tanh(0.5 * budget.epsilon)
+    return bound
+
+
+#: Methods of linear models by name.
+METHODS: dict[str, Method] = {
+    "output": Method(
+        plan_regularized_risk,
+        relations=tuple(Neighbouring),
+        calibrations=("analytic", "paper"),
+        needs_mean=False,
+    ),
+    "phased": Method(
+        plan_phased_output_perturbation,
+        competes=_is_covered,
+        bound=phased_bound,
+        calibrations=("analytic", "paper"),
+        is_bounded=True,
+        published_epsilon=1.0,
+    ),
+    "exponential": Method(
+        _plan_draw,
+        competes=_draw_competes,
+        bound=_draw_bound,
+        is_pure=True,
+        is_bounded=True,
+        needs_one_margin=True,
+    ),
+}

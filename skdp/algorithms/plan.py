@@ -1,0 +1,95 @@
+"""The frame of the private algorithms: a plan decides, a run carries it out.
+
+A :class:`Plan` is made before a record is read. It is frozen and holds public numbers only, so
+that an accountant can pay for its event first. :meth:`Plan.run` reads the records and returns a
+:class:`Result`, all of whose parts have been released. Tables of methods
+(:mod:`skdp.algorithms.methods`) make plans by name.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.events import ComposedEvent, PrivacyEvent
+from skdp.privacy.report import Release
+
+__all__ = ["Plan", "Result", "Run"]
+
+
+class Run:
+    """How a plan is carried out; no part of its guarantee depends on the solver.
+
+    Parameters
+    ----------
+    solver : str, Solver or callable, default="auto"
+        See :func:`skdp.solvers.resolve_solver`.
+    rng : numpy.random.Generator, optional
+        Randomness of solvers and of the assignment to blocks. Default: a fresh generator.
+    noise : NoiseSource, optional
+        Default: the operating system's secure generator.
+    verbose : int, default=0
+        1 prints the progress of long solves.
+    """
+
+    def __init__(
+        self,
+        solver: Any = "auto",
+        rng: np.random.Generator | None = None,
+        noise: NoiseSource | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.solver = solver
+        self.rng = np.random.default_rng() if rng is None else rng
+        self.noise = NoiseSource() if noise is None else noise
+        self.verbose = verbose
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run released.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+    plan : Plan
+        As carried out: numbers that follow from earlier releases are filled in.
+    """
+
+    point: np.ndarray
+    plan: Any
+
+
+class Plan(ABC):
+    """Everything that is decided before the records are read."""
+
+    @property
+    @abstractmethod
+    def releases(self) -> tuple[Release, ...]:
+        """The statements about everything that leaves the algorithm."""
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """All releases as one event; it names the neighbouring relation."""
+        return ComposedEvent(tuple(release.event for release in self.releases))
+
+    def bound(self) -> float:
+        """Public bound on the expected excess loss; ``inf`` where none is known."""
+        return math.inf
+
+    def alarms(self) -> tuple[str, ...]:
+        """Warnings about the quality of the result, from public numbers."""
+        return ()
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return the public numbers of the plan as plain Python types."""
+
+    @abstractmethod
+    def run(self, data: Any, run: Run) -> Result:
+        """Carry out the plan on records, or on a problem that they make."""

@@ -1,0 +1,23 @@
+"""Minimum and maximum of numbers or arrays; numbers stay Python floats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+__all__ = ["maximum", "minimum"]
+
+
+def minimum(first: Any, second: Any) -> Any:
+    """Return the smaller of two numbers, elementwise if one of them is an array."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.minimum(first, second)
+    return min(first, second)
+
+
+def maximum(first: Any, second: Any) -> Any:
+    """Return the larger of two numbers, elementwise if one of them is an array."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.maximum(first, second)
+    return max(first, second)
