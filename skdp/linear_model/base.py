@@ -147,7 +147,7 @@ class DPLinearModel(BaseEstimator):
         objective = self._objective(records, risk)
         budget = PrivacyBudget(self.epsilon, self.delta)
         # several solves need a solver that cannot carry anything of one block to the next
-        may_split = not is_shared(resolve_solver(self.solver))
+        may_split = isinstance(self.solver, str) or not is_shared(resolve_solver(self.solver))
         choice = choose(
             self._methods, self.method, objective, budget, self.calibration, may_split=may_split
         )

@@ -43,6 +43,8 @@ __all__ = [
 
 #: Inflation of constants that come out of floating-point root finding.
 ROOT_SLACK = 1.0 + 1e-9
+#: W(1/e), W the Lambert function.
+_LAMBERT = float(lambertw(math.exp(-1.0)).real)
 
 
 class Loss(ABC):
@@ -256,8 +258,7 @@ class LogisticLoss(Loss):
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
-        lambert = float(lambertw(math.exp(-1.0)).real)
-        return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * ROOT_SLACK
+        return min(feature_norm / (2.0 * alpha), math.sqrt(_LAMBERT / alpha)) * ROOT_SLACK
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""

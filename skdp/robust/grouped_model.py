@@ -46,7 +46,7 @@ class GroupedLinearModel(DPLinearModel):
     histogram_share: float
     release_group_weights: bool
 
-    _methods = {"output": None, "phased": None}
+    _methods: Any = {"output": None, "phased": None}
     _is_bounded = True
     n_public = None
 

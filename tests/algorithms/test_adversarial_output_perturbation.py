@@ -248,6 +248,7 @@ def test_weak_attacks_prove_nothing():
     assert distance(point, example.solution()) <= plan.accuracy < 1e-2 * distance(point, w)
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("kind", ["location", "regression"])
 def test_sensitivity_search(kind):
     """Exact solutions of neighbours: never above Delta; attained by the location problem."""

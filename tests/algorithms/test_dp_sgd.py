@@ -66,6 +66,7 @@ def seeded(seed):
 # --- price --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sampling_rate", "n_steps"),
     [(0.3, 1e-5, 0.05, 200), (1.5, 1e-5, 0.05, 200), (0.5, 1e-6, 0.004, 2000), (0.1, 1e-8, 0.5, 1)],
@@ -105,6 +106,7 @@ def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, monkeypatch):
     assert 0.7 * (1 - 1e-6) < spent <= 0.7
 
 
+@pytest.mark.slow
 def test_sampling_saves_noise_and_steps_cost():
     def noise(**changes):
         return plan_dp_sgd(PrivacyBudget(0.3, 1e-5), **PLAN | changes).noise_multiplier
@@ -124,6 +126,7 @@ def test_a_missing_accountant_is_named(monkeypatch):
     assert plan_dp_sgd(**PLAN, noise_multiplier=2.0).noise_multiplier == 2.0
 
 
+@pytest.mark.slow
 def test_the_search_may_end_on_the_wrong_side(monkeypatch):
     pytest.importorskip("dp_accounting")
     module = importlib.import_module("skdp.algorithms.sampled_gaussian")
@@ -138,6 +141,7 @@ def test_a_budget_that_allows_no_noise_is_refused():
         plan_dp_sgd(PrivacyBudget(1.0, 1e-5), **PLAN | {"sampling_rate": 1e-6, "n_steps": 1})
 
 
+@pytest.mark.slow
 def test_a_delta_beyond_the_convolution_gets_more_noise_not_less_privacy():
     pytest.importorskip("dp_accounting")
     usual, tiny = (plan_dp_sgd(PrivacyBudget(0.5, d), **PLAN) for d in (1e-5, 1e-30))
@@ -214,6 +218,7 @@ def test_clipping_by_hand():
     np.testing.assert_allclose(point, [0.5 / 0.5 / 2, -0.1 / 0.5 / 2], rtol=1e-8)
 
 
+@pytest.mark.mostly("slow", 8)
 @every_loss
 @pytest.mark.parametrize("intercept", [0.0, 0.7])
 @pytest.mark.parametrize("kind", ["dense", "csr", "float32", "csr float32"])
@@ -283,6 +288,7 @@ def movement(X, targets, loss, clip, data_norm, intercept, weights):
     return np.linalg.norm((with_it - without) / clip)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(data=st.data(), loss=st.sampled_from(LOSSES))
 def test_a_record_moves_the_clipped_sum_by_the_clipping_norm_at_most(data, loss):
@@ -301,6 +307,7 @@ def test_a_record_moves_the_clipped_sum_by_the_clipping_norm_at_most(data, loss)
     assert movement(X, targets, loss, clip, data_norm, intercept, weights) <= 1.0
 
 
+@pytest.mark.mostly("search", 3)
 @every_loss
 @pytest.mark.parametrize("data_norm", [1.0, 1e50])
 def test_no_extreme_record_breaks_the_clipping(loss, data_norm):
@@ -324,6 +331,7 @@ def test_the_clipping_norm_is_reached():
     np.testing.assert_allclose(total, [[-0.5, 0.0, 0.0]], rtol=1e-8)
 
 
+@pytest.mark.mostly("slow", 4)
 @every_loss
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, sampling_rate):

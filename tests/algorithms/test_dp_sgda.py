@@ -72,6 +72,7 @@ def linear_problem(b, c, bounds=(1.0, 1.0), mu=1e-12):
 # --- price --------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sampling_rate", "n_steps"),
     [(0.3, 1e-5, 0.05, 200), (2.0, 1e-5, 0.05, 200), (0.5, 1e-6, 0.01, 1000), (0.7, 1e-8, 0.5, 1)],
@@ -113,6 +114,7 @@ def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, relation, mon
     assert plan.mechanism.sensitivity == pytest.approx(known, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_sampling_saves_noise_and_steps_cost():
     pytest.importorskip("dp_accounting")
 
@@ -138,6 +140,7 @@ def test_smaller_gradient_ranges_save_noise():
     assert plans[1].noise_multiplier == plans[0].noise_multiplier
 
 
+@pytest.mark.slow
 def test_sampling_never_costs_more_noise_than_small_ranges_without_it():
     """Where the records' operators are nearly equal, the range may beat the sampling."""
     pytest.importorskip("dp_accounting")
@@ -153,6 +156,7 @@ def test_sampling_never_costs_more_noise_than_small_ranges_without_it():
     assert sampled.epsilon(1e-5) <= 0.5
 
 
+@pytest.mark.slow
 def test_the_sampled_event_says_what_happened():
     plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
     step = plan.event.event
@@ -203,6 +207,7 @@ def test_a_missing_or_old_accountant_is_named(monkeypatch):
 # --- the plan is public -------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @RELATIONS
 def test_the_plan_depends_on_public_numbers_only(relation):
     pytest.importorskip("dp_accounting")
@@ -288,6 +293,7 @@ def scaled_movement(plan, one, other, x, y):
     return math.hypot(moved[0] / plan.unit_x, moved[1] / plan.unit_y)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), relation=st.sampled_from(["replace_one", "add_remove"]))
 def test_a_record_moves_the_scaled_sums_by_the_sensitivity_at_most(data, relation):
@@ -328,6 +334,7 @@ def test_the_sensitivity_is_reached(relation, balance):
     assert 0.99 * plan.mechanism.sensitivity < moved <= plan.mechanism.sensitivity
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 @RELATIONS
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate, relation):
@@ -387,6 +394,7 @@ def test_a_batch_is_summed_and_an_empty_one_is_zero():
 # --- noise --------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly("audit", 2)
 @pytest.mark.parametrize("sampling_rate", [0.25, 1.0])
 @pytest.mark.parametrize("balance", [0.5, 0.2])
 @RELATIONS
@@ -445,6 +453,7 @@ def test_without_noise_or_sampling_it_converges_to_the_saddle_point(domains):
         np.testing.assert_allclose(point[1], exact.y, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
 @RELATIONS
 def test_it_converges_as_epsilon_grows(sampling_rate, relation):

@@ -274,6 +274,7 @@ class TestE3AccuracyInExpectation:
         surely = exact + 2 * tolerance  # an accuracy that holds surely: the same noise will do
         assert exact_delta(surely, scale, 1.0) <= budget.delta
 
+    @pytest.mark.slow
     def test_e3_behind_the_gate_accuracy_holds_surely(self):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-0.5, 0.5, (500, 3)), rng.uniform(-1, 1, 500)
@@ -321,6 +322,7 @@ class TestE4SubgradientListings:
     def solve(self, x, choose, iterations):
         return printed_e4_subgradient(lambda w, i: w - x[i], choose, self.n, 1.0, 1.0, iterations)
 
+    @pytest.mark.mostly("slow", 1)
     @pytest.mark.parametrize("rule", ["fixed", "cyclic", "random"])
     def test_e4_the_gap_exceeds_alpha_whatever_record_is_chosen(self, rule):
         budget = PrivacyBudget(1.0, 1e-6)
@@ -626,6 +628,7 @@ class TestE6Katyusha:
             gaps.append(problem.value(points[-1]) - problem.value(solution))
         return float(np.linalg.norm(points[0] - points[1])), gaps
 
+    @pytest.mark.slow
     def test_e6_the_printed_momentum_breaks_the_promise(self):
         lipschitz, gap, epochs, _, sensitivity = self.setting()
         moved, gaps = self.run(printed_e6_momentum(self.n, self.mu, lipschitz), epochs)
@@ -633,6 +636,7 @@ class TestE6Katyusha:
         scale = published_scale(self.budget, sensitivity)
         assert exact_delta(moved, scale, 1.0) > 100 * self.budget.delta
 
+    @pytest.mark.slow
     def test_e6_the_corrected_momentum_keeps_it(self):
         _, gap, epochs, _, sensitivity = self.setting()
         moved, gaps = self.run(corrected_e6_momentum(self.n, self.mu, self.beta), epochs)

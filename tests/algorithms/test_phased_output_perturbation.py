@@ -182,6 +182,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
     assert len(np.unique(everything, axis=0)) == len(everything) <= 2000
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_sensitivity_search_around_any_center(loss):
     """Neighbours of a phase's problem, with a center on or in the ball and it active or not."""

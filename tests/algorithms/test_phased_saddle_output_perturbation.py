@@ -372,6 +372,7 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
     return total + c.y.lipschitz * c.coupling / nu * moved
 
 
+@pytest.mark.mostly("slow", 5)
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("budget", [TABLE_BUDGET, PrivacyBudget(0.1, 1e-6), PrivacyBudget(1.0)])
 @pytest.mark.parametrize(
@@ -541,6 +542,7 @@ def test_injected_noise(budget, release):
     assert result.path[-1] is (result.y if release == "y" else result.x)
 
 
+@pytest.mark.mostly("slow", 11)
 @pytest.mark.parametrize("calibration", ["analytic", "paper"])
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
 @pytest.mark.parametrize(
@@ -769,6 +771,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
             np.testing.assert_allclose(hidden.path[j], results[0].path[j], atol=accuracy)
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
 @pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "floored"])
 def test_sensitivity_search(release, kind):

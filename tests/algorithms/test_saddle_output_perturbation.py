@@ -230,6 +230,7 @@ def assert_total(total, law):
     assert low < total < high
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("release", ["both", "x", "y"])
 def test_law_of_gaussian_noise(release):
     """Sums of squares of both blocks and of their mixtures are chi-squared."""
@@ -245,6 +246,7 @@ def test_law_of_gaussian_noise(release):
         assert_total(noise[:, k].sum() / math.sqrt(N_DRAWS), stats.norm())
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("release", ["both", "x"])
 def test_law_of_spherical_laplace_noise(release):
     """The norm in scaled coordinates is Gamma(dimension), the direction uniform."""

@@ -33,6 +33,7 @@ def test_sampling_rates():
     assert sampling_rates(PoissonSampledEvent(0.3, GaussianEvent(1.0, "replace_one"))) == [(0.3, 1)]
 
 
+@pytest.mark.slow
 def test_scale_of_the_sampled_part_of_a_run():
     pytest.importorskip("dp_accounting")
     scale = smallest_scale(half_sampled, BUDGET)

@@ -93,6 +93,7 @@ def test_the_weakest_group_counts_the_intercept_too():
         whitened(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("norm", [0.1, 1.0, 5.0])
 def test_no_neighbours_move_the_solution_further(loss, norm):
@@ -128,6 +129,7 @@ def test_neighbours_in_the_whitened_norm():
     assert 0.3 < worst <= 1.0
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_noise_has_its_law_in_whitened_coordinates(delta):
     rows, t = records("squared")

@@ -58,6 +58,7 @@ def test_unknown_case_is_refused():
     assert "no_such_case" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_case_runs_quickly_and_writes_its_table_and_figure(case, tmp_path):
     done = run(case, "--quick", "--out", tmp_path)
@@ -188,6 +189,7 @@ def test_slopes_of_tight_instances_are_those_of_the_theory(slopes, name, convex,
     assert all(0.0 < mean < 4.0 * f.bound for mean, f in zip(means, found, strict=True))
 
 
+@pytest.mark.slow
 def test_slopes_minimum_of_a_linear_model_is_one(slopes):
     for model in (slopes.HINGE, slopes.LOGISTIC, slopes.ABSOLUTE, slopes.SQUARED):
         given = slopes.Sample(model, 500, 3)
@@ -225,6 +227,7 @@ def test_phased_scale_compares_with_the_smallest_n(phased_scale):
     assert (smallest["extra_over_X"], smallest["total_over_X"]) == (1.0, 2.0)
 
 
+@pytest.mark.slow
 def test_phased_scale_sees_what_is_allocated(phased_scale):
     if phased_scale.resident_bytes("RssAnon") is None:
         pytest.skip("no /proc/self/status")

@@ -38,6 +38,7 @@ def test_extreme_bits_give_finite_noise(source):
             assert np.isfinite(draw(bits)).all()
 
 
+@pytest.mark.audit
 def test_gamma_and_direction_law(source):
     """KS tests, false-alarm rate 2e-6."""
     norms = [source.gamma(4) for _ in range(20_000)]
@@ -52,6 +53,7 @@ def test_default_bits_are_the_operating_systems():
     assert NoiseSource()._bytes is __import__("os").urandom
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("dimension", [1, 3, 20])
 def test_mean_square(source, dimension):
     """Sample mean of the squared norm within 6 standard errors; false-alarm rate 2e-8."""

@@ -103,6 +103,7 @@ def hockey_stick(draw, tail, epsilon, shift, cuts):
     return total
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-10, 1e-15])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 30.0, 50.0, 100.0, 300.0, 1000.0])
 def test_gaussian_draws_deliver_delta(epsilon, delta):
@@ -119,6 +120,7 @@ def test_gaussian_draws_deliver_delta(epsilon, delta):
         assert found >= 0.999 * delta  # the calibration is tight
 
 
+@pytest.mark.mostly("audit", 4)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 30.0, 50.0, 100.0, 300.0, 1000.0])
 def test_laplace_draws_are_pure(epsilon):
     """No interval is more than e^epsilon as likely as under the neighbour, however far out."""

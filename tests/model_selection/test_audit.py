@@ -78,6 +78,7 @@ def least_epsilon(p, q, fits):
     return max(orders)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("case", list(CASES))
 def test_whole_estimator_is_private(case, monkeypatch):
     estimator, parameters, fits, part = CASES[case]

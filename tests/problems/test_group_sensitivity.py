@@ -278,6 +278,7 @@ def climb(mode, loss, target, seed, n_random=20, n_steps=40):
     return best
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("mode", ["right", "wrong", "noisy", "public", "floored"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_climbing_stays_below_the_bounds(mode, name):
@@ -290,6 +291,7 @@ def centred(vector):
     return float(np.linalg.norm(vector - vector.mean()))
 
 
+@pytest.mark.mostly("search", 2)
 @pytest.mark.parametrize("mode", ["wrong", "public", "floored"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_operators_of_neighbours(mode, name):

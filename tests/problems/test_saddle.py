@@ -158,6 +158,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.mostly("search", 3)
 @pytest.mark.parametrize("kinds", list(itertools.product(DOMAINS, DOMAINS)), ids="-".join)
 def test_random_neighbours_stay_below_the_bounds(kinds):
     """Boundaries are active in most of them; n = 1 to 4, moduli over four orders."""
@@ -178,6 +179,7 @@ def test_random_neighbours_stay_below_the_bounds(kinds):
     assert (worst <= 1).all()
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("kinds", [("ball", "simplex"), ("simplex", "ball"), ("ball", "ball")])
 def test_climbing_stays_below_the_bounds(kinds):
     """Nelder-Mead on all records and the moduli, for the largest relative movement."""

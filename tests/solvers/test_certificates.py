@@ -65,6 +65,7 @@ def exact_solution(problem):
     return point
 
 
+@pytest.mark.search
 @settings(max_examples=150, deadline=None)
 @given(
     loss=st.sampled_from(list(LOSSES)),
@@ -122,6 +123,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(
     loss=st.sampled_from(list(LOSSES)),
@@ -174,6 +176,7 @@ def saddle_problem(rng, d, groups):
     return operator, mu_x, mu_y
 
 
+@pytest.mark.search
 def test_forward_backward_certificates():
     """C4 on ball x simplex and its single-block form C3, along the iterates of extragradient."""
     attained = 0.0
@@ -308,6 +311,7 @@ BAD = {
 }
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("name", list(BAD))
 @pytest.mark.parametrize("radius", [None, 0.05])
 def test_bad_solvers_cost_time_only(name, radius):
@@ -329,6 +333,7 @@ def test_bad_solvers_cost_time_only(name, radius):
     assert (repr(problem.constants), vars(problem.loss)) == (constants, loss)
 
 
+@pytest.mark.slow
 def test_a_solver_cannot_reorder_sparse_rows():
     problem = random_problem(sparse=True)
     before = problem.records.matrix.toarray()
@@ -364,6 +369,7 @@ def test_uncertifiable_accuracy_is_an_error():
         solve_certified(random_problem(alpha=1e-6), 1e-18, Newton())
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("kappa", "radius"), list(itertools.product([1e1, 1e3, 1e5], [0.02, 10.0])), ids=str
 )
@@ -498,6 +504,7 @@ def test_norms_do_not_vanish_by_underflow():
         assert certify(problem, far).distance >= 0.5 * radius
 
 
+@pytest.mark.slow
 def test_in_place_changes_of_parts_do_not_reach_the_problem():
     def signs(problem, accuracy):
         problem.records.matrix.data = np.sign(problem.records.matrix.data)

@@ -63,6 +63,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.mostly("slow", 7)
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("domain", list(DOMAINS))
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -82,6 +83,7 @@ def test_augmented_lagrangian_reaches_the_accuracy(loss, domain, sparse):
         assert -1e-14 <= gap <= problem.alpha * accuracy**2 + 1e-14
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(
     loss=st.sampled_from(list(LOSSES)),
@@ -127,6 +129,7 @@ def test_gap_certificate_is_attained_up_to_a_factor():
         assert distance == pytest.approx(t / 10)
 
 
+@pytest.mark.search
 def test_the_bare_gap_without_the_second_half_is_what_the_proof_improves():
     """``||w - w*||^2 <= gap / mu``: half of the textbook ``2 gap / mu``, and still true."""
     worst = 0.0
@@ -209,6 +212,7 @@ def test_what_a_foreign_solver_may_return():
         assert np.linalg.norm(solution.point - reference) <= 1.1e-6, name
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_constants_of_the_losses(loss):
     """Slopes, values and the solution's radius, for random data."""
@@ -257,6 +261,7 @@ def test_envelopes(loss):
         assert (change <= smooth.curvature * step * (1 + 1e-6)).all()
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("loss", list(LOSSES))

@@ -76,6 +76,7 @@ def primal(problem):
     return _PrimalProblem(problem, 0.0)
 
 
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("solver", ALL, ids=repr)
 @pytest.mark.parametrize("mu", MU)
 def test_worst_group_is_solved(solver, mu):
@@ -205,6 +206,7 @@ def test_catalyst_gives_up_after_its_passes():
     assert certify_saddle(problem, *problem.project(*answer)).distance <= before
 
 
+@pytest.mark.slow
 def test_catalyst_pays():
     """Where mu_x is much smaller than mu_y."""
     problem = GroupLogistic.random(400, 3, 3, 2.0**-12, 0.5)
@@ -290,6 +292,7 @@ def test_evaluations_are_counted():
     assert total[-1] == 400
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("lt", [30, 300])
 def test_rounding_of_extragradient_steps(lt):
     """Residuals of iterates that go on for ever, for rotations of all speeds up to lt.
@@ -329,6 +332,7 @@ def test_rounding_of_extragradient_steps(lt):
     assert (worst <= 5 * eps * lt * np.sqrt((exact**2).sum(axis=(0, 2)))).all()
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "weights",
     [

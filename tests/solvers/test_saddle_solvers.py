@@ -53,6 +53,7 @@ ROBUST = [
 ]
 
 
+@pytest.mark.mostly("search", 5)
 @places
 @pytest.mark.parametrize("mu", [(0, 0), (-7, -7), (-20, -20), (4, -20), (-20, 0), (10, -10)])
 def test_certificate_is_never_below_the_distance(place, mu):
@@ -94,6 +95,7 @@ def test_certificate_of_what_is_not_finite():
         assert certify_saddle(problem, np.full(2, np.nan), np.ones(3) / 3).distance == math.inf
 
 
+@pytest.mark.mostly("slow", 25)
 @places
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 @pytest.mark.parametrize("mu", [(1.0, 1.0), (0.25, 0.5), (256.0, 0.125)])
@@ -105,6 +107,7 @@ def test_every_solver_reaches_the_accuracy(solver, place, mu):
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
 
+@pytest.mark.mostly("slow", 33)
 @places
 @pytest.mark.parametrize("solver", ROBUST, ids=repr)
 @pytest.mark.parametrize("exponents", [(6, 6), (0, -6), (-9, -9), (-18, -18), (4, -18)])
@@ -129,6 +132,7 @@ SHORT = [
 ]
 
 
+@pytest.mark.mostly("slow", 11)
 @places
 @pytest.mark.parametrize("solver", SHORT, ids=repr)
 @pytest.mark.parametrize("exponents", [(-4, -4), (-9, -9), (-18, -18), (4, -18)])
@@ -142,6 +146,7 @@ def test_gate_around_every_solver(solver, place, exponents):
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("place", [("interior", "face"), ("sphere", "vertex")], ids="-".join)
 def test_proven_number_of_iterations_suffices(place):
     """Korpelevich's steps of constant length on records that attain the bounds."""

@@ -1,5 +1,6 @@
 """Every solver on every kind of problem, against solutions in extended precision."""
 
+import functools
 import itertools
 import re
 from pathlib import Path
@@ -102,12 +103,18 @@ def hasty(name):
     return solver
 
 
+@functools.lru_cache(maxsize=1)  # many solvers, one problem after another
+def exact_solution(problem, scale):
+    return reference.solve(problem, Newton().solve(problem, 1e-7 * scale).point)
+
+
 def true_distance(problem, point):
-    guess = Newton().solve(problem, 1e-7 * max(1.0, float(np.linalg.norm(point)))).point
-    gap = point.astype(np.longdouble) - reference.solve(problem, guess)
+    scale = 2.0 ** np.ceil(np.log2(max(1.0, float(np.linalg.norm(point)))))
+    gap = point.astype(np.longdouble) - exact_solution(problem, scale)
     return float(np.sqrt(gap @ gap))
 
 
+@pytest.mark.mostly("slow", 5)
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("kappa", [1.0, 1e2, 1e4, 1e6])
 @pytest.mark.parametrize("domain", ["free", "ball inactive", "ball active", "box", "simplex"])
@@ -136,6 +143,7 @@ ALONE = {
 }
 
 
+@pytest.mark.mostly("slow", 12)
 @pytest.mark.parametrize("domain", ["free", "ball inactive", "ball active", "box", "simplex"])
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("name", list(ALONE))
@@ -155,6 +163,7 @@ def test_every_solver_manages_alone(name, loss, domain):
         assert true_distance(problem, point) <= accuracy
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("case", ["one class", "duplicates", "zero rows", "float32", "one record"])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -193,6 +202,7 @@ def test_add_remove_and_a_center(name):
 # --- stochastic methods ---------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 4)
 @pytest.mark.parametrize("batch_size", [1, 7, None, 10**6])
 @pytest.mark.parametrize("name", STOCHASTIC)
 def test_batch_sizes(name, batch_size):
@@ -320,6 +330,7 @@ MODELS = [
 ]
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("model, target", MODELS, ids=["binary", "softmax", "ridge"])
 def test_swapping_the_solver_moves_the_release_by_no_more_than_the_accuracy(model, target):
     """Every answer is within tau / 2 of the solution; under one seed the noise is the same."""

@@ -245,14 +245,21 @@ def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
         if mutant is not None:
             plant(mutant, package)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += ["--tb=line", *shlex.split(tests)]
+        command += ["--tb=line", f"--config-file={ROOT / 'pyproject.toml'}", f"--rootdir={ROOT}"]
+        # all kinds of tests, also those that a plain run leaves out
+        command += ["-m", "", *(_absolute(word) for word in shlex.split(tests))]
         paths = os.pathsep.join([folder, str(ROOT / "tests" / "support")])
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
+        # in the folder of the copy: Python imports from where it runs, before PYTHONPATH
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
     return done.returncode, done.stdout[-600:]
+
+
+def _absolute(word: str) -> str:
+    return str(ROOT / word) if word.startswith("tests/") else word
 
 
 def main() -> int:
