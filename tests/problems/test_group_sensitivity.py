@@ -107,7 +107,7 @@ def signs(mean, n):
 
 def wanted_coupling(problem, pair):
     """The coupling of x and y that attains the bound of x for this pair of ranges (Lemma 1)."""
-    mu_x, mu_y = problem.constants.x.modulus, problem.constants.y.modulus
+    mu_x, mu_y = problem.constants.moduli
     angle = math.atan2(pair[1] / math.sqrt(mu_y), pair[0] / math.sqrt(mu_x))
     return math.sqrt(mu_x * mu_y) * math.tan(0.5 * angle)
 
@@ -263,8 +263,7 @@ def climb(mode, loss, target, seed, n_random=20, n_steps=40):
         found = ratios(*ends)[target] * bounds(ends[0])[target]
         # where the domain's diameter is the bound, it is no merit to attain it
         c = ends[0].problem().constants
-        moduli = c.x.modulus, c.y.modulus
-        return found / (block_sensitivity, joint_sensitivity)[target](c.ranges, *moduli, N)
+        return found / (block_sensitivity, joint_sensitivity)[target](c.ranges, c.moduli, N)
 
     for k in range(n_random + n_steps):
         if k < n_random:
@@ -368,7 +367,7 @@ def test_the_level_of_a_loss_counts_and_not_its_range():
     assert 0.6 < ratios(start, end)[0] <= 1
     one = (loss.lipschitz(1.0, radius), loss.gradient_diameter(1.0, radius))
     wrong = block_sensitivity(
-        weights.ranges(*one, loss.value_range(1.0, radius)), 250.0, 0.011088, n
+        weights.ranges(*one, loss.value_range(1.0, radius)), (250.0, 0.011088), n
     )
     assert movement(start, end)[0][0] > 30 * wrong
 
