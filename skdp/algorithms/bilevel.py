@@ -309,7 +309,7 @@ def _outer_release(
     problem: BilevelProblem, lam: float, multiplier: float, sampling_rate: float, n_steps: int
 ) -> Release:
     """At the first x and the largest distance that the domain allows."""
-    moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.reach, lam) / sampling_rate
+    moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam) / sampling_rate
     return SampledGaussianMechanism(moved, multiplier, sampling_rate, n_steps).describe(
         f"{n_steps} hypergradients, at first",
         problem.dimension_x,

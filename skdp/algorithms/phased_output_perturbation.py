@@ -22,7 +22,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
@@ -114,11 +119,9 @@ class PhasedPlan(Plan):
 
     def bound(self) -> float:
         dimension = self.phases[0].constants.dimension
-        constants = replace(
-            self.phases[0].constants,
-            n_records=np.array(self.block_sizes),
-            strong_convexity=self.alpha + np.array(self.regularisation),
-        )
+        sizes: Any = np.array(self.block_sizes)
+        modulus: Any = self.alpha + np.array(self.regularisation)
+        constants = replace(self.phases[0].constants, n_records=sizes, strong_convexity=modulus)
         accuracy = np.array([phase.accuracy for phase in self.phases])
         noise = np.array([phase.mechanism.mean_square(dimension) for phase in self.phases])
         return float(phased_utility_bound(self.objective, constants, accuracy, noise))
@@ -142,21 +145,21 @@ class PhasedPlan(Plan):
         solver = resolve_solver(run.solver)
         if len(self.phases) > 1:
             require_copyable(solver)
-        dealt = deal(run.rng, data.n_records, self.block_sizes)
-        coins = separate_coins(run.rng, len(self.phases))
+        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
+        generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
         with without_warnings():
-            for k, (phase, mu, coin) in enumerate(
-                zip(self.phases, self.regularisation, coins, strict=True)
+            for k, (phase, mu, generator) in enumerate(
+                zip(self.phases, self.regularisation, generators, strict=True)
             ):
                 # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
                 total = self.alpha + mu
                 center = path[-1] * (mu / total)
                 block = data
                 if self.block_sizes[0] < data.n_records:
-                    block = data.take(np.flatnonzero(dealt == k))
+                    block = data.take(np.flatnonzero(assignment == k))
                 problem = self.risk.problem(block, total, self.radius, center=center)
-                step = Run(solver, coin, run.noise, run.verbose)
+                step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
                 del problem, block  # before the next block is copied
         return PhasedResult(path[-1], self, tuple(path[1:]))
@@ -439,7 +442,8 @@ def phased_utility_bound(
     -------
     ndarray of the shape of `accuracy` without its last axis
     """
-    risk, design, modulus = objective.risk, objective.design, constants.strong_convexity
+    risk, design = objective.risk, objective.design
+    modulus: Any = constants.strong_convexity
     strengths = modulus - objective.alpha
     present = np.broadcast_to(np.greater_equal(constants.n_records, 1), accuracy.shape)
     if objective.population:

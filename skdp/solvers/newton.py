@@ -148,12 +148,12 @@ class Newton(Solver):
             return problem.domain.project(model.minimiser(start, gradient))
         sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
         step = problem.n_records // sample
-        w, model = start, None
+        w, sampled = start, None
         if step >= 4 and "records" in problem.offers:
             part = problem.subsample(step)  # type: ignore[attr-defined]
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
-            model = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
-        return _newton(problem, accuracy, w, model)
+            sampled = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
+        return _newton(problem, accuracy, w, sampled)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         return 2.0 * _MAX_STEPS + 2.0
