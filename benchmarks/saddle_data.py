@@ -27,8 +27,8 @@ from skdp.problems import (
     MaxGroupLossProblem,
     Records,
     SaddleProblem,
+    counted,
 )
-from skdp.solvers.saddle.counting import counted
 
 DX, DY = 4, 3
 

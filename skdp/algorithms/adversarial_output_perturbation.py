@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_positive
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, OutputPerturbationPlan
 from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
@@ -22,11 +23,11 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
-from skdp.solvers.saddle import (
+from skdp.solvers import (
     SaddleSolver,
     certifiable_saddle_accuracy,
-    resolve_saddle_solver,
-    solve_saddle_certified,
+    resolve_solver,
+    solve_certified,
 )
 
 __all__ = ["adversarial_output_perturbation", "plan_adversarial_output_perturbation"]
@@ -38,11 +39,11 @@ class AdversarialPlan(OutputPerturbationPlan):
 
     def run(self, data: Any, run: Run) -> Result:
         """Solve a saddle problem whose constants are those of the plan, or smaller; add noise."""
-        solver = resolve_saddle_solver(run.solver)
+        solver = resolve_solver(run.solver, saddle=True)
         # half of the accuracy: another solver changes the point by no more than the accuracy
         accuracy = 0.5 * self.accuracy * math.sqrt(self.constants.strong_convexity)
         with without_warnings():
-            point = solve_saddle_certified(data, accuracy, solver, rng=run.rng, verbose=run.verbose)
+            point = solve_certified(data, accuracy, solver, rng=run.rng, verbose=run.verbose)
             noisy = self.mechanism.release(point.x, run.noise)
             return Result(data.domain_x.project(noisy), self)
 
@@ -130,8 +131,7 @@ def plan_adversarial_output_perturbation(
     -------
     AdversarialPlan
     """
-    if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
-        raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
+    check_positive(accuracy_fraction=accuracy_fraction)
     if gradient_diameter is not None and not 0 < gradient_diameter <= 2.0 * constants.x.lipschitz:
         raise ValueError(
             f"gradient_diameter == {gradient_diameter}, must be > 0 and at most twice the "

@@ -20,15 +20,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
+from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp.algorithms.private_solvers import PrivateSolver, resolve_private_solver
-from skdp.algorithms.sampled_gaussian import (
-    poisson_batch,
-    sampled_gaussian_event,
+from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import (
+    SampledGaussianMechanism,
+    poisson_sample,
     sampling_rates,
     smallest_scale,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PrivacyEvent
@@ -256,8 +256,7 @@ def _check_problem(problem: Any) -> None:
     for name in ("dimension_x", "dimension_y", "n_train", "n_val"):
         check_count(name, getattr(problem, name, None))
     for name in ("disjoint", "is_record_free"):
-        if not isinstance(getattr(problem, name, None), bool):
-            raise TypeError(f"{name} of the problem must be a bool.")
+        check_bool(name, getattr(problem, name, None))
     if not problem.disjoint and problem.n_train != problem.n_val:
         raise ValueError(
             f"n_train == {problem.n_train} and n_val == {problem.n_val}, must be equal where every "
@@ -311,15 +310,11 @@ def _outer_release(
 ) -> Release:
     """At the first x and the largest distance that the domain allows."""
     moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam) / sampling_rate
-    return Release(
-        name=f"{n_steps} hypergradients, at first",
-        mechanism="gaussian",
-        sensitivity=moved,
-        noise_scale=multiplier * moved,
-        dimension=problem.dimension_x,
-        n_records=problem.n_records,
-        reference="docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected",
-        event=sampled_gaussian_event(multiplier, sampling_rate, n_steps, 2.0),
+    return SampledGaussianMechanism(moved, multiplier, sampling_rate, n_steps).describe(
+        f"{n_steps} hypergradients, at first",
+        problem.dimension_x,
+        problem.n_records,
+        "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected",
     )
 
 
@@ -387,8 +382,7 @@ def dp_bilevel(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 1 and 3.
     """
-    if output not in ("tail_average", "last", "min_step"):
-        raise ValueError(f"output == {output!r}, must be 'tail_average', 'last' or 'min_step'.")
+    check_option("output", output, ("tail_average", "last", "min_step"))
     if not callable(step_size):
         check_real("step_size", step_size, 1e-50, 1e50)
     private_solver = resolve_private_solver(inner, solver)
@@ -404,7 +398,7 @@ def dp_bilevel(
         start=start,
         outer_sampling_rate=outer_sampling_rate,
     )
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     x = _start(problem, start)
     path, y = [x], np.zeros(problem.dimension_y)
@@ -412,7 +406,7 @@ def dp_bilevel(
         for t in range(n_steps):
             lam = _penalty_at(penalty, x)
             y, gradient, deviation = private_hypergradient(
-                problem, x, lam, private_solver, plan, rng, source
+                problem, x, lam, private_solver, plan, rng, noise
             )
             move = (
                 step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
@@ -451,7 +445,7 @@ def private_hypergradient(
     if outer is None:
         gradient = problem.hypergradient(x, y, y_lam, lam)
     else:
-        batch = None if rate == 1.0 else poisson_batch(problem.n_records, rate, noise)
+        batch = poisson_sample(problem.n_records, rate, noise)
         gradient = problem.hypergradient(x, y, y_lam, lam, batch) / rate
         moved = 2.0 * problem.record_bound(euclidean_norm(y_lam - y), lam) / rate
         if moved != 0.0:  # else no record adds anything

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_count, check_real
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
-from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.plan import Run
-from skdp.mechanisms import GaussianMechanism, NoiseSource
-from skdp.privacy.events import Neighbouring, RepeatedEvent
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
+from skdp.privacy.events import RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
 from skdp.solvers import Solver, resolve_solver
@@ -79,17 +79,10 @@ class OutputPerturbation(PrivateSolver):
     def release(
         self, name: str, constants: ProblemConstants, multiplier: float, count: int
     ) -> Release:
-        mechanism = GaussianMechanism(solution_sensitivity(constants)[2], multiplier)
-        return Release(
-            name=name,
-            mechanism=mechanism.name,
-            sensitivity=mechanism.sensitivity,
-            noise_scale=mechanism.noise_scale,
-            dimension=constants.dimension,
-            n_records=constants.n_records,
-            reference="docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected",
-            event=RepeatedEvent(mechanism.event(Neighbouring.REPLACE_ONE), count),
-        )
+        sensitivity = solution_sensitivity(constants)[2]
+        mechanism = SampledGaussianMechanism(sensitivity, multiplier, 1.0, count)
+        reference = "docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected"
+        return mechanism.describe(name, constants.dimension, constants.n_records, reference)
 
     def solve(
         self,

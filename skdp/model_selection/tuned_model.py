@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_real
+from skdp._checks import check_count, check_option, check_real
 from skdp.algorithms.tuning import (
     PenaltyGroups,
     TunedModel,
@@ -19,7 +19,6 @@ from skdp.algorithms.tuning import (
 )
 from skdp.linear_model.base import (
     DPLinearModel,
-    check_option,
     randomness,
 )
 from skdp.mechanisms import NoiseSource
@@ -184,13 +183,7 @@ class TunedLinearModel(DPLinearModel):
 
     def _check_method(self) -> None:
         if self.cv is not None:
-            if isinstance(self.cv, bool) or not isinstance(self.cv, numbers.Integral):
-                raise TypeError(f"cv must be None or an integer, got {self.cv!r}.")
-            if not 2 <= self.cv <= _MOST_FOLDS:
-                raise ValueError(
-                    f"cv == {self.cv}, must be None or from 2 to {_MOST_FOLDS}: every fold has the "
-                    "noise of its own few records."
-                )
+            check_count("cv", self.cv, 2, _MOST_FOLDS)  # each fold has the noise of few records
         if self.cv is not None and self.method in ("bilevel", "bilevel_minibatch", "public"):
             raise ValueError(f"method={self.method!r} has no folds: cv must be None.")
         if self.method in ("bilevel", "bilevel_minibatch") and self.delta == 0:

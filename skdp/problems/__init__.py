@@ -13,7 +13,7 @@ from skdp.problems.bilevel import (
 )
 from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
-from skdp.problems.counting import CountedLoss
+from skdp.problems.counting import Counts, counted
 from skdp.problems.declared import DeclaredProblem
 from skdp.problems.declared_saddle import DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
@@ -40,7 +40,6 @@ from skdp.problems.max_group_loss import (
 )
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
-    EnvelopeLoss,
     HingeLoss,
     PiecewiseLinearLoss,
     QuantileLoss,
@@ -67,13 +66,12 @@ __all__ = [
     "BilinearProblem",
     "BlockConstants",
     "Box",
-    "CountedLoss",
+    "Counts",
     "DeclaredProblem",
     "DeclaredSaddleProblem",
     "Design",
     "Domain",
     "EmpiricalRisk",
-    "EnvelopeLoss",
     "FiniteSumProblem",
     "GroupWeights",
     "HalfSquaredLoss",
@@ -101,6 +99,7 @@ __all__ = [
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",
+    "counted",
     "generalised_linear_constants",
     "huber_loss",
     "max_group_loss_constants",

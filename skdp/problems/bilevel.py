@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_bool, check_non_negative, check_real
 from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Ball, Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
@@ -44,10 +45,7 @@ class BilevelConstants:
     mixed_lipschitz: float
 
     def __post_init__(self) -> None:
-        for name in ("bound_upper", "bound_lower", "mixed_lipschitz"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} == {value}, must be >= 0 and finite.")
+        check_non_negative(**vars(self))
 
 
 class BilevelProblem(ABC):
@@ -177,8 +175,7 @@ class BilevelProblem(ABC):
         (erratum E3). One record's part of the difference is at most ``min(mixed_lipschitz *
         distance, 2 bound_lower)`` (docs/theory/bilevel.md, Lemma 4).
         """
-        if not distance >= 0:
-            raise ValueError(f"distance == {distance}, must be >= 0.")
+        check_real("distance", distance, 0.0)
         if self.is_record_free:
             return 0.0
         if self.constants is None:
@@ -314,8 +311,7 @@ class PenaltyProblem(BilevelProblem):
             raise ValueError("relative strengths must be > 0 and finite.")
         if not 0 < low < high < math.inf:
             raise ValueError(f"bounds == ({low}, {high}), must be 0 < low < high < inf.")
-        if not isinstance(disjoint, bool):
-            raise TypeError(f"disjoint must be a bool, got {disjoint!r}.")
+        check_bool("disjoint", disjoint)
         if records.n_records < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
         self.groups, self.relative = np.array(groups), np.array(relative, dtype=np.float64)

@@ -29,6 +29,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
+from skdp._checks import check_count, check_positive
 from skdp.problems.elementwise import minimum
 
 __all__ = [
@@ -160,13 +161,6 @@ class Loss(ABC):
         ``curvature_trace * variance / 2``.
         """
         return 0.5 * self.curvature_trace * variance
-
-
-def check_positive(loss: Loss, **parameters: float) -> None:
-    """Refuse parameters of a loss that are not positive and finite."""
-    for name, value in parameters.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{type(loss).__name__}: {name} == {value}, must be > 0 and finite.")
 
 
 def check_zero_one(loss: Loss, targets: np.ndarray) -> None:
@@ -308,8 +302,7 @@ class SoftmaxLoss(Loss):
     n_classes: int
 
     def __post_init__(self) -> None:
-        if self.n_classes < 2:
-            raise ValueError(f"n_classes == {self.n_classes}, must be >= 2.")
+        check_count("n_classes", self.n_classes, 2)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -425,7 +418,7 @@ class HalfSquaredLoss(Loss):
     is_quadratic = True
 
     def __post_init__(self) -> None:
-        check_positive(self, target_bound=self.target_bound)
+        check_positive(target_bound=self.target_bound)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)

@@ -216,7 +216,7 @@ def point_before_noise(problem, seed=5, **options):
     """What was solved: the known noise subtracted, small enough to stay in the ball."""
     noise, again = (NoiseSource(np.random.default_rng(seed).bytes) for _ in range(2))
     result = release(problem, *EXACT, noise=noise, **FINE, **options)
-    drawn = result.plan.mechanism.noise(problem.constants.x.dimension, again)
+    drawn = result.plan.mechanism.draw(problem.constants.x.dimension, again)
     return result.point - drawn, result.plan
 
 
@@ -320,7 +320,7 @@ def test_release_and_plan(budget):
     expected = min(delta + 2.0 * plan.accuracy, 2.0 * example.radius)
     assert plan.mechanism.sensitivity == pytest.approx(expected, rel=1e-6)
     assert plan.mechanism == calibrated_mechanism(budget, plan.mechanism.sensitivity)
-    exact = problem.domain_x.project(example.solution() + plan.mechanism.noise(3, again))
+    exact = problem.domain_x.project(example.solution() + plan.mechanism.draw(3, again))
     assert distance(result.point, exact) <= plan.accuracy
     assert np.linalg.norm(result.point) <= example.radius
     assert plan.release().mechanism == plan.mechanism.name

@@ -506,8 +506,8 @@ class Keeping(Solver):
     def __init__(self, lock=None):
         self.kept, self.lock = [], lock
 
-    def minimise(self, problem, accuracy, start, rng):
-        self.kept.append(Newton().minimise(problem, accuracy, start, rng))
+    def _solve(self, problem, accuracy, start, rng):
+        self.kept.append(Newton()._solve(problem, accuracy, start, rng))
         return self.kept[-1]
 
 

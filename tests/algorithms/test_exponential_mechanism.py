@@ -537,9 +537,9 @@ def test_the_law_does_not_depend_on_units(scale):
 class Remembering(Solver):
     """Keeps what it saw."""
 
-    def minimise(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         self.seen = problem
-        return Newton().minimise(problem, accuracy, start, rng)
+        return Newton()._solve(problem, accuracy, start, rng)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.02])

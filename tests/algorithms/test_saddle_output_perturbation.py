@@ -20,7 +20,7 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 #: The reference case: L = 1 jointly.
 UNIT = SaddleConstants(1000, BlockConstants(10, 0.1, 1.0), BlockConstants(10, 0.4, 0.0))
@@ -145,7 +145,7 @@ def test_what_plans_refuse(changes, message):
 @pytest.mark.parametrize("release", ["both", "x", "y"])
 def test_result(release):
     problem = problem_of()
-    exact = solve_saddle_certified(problem, 1e-10)
+    exact = solve_certified(problem, 1e-10)
     result = saddle_output_perturbation(problem, PrivacyBudget(1e8, 1e-5), release=release)
     assert (result.x is None) == (release == "y") and (result.y is None) == (release == "x")
     if result.x is not None:
@@ -187,7 +187,7 @@ def test_plan_is_public():
 
 def test_nothing_of_the_solver_is_kept():
     class Collector(SaddleSolver):
-        def solve(self, problem, accuracy, start, rng):
+        def _solve(self, problem, accuracy, start, rng):
             self.seen = problem
             return start
 
@@ -274,7 +274,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget):
             WholeSpace(), WholeSpace(), 0.3, 5.0,
         ))  # fmt: skip
     plan = plan_saddle_output_perturbation(ends[0].constants, budget)
-    points = [solve_saddle_certified(end, 0.5 * plan.accuracy) for end in ends]
+    points = [solve_certified(end, 0.5 * plan.accuracy) for end in ends]
     moved = ends[0].constants.norm(
         float(np.linalg.norm(points[0].x - points[1].x)),
         float(np.linalg.norm(points[0].y - points[1].y)),

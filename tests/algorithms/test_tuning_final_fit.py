@@ -140,7 +140,7 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
     roots = np.sqrt(GROUPS.diagonal(np.full(2, 5.0)))
     plan = plan_final_fit(rows, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, 0.8)
     mechanism = calibrated_mechanism(budget, plan.mechanism.sensitivity, share=0.8)
-    expected = [np.linalg.norm(mechanism.noise(5, seeded(10_000 + k))) for k in range(4000)]
+    expected = [np.linalg.norm(mechanism.draw(5, seeded(10_000 + k))) for k in range(4000)]
     got, capped = [], 0
     for seed in range(200):
         point, release = final_fit(

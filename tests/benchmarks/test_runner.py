@@ -274,12 +274,12 @@ def test_saddle_data_least_of_a_quadratic_on_the_ball(saddle_data, diagonal, siz
 
 @pytest.mark.parametrize("name", ["interior", "boundary", "flat", "quadratic", "groups"])
 def test_saddle_data_gaps_are_zero_at_the_saddle_point_only(saddle_data, name):
-    from skdp.solvers import solve_saddle_certified
+    from skdp.solvers import solve_certified
 
     make = {"quadratic": saddle_data.quadratic, "groups": saddle_data.groups}
     given = make[name](3000) if name in make else saddle_data.bilinear(name, 3000, scale=0.1)
     weak = given.problem.with_regularisers(1e-5, 1e-5)
-    found = solve_saddle_certified(weak, 1e-6)
+    found = solve_certified(weak, 1e-6)
     at_start = given.measures(*given.problem.start())
     at_solution = given.measures(found.x, found.y)
     assert {"duality gap, records", "duality gap, distribution"} <= set(at_start)
@@ -322,14 +322,14 @@ def test_saddle_data_counts_operators_and_hessians(saddle_data):
     for solver in (Extragradient(), BestResponse("newton")):
         counter = saddle_data.Counter()
         problem = saddle_data.watched(saddle_data.groups(500, 3).problem, counter)
-        solver.solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
+        solver._solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
         assert counter.operators > 0 and counter.operators % 500 == 0
         counts.append(counter.hessians)
     assert counts[0] == 0 < counts[1]
     short = saddle_data.Counter(limit=600)
     problem = saddle_data.watched(saddle_data.groups(500, 3).problem, short)
     with pytest.raises(saddle_data.OutOfWork):
-        Extragradient().solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
+        Extragradient()._solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
 
 
 @pytest.fixture

@@ -214,12 +214,12 @@ def test_audit_finds_halved_noise(cell, monkeypatch):
     A correct audit misses it with probability below 0.01; the seeds are fixed.
     """
     for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
-        full = mechanism.noise
+        full = mechanism.draw
 
-        def half(self, dimension, source, full=full):
-            return 0.5 * full(self, dimension, source)
+        def half(self, dimension, noise, full=full):
+            return 0.5 * full(self, dimension, noise)
 
-        monkeypatch.setattr(mechanism, "noise", half)
+        monkeypatch.setattr(mechanism, "draw", half)
     found = audited_epsilon.__wrapped__(cell, known_solution=True)
     assert found > cell.epsilon
 

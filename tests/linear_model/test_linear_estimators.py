@@ -622,9 +622,9 @@ ERRORS = [
     (DPLinearClassifier, {"loss": None}, ValueError, "loss == None, must be one of"),
     (DPLinearClassifier, {"loss": "huber"}, ValueError, "loss == 'huber', must be one of"),
     (DPLinearRegressor, {"loss": "hinge"}, ValueError, "loss == 'hinge', must be one of"),
-    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be a number >="),
-    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be <="),
-    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be a number >="),
+    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be in"),
+    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be in"),
+    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be in"),
     (DPLinearRegressor, {"quantile": "half"}, TypeError, "quantile must be a real number"),
     (DPLinearRegressor, {"huber_threshold": 0.0}, ValueError, "huber_threshold == 0.0"),
     (DPLinearRegressor, {"huber_threshold": -1}, ValueError, "huber_threshold == -1"),
@@ -633,8 +633,8 @@ ERRORS = [
 ]
 for _kind in (DPLinearClassifier, DPLinearRegressor):
     ERRORS += [
-        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be a number >= 0"),
-        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be <= "),
+        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be in"),
+        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be in"),
         (_kind, {"tilt": "much"}, TypeError, "tilt must be a real number"),
         (_kind, {"objective": "train"}, ValueError, "objective == 'train', must be one of"),
         (_kind, {"method": "sgd"}, ValueError, "method == 'sgd', must be one of"),
@@ -820,7 +820,6 @@ def exact_solution(loss, X, y, alpha, width, tilt):
         ({"method": "phased", "calibration": "paper"}, "epsilon < 1"),
         ({"method": "phased", "calibration": "paper", "epsilon": 0.5, "delta": 0}, "delta > 0"),
         ({"method": "exponential", "calibration": "paper", "delta": 0}, "calibration"),
-        ({"solver": "augmented_lagrangian"}, "kink"),
         ({"solver": "svrg", "tilt": 0.5}, "batches"),
     ],
 )

@@ -330,9 +330,9 @@ class _Drawing(Solver):
     def __init__(self, n_draws):
         self.n_draws = n_draws
 
-    def minimise(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         type(self).drawn = NoiseSource(rng.bytes).standard_normal(self.n_draws)
-        return Newton().minimise(problem, accuracy, start, rng)
+        return Newton()._solve(problem, accuracy, start, rng)
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)

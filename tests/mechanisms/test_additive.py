@@ -58,7 +58,7 @@ def test_default_bits_are_the_operating_systems():
 def test_mean_square(source, dimension):
     """Sample mean of the squared norm within 6 standard errors; false-alarm rate 2e-8."""
     for mechanism in (GaussianMechanism(0.5, 3.0), SphericalLaplaceMechanism(0.5, 2.0)):
-        squares = [np.sum(mechanism.noise(dimension, source) ** 2) for _ in range(20_000)]
+        squares = [np.sum(mechanism.draw(dimension, source) ** 2) for _ in range(20_000)]
         error = np.std(squares) / math.sqrt(len(squares))
         assert abs(np.mean(squares) - mechanism.mean_square(dimension)) < 6 * error
 

@@ -46,7 +46,7 @@ class NovelEvent(PrivacyEvent):
 
     neighbouring: Neighbouring = REPLACE_ONE
 
-    def _validate(self):
+    def __post_init__(self):
         pass
 
 

@@ -464,7 +464,7 @@ def test_stochastic_solvers_are_refused(name):
 def test_refusals():
     rows, t = Records(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
     attack = Attack(2, 0.1, 0.3)
-    with pytest.raises(ValueError, match="both must be > 0"):
+    with pytest.raises(ValueError, match="must be > 0"):
         AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, Ball(1.0), attack, 0.0)
     with pytest.raises(ValueError, match="different intercept"):
         AdversarialProblem(

@@ -23,7 +23,7 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.saddle import block_sensitivity, joint_sensitivity
-from skdp.solvers import certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 #: Nearly linear up to the kink: its records can have every loss and gradient that is allowed.
 HINGE = SmoothedLoss(HingeLoss(), 2e-3)
@@ -71,7 +71,7 @@ class Instance:
 def solution(problem):
     c = problem.constants
     accuracy = max(min(1e-10, 1e-7 * c.sensitivity), certifiable_saddle_accuracy(c))
-    return solve_saddle_certified(problem, accuracy)
+    return solve_certified(problem, accuracy)
 
 
 def movement(first, second):

@@ -19,7 +19,7 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 UNIT = SaddleConstants(1000, BlockConstants(3, 0.1, 1.0), BlockConstants(2, 0.4, 0.5))
 
@@ -49,7 +49,7 @@ def with_record(problem, record, i=0):
 def solution(problem):
     accuracy = max(1e-7 * problem.constants.sensitivity,
                    certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-    return solve_saddle_certified(problem, accuracy)
+    return solve_certified(problem, accuracy)
 
 
 def moved(first, second):
@@ -392,8 +392,8 @@ def test_solvers_agree_on_losses_of_groups(solver):
     rows = np.clip(rng.normal(size=200) + groups - 0.5, -1, 1)
     problem = WorstGroup(rows, groups, [1 / 3] * 3, 2.0, 0.3, 0.5, np.full(3, 1 / 3), math.log(9))
     accuracy = 1e-7
-    found = solve_saddle_certified(problem, accuracy, solver, rng=rng)
-    other = solve_saddle_certified(problem, accuracy)
+    found = solve_certified(problem, accuracy, solver, rng=rng)
+    other = solve_certified(problem, accuracy)
     assert len(found.attempts) == 1
     assert problem.constants.norm(*(
         float(np.linalg.norm(a - b)) for a, b in ((found.x, other.x), (found.y, other.y))

@@ -455,8 +455,7 @@ def test_what_only_a_mean_has_is_refused():
     for call in (
         lambda: problem.batch(slice(0, 2)),
         lambda: problem.residuals_and_gradient(np.zeros(3)),
-        lambda: problem.thinned(2),
-        lambda: problem.with_loss(LogisticLoss()),
+        lambda: problem.subsample(2),
     ):
         with pytest.raises(NotImplementedError, match="no mean"):
             call()

@@ -36,7 +36,7 @@ from skdp.problems import (
     Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 #: The module; a function of its name hides it in the package.
 phases = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
@@ -773,7 +773,7 @@ def test_noise_law(model, mode, delta):
         assert np.linalg.norm(fitted.coef_) < 0.99 * radius  # nothing was projected
         if exact is None or mode == "histogram":
             problem = problem_of(fitted, X, Y, GROUPS)
-            exact = solve_saddle_certified(problem, 1e-3 * release.noise_scale).x
+            exact = solve_certified(problem, 1e-3 * release.noise_scale).x
         lengths.append(np.linalg.norm(np.ravel(fitted.coef_) - exact) / release.noise_scale)
     law, statistic = stats.chi2(3 * fits), float(np.square(lengths).sum())
     if delta == 0:
@@ -831,7 +831,7 @@ def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
         )
     assert len(drawn) == len(steps) == len(report.plan["block_sizes"]) > 1
     for noise, (problem, plan, (x, _)) in zip(drawn, steps, strict=True):
-        exact = solve_saddle_certified(problem, plan.accuracy)
+        exact = solve_certified(problem, plan.accuracy)
         np.testing.assert_allclose(problem.center_x, center, atol=1e-12)
         noisy = exact.x + plan.noise_scale_x * noise[:5]
         allowed = 2 * plan.accuracy / math.sqrt(plan.constants.x.modulus)
@@ -896,7 +896,7 @@ def audited_epsilon(mode, epsilon, delta):
         assert plan["largest_group_weights"] == [1.5, 1.5]
         release = fitted.privacy_.releases[-1]
         problem = problem_of(fitted, features, y, groups)
-        point = solve_saddle_certified(problem, plan["accuracies"][0] / 4)
+        point = solve_certified(problem, plan["accuracies"][0] / 4)
         exact.append(point.x[0])
         # saves time; it is certified like any other
         fitted.solver = lambda problem, accuracy, point=point: (point.x, point.y)
@@ -931,12 +931,12 @@ def test_audit_stays_below_the_claim(mode, epsilon, delta):
 def test_audit_finds_halved_noise(mode, epsilon, delta, monkeypatch):
     """With half of the noise the same attack refutes the claim."""
     for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
-        full = mechanism.noise
+        full = mechanism.draw
 
-        def half(self, dimension, source, full=full):
-            return 0.5 * full(self, dimension, source)
+        def half(self, dimension, noise, full=full):
+            return 0.5 * full(self, dimension, noise)
 
-        monkeypatch.setattr(mechanism, "noise", half)
+        monkeypatch.setattr(mechanism, "draw", half)
     assert audited_epsilon(mode, epsilon, delta) > epsilon
 
 
@@ -1026,7 +1026,7 @@ def test_minimax_value_at_a_large_budget(model):
         1e-4,
         1e-3,
     )
-    best = solve_saddle_certified(problem, 1e-3)
+    best = solve_certified(problem, 1e-3)
     least = problem.group_losses(best.x)
     assert np.ptp(least) < 0.01 * least.max()  # both groups bind: the conflict is real
     losses = problem.group_losses(np.ravel(fitted.coef_))

@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from skdp.algorithms import bilevel, sampled_gaussian
+from skdp.algorithms import bilevel
 from skdp.linear_model import (
     DPLinearClassifier,
     DPLinearRegressor,
     DPLogisticRegression,
     DPRidge,
 )
+from skdp.mechanisms import sampled_gaussian
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.robust import (
     DPAdversarialClassifier,

@@ -68,7 +68,7 @@ MUTANTS = (
         "algorithms/kernel.py",
         "    return problem.domain.project(point) if project else point",
         "    if problem.center is not None and problem.center.any():\n"
-        "        point = solution.point + 0.1 * mechanism.noise(point.size, run.noise)\n"
+        "        point = solution.point + 0.1 * mechanism.draw(point.size, run.noise)\n"
         "    return problem.domain.project(point) if project else point",
         f"{_DRAWS} -k phases",
     ),
@@ -76,7 +76,7 @@ MUTANTS = (
         "noise of hypergradient queries sqrt(7) too small",
         "algorithms/tuning/hypergradient.py",
         "        released = plan.mechanism.release(value, noise)",
-        "        released = value + plan.mechanism.noise(value.size, noise) / math.sqrt(7.0)",
+        "        released = value + plan.mechanism.draw(value.size, noise) / math.sqrt(7.0)",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_real
 from skdp.algorithms.bilevel import dp_bilevel
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,
@@ -93,7 +93,7 @@ def tune_by_bilevel(
     check_real("penalty", penalty, 1e-50, 1e50)
     if budget.is_pure:
         raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     chosen = solver if isinstance(solver, Solver) else resolve_solver(solver)
     fit_share = 1.0 - tune_share
@@ -126,7 +126,7 @@ def tune_by_bilevel(
         share=tune_share,
         start=np.full(problem.dimension_x, math.log(start)),
         solver_rng=rng,
-        noise=source,
+        noise=noise,
     )
     alpha, path = np.exp(tuned.x), np.exp(tuned.path)
     if not np.array_equal(path[-1], alpha):  # the average of the later iterates
@@ -140,7 +140,7 @@ def tune_by_bilevel(
         fit_share,
         solver=chosen,
         solver_rng=rng,
-        noise=source,
+        noise=noise,
     )
     plan = {
         **tuned.plan.to_dict(),

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_count, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_cost,
@@ -46,7 +46,6 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "draw_by_score",
@@ -111,7 +110,7 @@ def validation_score(
     values = []
     for train, validate in roles.pairs():
         problem = ball_problem(inner.take(train), loss, 1.0)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
         values.append(_mean_loss(inner.take(validate), loss, solution.point))
     return float(np.mean(values))
 
@@ -217,8 +216,7 @@ def tune_by_exponential_mechanism(
     """
     records.check_targets(loss)
     check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
-    if n_candidates < 2:
-        raise ValueError(f"n_candidates == {n_candidates}, must be at least 2.")
+    check_count("n_candidates", n_candidates, 2)
     noise = NoiseSource() if noise is None else noise
     solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
     solver_rng = np.random.default_rng() if solver_rng is None else solver_rng

@@ -28,8 +28,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from skdp._checks import check_count, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.tuning.final_fit import (
     final_fit,
     final_noise_slopes,
@@ -46,7 +46,6 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -61,7 +60,6 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Solver, resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "HypergradientBounds",
@@ -169,16 +167,8 @@ class HypergradientPlan:
 
     def release(self, name: str) -> Release:
         """The statement about the answer."""
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=len(self.alpha),
-            n_records=self.n_records,
-            reference="docs/theory/hypergradient.md, Lemmas 2 to 4",
-            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
-        )
+        reference = "docs/theory/hypergradient.md, Lemmas 2 to 4"
+        return self.mechanism.describe(name, len(self.alpha), self.n_records, reference)
 
 
 def plan_hypergradient(
@@ -243,7 +233,7 @@ def hypergradient(
     for train, validate in roles.pairs():
         problem = ball_problem(inner.take(train), loss, 1.0)
         held_out = ball_problem(inner.take(validate), loss, 1.0)
-        solution = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=solver_rng)
+        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
         point = solution.point
         slope = held_out.residuals_and_gradient(point)[1]
         curvature = _mean_hessian(problem, point) + np.eye(problem.dimension)
@@ -299,8 +289,7 @@ def tune_by_hypergradient(
     """
     records.check_targets(loss)
     check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
-    if n_queries < 1:
-        raise ValueError(f"n_queries == {n_queries}, must be at least 1.")
+    check_count("n_queries", n_queries)
     noise = NoiseSource() if noise is None else noise
     solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
     solver_rng = np.random.default_rng() if solver_rng is None else solver_rng

@@ -11,14 +11,7 @@ import numpy as np
 from skdp.privacy.report import Release
 from skdp.problems import Records
 
-__all__ = ["PenaltyGroups", "TunedModel", "check_penalties", "check_positive"]
-
-
-def check_positive(**parameters: float) -> None:
-    """Refuse parameters that are not positive and finite."""
-    for name, value in parameters.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{name} == {value}, must be > 0 and finite.")
+__all__ = ["PenaltyGroups", "TunedModel", "check_penalties"]
 
 
 @dataclass(frozen=True)

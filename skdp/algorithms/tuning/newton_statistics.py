@@ -61,7 +61,6 @@ from skdp.algorithms.tuning.strength_search import (
 )
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, EmpiricalRisk, LogisticLoss, Records
 from skdp.problems.records import Block
@@ -114,18 +113,12 @@ class NewtonPlan:
 
     def releases(self, n_folds: int | None = None) -> tuple[Release, ...]:
         """The statements about all records, or about each fold."""
+        reference = of_each_fold(
+            "docs/theory/tuning.md, Lemma 3: gradient of the log loss", n_folds
+        )
         gradients = [
-            Release(
-                name=f"gradient {k + 1}",
-                mechanism=mechanism.name,
-                sensitivity=mechanism.sensitivity,
-                noise_scale=mechanism.noise_scale,
-                dimension=self.moments.width,
-                n_records=self.moments.n_records,
-                reference=of_each_fold(
-                    "docs/theory/tuning.md, Lemma 3: gradient of the log loss", n_folds
-                ),
-                event=mechanism.event(Neighbouring.REPLACE_ONE),
+            mechanism.describe(
+                f"gradient {k + 1}", self.moments.width, self.moments.n_records, reference
             )
             for k, mechanism in enumerate(self.gradients)
         ]

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_positive
 from skdp.algorithms.tuning.final_fit import final_fit, whitened
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_positive
+from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Loss, Records

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.tuning.model import check_positive
+from skdp._checks import check_positive
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, Records
 from skdp.problems.records import Block
@@ -72,17 +71,9 @@ class MomentsPlan:
 
     def release(self, n_folds: int | None = None) -> Release:
         """The statement about all records, or about each fold."""
-        return Release(
-            name="second moments",
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.dimension,
-            n_records=self.n_records,
-            reference=of_each_fold(
-                "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets", n_folds
-            ),
-            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
+        reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
+        return self.mechanism.describe(
+            "second moments", self.dimension, self.n_records, of_each_fold(reference, n_folds)
         )
 
     def to_dict(self) -> dict[str, Any]:
