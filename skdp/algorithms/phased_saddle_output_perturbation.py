@@ -364,7 +364,9 @@ def plan_phased_saddle_output_perturbation(
         If a domain is not bounded, or a number makes no sense.
     """
     check_option("release", release, ("x", "y", "joint"))
-    check_non_negative(alpha=alpha, convexity=record_moduli[0], concavity=record_moduli[1])
+    check_non_negative(alpha=alpha)
+    for modulus in record_moduli:
+        check_non_negative(record_moduli=modulus)
     check_real("share", share, 0.0, 1.0, closed="right")
     if n_phases is not None:
         check_count("n_phases", n_phases, 1, 255)
