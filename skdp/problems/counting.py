@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from skdp.problems.losses import Loss
-from skdp.problems.saddle import SaddleProblem
-
-if TYPE_CHECKING:
-    from skdp.problems.saddle import Response
+from skdp.problems.saddle import Response, SaddleProblem
 
 __all__ = ["Counts", "counted"]
 

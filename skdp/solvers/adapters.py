@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize
@@ -11,11 +11,9 @@ from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import FiniteSum, Solver
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem
 
 __all__ = ["ScipySolver", "SklearnSolver"]
 

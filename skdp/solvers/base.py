@@ -8,15 +8,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from skdp.problems import Problem, SaddleProblem
 from skdp.solvers.certificates import Pair
 from skdp.solvers.gate import certified_solve
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem, SaddleProblem
 
 __all__ = [
     "BaseSolver",

@@ -27,14 +27,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import Problem, SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem, SaddleConstants, SaddleProblem
 
 __all__ = [
     "STEP",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import Problem
 from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem
 
 __all__ = ["GradientDescent"]
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from scipy.optimize import Bounds, brentq, minimize
 
+from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem
 
 __all__ = ["LBFGS"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import Batch
 from skdp.solvers.base import FiniteSum, Solver
-
-if TYPE_CHECKING:
-    from skdp.problems import Batch
 
 __all__ = ["BestSoFar", "MiniBatches", "StochasticSolver", "draws"]
 

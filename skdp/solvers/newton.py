@@ -12,19 +12,16 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
+from skdp.problems import Problem
 from skdp.problems.domains import Ball, Domain
 from skdp.solvers.base import Solver
 from skdp.solvers.certificates import certify
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem
 
 __all__ = ["Newton"]
 

@@ -6,8 +6,9 @@ import math
 import time
 from typing import TYPE_CHECKING
 
+from skdp.problems import Problem, SaddleProblem
+
 if TYPE_CHECKING:
-    from skdp.problems import Problem, SaddleProblem
     from skdp.solvers.base import BaseSolver
 
 __all__ = ["Progress"]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from skdp.problems import Problem
 from skdp.problems.saddle import SaddleProblem
 from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import BaseSolver, SaddleSolver, Solver
@@ -31,9 +32,6 @@ from skdp.solvers.saga import SAGA
 from skdp.solvers.sarah import SARAH
 from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
 from skdp.solvers.svrg import SVRG
-
-if TYPE_CHECKING:
-    from skdp.problems import Problem
 
 __all__ = ["SADDLE_SOLVERS", "SOLVERS", "resolve_solver", "solve_certified"]
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
+from skdp.problems.saddle import Response
 from skdp.solvers.base import Pair, SaddleSolver, Solver
 from skdp.solvers.certificates import STEP, certify_saddle
 from skdp.solvers.resolve import resolve_solver
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleProblem
-    from skdp.problems.saddle import Response
 
 __all__ = ["BestResponse", "is_linear"]
 

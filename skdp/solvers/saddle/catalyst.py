@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import SaddleProblem
 from skdp.problems.counting import counted
 from skdp.problems.domains import euclidean_norm
 from skdp.solvers.base import Pair, SaddleSolver
 from skdp.solvers.certificates import certifiable_saddle_accuracy, certify_saddle
 from skdp.solvers.resolve import resolve_solver
 from skdp.solvers.saddle.batches import SaddleBatches
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleProblem
 
 __all__ = ["Catalyst"]
 

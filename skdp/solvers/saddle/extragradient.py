@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
 from skdp.solvers.base import Pair, SaddleSolver
 from skdp.solvers.certificates import STEP, certify_saddle
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleConstants, SaddleProblem
 
 __all__ = ["Extragradient", "extragradient_iterations"]
 

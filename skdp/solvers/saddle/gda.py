@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from skdp.problems import SaddleProblem
 from skdp.solvers.base import Pair, SaddleSolver
 from skdp.solvers.certificates import certify_saddle
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleProblem
 
 __all__ = ["GDA"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import SaddleProblem
 from skdp.solvers.base import Pair
 from skdp.solvers.saddle.batches import (
     DIVERGENCE,
@@ -15,9 +15,6 @@ from skdp.solvers.saddle.batches import (
     SaddleBatches,
     StochasticSaddleSolver,
 )
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleProblem
 
 __all__ = ["LSVRE"]
 

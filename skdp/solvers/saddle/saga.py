@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from skdp.problems import SaddleProblem
 from skdp.solvers.base import Pair
 from skdp.solvers.saddle.batches import (
     DIVERGENCE,
@@ -14,9 +13,6 @@ from skdp.solvers.saddle.batches import (
     SaddleBatches,
     StochasticSaddleSolver,
 )
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleProblem
 
 __all__ = ["SaddleSAGA"]
 

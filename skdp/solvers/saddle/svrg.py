@@ -7,10 +7,10 @@ docs/theory/saddle.md.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems import SaddleProblem
 from skdp.solvers.base import Pair
 from skdp.solvers.saddle.batches import (
     DIVERGENCE,
@@ -19,9 +19,6 @@ from skdp.solvers.saddle.batches import (
     SaddleBatches,
     StochasticSaddleSolver,
 )
-
-if TYPE_CHECKING:
-    from skdp.problems import SaddleProblem
 
 __all__ = ["AcceleratedSaddleSVRG", "SaddleSVRG"]
 
