@@ -33,10 +33,10 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.counting import counted
 from skdp.problems.domains import Ball, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
-from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.records import Records
 from skdp.solvers import SOLVERS, GradientDescent, Newton, Solver, certify, resolve_solver
 from skdp.solvers.mini_batches import StochasticSolver

@@ -12,25 +12,22 @@ from skdp.problems.bilevel import (
     WeightedLoss,
 )
 from skdp.problems.bilinear import BilinearProblem
-from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
+from skdp.problems.constants import (
+    MAX_SIZE_RATIO,
+    Design,
+    ProblemConstants,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
 from skdp.problems.counting import Counts, counted
 from skdp.problems.declared import DeclaredProblem
 from skdp.problems.declared_saddle import DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
-from skdp.problems.finite_sum import (
-    MAX_SIZE_RATIO,
-    Batch,
-    FiniteSumProblem,
-    ball_problem,
-    bounded_problem_radius,
-    generalised_linear_constants,
-)
+from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
 from skdp.problems.losses import (
     HalfSquaredLoss,
     LogisticLoss,
     Loss,
-    OneVsRestLoss,
-    SoftmaxLoss,
     SquaredHingeLoss,
 )
 from skdp.problems.max_group_loss import (
@@ -38,6 +35,7 @@ from skdp.problems.max_group_loss import (
     MaxGroupLossProblem,
     max_group_loss_constants,
 )
+from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
     HingeLoss,
@@ -48,7 +46,8 @@ from skdp.problems.piecewise_linear import (
 )
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
-from skdp.problems.risks import Design, EmpiricalRisk, Objective
+from skdp.problems.risks import EmpiricalRisk, Objective
+from skdp.problems.rounding import ROUNDING_SLACK
 from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 

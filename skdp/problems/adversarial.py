@@ -71,21 +71,15 @@ import numpy as np
 
 from skdp._checks import check_non_negative, check_positive
 from skdp.privacy.events import Neighbouring
-from skdp.problems.constants import ProblemConstants
+from skdp.problems.constants import Design, ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
-from skdp.problems.finite_sum import FiniteSumProblem
-from skdp.problems.losses import (
-    ROOT_SLACK,
-    HalfSquaredLoss,
-    LogisticLoss,
-    Loss,
-    SquaredHingeLoss,
-)
+from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
-from skdp.problems.risks import Design, EmpiricalRisk
-from skdp.problems.rounding import EPS, chain
+from skdp.problems.risks import EmpiricalRisk
+from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
 __all__ = [
     "AdversarialProblem",
@@ -288,7 +282,9 @@ def adversarial_constants(
     lift = attack.radius * attack.dual_bound(mean.row_width)
     attacked_norm = attack.feature_norm(feature_norm, mean.row_width)
     lipschitz = loss.lipschitz(attacked_norm, radius)
-    by_vertices = lipschitz / attacked_norm * max(2.0 * feature_norm, attacked_norm) * ROOT_SLACK
+    by_vertices = (
+        lipschitz / attacked_norm * max(2.0 * feature_norm, attacked_norm) * ROUNDING_SLACK
+    )
     smoothness, rounding = math.inf, 0.0
     if bias > 0:
         steepest = loss.lipschitz(attacked_norm, 3.0 * radius) / attacked_norm
@@ -312,11 +308,10 @@ def adversarial_constants(
     )
 
 
-class AdversarialProblem(FiniteSumProblem):
+class AdversarialProblem(UnbatchedProblem):
     """``min over w of (1/N) sum_i psi(w.x_i, t_i, nu(w)) + (alpha/2) ||w - center||^2``.
 
-    Gradients are no combinations of the rows with one number each, so that solvers that need
-    "records" refuse it.
+    Gradients are no combinations of the rows with one number each.
 
     Parameters
     ----------
@@ -331,8 +326,6 @@ class AdversarialProblem(FiniteSumProblem):
         > 0: by how much the surrogates may understate the effect of the attack on a margin.
         Must be public.
     """
-
-    offers = frozenset({"hessian"})
 
     def __init__(
         self,
@@ -367,46 +360,33 @@ class AdversarialProblem(FiniteSumProblem):
         #: h of the surrogate of the dual norm.
         self.width = attack.rounding_width(self.bias - width, records.width)
 
-    def gradient_rounding(self, w: np.ndarray) -> float:
-        norm = euclidean_norm(w)
-        if self.center is not None:
-            norm += euclidean_norm(self.center)
-        reach = self.attack.feature_norm(self.records.norm_bound, self.records.width)
-        return self.constants.gradient_rounding_at(norm, self.loss.lipschitz(reach, norm))
+    def _lipschitz_at(self, norm: float) -> float:
+        longest = self.attack.feature_norm(self.records.norm_bound, self.records.width)
+        return self.loss.lipschitz(longest, norm)
 
     def _evaluate(
-        self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
+        self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
         d, n = self.attack.n_features(self.records.width), self.n_public
-        targets = self.records.targets
         nu, direction = self.attack.surrogate(w[:d], self.width)
-        margins = self.margins(w)
-        total = float(self.attacked.value(margins, targets, nu).sum()) if value else 0.0
-        slope, bend = np.zeros(self.dimension), np.zeros((0, 0))
-        if gradient or hessian:
-            by_margin, by_norm = self.attacked.partials(margins, targets, nu)
-            push = float(by_norm.sum()) / n
-        if gradient:
-            slope = self.pull_back(by_margin)
-            slope[:d] += push * direction
-        if hessian:
-            zz, znu, nunu = self.attacked.second_partials(margins, targets, nu)
-            bend = self.records.gram(lambda block: zz[block.positions], self.n_outputs) / n
-            mixed = np.outer(self.pull_back(znu), direction)
-            bend[:, :d] += mixed
-            bend[:d, :] += mixed.T
-            bend[:d, :d] += float(nunu.sum()) / n * np.outer(direction, direction)
-            bend[:d, :d] += push * self.attack.surrogate_hessian(w[:d], self.width)
-            bend.flat[:: self.dimension + 1] += self.alpha
-        offset = self._offset(w)
-        return (
-            total / n + 0.5 * self.alpha * float(offset @ offset),
-            slope + self.alpha * offset,
-            bend,
-        )
-
-    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return self.hessian(w) @ v
+        arguments = self.margins(w), self.records.targets, nu
+        value = float(self.attacked.value(*arguments).sum()) / n
+        if not (gradient or hessian):
+            return value, NOTHING, NOTHING
+        by_margin, by_norm = self.attacked.partials(*arguments)
+        push = float(by_norm.sum()) / n
+        total = self.pull_back(by_margin)
+        total[:d] += push * direction
+        if not hessian:
+            return value, total, NOTHING
+        zz, znu, nunu = self.attacked.second_partials(*arguments)
+        second = self.records.gram(lambda block: zz[block.positions]) / n
+        mixed = np.outer(self.pull_back(znu), direction)
+        second[:, :d] += mixed
+        second[:d, :] += mixed.T
+        second[:d, :d] += float(nunu.sum()) / n * np.outer(direction, direction)
+        second[:d, :d] += push * self.attack.surrogate_hessian(w[:d], self.width)
+        return value, total, second
 
 
 @dataclass(frozen=True)

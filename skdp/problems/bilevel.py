@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._checks import check_bool, check_non_negative, check_real
-from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Ball, Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
+from skdp.problems.rounding import ROUNDING_SLACK
 
 __all__ = ["BilevelConstants", "BilevelProblem", "PenaltyProblem", "WeightedLoss"]
 
@@ -231,10 +231,6 @@ class WeightedLoss(Loss):
     @property
     def curvature(self) -> float:
         return self.largest * self.base.curvature
-
-    @property
-    def curvature_trace(self) -> float:
-        return self.largest * self.base.curvature_trace
 
     @property
     def margin_scale(self) -> float:

@@ -1,4 +1,4 @@
-"""The public constants of a problem: all that a privacy analysis may know of it."""
+"""Public numbers about data and problems: all that a privacy analysis may know of them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,20 @@ from dataclasses import dataclass
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems.elementwise import minimum
-from skdp.problems.rounding import EPS, chain
+from skdp.problems.losses import Loss
+from skdp.problems.records import Records
+from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
-__all__ = ["ProblemConstants"]
+__all__ = [
+    "MAX_SIZE_RATIO",
+    "Design",
+    "ProblemConstants",
+    "bounded_problem_radius",
+    "generalised_linear_constants",
+]
 
-#: Inflation of sensitivities that covers rounding in constants, clipped rows and projections.
-ROUNDING_SLACK = 1.0 + 1e-9
+#: Largest ratio of the number of records to the nominal size under add/remove.
+MAX_SIZE_RATIO = 10.0
 
 
 @dataclass(frozen=True)
@@ -145,3 +153,88 @@ class ProblemConstants:
         scale = self.strong_convexity * self.effective_records
         moved = difference / scale * ROUNDING_SLACK
         return minimum(moved, 2.0 * self.radius)
+
+
+@dataclass(frozen=True)
+class Design:
+    """Public numbers about the rows of a data set.
+
+    Attributes
+    ----------
+    feature_norm : float
+        Norm that no row exceeds, intercept feature included.
+    width : int
+        Number of features including the intercept.
+    n_records : int
+        Public size N.
+    block_size : int, default=4096
+        Rows that are summed without a break.
+    size_ratio : float, default=1.0
+        Largest ratio of the actual number of records to N.
+    """
+
+    feature_norm: float
+    width: int
+    n_records: int
+    block_size: int = 4096
+    size_ratio: float = 1.0
+
+    @classmethod
+    def of(cls, records: Records, n_public: int | None = None) -> Design:
+        """Describe some records; `n_public` is needed if their number is private."""
+        n, ratio = (records.n_records, 1.0) if n_public is None else (n_public, MAX_SIZE_RATIO)
+        return cls(records.norm_bound, records.width, n, records.block_size, ratio)
+
+    @property
+    def second_moment(self) -> float:
+        """Largest eigenvalue of the second moment of isotropic rows.
+
+        An assumption for planning; other data cost utility, never privacy.
+        """
+        return self.feature_norm**2 / self.width
+
+
+def generalised_linear_constants(
+    loss: Loss, design: Design, alpha: float, radius: float, center_norm: float = 0.0
+) -> ProblemConstants:
+    """Compute the constants of a regularised mean of a generalised linear loss.
+
+    Parameters
+    ----------
+    loss : Loss
+    design : Design
+    alpha : float
+        Of the regulariser.
+    radius : float
+        Radius of the domain; with ``inf`` the constants are those of the whole space and
+        the solution is located by ``||w* - center|| <= lipschitz / alpha``.
+    center_norm : float, default=0.0
+        Norm of the center of the regulariser, projected onto the domain.
+    """
+    lipschitz = loss.lipschitz(design.feature_norm, radius)
+    return ProblemConstants(
+        n_records=design.n_records,
+        dimension=loss.n_outputs * design.width,
+        strong_convexity=alpha,
+        lipschitz=lipschitz,
+        gradient_diameter=loss.gradient_diameter(design.feature_norm, radius),
+        smoothness=loss.smoothness(design.feature_norm),
+        radius=min(radius, center_norm + design.size_ratio * lipschitz / alpha),
+        row_width=design.width,
+        block_size=design.block_size,
+        size_ratio=design.size_ratio,
+        in_ball=math.isfinite(radius),
+        domain_radius=radius,
+    )
+
+
+def bounded_problem_radius(
+    loss: Loss, feature_norm: float, alpha: float, coef_norm: float | None
+) -> float:
+    """Choose the radius of the ball to solve in: `coef_norm`, or less if no solution is longer.
+
+    ``loss.solution_radius`` holds the solution of every data set, so the smaller domain changes no
+    solution and tightens the constants. For a regulariser with center 0 (review F-5).
+    """
+    longest = loss.solution_radius(feature_norm, alpha)
+    return longest if coef_norm is None else min(coef_norm, longest)

@@ -1,32 +1,33 @@
-"""Regularised empirical risks: the problems that solvers are given.
-
-A problem is the only thing that knows where the rows live; solvers see values, gradients
-and Hessians of a flat weight vector of length ``dimension``.
-"""
+"""Regularised means of a loss over records, as functions of a flat vector of coefficients."""
 
 from __future__ import annotations
 
 import functools
-import math
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from skdp._checks import check_positive
-from skdp.problems.constants import ProblemConstants
+from skdp.problems.constants import (
+    MAX_SIZE_RATIO,
+    Design,
+    bounded_problem_radius,
+    generalised_linear_constants,
+)
 from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Block, Records, read_only_view
 
-__all__ = ["MAX_SIZE_RATIO", "Batch", "FiniteSumProblem"]
-
-#: By how much the number of rows may exceed the nominal size under add/remove.
-MAX_SIZE_RATIO = 10.0
+__all__ = ["NOTHING", "Batch", "FiniteSumProblem", "UnbatchedProblem", "ball_problem"]
 
 #: Norms of rows whose products are far from the ends of single precision, and the condition
 #: number up to which its digits are worth something.
 _SINGLE_RANGE, _SINGLE_CONDITION = (1e-8, 1e8), 1e6
+
+#: Stands for a derivative that was not asked for.
+NOTHING = np.zeros(0)
 
 
 class FiniteSumProblem(Problem):
@@ -41,7 +42,7 @@ class FiniteSumProblem(Problem):
     loss : Loss
         Generalised linear loss with ``k = loss.n_outputs`` margins.
     alpha : float
-        Strength of the regulariser, > 0.
+        > 0.
     domain : Domain
         The feasible set, for example the ball of :func:`bounded_problem_radius`, which leaves
         the solution where the whole space has it.
@@ -49,12 +50,11 @@ class FiniteSumProblem(Problem):
         N, the public nominal size under add/remove; the rows may exceed it by the factor
         ``MAX_SIZE_RATIO``. Default: the number of rows.
     center : ndarray of shape (dimension,), optional
-        Centre of the regulariser; default 0. Must not depend on these records.
+        Center of the regulariser; default 0. Must not depend on these records.
 
     Attributes
     ----------
     constants : ProblemConstants
-        Public constants; see there.
     dimension : int
         Length of w: ``k * records.width``, one weight vector after the other.
     """
@@ -90,18 +90,12 @@ class FiniteSumProblem(Problem):
                 f"the domain has {domain.dimension} dimensions, the problem has {self.dimension}."
             )
         start = np.zeros(self.dimension) if self.center is None else self.center
-        center_norm = euclidean_norm(domain.project(start))
         self.constants = generalised_linear_constants(
             loss,
-            alpha=self.alpha,
-            radius=domain.radius,
-            feature_norm=records.norm_bound,
-            row_width=records.width,
-            n_records=self.n_public,
-            block_size=records.block_size,
-            center_norm=center_norm,
-            size_ratio=1.0 if n_public is None else MAX_SIZE_RATIO,
-            in_ball=math.isfinite(domain.radius),
+            Design.of(records, n_public),
+            self.alpha,
+            domain.radius,
+            euclidean_norm(domain.project(start)),
         )
 
     @property
@@ -121,28 +115,49 @@ class FiniteSumProblem(Problem):
     def lipschitz(self) -> float:
         return self.constants.lipschitz * max(1.0, self.n_records / self.n_public)
 
-    def gradient_rounding(self, w: np.ndarray) -> float:
-        norm = euclidean_norm(w)
-        if self.center is not None:
-            norm += euclidean_norm(self.center)
-        lipschitz = self.loss.lipschitz(self.records.norm_bound, norm)
-        return self.constants.gradient_rounding_at(norm, lipschitz)
+    def _lipschitz_at(self, norm: float) -> float:
+        return self.loss.lipschitz(self.records.norm_bound, norm)
 
     def value(self, w: np.ndarray) -> float:
-        return self._evaluate(w, value=True)[0]
+        weights = self._unpack(w)
+
+        def statistic(block: Block) -> float:
+            return float(self.loss.value(block.margins(weights), block.targets).sum())
+
+        return self.records.total(statistic) / self.n_public + self.penalty(w)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        return self._evaluate(w, gradient=True)[1]
+        weights = self._unpack(w)
+
+        def statistic(block: Block) -> np.ndarray:
+            return block.pull_back(self.loss.derivative(block.margins(weights), block.targets))
+
+        return self.records.total(statistic).ravel() / self.n_public + self.penalty_gradient(w)
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        return self._evaluate(w, value=True, gradient=True)[:2]
+        weights = self._unpack(w)
+
+        def statistic(block: Block) -> tuple[float, np.ndarray]:
+            margins = block.margins(weights)
+            values, residuals = self.loss.value_and_derivative(margins, block.targets)
+            return float(values.sum()), block.pull_back(residuals)
+
+        value, gradient = self.records.total(statistic)
+        gradient = gradient.ravel() / self.n_public + self.penalty_gradient(w)
+        return value / self.n_public + self.penalty(w), gradient
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        return self._evaluate(w, hessian=True)[2]
+        return self._hessian(w)
+
+    def _hessian(self, w: np.ndarray, rough: bool = False) -> np.ndarray:
+        curvature = functools.partial(self._curvature, weights=self._unpack(w))
+        hessian = self.records.gram(curvature, self.n_outputs, rough) / self.n_public
+        hessian.flat[:: self.dimension + 1] += self.alpha
+        return hessian
 
     @property
     def is_quadratic(self) -> bool:
-        return "records" in self.offers and self.loss.is_quadratic and self.n_outputs == 1
+        return self.loss.is_quadratic and self.n_outputs == 1
 
     def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not self.is_quadratic:
@@ -166,12 +181,7 @@ class FiniteSumProblem(Problem):
             or self.constants.condition_number > _SINGLE_CONDITION
         ):
             return self.hessian(w)
-        weights = self._unpack(w)
-        curvature = functools.partial(self._curvature, weights=weights)
-        bend = self.records.gram(curvature, self.n_outputs, rough=True)
-        bend /= self.n_public
-        bend.flat[:: self.dimension + 1] += self.alpha
-        return bend
+        return self._hessian(w, rough=True)
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         weights, directions = self._unpack(w), self._unpack(v)
@@ -254,35 +264,42 @@ class FiniteSumProblem(Problem):
     def _curvature(self, block: Block, weights: np.ndarray) -> np.ndarray:
         return self.loss.second_derivative(block.margins(weights), block.targets)
 
+
+class UnbatchedProblem(FiniteSumProblem):
+    """Base of problems that are no mean of one function of the margins per record.
+
+    A subclass implements :meth:`_evaluate`. Solvers that need "records" refuse it.
+    """
+
+    offers = frozenset({"hessian"})
+    is_quadratic = False
+
+    @abstractmethod
     def _evaluate(
-        self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
+        self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        weights = self._unpack(w)
-        loss, n = self.loss, self.n_public
+        """Value of f, with gradient and Hessian if wanted, without the regulariser."""
 
-        def statistic(block: Block) -> tuple[float, np.ndarray]:
-            margins, targets = block.margins(weights), block.targets
-            if not gradient:
-                return float(loss.value(margins, targets).sum()), np.zeros_like(weights)
-            if not value:
-                return 0.0, block.pull_back(loss.derivative(margins, targets))
-            values, residuals = loss.value_and_derivative(margins, targets)
-            return float(values.sum()), block.pull_back(residuals)
+    def value(self, w: np.ndarray) -> float:
+        return self._evaluate(w)[0] + self.penalty(w)
 
-        total, slope = 0.0, np.zeros_like(weights)
-        if value or gradient:
-            total, slope = self.records.total(statistic)
-        bend = np.zeros((0, 0))
-        if hessian:
-            curvature = functools.partial(self._curvature, weights=weights)
-            bend = self.records.gram(curvature, self.n_outputs) / n
-            bend.flat[:: self.dimension + 1] += self.alpha
-        offset = self._offset(w)
-        return (
-            total / n + 0.5 * self.alpha * float(offset @ offset),
-            slope.ravel() / n + self.alpha * offset,
-            bend,
-        )
+    def gradient(self, w: np.ndarray) -> np.ndarray:
+        return self.value_and_gradient(w)[1]
+
+    def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient, _ = self._evaluate(w, gradient=True)
+        return value + self.penalty(w), gradient + self.penalty_gradient(w)
+
+    def hessian(self, w: np.ndarray) -> np.ndarray:
+        hessian = self._evaluate(w, hessian=True)[2]
+        hessian.flat[:: self.dimension + 1] += self.alpha
+        return hessian
+
+    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
+        return self.hessian(w)
+
+    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
+        return self.hessian(w) @ v
 
 
 @dataclass(frozen=True)
@@ -311,75 +328,6 @@ class Batch:
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """``sum_i residual_i x_i`` over the batch, shape (dimension,)."""
         return self.block.pull_back(residuals).ravel()
-
-
-def generalised_linear_constants(
-    loss: Loss,
-    *,
-    alpha: float,
-    radius: float,
-    feature_norm: float,
-    row_width: int,
-    n_records: int,
-    block_size: int,
-    center_norm: float = 0.0,
-    size_ratio: float = 1.0,
-    in_ball: bool = True,
-) -> ProblemConstants:
-    """Public constants of a regularised generalised linear problem.
-
-    The rows do not enter, so a plan can be made before they are seen.
-
-    Parameters
-    ----------
-    loss : Loss
-    alpha : float
-        Strong convexity of the regulariser.
-    radius : float
-        Radius of the domain; with ``inf`` the constants are those of the whole space and
-        the solution is located by ``||w* - center|| <= lipschitz / alpha``.
-    feature_norm : float
-        Norm that no row exceeds, intercept feature included.
-    row_width : int
-        Number of features including the intercept.
-    n_records : int
-        Public size N.
-    block_size : int
-        Rows summed without a break.
-    center_norm : float, default=0.0
-        Norm of the regulariser's centre, projected onto the domain.
-    size_ratio : float, default=1.0
-    in_ball : bool, default=True
-        See :class:`ProblemConstants`.
-    """
-    lipschitz = loss.lipschitz(feature_norm, radius)
-    return ProblemConstants(
-        n_records=n_records,
-        dimension=loss.n_outputs * row_width,
-        strong_convexity=alpha,
-        lipschitz=lipschitz,
-        gradient_diameter=loss.gradient_diameter(feature_norm, radius),
-        smoothness=loss.smoothness(feature_norm),
-        radius=min(radius, center_norm + size_ratio * lipschitz / alpha),
-        row_width=row_width,
-        block_size=block_size,
-        size_ratio=size_ratio,
-        in_ball=in_ball,
-        domain_radius=radius,
-    )
-
-
-def bounded_problem_radius(
-    loss: Loss, feature_norm: float, alpha: float, coef_norm: float | None
-) -> float:
-    """Radius of the ball to solve in: `coef_norm`, but no more than the solution can need.
-
-    ``loss.solution_radius`` holds the solution of every data set of N records, so cutting
-    the domain down to it changes no solution but tightens the constants. Valid for a
-    regulariser centred at 0 (review F-5).
-    """
-    own = loss.solution_radius(feature_norm, alpha)
-    return own if coef_norm is None else min(coef_norm, own)
 
 
 def ball_problem(

@@ -22,28 +22,22 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
-from skdp._checks import check_count, check_positive
+from skdp._checks import check_positive
 from skdp.problems.elementwise import minimum
+from skdp.problems.rounding import ROUNDING_SLACK
 
 __all__ = [
     "HalfSquaredLoss",
     "LogisticLoss",
     "Loss",
-    "OneVsRestLoss",
-    "SoftmaxLoss",
     "SquaredHingeLoss",
-    "sum_zero_basis",
 ]
 
-#: Inflation of constants that come out of floating-point root finding.
-ROOT_SLACK = 1.0 + 1e-9
 #: W(1/e), W the Lambert function.
 _LAMBERT = float(lambertw(math.exp(-1.0)).real)
 
@@ -96,9 +90,9 @@ class Loss(ABC):
         """Bound on the largest eigenvalue of the second derivative."""
 
     @property
-    @abstractmethod
     def curvature_trace(self) -> float:
         """Bound on the trace of the second derivative (= curvature for one margin)."""
+        return self.curvature
 
     @property
     @abstractmethod
@@ -183,6 +177,9 @@ def _sigmoid(x: float) -> float:
 class LogisticLoss(Loss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
 
+    curvature = 0.25
+    margin_scale = 1.0
+
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
         check_zero_one(self, targets)
@@ -219,18 +216,6 @@ class LogisticLoss(Loss):
         tail = np.exp(-np.abs(margins))
         return tail / (1.0 + tail) ** 2
 
-    @property
-    def curvature(self) -> float:
-        return 0.25
-
-    @property
-    def curvature_trace(self) -> float:
-        return 0.25
-
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
-
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X sigmoid(R X)``: the gradient is ``(sigmoid(z) - t) x`` with ``|z| <= R X``."""
         return feature_norm * _sigmoid(radius * feature_norm)
@@ -248,11 +233,11 @@ class LogisticLoss(Loss):
             return 2.0 * feature_norm
         c = brentq(lambda c: k * _sigmoid(-k * c) * (1.0 - c * c) - c, 0.0, 1.0, xtol=1e-15)
         diameter = 2.0 * _sigmoid(k * c) * math.sqrt(1.0 - c * c)
-        return feature_norm * min(diameter * ROOT_SLACK, 2.0)
+        return feature_norm * min(diameter * ROUNDING_SLACK, 2.0)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
-        return min(feature_norm / (2.0 * alpha), math.sqrt(_LAMBERT / alpha)) * ROOT_SLACK
+        return min(feature_norm / (2.0 * alpha), math.sqrt(_LAMBERT / alpha)) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""
@@ -264,149 +249,12 @@ class LogisticLoss(Loss):
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """``log(1 + exp(R X))``."""
-        return float(np.logaddexp(0.0, radius * feature_norm)) * ROOT_SLACK
+        return float(np.logaddexp(0.0, radius * feature_norm)) * ROUNDING_SLACK
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         """``sigmoid(k) sigmoid(-k)`` with ``k = R X``."""
         k = radius * feature_norm
         return _sigmoid(k) * _sigmoid(-k)
-
-
-def sum_zero_basis(n_classes: int) -> np.ndarray:
-    """Orthonormal basis (n_classes, n_classes - 1) of the vectors that sum to zero."""
-    k = n_classes
-    basis = np.zeros((k, k - 1))
-    for j in range(1, k):  # Helmert contrasts
-        basis[:j, j - 1] = 1.0
-        basis[j, j - 1] = -j
-        basis[:, j - 1] /= math.sqrt(j * (j + 1))
-    return basis
-
-
-@dataclass(frozen=True)
-class SoftmaxLoss(Loss):
-    """Multinomial log loss of K classes in the K - 1 coordinates that can matter.
-
-    The penalised optimum has class weights that sum to zero, so the weights are written
-    as ``B V`` with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z
-    the K - 1 margins ``V x``. The map is an isometry, hence norms, sensitivities and the
-    penalty are those of the full weights, and isotropic noise on V is noise in exactly
-    the subspace (dimension (K - 1) width), none outside of it (review W7).
-
-    Parameters
-    ----------
-    n_classes : int
-        K >= 2; targets are class indices.
-    """
-
-    n_classes: int
-
-    def __post_init__(self) -> None:
-        check_count("n_classes", self.n_classes, 2)
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        if targets.dtype.kind not in "iu":
-            raise ValueError(f"SoftmaxLoss: targets are {targets.dtype}, must be class indices.")
-        if targets.size and not 0 <= targets.min() <= targets.max() < self.n_classes:
-            raise ValueError(f"SoftmaxLoss: targets must be 0 to {self.n_classes - 1}.")
-
-    @property
-    def n_outputs(self) -> int:
-        return self.n_classes - 1
-
-    @cached_property
-    def basis(self) -> np.ndarray:
-        """The basis B, shape (K, K - 1)."""
-        basis = sum_zero_basis(self.n_classes)
-        basis.flags.writeable = False
-        return basis
-
-    def _logits(self, margins: np.ndarray) -> np.ndarray:
-        return margins.reshape(len(margins), self.n_outputs) @ self.basis.T
-
-    def probabilities(self, margins: np.ndarray) -> np.ndarray:
-        """Class probabilities, shape (m, K)."""
-        out = self._logits(margins)
-        out -= out.max(axis=1, keepdims=True)
-        np.exp(out, out=out)
-        out /= out.sum(axis=1, keepdims=True)
-        return out
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        logits = self._logits(margins)
-        logits -= logits.max(axis=1, keepdims=True)
-        own = np.take_along_axis(logits, targets[:, None], axis=1)[:, 0]
-        return np.log(np.exp(logits).sum(axis=1)) - own
-
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        residuals = self.probabilities(margins)
-        residuals[np.arange(len(targets)), targets] -= 1.0
-        out = residuals @ self.basis
-        return out if margins.ndim == 2 else out[:, 0]
-
-    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        basis = self.basis
-        p = self.probabilities(margins)
-        mean = p @ basis
-        out = np.einsum("ik,ka,kb->iab", p, basis, basis, optimize=True)
-        out -= mean[:, :, None] * mean[:, None, :]
-        return out if margins.ndim == 2 else out[:, 0, 0]
-
-    @property
-    def curvature(self) -> float:
-        """``diag(p) - p p'`` has no eigenvalue above 1/2."""
-        return 0.5
-
-    @property
-    def curvature_trace(self) -> float:
-        """``trace(diag(p) - p p') = 1 - ||p||^2 <= 1 - 1/K``."""
-        return 1.0 - 1.0 / self.n_classes
-
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
-
-    def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``X sqrt(q (q + m))``, never above ``sqrt(2) X`` (derived, docs/theory/constants.md).
-
-        q bounds the probability of all wrong classes and m that of one class, over logits
-        that sum to zero and have norm at most ``k = R X``: two logits differ by at most
-        ``sqrt(2) k``, so ``q = (K-1) / (K-1 + e^{-sqrt(2) k})``; by Jensen's inequality
-        ``m = 1 / (1 + (K-1) e^{-k sqrt(K/(K-1))})``. Then ``||p - e_y||^2 = (1 - p_y)^2 +
-        sum_{j != y} p_j^2 <= q^2 + q m``.
-        """
-        k, others = radius * feature_norm, self.n_classes - 1
-        q = others / (others + math.exp(-math.sqrt(2.0) * k))
-        m = 1.0 / (1.0 + others * math.exp(-k * math.sqrt(self.n_classes / others)))
-        return feature_norm * min(math.sqrt(q * (q + m)) * ROOT_SLACK, math.sqrt(2.0))
-
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(sqrt((K-1)/K) X / alpha, sqrt(W((K-1)/e) / alpha))``."""
-        others = self.n_classes - 1
-        by_gradient = math.sqrt(others / self.n_classes) * feature_norm / alpha
-        by_value = math.sqrt(float(lambertw(others / math.e).real) / alpha)
-        return min(by_gradient, by_value) * ROOT_SLACK
-
-    def noise_cost(self, variance: float) -> float:
-        """The smaller of the bounds for smooth and for Lipschitz losses."""
-        return minimum(super().noise_cost(variance), (2.0 * self.n_outputs * variance) ** 0.5)
-
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        """``log(1 + (K-1) e^{sqrt(2) k}) - log(1 + (K-1) e^{-k sqrt(K/(K-1))})``, ``k = R X``.
-
-        The bounds on the logits are those of :meth:`lipschitz`; the first term bounds the
-        loss from above, the second from below.
-        """
-        k, others = radius * feature_norm, self.n_classes - 1
-        steepest = math.sqrt(self.n_classes / others)
-        lower = float(np.logaddexp(0.0, math.log(others) - steepest * k))
-        return (self.largest_value(feature_norm, radius) - lower) * ROOT_SLACK
-
-    def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``log(1 + (K-1) e^{sqrt(2) k})``, ``k = R X``."""
-        k, others = radius * feature_norm, self.n_classes - 1
-        return float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k)) * ROOT_SLACK
 
 
 @dataclass(frozen=True)
@@ -416,6 +264,7 @@ class HalfSquaredLoss(Loss):
     target_bound: float
 
     is_quadratic = True
+    curvature = 1.0
 
     def __post_init__(self) -> None:
         check_positive(target_bound=self.target_bound)
@@ -432,14 +281,6 @@ class HalfSquaredLoss(Loss):
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.ones_like(margins)
-
-    @property
-    def curvature(self) -> float:
-        return 1.0
-
-    @property
-    def curvature_trace(self) -> float:
-        return 1.0
 
     @property
     def margin_scale(self) -> float:
@@ -465,13 +306,13 @@ class HalfSquaredLoss(Loss):
         k, bound = radius * feature_norm, self.target_bound
         # the same root without the cancellation at small k
         c = 2.0 * k / (bound + math.sqrt(bound**2 + 8.0 * k**2))
-        return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * ROOT_SLACK
+        return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``Y / (2 sqrt(alpha))`` if ``X^2 >= alpha`` else ``X Y / (X^2 + alpha)``."""
         if feature_norm**2 >= alpha:
-            return self.target_bound / (2.0 * math.sqrt(alpha)) * ROOT_SLACK
-        return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROOT_SLACK
+            return self.target_bound / (2.0 * math.sqrt(alpha)) * ROUNDING_SLACK
+        return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``(R X + Y)^2 / 2``, the largest value: the least is 0."""
@@ -487,6 +328,9 @@ class HalfSquaredLoss(Loss):
 @dataclass(frozen=True)
 class SquaredHingeLoss(Loss):
     """``max(0, 1 - s z)^2`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
+
+    curvature = 2.0
+    margin_scale = 0.5
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -504,18 +348,6 @@ class SquaredHingeLoss(Loss):
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return 2.0 * (self._shortfall(margins, targets) > 0)
-
-    @property
-    def curvature(self) -> float:
-        return 2.0
-
-    @property
-    def curvature_trace(self) -> float:
-        return 2.0
-
-    @property
-    def margin_scale(self) -> float:
-        return 0.5
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``2 X (R X + 1)``."""
@@ -535,7 +367,7 @@ class SquaredHingeLoss(Loss):
         At the solution ``alpha ||w||^2 = mean of 2 max(0, 1 - u) u <= 1/2`` with ``u = s z``, and
         ``alpha ||w|| <= ||mean gradient at 0||`` by convexity.
         """
-        return min(2.0 * feature_norm / alpha, math.sqrt(0.5 / alpha)) * ROOT_SLACK
+        return min(2.0 * feature_norm / alpha, math.sqrt(0.5 / alpha)) * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``(1 + k)^2 - max(0, 1 - k)^2`` with ``k = R X``: at margins -k and k."""
@@ -545,86 +377,3 @@ class SquaredHingeLoss(Loss):
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """``(1 + R X)^2``."""
         return (1.0 + radius * feature_norm) ** 2
-
-
-@dataclass(frozen=True)
-class OneVsRestLoss(Loss):
-    """Sum over K classes of a two-class loss of "this one" against "the others".
-
-    One problem with K margins whose solution is that of K separate ones; together they move by
-    at most ``sqrt(K)`` times as much as one of them, because the weights of different classes
-    are orthogonal directions (review Y-16). Constants: docs/theory/constants.md.
-
-    Parameters
-    ----------
-    base : Loss
-        For targets 0 and 1. The square of its Lipschitz constant, its value range and its
-        largest value must be concave functions of the squared radius, as those of all hinges are.
-    n_classes : int
-        K; targets are class indices.
-    """
-
-    base: Loss
-    n_classes: int
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        SoftmaxLoss(self.n_classes).check_targets(targets)
-
-    @property
-    def n_outputs(self) -> int:
-        return self.n_classes
-
-    def _each(self, function: Any, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """`function` of the base for each class, shape (m, K)."""
-        own = (targets[:, None] == np.arange(self.n_classes)).astype(np.float64)
-        return function(margins.ravel(), own.ravel()).reshape(margins.shape)
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return self._each(self.base.value, margins, targets).sum(axis=1)
-
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return self._each(self.base.derivative, margins, targets)
-
-    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        bend = np.zeros((*margins.shape, self.n_classes))
-        diagonal = np.arange(self.n_classes)
-        bend[:, diagonal, diagonal] = self._each(self.base.second_derivative, margins, targets)
-        return bend
-
-    @property
-    def curvature(self) -> float:
-        return self.base.curvature
-
-    @property
-    def curvature_trace(self) -> float:
-        return self.n_classes * self.base.curvature_trace
-
-    @property
-    def margin_scale(self) -> float:
-        return self.base.margin_scale * math.sqrt(self.n_classes)
-
-    def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``sqrt(K) L(R / sqrt(K))``: largest where all classes have weights of one length."""
-        root = math.sqrt(self.n_classes)
-        return root * self.base.lipschitz(feature_norm, radius / root) * ROOT_SLACK
-
-    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        """``sqrt(K) D(R)``, or 2 L if that is smaller."""
-        each = math.sqrt(self.n_classes) * self.base.gradient_diameter(feature_norm, radius)
-        return min(each, 2.0 * self.lipschitz(feature_norm, radius))
-
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        return math.sqrt(self.n_classes) * self.base.solution_radius(feature_norm, alpha)
-
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        """``K`` times that at ``R / sqrt(K)``."""
-        share = radius / math.sqrt(self.n_classes)
-        return self.n_classes * self.base.value_range(feature_norm, share) * ROOT_SLACK
-
-    def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``K`` times that at ``R / sqrt(K)``."""
-        share = radius / math.sqrt(self.n_classes)
-        return self.n_classes * self.base.largest_value(feature_norm, share) * ROOT_SLACK
-
-    def noise_cost(self, variance: float) -> float:
-        return self.n_classes * self.base.noise_cost(variance)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._checks import check_positive
+from skdp.problems.constants import Design
 from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Records, read_only_view
-from skdp.problems.risks import Design
 from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Response, SaddleConstants, SaddleProblem
 

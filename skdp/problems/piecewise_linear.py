@@ -17,12 +17,8 @@ import numpy as np
 
 from skdp._checks import check_positive, check_real
 from skdp.problems.elementwise import minimum
-from skdp.problems.losses import (
-    ROOT_SLACK,
-    Loss,
-    check_within,
-    check_zero_one,
-)
+from skdp.problems.losses import Loss, check_within, check_zero_one
+from skdp.problems.rounding import ROUNDING_SLACK
 
 __all__ = [
     "AbsoluteLoss",
@@ -36,6 +32,8 @@ __all__ = [
 
 class PiecewiseLinearLoss(Loss):
     """A loss of one margin with one kink per record, and its minimum there."""
+
+    curvature = math.inf
 
     @abstractmethod
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -52,7 +50,7 @@ class PiecewiseLinearLoss(Loss):
         return 1.0
 
     @property
-    def bend(self) -> float:
+    def slope_range(self) -> float:
         """Bound on the difference of the two slopes of a record."""
         return 2.0 * self.slope_bound
 
@@ -72,18 +70,6 @@ class PiecewiseLinearLoss(Loss):
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         raise NotImplementedError(f"{type(self).__name__} has no second derivative.")
-
-    @property
-    def curvature(self) -> float:
-        return math.inf
-
-    @property
-    def curvature_trace(self) -> float:
-        return math.inf
-
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``S X`` with S the bound on the slopes."""
@@ -105,16 +91,19 @@ class PiecewiseLinearLoss(Loss):
         """
         slope = self.slope_bound
         by_value = math.sqrt(slope * self.kink_bound / alpha)
-        return min(slope * feature_norm / alpha, by_value) * ROOT_SLACK
+        return min(slope * feature_norm / alpha, by_value) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
-        """``bend sqrt(variance) / 2``, for symmetric noise: a line costs nothing on average."""
-        return 0.5 * self.bend * variance**0.5
+        """``slope_range sqrt(variance) / 2`` for symmetric noise: lines cost nothing on average."""
+        return 0.5 * self.slope_range * variance**0.5
 
 
 @dataclass(frozen=True)
 class HingeLoss(PiecewiseLinearLoss):
     """``max(0, 1 - s z)`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
+
+    kink_bound = margin_scale = 1.0
+    slope_range = 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -123,14 +112,6 @@ class HingeLoss(PiecewiseLinearLoss):
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         kink = 2.0 * targets - 1.0
         return kink, np.minimum(-kink, 0.0), np.maximum(-kink, 0.0)
-
-    @property
-    def kink_bound(self) -> float:
-        return 1.0
-
-    @property
-    def bend(self) -> float:
-        return 1.0
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``(1 + k) - max(0, 1 - k)`` with ``k = R X``: at margins -k and k."""
@@ -200,6 +181,7 @@ class QuantileLoss(_ErrorLoss):
     """
 
     quantile: float = 0.5
+    slope_range = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -208,10 +190,6 @@ class QuantileLoss(_ErrorLoss):
     @property
     def slope_bound(self) -> float:
         return max(self.quantile, 1.0 - self.quantile)
-
-    @property
-    def bend(self) -> float:
-        return 1.0
 
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         low = np.full(targets.shape, -float(self.quantile))
@@ -267,10 +245,6 @@ class SmoothedLoss(Loss):
         return 1.0 / self.width
 
     @property
-    def curvature_trace(self) -> float:
-        return 1.0 / self.width
-
-    @property
     def margin_scale(self) -> float:
         return self.base.margin_scale
 
@@ -285,7 +259,7 @@ class SmoothedLoss(Loss):
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X min(S, (R X + K) / h)`` with K the bound on the kinks."""
         widest = (radius * feature_norm + self.base.kink_bound) / self.width
-        return feature_norm * min(self.base.slope_bound, widest) * ROOT_SLACK
+        return feature_norm * min(self.base.slope_bound, widest) * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """That of the piecewise linear loss, or the largest value: the least is 0."""
@@ -296,7 +270,7 @@ class SmoothedLoss(Loss):
         """``a (r - h a / 2)`` with ``r = R X + K`` and the slope ``a = min(S, r / h)`` there."""
         far = radius * feature_norm + self.base.kink_bound
         slope = min(self.base.slope_bound, far / self.width)
-        return slope * (far - 0.5 * self.width * slope) * ROOT_SLACK
+        return slope * (far - 0.5 * self.width * slope) * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X min(S, K / h) / alpha, sqrt(p / alpha))``, ``p = max of A (K - h A)``, A <= S.
@@ -308,7 +282,7 @@ class SmoothedLoss(Loss):
         slope, kink, width = self.base.slope_bound, self.base.kink_bound, self.width
         steepest = min(slope, kink / (2.0 * width))
         by_value = math.sqrt(steepest * (kink - width * steepest) / alpha)
-        return min(feature_norm * min(slope, kink / width) / alpha, by_value) * ROOT_SLACK
+        return min(feature_norm * min(slope, kink / width) / alpha, by_value) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""

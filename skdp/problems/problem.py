@@ -118,7 +118,16 @@ class Problem(ABC):
         norm = euclidean_norm(w)
         if self.center is not None:
             norm += euclidean_norm(self.center)
-        return self.constants.gradient_rounding_at(norm, self.constants.lipschitz)
+        return self.constants.gradient_rounding_at(norm, self._lipschitz_at(norm))
+
+    def _lipschitz_at(self, norm: float) -> float:
+        """Bound on the gradient of f at points of a norm."""
+        return self.constants.lipschitz
+
+    def penalty(self, w: np.ndarray) -> float:
+        """Value of the regulariser."""
+        offset = self._offset(w)
+        return 0.5 * self.alpha * float(offset @ offset)
 
     def penalty_gradient(self, w: np.ndarray) -> np.ndarray:
         """Gradient of the regulariser."""

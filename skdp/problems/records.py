@@ -340,8 +340,9 @@ class Records:
         statistic : callable
             From a block to a number, a new array or a tuple of these: the sum over its records.
         """
-        blocks = self.blocks() if self.n_records else (self.block(slice(0, 0)),)
-        return tree_sum(map(statistic, blocks))
+        if self.n_records <= self.block_size:
+            return statistic(self.block(slice(0, self.n_records)))
+        return tree_sum(map(statistic, self.blocks()))
 
     @property
     def is_sparse(self) -> bool:

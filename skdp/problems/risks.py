@@ -17,21 +17,22 @@ from typing import Any, TypeVar
 import numpy as np
 
 from skdp.privacy.events import Neighbouring
-from skdp.problems.constants import ProblemConstants
-from skdp.problems.domains import Ball
-from skdp.problems.elementwise import minimum
-from skdp.problems.finite_sum import (
-    MAX_SIZE_RATIO,
-    FiniteSumProblem,
+from skdp.problems.constants import (
+    Design,
+    ProblemConstants,
     bounded_problem_radius,
     generalised_linear_constants,
 )
-from skdp.problems.losses import Loss, OneVsRestLoss
+from skdp.problems.domains import Ball
+from skdp.problems.elementwise import minimum
+from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems.losses import Loss
+from skdp.problems.multiclass_losses import OneVsRestLoss
 from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 
-__all__ = ["Design", "EmpiricalRisk", "Objective"]
+__all__ = ["EmpiricalRisk", "Objective"]
 
 #: Width of an envelope in units of the noise in the margins: its bias is then at most 5 % of
 #: what the noise may cost.
@@ -46,47 +47,6 @@ def _smoothed(loss: Loss, spread: float) -> Loss:
     if not isinstance(loss, PiecewiseLinearLoss):
         raise TypeError(f"{type(loss).__name__} is neither smooth nor piecewise linear.")
     return loss.smoothed(_SMOOTHING * spread / loss.slope_bound)
-
-
-@dataclass(frozen=True)
-class Design:
-    """What is public about the rows of a data set.
-
-    Attributes
-    ----------
-    feature_norm : float
-        Norm that no row exceeds, intercept feature included.
-    width : int
-        Number of features including the intercept.
-    n_records : int
-        Public size N.
-    block_size : int, default=4096
-        Rows that are summed without a break.
-    size_ratio : float, default=1.0
-        By how much the actual number of records may exceed N.
-    """
-
-    feature_norm: float
-    width: int
-    n_records: int
-    block_size: int = 4096
-    size_ratio: float = 1.0
-
-    @classmethod
-    def of(cls, records: Records, n_public: int | None = None) -> Design:
-        """The design of some records; `n_public` if their number is not public."""
-        shape = records.norm_bound, records.width
-        if n_public is None:
-            return cls(*shape, records.n_records, records.block_size)
-        return cls(*shape, n_public, records.block_size, MAX_SIZE_RATIO)
-
-    @property
-    def second_moment(self) -> float:
-        """Largest eigenvalue of the rows' second moment if they prefer no direction.
-
-        An assumption for planning; other data cost utility, never privacy.
-        """
-        return self.feature_norm**2 / self.width
 
 
 @dataclass(frozen=True)
@@ -112,17 +72,7 @@ class EmpiricalRisk:
         self, design: Design, alpha: float, radius: float, center_norm: float = 0.0
     ) -> ProblemConstants:
         """Constants of the problem on the ball; see :class:`skdp.problems.ProblemConstants`."""
-        return generalised_linear_constants(
-            self.loss,
-            alpha=alpha,
-            radius=radius,
-            feature_norm=design.feature_norm,
-            row_width=design.width,
-            n_records=design.n_records,
-            block_size=design.block_size,
-            center_norm=center_norm,
-            size_ratio=design.size_ratio,
-        )
+        return generalised_linear_constants(self.loss, design, alpha, radius, center_norm)
 
     def problem(
         self,

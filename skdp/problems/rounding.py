@@ -15,10 +15,12 @@ import numpy as np
 
 from skdp.problems.elementwise import minimum
 
-__all__ = ["EPS", "chain", "tree_sum"]
+__all__ = ["EPS", "ROUNDING_SLACK", "chain", "tree_sum"]
 
 #: Spacing of doubles near 1, twice the relative error of one rounded operation.
 EPS = float(np.finfo(np.float64).eps)
+#: Inflation of constants and sensitivities: rounding in formulas, root finding and projections.
+ROUNDING_SLACK = 1.0 + 1e-9
 
 #: Summands of one node of the tree, and the base-2 logarithm of their number.
 _FAN_IN, _LOG_FAN_IN = 16, 4

@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
+from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.problem import copy_parts
 from skdp.problems.records import read_only_view
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 __all__ = [
     "BlockConstants",

@@ -14,13 +14,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from skdp._checks import check_positive
-from skdp.problems.constants import ProblemConstants
+from skdp.problems.constants import Design, ProblemConstants
 from skdp.problems.domains import Ball, Domain
-from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
-from skdp.problems.risks import Design, EmpiricalRisk
+from skdp.problems.risks import EmpiricalRisk
 from skdp.problems.rounding import EPS, chain
 
 __all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
@@ -68,11 +68,10 @@ def tilted_constants(
     )
 
 
-class TiltedProblem(FiniteSumProblem):
+class TiltedProblem(UnbatchedProblem):
     """``min over w of (1/t) log mean exp(t phi(W x_i, t_i)) + (alpha/2) ||w - center||^2``.
 
-    Not a finite sum: batches say nothing about the weights of their records, so that solvers that
-    need "records" refuse it.
+    No finite sum: a batch does not tell the weights of its records.
 
     Parameters
     ----------
@@ -81,8 +80,6 @@ class TiltedProblem(FiniteSumProblem):
     tilt : float
         t > 0.
     """
-
-    offers = frozenset({"hessian"})
 
     def __init__(
         self,
@@ -100,47 +97,34 @@ class TiltedProblem(FiniteSumProblem):
         self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
 
     def _evaluate(
-        self, w: np.ndarray, value: bool = False, gradient: bool = False, hessian: bool = False
+        self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        margins = self.margins(w)
-        losses = self.loss.value(margins, self.records.targets)
+        margins, targets = self.margins(w), self.records.targets
+        losses = self.loss.value(margins, targets)
         largest = float(losses.max())
         exponents = self.tilt * (losses - largest)
         mean = float(np.expm1(exponents).mean())  # > -1: the largest loss contributes 0
         # not 1 + expm1: an absolute error of eps in each small weight would add up
         weights = np.exp(exponents)
         tilted = math.log1p(mean) if mean > -0.5 else math.log(weights.mean())
-        total = largest + tilted / self.tilt
+        value = largest + tilted / self.tilt
+        if not (gradient or hessian):
+            return value, NOTHING, NOTHING
         weights /= weights.sum()
-        slope = np.zeros((self.loss.n_outputs, self.records.width))
-        bend = np.zeros((0, 0))
-        if gradient or hessian:
-            residuals = self.loss.derivative(margins, self.records.targets)
-            weighted = residuals * (weights if residuals.ndim == 1 else weights[:, None])
-            slope = self.n_records * super().pull_back(weighted)
-        if hessian:
-            curvature = self.loss.second_derivative(margins, self.records.targets)
-            if residuals.ndim == 1:
-                curvature = weights * (curvature + self.tilt * residuals**2)
-            else:
-                curvature = curvature + self.tilt * residuals[:, :, None] * residuals[:, None, :]
-                curvature *= weights[:, None, None]
-            bend = self.records.gram(
-                lambda block: curvature[block.positions], self.n_outputs
-            ) - self.tilt * np.outer(slope, slope)
-            bend.flat[:: self.dimension + 1] += self.alpha
-        offset = self._offset(w)
-        return (
-            total + 0.5 * self.alpha * float(offset @ offset),
-            slope.ravel() + self.alpha * offset,
-            bend,
-        )
-
-    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        return self.hessian(w)
-
-    def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        return self.hessian(w) @ v
+        residuals = self.loss.derivative(margins, targets)
+        single = residuals.ndim == 1
+        weighted = residuals * (weights if single else weights[:, None])
+        total = self.n_records * self.pull_back(weighted)
+        if not hessian:
+            return value, total, NOTHING
+        curvature = self.loss.second_derivative(margins, targets)
+        if single:
+            curvature = weights * (curvature + self.tilt * residuals**2)
+        else:
+            curvature = curvature + self.tilt * residuals[:, :, None] * residuals[:, None, :]
+            curvature *= weights[:, None, None]
+        gram = self.records.gram(lambda block: curvature[block.positions], self.n_outputs)
+        return value, total, gram - self.tilt * np.outer(total, total)
 
 
 @dataclass(frozen=True)

@@ -213,16 +213,8 @@ def test_sensitivity_search_around_any_center(loss):
                 center=center,
             )
             points.append(Newton().solve(problem, 1e-7 * radius).point)
-        constants = generalised_linear_constants(
-            phi,
-            alpha=strength,
-            radius=radius,
-            feature_norm=1.0,
-            row_width=width,
-            n_records=n,
-            block_size=256,
-            center_norm=radius,
-        )
+        design = Design(1.0, width, n, block_size=256)
+        constants = generalised_linear_constants(phi, design, strength, radius, radius)
         bound = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / (bound + 2e-7 * radius))
     assert 0.3 < worst <= 1.0

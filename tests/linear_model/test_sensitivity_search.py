@@ -28,6 +28,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
+    Design,
     FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
@@ -161,15 +162,9 @@ def plan_for(
 ):
     """The plan that the estimators make from these public numbers."""
     loss = LOSSES[kind] if isinstance(kind, str) else kind
-    constants = generalised_linear_constants(
-        loss,
-        alpha=alpha,
-        radius=bounded_problem_radius(loss, feature_norm, alpha, coef_norm),
-        feature_norm=feature_norm,
-        row_width=width,
-        n_records=n,
-        block_size=1 << 16,
-    )
+    radius = bounded_problem_radius(loss, feature_norm, alpha, coef_norm)
+    design = Design(feature_norm, width, n, block_size=1 << 16)
+    constants = generalised_linear_constants(loss, design, alpha, radius)
     return plan_output_perturbation(
         constants, BUDGET, neighbouring=Neighbouring(relation), **kwargs
     )

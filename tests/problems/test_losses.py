@@ -21,7 +21,7 @@ from skdp.problems import (
     TiltedRisk,
     huber_loss,
 )
-from skdp.problems.losses import sum_zero_basis
+from skdp.problems.multiclass_losses import sum_zero_basis
 
 CASES = [
     (LogisticLoss(), [0.0, 1.0]),

@@ -216,15 +216,7 @@ def test_smoothness_is_attained():
 
 
 def constants_of(loss, tilt, n, radius, feature_norm=1.0, alpha=1.0):
-    mean = generalised_linear_constants(
-        loss,
-        alpha=alpha,
-        radius=radius,
-        feature_norm=feature_norm,
-        row_width=2,
-        n_records=n,
-        block_size=4096,
-    )
+    mean = generalised_linear_constants(loss, Design(feature_norm, 2, n), alpha, radius)
     return mean, tilted_constants(mean, loss, tilt, feature_norm)
 
 
