@@ -14,52 +14,19 @@ squared error    ``(|z - t| + a nu(w))^2 / 2``   none
 
 Neither is smooth (erratum E19), so nu and the absolute value are replaced by surrogates:
 ``sqrt(||w||^2 + h^2) - h`` for an attack in the Euclidean norm, ``sum_j sqrt(w_j^2 + h^2) - h`` for
-one in the maximum norm, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective: all
-that is stated of it is proven for them, and holds in the limit h, e -> 0 as well.
+one in the maximum norm, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective.
 
-**What the proofs use.** With ``v = grad nu(w)``, and v = 0 for the intercept:
+With X the bound on the features, s0 the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c the largest
+dual norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
 
-1. nu is convex, ``0 <= nu(w) <= <w, v>``, and ``||v|| <= c``, c = 1 for the Euclidean and
-   sqrt(d) for the maximum norm: ``t^2 / q >= q - h`` with ``q = sqrt(t^2 + h^2)``, coordinate by
-   coordinate or for the norm. Likewise ``0 <= rho(r) <= r rho'(r)`` and ``|rho'| <= 1``.
-2. nu is below the exact norm by at most h, or ``d h``; rho by at most e.
+- ``loss.lipschitz(X^, R)`` is a Lipschitz constant; two gradients differ by at most
+  ``loss.gradient_diameter(X^, R)``, and by at most ``S max(2 X~, X^)``;
+- the radius of the solution is that without an attack, ``loss.solution_radius(X~, alpha)``;
+- the smoothness on the ball of radius 3 R, which accelerated methods may visit, is
+  ``C X^^2 + S' a / h``, C the curvature of phi and S' the S there, plus ``3 R a c X~^2 / e`` for the
+  squared error.
 
-*Convexity.* ``s z - a nu(w)`` is concave in w, and phi convex and nonincreasing in it.
-``rho(z - t) + a nu(w)`` is convex and non-negative, where the square increases.
-
-*Gradients.* That of a record is a number of [0, 1] times the gradient of phi at a row u with
-``||u|| <= X^ = sqrt((X + a c)^2 + s0^2)``, X the bound on the features, s0 the intercept
-feature:
-
-- margin: ``u = x - s a v``, the target as it is. ``s w.u <= s z - a nu``, and the slope of
-  phi shrinks with that.
-- squared error: ``u = rho' x + a v`` with the target ``rho' t``. The residual there is
-  ``r rho' + a <w, v> >= rho + a nu >= 0``.
-
-So ``loss.lipschitz(X^, R)`` is a Lipschitz constant, and ``loss.gradient_diameter(X^, R)``
-bounds the distance of two gradients ``c_1 g_1 - c_2 g_2``: it is convex in the c's, hence
-largest at a vertex of the square [0, 1]^2, and all of these are covered (a row of zeros has the
-gradient 0). Gradients are also ``c_i (y_i + a v)`` with *the same v*, ``||y_i|| <= X~ =
-sqrt(X^2 + s0^2)`` and c_i in [0, S], ``S = loss.lipschitz(X^, R) / X^``. At the vertices their
-difference is 0, at most ``S X^`` or at most ``2 S X~``, which for ``a c <= X`` is what two
-gradients without an attack are apart in the worst case of long coefficients.
-
-*Radius of the solution*: that of the unattacked loss, ``loss.solution_radius(X~, alpha)``. It
-rests on two facts. At w = 0 the gradient is that without an attack. And at the solution
-``alpha ||w||^2 = -mean <grad f_i, w>``, where
-
-- margin: ``-<grad f_i, w> = |phi'| (s z - a <w, v>) <= |phi'(m)| s m`` at the attacked margin
-  m, the same number that is bounded for the unattacked loss;
-- squared error: with ``p = rho + a nu``, it is ``-p (rho' z + a <w, v>)``, at most
-  ``p (Y - p)`` and at most ``p k``, ``k = X~ ||w||``. The first is at most ``Y^2 / 4``, so
-  ``||w|| <= Y / (2 sqrt(alpha))``; for ``X~^2 < alpha`` this makes ``k < Y/2``, where the
-  smaller of both is at most ``k (Y - k)``, so ``||w|| <= X~ Y / (X~^2 + alpha)``.
-
-*Smoothness* on the ball of three times the radius, which accelerated methods may visit: ``C
-X^^2 + S' a / h``, C the curvature of phi and S' the slope S there, plus ``3 R a c X~^2 / e``
-for the squared error. Hessians are ``phi'' u u' + |phi'| a Hess nu`` with ``Hess nu <= 1/h``.
-For the squared error they are ``(rho' x + a v)(rho' x + a v)' + p rho'' x x' + p a Hess nu``;
-since ``rho'^2 + rho rho'' <= 1``, only ``a nu rho'' <= a nu / e`` is left of p rho''.
+Proofs: docs/theory/constants.md, "Losses under attack".
 """
 
 from __future__ import annotations
@@ -252,15 +219,7 @@ def _residual_width(loss: Loss, bias: float) -> float:
 def adversarial_constants(
     mean: ProblemConstants, loss: Loss, attack: Attack, bias: float, feature_norm: float
 ) -> ProblemConstants:
-    """Constants of the attacked problem; those that the attack does not change from `mean`.
-
-    Proofs in the module's description.
-
-    *Rounding.* nu and v are computed with a relative error of at most ``(d + 8) eps`` each, as
-    no differences are taken; v then changes a gradient by ``S a c`` times that. The error of nu
-    adds to that of the margin, which :meth:`ProblemConstants.gradient_rounding_at` multiplies
-    with the smoothness. Sums over records are chains as there. A residual's last subtraction
-    has the error ``eps (X~ ||w|| + Y)``; the part with Y is not in that product either.
+    """Compute the constants of the attacked problem, see the module, from those of the mean.
 
     Parameters
     ----------

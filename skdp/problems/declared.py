@@ -66,16 +66,9 @@ class DeclaredProblem(Problem):
 
     Notes
     -----
-    *Sensitivity.* With ``mu = strong_convexity + alpha`` and minimisers w and w' of neighbours F
-    and F' over the domain, ``mu ||w - w'||^2 <= <grad F'(w) - grad F(w), w - w'>``: strong
-    convexity of F' between w' and w and the optimality of both (Lowy and Razaviyayn 2021, Prop.
-    2.2 with errata E25 and E26; docs/theory/output_perturbation.md, Lemma 1). The regulariser
-    cancels in the difference, so ``||w - w'|| <= D / mu``, or ``D / (mu n)`` for a mean. The bounds
-    are used at minimisers only, hence the restriction to norms of at most R.
-
-    *Localisation.* With c the center, projected onto the domain, ``||w - c|| <= L / mu``: strong
-    convexity between w and c, optimality of w, and ``<c - center, c - w> <= 0``. It bounds the
-    norm of the solution wherever L holds at c.
+    With ``mu = strong_convexity + alpha`` the solutions of neighbours are at most ``D / mu`` apart, or
+    ``D / (mu n)`` for a mean (docs/theory/output_perturbation.md, Lemma 1), and at most ``L / mu``
+    from the center, projected onto the domain.
 
     Only replace-one neighbours are covered, in which `n_records` is public.
     """

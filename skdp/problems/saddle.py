@@ -134,17 +134,10 @@ class SaddleConstants:
 
     Notes
     -----
-    **Lemma 1.** Let z and z' be the saddle points of neighbours S and S' that differ in record
-    i, with ranges (G_x, G_y). With ``a = sqrt(mu_x) ||x - x'||``, ``b = sqrt(mu_y) ||y - y'||``,
-    ``g_x = G_x / sqrt(mu_x)``, ``g_y = G_y / sqrt(mu_y)``:
-    ``a^2 + b^2 <= (g_x a + g_y b) / n``.
-
-    *Proof.* ``<A_S(z), z' - z> >= 0`` and ``<A_S'(z'), z - z'> >= 0``; strong monotonicity:
-    ``||z - z'||_M^2 <= <A_S(z') - A_S(z), z' - z>``. Added:
-    ``||z - z'||_M^2 <= <A_S(z') - A_S'(z'), z' - z>``, where common records and regularisers cancel
-    at the one point z'. There remains ``<a(z'; i) - a(z'; i'), z' - z> / n``.
-
-    So (a, b) lies in a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its largest first
+    Lemma 1 (docs/theory/saddle.md): let z and z' be the saddle points of neighbours with the ranges
+    (G_x, G_y), ``a = sqrt(mu_x) ||x - x'||``, ``b = sqrt(mu_y) ||y - y'||``,
+    ``g_x = G_x / sqrt(mu_x)``, ``g_y = G_y / sqrt(mu_y)``. Then ``a^2 + b^2 <= (g_x a + g_y b) / n``.
+    (a, b) lies in a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its largest first
     coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
     """
 
@@ -194,9 +187,7 @@ class SaddleConstants:
     def localisation(self) -> float:
         """``Lambda = sqrt(L_x^2 / mu_x + L_y^2 / mu_y)``, or less if the domains are small.
 
-        The saddle point is within it of the projected centers, in the norm M: these solve the
-        problem without records, and Lemma 1 holds for any two operators of which one is strongly
-        monotone. Dividing by n gives half of the sensitivity for the default ranges.
+        The saddle point is within it of the projected centers, in the norm M.
         """
         return min(self.dual_norm(self.x.lipschitz, self.y.lipschitz), self.diameter)
 

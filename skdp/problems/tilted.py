@@ -29,27 +29,15 @@ __all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
 def tilted_constants(
     mean: ProblemConstants, loss: Loss, tilt: float, feature_norm: float
 ) -> ProblemConstants:
-    """Constants of a tilted problem from those of the mean.
+    """Compute the constants of a tilted problem from those of the mean.
 
-    * Lipschitz constant and gradient diameter are those of the loss: a gradient is a
-      weighted mean of the records'.
-    * Smoothness ``beta + t L^2``: the Hessian is ``sum_i p_i H_i + t Cov_p(gradients)``. L is taken
-      on the ball of three times the radius, which accelerated methods may visit.
+    * Lipschitz constant and gradient diameter are those of the loss.
+    * Smoothness ``beta + t L^2``, L on the ball of three times the radius, which accelerated methods
+      may visit.
     * Weight of a record: ``C / (C + n - 1)`` with ``C = exp(t (A - a))`` and A - a the range of
       the loss at one w. The sensitivity is then ``D C / (mu (C + n - 1))``.
 
-    *Proof of the sensitivity* (review Y-10; the printed Lemma 5.2 drops terms that do not
-    cancel, E18). Let p and p' be the weights of the replaced record in the two data sets at one w,
-    g and g' its gradients, and h the weighted mean of the others' gradients, which is the
-    same in both. The gradients of the two objectives are ``p g + (1 - p) h`` and ``p' g' +
-    (1 - p') h``; for ``p >= p'`` their difference is ``p' (g - g') + (p - p') (g - h)``, of norm at
-    most ``p D``, since h is a convex combination of gradients of records at w. A weight is
-    largest if the record has the loss A and the others a: ``p <= C / (C + n - 1)``. Lemma 1 of
-    docs/theory/output_perturbation.md does the rest.
-
-    *Rounding.* If each loss is computed with an error of at most e, each weight has a relative
-    error of about ``2 t e`` plus that of exponentials and of the sum; a gradient changes by L
-    times that.
+    Proofs, that of the rounding bound included: docs/theory/constants.md, "Tilted losses".
     """
     n, lipschitz = mean.n_records, mean.lipschitz
     radius = mean.radius if mean.domain_radius is None else mean.domain_radius
