@@ -16,15 +16,15 @@ Neither is smooth (erratum E19), so nu and the absolute value are replaced by su
 ``sqrt(||w||^2 + h^2) - h`` for an attack in the Euclidean norm, ``sum_j sqrt(w_j^2 + h^2) - h`` for
 one in the maximum norm, ``rho(r) = sqrt(r^2 + e^2) - e``. They *are* the private objective.
 
-With X the bound on the features, s0 the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c the largest
-dual norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
+X bounds the features, s0 is the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c the largest dual
+norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
 
 - ``loss.lipschitz(X^, R)`` is a Lipschitz constant; two gradients differ by at most
   ``loss.gradient_diameter(X^, R)``, and by at most ``S max(2 X~, X^)``;
 - the radius of the solution is that without an attack, ``loss.solution_radius(X~, alpha)``;
 - the smoothness on the ball of radius 3 R, which accelerated methods may visit, is
-  ``C X^^2 + S' a / h``, C the curvature of phi and S' the S there, plus ``3 R a c X~^2 / e`` for the
-  squared error.
+  ``C X^^2 + S' a / h`` with the curvature C of phi and the S there, S', plus ``3 R a c X~^2 / e``
+  for the squared error.
 
 Proofs: docs/theory/constants.md, "Losses under attack".
 """

@@ -20,13 +20,11 @@ from skdp.solvers.base import CallableSaddleSolver, CallableSolver, SaddleSolver
 from skdp.solvers.certificates import (
     Attempt,
     Certificate,
-    ForwardBackwardStep,
     SaddlePoint,
     Solution,
     certifiable_saddle_accuracy,
     certify,
     certify_saddle,
-    forward_backward_distance,
 )
 from skdp.solvers.gradient_descent import GradientDescent
 from skdp.solvers.katyusha import Katyusha
@@ -66,7 +64,6 @@ __all__ = [
     "Catalyst",
     "Certificate",
     "Extragradient",
-    "ForwardBackwardStep",
     "GradientDescent",
     "Katyusha",
     "Newton",
@@ -83,7 +80,6 @@ __all__ = [
     "certifiable_saddle_accuracy",
     "certify",
     "certify_saddle",
-    "forward_backward_distance",
     "resolve_solver",
     "solve_certified",
 ]

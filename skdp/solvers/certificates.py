@@ -1,25 +1,19 @@
 """Proofs of accuracy from computable quantities.
 
-**Minimisation.** One rule serves every domain. Let F be mu-strongly convex and beta-smooth on
-the closed convex set X, and ``T(w) = Proj_X(w - grad F(w) / beta)``. Then
+**Minimisation.** Let F be mu-strongly convex and beta-smooth on the closed convex set X, and
+``T(w) = Proj_X(w - grad F(w) / beta)``. Then
 
-    ``||w - w*|| <= (beta / mu) ||w - T(w)||``    for every w of X.
+    ``||w - w*|| <= (beta / mu) ||w - T(w)||``    for every w of X,
 
-*Proof.* ``w - grad F(w) / beta`` contracts distances by ``1 - mu / beta``, the projection
-expands none, and ``T(w*) = w*``: ``||w - w*|| <= ||w - T(w)|| + ||T(w) - T(w*)|| <=
-||w - T(w)|| + (1 - mu / beta) ||w - w*||``.
+which is never above the certificates C1 and C2 of the specification of Zhang et al. (2022), and
+needs no decision whether w lies on the boundary (review W5). In the interior C1 is computed too, as
+it is less sensitive to rounding there (docs/theory/output_perturbation.md, Lemma 3).
 
-In exact arithmetic it is never above the certificates C1 and C2 of the specification of
-Zhang et al. (2022), ``||grad F(w) + v|| / mu`` for a v in the normal cone at w, because
-``w = Proj_X(w + v / beta)``. Unlike C2 it needs no decision whether w lies on the boundary
-(review W5): all rounding errors enter linearly. Inside of X it equals C1, which is computed
-too, being the less sensitive to rounding there.
+**A forward-backward step** (C3, and C4 for saddle points): :func:`forward_backward_distance`. A
+step from any feasible pair gives a pair whose distance to the saddle point in the norm ``||(x,
+y)||_M^2 = mu_x ||x||^2 + mu_y ||y||^2`` is bounded (docs/theory/saddle.md, Lemma 3).
 
-**A step of any forward-backward method** (C3, and C4 for saddle points):
-:func:`forward_backward_distance`. One such step from any feasible pair gives a pair whose distance
-to the saddle point in the norm ``||(x, y)||_M^2 = mu_x ||x||^2 + mu_y ||y||^2`` is bounded, on
-whatever face of the domains it lies. All rounding errors enter linearly. Proofs:
-docs/theory/saddle.md.
+In both all rounding errors enter linearly.
 """
 
 from __future__ import annotations
@@ -32,12 +26,12 @@ import numpy as np
 
 from skdp.problems import Problem, SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.rounding import EPS
 
 __all__ = [
     "STEP",
     "Attempt",
     "Certificate",
-    "ForwardBackwardStep",
     "Pair",
     "SaddlePoint",
     "Solution",
@@ -50,8 +44,7 @@ __all__ = [
 #: A point of both blocks of a saddle problem.
 Pair = tuple[np.ndarray, np.ndarray]
 
-_EPS = float(np.finfo(np.float64).eps)
-#: Step of the saddle certificate and of the extragradient method in units of 1 / lt.
+#: Step of the saddle certificate and of the extragradient method in units of 1 / l.
 STEP = math.sqrt(2.0) - 1.0
 
 
@@ -62,10 +55,9 @@ class Certificate:
     Attributes
     ----------
     distance : float
-        Euclidean distance to the solution that the point does not exceed.
+        Bound on the Euclidean distance to the solution.
     rule : str
-        "gradient" (C1), "step" (the rule of the module) or "diameter" (both points lie in the
-        domain).
+        "gradient" (C1), "step" (Lemma 3) or "diameter" (both points lie in the domain).
     """
 
     distance: float
@@ -74,7 +66,7 @@ class Certificate:
 
 @dataclass(frozen=True)
 class Attempt:
-    """What one solver made of a problem.
+    """The result of one solver.
 
     Attributes
     ----------
@@ -82,7 +74,7 @@ class Attempt:
     distance : float
         Certified distance of its answer; ``inf`` without a usable one.
     error : str or None
-        What it raised, or what was wrong with its answer.
+        The exception that it raised, or what is wrong with its answer.
     """
 
     solver: str
@@ -99,8 +91,7 @@ class Solution:
     point : ndarray of shape (dimension,)
     certificate : Certificate
     attempts : tuple of Attempt
-        The solver that was asked for and, as far as needed, the trusted ones after it. They
-        depend on the records, like the point.
+        Of the chosen solver and, as far as needed, of trusted ones. They depend on the records.
     """
 
     point: np.ndarray
@@ -168,70 +159,51 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
     ahead = point - gradient / beta
     after = domain.project(ahead)
     if after is not ahead:  # in the interior the step is the gradient with more rounding
-        error = _EPS * (2.0 * euclidean_norm(point) + 3.0 * length / beta)
+        error = EPS * (2.0 * euclidean_norm(point) + 3.0 * length / beta)
         error += domain.projection_rounding(point.size)
-        moved = euclidean_norm(point - after) * (1.0 + point.size * _EPS) + error
+        moved = euclidean_norm(point - after) * (1.0 + point.size * EPS) + error
         step = (beta * moved + rounding) / mu
         if step < distance:
             rule, distance = "step", step
     return Certificate(distance, rule)
 
 
-@dataclass(frozen=True)
-class ForwardBackwardStep:
-    """One block of ``z+ = Proj_Z(z - step * A(z))``.
-
-    Attributes
-    ----------
-    before, after : ndarray
-        The block of z and of z+.
-    operator_before, operator_after : ndarray
-        The block of A(z) and of A(z+).
-    step : float
-        One number for the whole block: with a step per coordinate and a Euclidean
-        projection the statement is false (review W10).
-    strong_monotonicity : float
-        Modulus mu of the block.
-    """
-
-    before: np.ndarray
-    after: np.ndarray
-    operator_before: np.ndarray
-    operator_after: np.ndarray
-    step: float
-    strong_monotonicity: float
-
-
 def forward_backward_distance(
-    blocks: Sequence[ForwardBackwardStep], rounding: Sequence[float] | None = None
+    before: Sequence[np.ndarray],
+    after: Sequence[np.ndarray],
+    operator_before: Sequence[np.ndarray],
+    operator_after: Sequence[np.ndarray],
+    steps: Sequence[float],
+    moduli: Sequence[float],
+    rounding: Sequence[float] | None = None,
 ) -> float:
-    """Certificates C3 (one block: minimisation) and C4 (two blocks: a saddle point).
+    """Bound the distance of ``z+ = Proj_Z(z - step * A(z))`` to the solution.
 
     With ``s = (z - z+) / step - A(z) + A(z+)`` block by block,
-    ``sqrt(sum mu_b ||z+_b - z*_b||^2) <= sqrt(sum ||s_b||^2 / mu_b)``. For one block that is
-    ``sqrt(mu)`` times the distance.
-
-    *Proof.* ``(z - z+) / step - A(z)`` lies in the normal cone at z+, hence s in
-    ``A(z+) + N(z+)``; 0 lies in that set at z*. Strong monotonicity between the two and
-    Cauchy's inequality in the metric of the moduli.
+    ``sqrt(sum mu_b ||z+_b - z*_b||^2) <= sqrt(sum ||s_b||^2 / mu_b)``. One block (C3) is
+    minimisation, two (C4) are a saddle point.
 
     Parameters
     ----------
-    blocks : sequence of ForwardBackwardStep
+    before, after : sequence of ndarray
+        The blocks of z and of z+.
+    operator_before, operator_after : sequence of ndarray
+        The blocks of A(z) and of A(z+).
+    steps : sequence of float
+        One number per block: with a step per coordinate and a Euclidean projection the statement is
+        false (review W10).
+    moduli : sequence of float
+        mu of each block.
     rounding : sequence of float, optional
         Bounds on the rounding error of each ``||s_b||``.
-
-    Returns
-    -------
-    float
-        Bound on the distance of z+ to the solution in the norm ``sqrt(sum mu_b ||.||^2)``.
     """
-    slack = [0.0] * len(blocks) if rounding is None else rounding
     total = 0.0
-    for block, error in zip(blocks, slack, strict=True):
-        residual = (block.before - block.after) / block.step
-        residual += block.operator_after - block.operator_before
-        total += (euclidean_norm(residual) + error) ** 2 / block.strong_monotonicity
+    parts = zip(before, after, operator_before, operator_after, steps, moduli, strict=True)
+    for b, (z, ahead, operator, following, step, mu) in enumerate(parts):
+        residual = (z - ahead) / step
+        residual += following - operator
+        error = 0.0 if rounding is None else rounding[b]
+        total += (euclidean_norm(residual) + error) ** 2 / mu
     return math.sqrt(total)
 
 
@@ -241,12 +213,9 @@ def certify_saddle(
     y: np.ndarray,
     operator: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> SaddlePoint:
-    """The forward-backward image of a pair, and its certified distance to the saddle point.
+    """Certify the forward-backward image z+ of a pair z, with a step ``eta / mu`` in each block.
 
-    With ``eta = (sqrt(2) - 1) / lt``, ``t_x = eta / mu_x``, ``t_y = eta / mu_y`` and
-    ``z+ = Proj(z - T A(z))``, ``s = T^-1 (z - z+) - A(z) + A(z+)``:
-    ``||z+ - z*||_M <= sqrt(||s_x||^2 / mu_x + ||s_y||^2 / mu_y)``. It is z+ that the bound is
-    for, not z. One step per block: with one per coordinate it would be false (review W10).
+    ``eta = (sqrt(2) - 1) / l``, l the condition number. The distance is that of z+, not of z.
 
     *Rounding.* Let u be the computed ``z - T A(z)`` and p the exact projection of the exact
     ``z - T A(z)`` with the *computed* A(z), whose error therefore cancels. The bound holds for p
@@ -273,28 +242,25 @@ def certify_saddle(
     steps = eta / constants.x.modulus, eta / constants.y.modulus
     after = problem.project(x - steps[0] * operators[0], y - steps[1] * operators[1])
     operators_after = problem.operator(*after)
-    blocks = tuple(
-        ForwardBackwardStep(*arguments)
-        for arguments in zip(
-            (x, y), after, operators, operators_after, steps, constants.moduli, strict=True
-        )
-    )
-    norms = [euclidean_norm(block.before) for block in blocks]
+    norms = [euclidean_norm(block) for block in (x, y)]
     sizes = [
         euclidean_norm(s) + euclidean_norm(t)
         for s, t in zip(operators, operators_after, strict=True)
     ]
-    moves = [euclidean_norm(block.before - block.after) for block in blocks]
+    moves = [euclidean_norm(z - ahead) for z, ahead in zip((x, y), after, strict=True)]
     errors, rounding = _allowances(
         constants, norms, sizes, moves, problem.operator_rounding(*after), steps
     )
-    distance = forward_backward_distance(blocks, rounding) * (1.0 + 16.0 * _EPS)
+    distance = forward_backward_distance(
+        (x, y), after, operators, operators_after, steps, constants.moduli, rounding
+    )
+    distance *= 1.0 + 16.0 * EPS
     distance += constants.norm(*errors)
     return SaddlePoint(*after, distance if math.isfinite(distance) else math.inf)
 
 
 def certifiable_saddle_accuracy(constants: SaddleConstants) -> float:
-    """Public accuracy, in the norm M, that :func:`certify_saddle` reaches with a wide margin.
+    """Compute a public accuracy, in the norm M, that :func:`certify_saddle` surely reaches.
 
     Eight times the rounding terms of the certificate at the largest feasible norms; in an
     unbounded domain at the largest norms of a solution.
@@ -323,7 +289,7 @@ def _allowances(
     """Errors of the blocks of z+, and of those of s, from norms of z, of both A and of z - z+."""
     blocks = constants.x, constants.y
     errors = [
-        _EPS * (2.0 * norm + 3.0 * step * size) + block.projection_rounding
+        EPS * (2.0 * norm + 3.0 * step * size) + block.projection_rounding
         for block, norm, step, size in zip(blocks, norms, steps, sizes, strict=True)
     ]
     rounding = [
@@ -332,7 +298,7 @@ def _allowances(
         + block.smoothness * error
         + constants.coupling * other_error
         + block.modulus * error
-        + (block.dimension + 8.0) * _EPS * (move / step + size)
+        + (block.dimension + 8.0) * EPS * (move / step + size)
         for block, error, other_error, step, computed, move, size in zip(
             blocks, errors, errors[::-1], steps, operator_rounding, moves, sizes, strict=True
         )

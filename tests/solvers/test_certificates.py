@@ -27,15 +27,14 @@ from skdp.solvers import (
     SOLVERS,
     AcceleratedGradient,
     CallableSolver,
-    ForwardBackwardStep,
     Newton,
     Solver,
     certify,
-    forward_backward_distance,
     resolve_solver,
     solve_certified,
 )
 from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
+from skdp.solvers.certificates import forward_backward_distance
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 
@@ -191,11 +190,9 @@ def test_forward_backward_certificates():
             half_x = ball.project(x - ax / lipschitz)
             half_y = simplex.project(y - ay / lipschitz)
             bx, by = operator(half_x, half_y)
-            blocks = [
-                ForwardBackwardStep(x, half_x, ax, bx, 1 / lipschitz, mu_x),
-                ForwardBackwardStep(y, half_y, ay, by, 1 / lipschitz, mu_y),
-            ]
-            bound = forward_backward_distance(blocks)
+            steps, moduli = 2 * (1 / lipschitz,), (mu_x, mu_y)
+            step = (x, y), (half_x, half_y), (ax, ay), (bx, by), steps, moduli
+            bound = forward_backward_distance(*step)
             if iteration in (0, 1, 3, 10, 30, 100):
                 trace.append((half_x, half_y, bound))
             if bound < 1e-9:
@@ -210,7 +207,7 @@ def test_forward_backward_certificates():
             assert true <= claimed + bound
             attained = max(attained, true / claimed)
     assert attained > 0.1
-    rounded = forward_backward_distance(blocks, rounding=[1e-3, 1e-3])
+    rounded = forward_backward_distance(*step, rounding=[1e-3, 1e-3])
     assert rounded >= 1e-3 / np.sqrt(max(mu_x, mu_y))
 
 
@@ -228,16 +225,9 @@ def test_one_step_per_coordinate_proves_nothing():
     residual = (w - following) / steps - gradient(w) + gradient(following)
     true = np.linalg.norm(following - np.sqrt(0.5))
     assert np.linalg.norm(residual) / 0.1 < 1e-6 < 0.7 < true
-    step = ForwardBackwardStep(
-        w,
-        disc.project(w - gradient(w)),
-        gradient(w),
-        gradient(disc.project(w - gradient(w))),
-        1.0,
-        0.1,
-    )
-    distance = np.linalg.norm(step.after - np.sqrt(0.5))
-    assert distance <= forward_backward_distance([step]) / np.sqrt(0.1)
+    after = disc.project(w - gradient(w))
+    bound = forward_backward_distance([w], [after], [gradient(w)], [gradient(after)], [1.0], [0.1])
+    assert np.linalg.norm(after - np.sqrt(0.5)) <= bound / np.sqrt(0.1)
 
 
 # --- the gate -----------------------------------------------------------------------------

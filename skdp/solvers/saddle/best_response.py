@@ -10,6 +10,7 @@ import numpy as np
 from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
+from skdp.problems.rounding import EPS
 from skdp.problems.saddle import Response
 from skdp.solvers.base import Pair, SaddleSolver, Solver
 from skdp.solvers.certificates import STEP, certify_saddle
@@ -26,8 +27,6 @@ _ROUGH = 1e-2
 _MIN_SAMPLE, _PER_COORDINATE = 1 << 14, 100
 #: and the ratio of records from which it pays.
 _SAMPLING_PAYS = 4
-
-_EPS = float(np.finfo(np.float64).eps)
 
 
 class BestResponse(SaddleSolver):
@@ -193,7 +192,7 @@ class _PrimalProblem(Problem):
         norm_y = min(c.y.radius, euclidean_norm(self._respond(w).y) * (1.0 + 1e-9))
         error_x, error_y = c.operator_rounding(euclidean_norm(w), norm_y)
         free = c.y.center_norm + c.y.lipschitz / saddle.alpha_y
-        error_y = error_y / saddle.alpha_y + 4.0 * _EPS * free + c.y.projection_rounding
+        error_y = error_y / saddle.alpha_y + 4.0 * EPS * free + c.y.projection_rounding
         return error_x + c.coupling * error_y
 
     def _respond(self, w: np.ndarray) -> Response:
