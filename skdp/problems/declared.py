@@ -64,9 +64,11 @@ class DeclaredProblem(Problem):
     gradient_error : float, default=0.0
         Bound on the error of a computed gradient beyond that of a plain sum over the records.
 
-    Notes ----- With ``mu = strong_convexity + alpha`` the solutions of neighbours are at most ``D /
-    mu`` apart, or ``D / (mu n)`` for a mean (docs/theory/output_perturbation.md, Lemma 1), and at
-    most ``L / mu`` from the center, projected onto the domain.
+    Notes
+    -----
+    With ``mu = strong_convexity + alpha`` the solutions of neighbours are at most ``D / mu`` apart,
+    or ``D / (mu n)`` for a mean (docs/theory/output_perturbation.md, Lemma 1), and at most
+    ``L / mu`` from the center, projected onto the domain.
 
     Only replace-one neighbours are covered, in which `n_records` is public.
     """

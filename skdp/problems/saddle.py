@@ -132,11 +132,13 @@ class SaddleConstants:
     summation_chain : int, optional
         Most additions in a chain when the records are summed. Default: n.
 
-    Notes ----- Lemma 1 (docs/theory/saddle.md): let z and z' be the saddle points of neighbours
-    with the ranges (G_x, G_y), ``a = sqrt(mu_x) ||x - x'||``, ``b = sqrt(mu_y) ||y - y'||``, ``g_x
-    = G_x / sqrt(mu_x)``, ``g_y = G_y / sqrt(mu_y)``. Then ``a^2 + b^2 <= (g_x a + g_y b) / n``. (a,
-    b) lies in a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its largest first coordinate is
-    :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
+    Notes
+    -----
+    Lemma 1 (docs/theory/saddle.md): let z and z' be the saddle points of neighbours with the ranges
+    (G_x, G_y), ``a = sqrt(mu_x) ||x - x'||``, ``b = sqrt(mu_y) ||y - y'||``,
+    ``g_x = G_x / sqrt(mu_x)``, ``g_y = G_y / sqrt(mu_y)``. Then
+    ``a^2 + b^2 <= (g_x a + g_y b) / n``, a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its
+    largest first coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
     """
 
     n_records: int

@@ -33,8 +33,7 @@ def tilted_constants(
 
     * Lipschitz constant and gradient diameter are those of the loss.
     * Smoothness ``beta + t L^2``, L on the ball of three times the radius, which accelerated
-    methods
-      may visit.
+      methods may visit.
     * Weight of a record: ``C / (C + n - 1)`` with ``C = exp(t (A - a))`` and A - a the range of
       the loss at one w. The sensitivity is then ``D C / (mu (C + n - 1))``.
 
