@@ -14,7 +14,6 @@ saddle points              :mod:`skdp.solvers.saddle`
 =========================  ======================================================
 """
 
-from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.adapters import ScipySolver, SklearnSolver
 from skdp.solvers.base import CallableSaddleSolver, CallableSolver, SaddleSolver, Solver
 from skdp.solvers.certificates import (
@@ -26,8 +25,7 @@ from skdp.solvers.certificates import (
     certify,
     certify_saddle,
 )
-from skdp.solvers.gradient_descent import GradientDescent
-from skdp.solvers.katyusha import Katyusha
+from skdp.solvers.gradient_descent import AcceleratedGradient, GradientDescent
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
 from skdp.solvers.registry import SADDLE_SOLVERS, SOLVERS, resolve_solver, solve_certified
@@ -41,10 +39,8 @@ from skdp.solvers.saddle import (
     SaddleSAGA,
     SaddleSVRG,
 )
-from skdp.solvers.saga import SAGA
-from skdp.solvers.sarah import SARAH
 from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
-from skdp.solvers.svrg import SVRG
+from skdp.solvers.variance_reduced import SAGA, SARAH, SVRG, Katyusha
 
 __all__ = [
     "GDA",

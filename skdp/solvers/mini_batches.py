@@ -1,4 +1,4 @@
-"""What the stochastic solvers share: batches, their smoothness, and when to stop."""
+"""Batches of records, and the base of the solvers that work on them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from skdp.problems import Batch
 from skdp.solvers.base import FiniteSum, Solver
 
-__all__ = ["BestSoFar", "MiniBatches", "StochasticSolver", "draws"]
+__all__ = ["MiniBatches", "StochasticSolver"]
 
 #: Numbers in a batch of dense rows: its products then cost more than calling them.
 _BATCH_NUMBERS = 1 << 15
 #: Below this size, calling the products costs more than the products.
 _SMALL_BATCH = 64
-#: At least so many batches, so that a stochastic method is not gradient descent in disguise.
+#: Least number of batches: with fewer, a stochastic method is gradient descent in disguise.
 _MIN_BATCHES = 16
 
 
@@ -32,7 +32,7 @@ class MiniBatches:
     ----------
     problem : FiniteSumProblem
     batch_size : int, optional
-        About so many records per batch; default: 32 768 stored numbers or n / 16 records,
+        Approximate number of records per batch; default: 32 768 stored numbers or n / 16 records,
         whichever is less.
     most_useful : float, default=inf
         Bound on the default batch size, from the method: see :class:`StochasticSolver`.
@@ -92,40 +92,6 @@ class MiniBatches:
         return min(max(measured, 1e-6 * public), most)
 
 
-class BestSoFar:
-    """The most stationary snapshot of a run, and whether the run has lost its way.
-
-    Certificates cannot tell: far from the solution they all equal the diameter. The norm of
-    the gradient mapping ``beta ||w - Proj(w - grad / beta)||`` can.
-
-    Parameters
-    ----------
-    point : ndarray
-        The start.
-    patience : int, default=3
-        Snapshots without improvement after which the run is lost.
-    """
-
-    def __init__(self, point: np.ndarray, patience: int = 3) -> None:
-        self.point = point
-        self.patience = patience
-        self.norm = math.inf
-        self._stale = 0
-
-    def is_lost(self, problem: FiniteSum, w: np.ndarray, gradient: np.ndarray) -> bool:
-        """Take note of a snapshot."""
-        beta = problem.smoothness
-        norm = beta * float(np.linalg.norm(w - problem.domain.project(w - gradient / beta)))
-        if norm < self.norm:
-            self.point, self.norm, self._stale = w, norm, 0
-            return False
-        self._stale += 1
-        if self._stale < self.patience and norm < 1e6 * self.norm:
-            return False
-        self._stale = 0
-        return True
-
-
 class StochasticSolver(Solver):
     """Base of the solvers that work on mini-batches.
 
@@ -159,8 +125,3 @@ class StochasticSolver(Solver):
 
     def pass_limit(self, problem: FiniteSum, accuracy: float) -> float:
         return self.max_passes
-
-
-def draws(rng: np.random.Generator, count: int, length: int) -> list[int]:
-    """`length` independent uniform batch numbers, as Python integers."""
-    return rng.integers(count, size=length).tolist()

@@ -13,11 +13,9 @@ import numpy as np
 
 from skdp.problems import Problem
 from skdp.problems.saddle import SaddleProblem
-from skdp.solvers.accelerated_gradient import AcceleratedGradient
 from skdp.solvers.base import BaseSolver, SaddleSolver, Solver
 from skdp.solvers.gate import MINIMISATION, SADDLE, certified_solve
-from skdp.solvers.gradient_descent import GradientDescent
-from skdp.solvers.katyusha import Katyusha
+from skdp.solvers.gradient_descent import AcceleratedGradient, GradientDescent
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
 from skdp.solvers.resolve import SADDLE_SOLVERS, SOLVERS, resolve_solver
@@ -25,13 +23,14 @@ from skdp.solvers.saddle.best_response import BestResponse, is_linear
 from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.extragradient import Extragradient
 from skdp.solvers.saddle.gda import GDA
-from skdp.solvers.saddle.lsvre import LSVRE
-from skdp.solvers.saddle.saga import SaddleSAGA
-from skdp.solvers.saddle.svrg import AcceleratedSaddleSVRG, SaddleSVRG
-from skdp.solvers.saga import SAGA
-from skdp.solvers.sarah import SARAH
+from skdp.solvers.saddle.variance_reduced import (
+    LSVRE,
+    AcceleratedSaddleSVRG,
+    SaddleSAGA,
+    SaddleSVRG,
+)
 from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
-from skdp.solvers.svrg import SVRG
+from skdp.solvers.variance_reduced import SAGA, SARAH, SVRG, Katyusha
 
 __all__ = ["SADDLE_SOLVERS", "SOLVERS", "resolve_solver", "solve_certified"]
 

@@ -44,7 +44,7 @@ from skdp.solvers import (
     Subgradient,
     solve_certified,
 )
-from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
+from skdp.solvers.gradient_descent import accelerated_gradient_iterations
 
 UNIT = ProblemConstants(
     n_records=1000, dimension=10, strong_convexity=0.1, lipschitz=1.0, gradient_diameter=2.0,

@@ -33,8 +33,8 @@ from skdp.solvers import (
     resolve_solver,
     solve_certified,
 )
-from skdp.solvers.accelerated_gradient import accelerated_gradient_iterations
 from skdp.solvers.certificates import forward_backward_distance
+from skdp.solvers.gradient_descent import accelerated_gradient_iterations
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 

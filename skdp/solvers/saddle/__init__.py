@@ -18,9 +18,12 @@ from skdp.solvers.saddle.best_response import BestResponse
 from skdp.solvers.saddle.catalyst import Catalyst
 from skdp.solvers.saddle.extragradient import Extragradient
 from skdp.solvers.saddle.gda import GDA
-from skdp.solvers.saddle.lsvre import LSVRE
-from skdp.solvers.saddle.saga import SaddleSAGA
-from skdp.solvers.saddle.svrg import AcceleratedSaddleSVRG, SaddleSVRG
+from skdp.solvers.saddle.variance_reduced import (
+    LSVRE,
+    AcceleratedSaddleSVRG,
+    SaddleSAGA,
+    SaddleSVRG,
+)
 
 __all__ = [
     "GDA",

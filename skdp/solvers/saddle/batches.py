@@ -1,8 +1,11 @@
-"""Batches of records for the stochastic saddle solvers."""
+"""Batches of records, and the frame of the stochastic saddle solvers."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,56 +14,22 @@ from skdp.problems.domains import euclidean_norm
 from skdp.solvers.base import Pair, SaddleSolver
 from skdp.solvers.certificates import certify_saddle
 
-__all__ = ["DIVERGENCE", "SHRINKAGE", "Best", "SaddleBatches", "StochasticSaddleSolver"]
+__all__ = ["SaddleBatches", "SaddleRun", "StochasticSaddleSolver"]
 
 #: Share of the Lipschitz constant that was measured on a few batches. The steps of the theorems
 #: are for the worst case; where these longer ones fail to converge, solvers raise the constant.
 _SHARE = 0.4
 #: A run of steps that leaves more of the certified distance has to be made with shorter steps,
-SHRINKAGE = 0.9
+_SHRINKAGE = 0.9
 #: and one that leaves more than this to be forgotten.
-DIVERGENCE = 10.0
-
-
-class StochasticSaddleSolver(SaddleSolver):
-    """Base of the saddle solvers that work on batches.
-
-    Parameters
-    ----------
-    batch_size : int, optional
-        Default: n / 16 records, at most 256.
-    max_passes : float, default=2000
-        Passes over the records after which it gives up.
-    """
-
-    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
-        self.batch_size = batch_size
-        self.max_passes = max_passes
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.max_passes
-
-
-class Best:
-    """The best certified of the pairs that a solver has come by."""
-
-    def __init__(self, problem: SaddleProblem, z: Pair) -> None:
-        self._problem = problem
-        self.pair, self.distance = z, certify_saddle(problem, *z).distance
-
-    def improve(self, z: Pair) -> float:
-        """Take z if it is better; its certified distance relative to the best before."""
-        found, before = certify_saddle(self._problem, *z).distance, self.distance
-        if found <= before:
-            self.pair, self.distance = z, found
-        return found / before if before > 0 else math.inf
+_DIVERGENCE = 10.0
 
 
 class SaddleBatches:
     """The records in batches of about equal size, drawn in proportion to it."""
 
     def __init__(self, problem: SaddleProblem, batch_size: int | None) -> None:
-        n = problem.n_records
+        self.problem, n = problem, problem.n_records
         size = max(1, min(256, n // 16)) if batch_size is None else batch_size
         count = max(1, min(n, round(n / size)))
         self.rows = [slice(j, n, count) for j in range(count)]
@@ -73,19 +42,19 @@ class SaddleBatches:
     def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
         return rng.choice(len(self.rows), p=self.weights, size=size)
 
+    def steps(self, step: float) -> tuple[float, float]:
+        """The steps of both blocks for a step in scaled coordinates."""
+        mu_x, mu_y = self.problem.constants.moduli
+        return step / mu_x, step / mu_y
+
     def lipschitz(
-        self,
-        problem: SaddleProblem,
-        z: Pair,
-        rng: np.random.Generator,
-        n_batches: int = 3,
-        power: int = 8,
+        self, z: Pair, rng: np.random.Generator, n_batches: int = 3, power: int = 8
     ) -> float:
-        """A share of the scaled Lipschitz constant of a batch's operator near z, measured.
+        """Measure a share of the scaled Lipschitz constant of a batch's operator near z.
 
         Power iteration along feasible differences. It is no bound, which costs time only.
         """
-        constants, largest = problem.constants, 0.0
+        problem, constants, largest = self.problem, self.problem.constants, 0.0
         length = 0.1 * constants.localisation
         for j in rng.integers(len(self), size=n_batches):
             rows = self.rows[j]
@@ -106,3 +75,80 @@ class SaddleBatches:
                 largest = max(largest, size / moved)
                 v = change[0] / constants.x.modulus, change[1] / constants.y.modulus
         return min(_SHARE * largest, constants.data_lipschitz)
+
+
+@dataclass
+class SaddleRun:
+    """State of a solve.
+
+    Attributes
+    ----------
+    problem : SaddleProblem
+    batches : SaddleBatches
+    rng : numpy.random.Generator
+    lipschitz : float
+        l.
+    point : pair of ndarray
+        Where the next steps start.
+    limit : int
+        Most steps to make.
+    memory : object
+        Kept by a solver from one run of steps to the next; None at first and after a restart.
+    """
+
+    problem: SaddleProblem
+    batches: SaddleBatches
+    rng: np.random.Generator
+    lipschitz: float
+    point: Pair
+    limit: int = 0
+    memory: Any = None
+
+
+class StochasticSaddleSolver(SaddleSolver):
+    """Base of the saddle solvers that work on batches: runs of steps, each certified at its end.
+
+    l, the Lipschitz constant of a batch's operator in scaled coordinates, is measured, and doubled
+    up to its public bound when a run fails to reduce the certificate.
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        Default: n / 16 records, at most 256.
+    max_passes : float, default=2000
+        Passes over the records after which it gives up.
+    """
+
+    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
+        self.batch_size = batch_size
+        self.max_passes = max_passes
+
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        return self.max_passes
+
+    @abstractmethod
+    def _steps(self, run: SaddleRun) -> tuple[Pair, float]:
+        """Make steps; return where they end, and the passes over the records that they took."""
+
+    def _shrinkage(self, run: SaddleRun) -> float:
+        """Ratio of the certificates after and before a run that need not be exceeded."""
+        return _SHRINKAGE
+
+    def _solve(
+        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
+    ) -> Pair:
+        batches, passes = SaddleBatches(problem, self.batch_size), 0.0
+        run = SaddleRun(problem, batches, rng, batches.lipschitz(start, rng), start)
+        best, distance = start, certify_saddle(problem, *start).distance
+        while passes < self.max_passes and distance > accuracy:
+            run.limit = int(len(batches) * (self.max_passes - passes) + 1.0)
+            run.point, cost = self._steps(run)
+            passes += 2.0 + cost
+            found, before = certify_saddle(problem, *run.point).distance, distance
+            if found <= distance:
+                best, distance = run.point, found
+            if not found <= self._shrinkage(run) * before:
+                run.lipschitz = min(2.0 * run.lipschitz, problem.constants.data_lipschitz)
+                if not found <= _DIVERGENCE * before:
+                    run.point, run.memory = best, None
+        return best

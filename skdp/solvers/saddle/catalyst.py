@@ -97,7 +97,7 @@ class _Search:
         size = getattr(solver, "batch_size", None)
         batches = SaddleBatches(problem, size)
         count = len(batches) if hasattr(solver, "batch_size") else 1
-        factor = max(1.0, batches.lipschitz(problem, self.best, rng) / math.sqrt(count))
+        factor = max(1.0, batches.lipschitz(self.best, rng) / math.sqrt(count))
         beta, root = modulus * (factor - 1.0), math.sqrt(1.0 / factor)
         if beta == 0.0:
             self._accept(

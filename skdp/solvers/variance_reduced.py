@@ -1,0 +1,262 @@
+"""Stochastic gradients with variance reduction: SVRG, SARAH, SAGA and Katyusha.
+
+All take the full gradient at a snapshot, which is also the certificate there, and then an epoch of
+steps with single batches, whose last point is the next snapshot. l is the smoothness of a batch and
+m the number of batches. A run that is lost goes back to its best snapshot with a doubled l, which
+halves the steps.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.problems import Batch
+from skdp.solvers.base import FiniteSum
+from skdp.solvers.certificates import certify
+from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
+
+__all__ = ["SAGA", "SARAH", "SVRG", "Katyusha"]
+
+#: Epochs of SAGA between two full gradients.
+_CHECK_EVERY = 10
+
+
+@dataclass
+class Run:
+    """State of a solve.
+
+    Attributes
+    ----------
+    problem : FiniteSumProblem
+    batches : MiniBatches
+    rng : numpy.random.Generator
+    accuracy, smoothness : float
+        Wanted distance, and l.
+    length : int
+        Number of steps of an epoch.
+    point, residuals, gradient : ndarray
+        The snapshot, the residuals of all records there and the gradient without the regulariser.
+    memory : object
+        Kept by a solver from one epoch to the next; None at first and after a restart.
+    """
+
+    problem: Any
+    batches: MiniBatches
+    rng: np.random.Generator
+    accuracy: float
+    smoothness: float
+    length: int
+    point: np.ndarray
+    residuals: Any = None
+    gradient: Any = None
+    memory: Any = None
+
+    def draws(self, length: int) -> list[Batch]:
+        """Draw independent uniform batches."""
+        numbers = self.rng.integers(len(self.batches), size=length).tolist()
+        return [self.batches[j] for j in numbers]
+
+    def change(self, batch: Batch, w: np.ndarray) -> np.ndarray:
+        """Gradient of a batch at w less that at the snapshot."""
+        change = batch.residuals(w)
+        change -= self.residuals[batch.positions]
+        return self.batches.gradient(batch, change)
+
+
+class _EpochSolver(StochasticSolver):
+    """Frame of the methods. A subclass implements :meth:`_epoch`."""
+
+    #: Longest epoch in units of l / mu, beyond the 2 m steps of the first.
+    _growth = 0.0
+    #: Snapshots without improvement after which the run is lost.
+    _patience = 3
+
+    @abstractmethod
+    def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
+        """Return the next snapshot, and the number of passes over the records."""
+
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        batches = self.batches(problem)
+        run = Run(
+            *(problem, batches, rng, accuracy, batches.smoothness(rng), 2 * len(batches), start)
+        )
+        longest = run.length + math.ceil(self._growth * run.smoothness / problem.strong_convexity)
+        best, passes, last_distance = BestSoFar(start, self._patience), 0.0, math.inf
+        while passes < self.max_passes:
+            run.residuals, run.gradient = problem.residuals_and_gradient(run.point)
+            gradient = run.gradient + problem.penalty_gradient(run.point)
+            distance = certify(problem, run.point, gradient).distance
+            if distance <= accuracy:
+                return run.point
+            if distance > 0.5 * last_distance:
+                run.length = min(2 * run.length, longest)
+            last_distance = distance
+            if best.is_lost(problem, run.point, gradient):
+                run.point, run.memory = best.point, None
+                run.smoothness *= 2.0
+                run.residuals, run.gradient = problem.residuals_and_gradient(run.point)
+            run.point, cost = self._epoch(run)
+            passes += 1.0 + cost
+        return best.point
+
+
+class BestSoFar:
+    """The most stationary snapshot of a run, and whether the run has lost its way.
+
+    Certificates cannot tell: far from the solution they all equal the diameter. The norm of
+    the gradient mapping ``beta ||w - Proj(w - grad / beta)||`` can.
+
+    Parameters
+    ----------
+    point : ndarray
+        The start.
+    patience : int, default=3
+        Snapshots without improvement after which the run is lost.
+    """
+
+    def __init__(self, point: np.ndarray, patience: int = 3) -> None:
+        self.point = point
+        self.patience = patience
+        self.norm = math.inf
+        self._stale = 0
+
+    def is_lost(self, problem: FiniteSum, w: np.ndarray, gradient: np.ndarray) -> bool:
+        """Take note of a snapshot."""
+        beta = problem.smoothness
+        norm = beta * float(np.linalg.norm(w - problem.domain.project(w - gradient / beta)))
+        if norm < self.norm:
+            self.point, self.norm, self._stale = w, norm, 0
+            return False
+        self._stale += 1
+        if self._stale < self.patience and norm < 1e6 * self.norm:
+            return False
+        self._stale = 0
+        return True
+
+
+class SVRG(_EpochSolver):
+    """Prox-SVRG: ``n + kappa`` gradients up to logarithms.
+
+    Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``.
+    An epoch has 2 m steps at first; one that does not halve the certificate is followed by one
+    twice as long, up to ``2 m + 2 l / mu`` steps. The proven length is of that order (Zhang et al.
+    2022 specification, section 4.3: ``100 l / mu`` steps with ``eta = 0.1 / l``) but seldom needed.
+
+    References
+    ----------
+    Johnson and Zhang 2013; Xiao and Zhang 2014.
+    """
+
+    _growth = 2.0
+
+    def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
+        step, w = 1.0 / (4.0 * run.smoothness), run.point
+        for batch in run.draws(run.length):
+            w = run.problem.prox(w - step * (run.gradient + run.change(batch, w)), step)
+        return w, run.length / len(run.batches)
+
+
+class SARAH(_EpochSolver):
+    """SARAH: ``n + kappa`` gradients up to logarithms.
+
+    The estimate of the gradient is updated along the path, ``v <- grad f_b(w_t) -
+    grad f_b(w_{t-1}) + v``, with step ``1 / (2 l)``; the next snapshot is a uniformly random
+    iterate of the epoch, so the epoch ends there. The lengths grow as those of :class:`SVRG`, up to
+    ``2 m + 4.5 l / mu``, which the theory asks for. That theory is for the whole space; on other
+    domains each step ends with the prox.
+
+    References
+    ----------
+    Nguyen, Liu, Scheinberg and Takac 2017.
+    """
+
+    _growth = 4.5
+
+    def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
+        length = int(run.rng.integers(1, run.length + 1))
+        step, estimate, before = 1.0 / (2.0 * run.smoothness), run.gradient, run.point
+        w = run.problem.prox(before - step * estimate, step)
+        for batch in run.draws(length):
+            change = batch.residuals(w)
+            change -= batch.residuals(before)
+            estimate = estimate + run.batches.gradient(batch, change)
+            before, w = w, run.problem.prox(w - step * estimate, step)
+        return w, 2.0 * length / len(run.batches)
+
+
+class SAGA(_EpochSolver):
+    """SAGA with a table of residuals: ``n + kappa`` gradients up to logarithms.
+
+    Step ``1 / (3 l)``. After every m steps the mean of the table estimates the certificate; the
+    full gradient is taken when that looks small enough, and every 10 m steps.
+
+    References
+    ----------
+    Defazio, Bach and Lacoste-Julien 2014.
+    """
+
+    def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
+        problem, batches, table, mean = run.problem, run.batches, run.residuals, run.gradient
+        m, step, w = len(batches), 1.0 / (3.0 * run.smoothness), run.point
+        passes = 0.0
+        while passes < _CHECK_EVERY:
+            passes += 1.0
+            for batch in run.draws(m):
+                residuals = batch.residuals(w)
+                change = batches.gradient(batch, residuals - table[batch.positions])
+                table[batch.positions] = residuals
+                w = problem.prox(w - step * (mean + change), step)
+                mean = mean + change / m
+            estimate = certify(problem, w, mean + problem.penalty_gradient(w)).distance
+            if estimate <= run.accuracy:
+                break
+        return w, passes
+
+
+class Katyusha(_EpochSolver):
+    """Katyusha: ``n + sqrt(n kappa)`` gradients up to logarithms.
+
+    Lowy and Razaviyayn (2021), Alg. 5 with erratum E6 (the printed "L" of the momentum is the
+    smoothness; snapshots are averaged), in the form of the Zhang et al. (2022)
+    specification, section 4.3: epochs of 2 m steps,
+    ``tau_2 = 1/2``, ``tau_1 = min(sqrt(2 m mu / (3 l)), 1/2)`` and
+    ``gamma = 1 / (3 tau_1 l)``,
+
+    - ``x = tau_1 z + tau_2 snapshot + (1 - tau_1 - tau_2) y``,
+    - ``z <- prox_gamma(z - gamma v)`` with v the estimate of SVRG at x,
+    - ``y <- x + tau_1 (z - z_before)``, which stays in the domain,
+
+    and the mean of the y, with weights ``(1 + gamma mu)^j``, as next snapshot.
+
+    References
+    ----------
+    Allen-Zhu 2018.
+    """
+
+    _patience = 5  # momentum is not monotone
+
+    def batches(self, problem: FiniteSum) -> MiniBatches:
+        """Large ones: with momentum b records cost sqrt(b) times as many gradients only."""
+        return MiniBatches(problem, self.batch_size)
+
+    def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
+        mu, mean = run.problem.strong_convexity, run.point
+        y, z = (mean, mean) if run.memory is None else run.memory
+        momentum = min(math.sqrt(run.length * mu / (3.0 * run.smoothness)), 0.5)
+        step = 1.0 / (3.0 * momentum * run.smoothness)
+        growth, weight = 1.0 + step * mu, 0.0
+        for batch in run.draws(run.length):
+            x, before = momentum * z + 0.5 * run.point + (0.5 - momentum) * y, z
+            z = run.problem.prox(z - step * (run.gradient + run.change(batch, x)), step)
+            y = x + momentum * (z - before)
+            weight = 1.0 + weight / growth  # of all y so far, in units of the newest
+            mean = mean + (y - mean) / weight
+        run.memory = y, z
+        return mean, run.length / len(run.batches)
