@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems.elementwise import minimum
@@ -73,6 +77,13 @@ class ProblemConstants:
     domain_radius: float | None = None
     record_weight: float | None = None
     additional_rounding: float = 0.0
+
+    @classmethod
+    def stacked(cls, constants: Sequence[ProblemConstants]) -> ProblemConstants:
+        """Constants of many problems at once: numbers that differ become arrays."""
+        columns = zip(*(vars(each).values() for each in constants), strict=True)
+        stacked: Any = (c[0] if c.count(c[0]) == len(c) else np.array(c) for c in columns)
+        return cls(*stacked)
 
     @property
     def total_smoothness(self) -> float:
