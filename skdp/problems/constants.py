@@ -134,9 +134,9 @@ class ProblemConstants:
         the error of a combination of the rows with given slopes.
         """
         additions = chain(self.n_records * self.size_ratio, self.block_size)
-        losses = (additions + 16.0) * lipschitz
+        losses = (0.51 * additions + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
-            losses += (self.row_width + 16.0) * self.smoothness * norm
+            losses += 0.51 * (self.row_width + 16.0) * self.smoothness * norm
         rounding = EPS * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
         return rounding + self.additional_rounding
 
