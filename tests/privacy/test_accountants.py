@@ -614,10 +614,12 @@ def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
             if accountant.supports(ComposedEvent(events)):
                 assert total <= accountant.compose(ComposedEvent(events)).get_epsilon(delta)
         mu = math.sqrt(sum(event.count / event.event.noise_multiplier**2 for event in gaussian))
-        added = sum(event.count * event.event.epsilon for event in pure)
-        assert total <= (gaussian_epsilon(delta, mu) + added) * (1.0 + 1e-9)
-        assert total <= tightest_epsilon(ComposedEvent(gaussian), delta) + added * (1.0 + 1e-15)
-        assert total >= tightest_epsilon(ComposedEvent(gaussian), delta)
+        added = sum(event.count * Fraction(event.event.epsilon) for event in pure)
+        assert total <= (gaussian_epsilon(delta, mu) + float(added)) * (1.0 + 1e-9)
+        alone = tightest_epsilon(ComposedEvent(gaussian), delta)
+        assert total >= alone
+        if 0.0 < total < math.inf:  # rounded up from at most the exact sum
+            assert Fraction(math.nextafter(total, 0.0)) < alone + added
 
     check()
 
