@@ -19,9 +19,8 @@ from skdp.problems.constants import (
     bounded_problem_radius,
     generalised_linear_constants,
 )
-from skdp.problems.counting import Counts, counted
-from skdp.problems.declared import DeclaredProblem
-from skdp.problems.declared_saddle import DeclaredSaddleProblem
+from skdp.problems.counting import counted
+from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
 from skdp.problems.losses import (
@@ -65,7 +64,6 @@ __all__ = [
     "BilinearProblem",
     "BlockConstants",
     "Box",
-    "Counts",
     "DeclaredProblem",
     "DeclaredSaddleProblem",
     "Design",

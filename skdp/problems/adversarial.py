@@ -33,13 +33,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_non_negative, check_positive
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import Design, ProblemConstants
-from skdp.problems.domains import Ball, Domain, euclidean_norm
+from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
@@ -377,27 +378,11 @@ class AdversarialRisk(EmpiricalRisk):
         mean = super().constants(design, alpha, radius, center_norm)
         return adversarial_constants(mean, self.loss, self.attack, self.bias, design.feature_norm)
 
-    def problem(
-        self,
-        records: Records,
-        alpha: float,
-        radius: float,
-        *,
-        n_public: int | None = None,
-        center: np.ndarray | None = None,
-    ) -> Problem:
+    def _problem(self, *parts: Any, **options: Any) -> Problem:
         if self.attack.radius == 0:
-            return super().problem(records, alpha, radius, n_public=n_public, center=center)
-        return AdversarialProblem(
-            records,
-            self.loss,
-            alpha,
-            Ball(radius),
-            self.attack,
-            self.bias,
-            n_public=n_public,
-            center=center,
-        )
+            return super()._problem(*parts, **options)
+        kind: Any = AdversarialProblem
+        return kind(*parts, self.attack, self.bias, **options)
 
     @property
     def is_smooth(self) -> bool:

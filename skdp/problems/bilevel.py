@@ -28,6 +28,10 @@ from skdp.problems.rounding import ROUNDING_SLACK
 __all__ = ["BilevelConstants", "BilevelProblem", "PenaltyProblem", "WeightedLoss"]
 
 
+#: Positions of records; None stands for all.
+Positions = np.ndarray | None
+
+
 @dataclass(frozen=True)
 class BilevelConstants:
     """Public bounds for every record, every x of its domain and every y of its domain.
@@ -88,9 +92,7 @@ class BilevelProblem(ABC):
         """The same for ``g + f / lam``, whose minimiser is that of ``f + lam g``."""
 
     @abstractmethod
-    def upper_gradient_x(
-        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
-    ) -> np.ndarray:
+    def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
 
         `batch` holds positions of records, of which there are :attr:`n_records`; None stands for
@@ -101,9 +103,7 @@ class BilevelProblem(ABC):
         """
 
     @abstractmethod
-    def lower_gradient_x(
-        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
-    ) -> np.ndarray:
+    def lower_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`.
 
         As in :meth:`upper_gradient_x`.
@@ -114,7 +114,7 @@ class BilevelProblem(ABC):
         return 1.0
 
     def lower_difference_x(
-        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: np.ndarray | None = None
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: Positions = None
     ) -> np.ndarray:
         """``grad_x g(x, y_lam) - grad_x g(x, y)``; override where there is a form that cancels
         less.
@@ -149,7 +149,7 @@ class BilevelProblem(ABC):
         y: np.ndarray,
         y_lam: np.ndarray,
         lam: float,
-        batch: np.ndarray | None = None,
+        batch: Positions = None,
     ) -> np.ndarray:
         """``grad_x f(x, y_lam) + lam (grad_x g(x, y_lam) - grad_x g(x, y))``.
 
@@ -355,19 +355,15 @@ class PenaltyProblem(BilevelProblem):
         weighted = records.with_targets(np.column_stack([records.targets, weights]))
         return FiniteSumProblem(weighted, loss, alpha, Ball(radius))
 
-    def upper_gradient_x(
-        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
-    ) -> np.ndarray:
+    def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         return np.zeros(self.dimension_x)
 
-    def lower_gradient_x(
-        self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
-    ) -> np.ndarray:
+    def lower_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """``(1/2) sum_{j in g} alpha_g r_j y_j^2``."""
         return 0.5 * self.members @ (self.strengths(x) * y**2)
 
     def lower_difference_x(
-        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: np.ndarray | None = None
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: Positions = None
     ) -> np.ndarray:
         """As a product, ``(1/2) <y_lam - y, y_lam + y>``: squares would cancel."""
         return 0.5 * self.members @ (self.strengths(x) * (y_lam - y) * (y_lam + y))

@@ -9,7 +9,7 @@ import numpy as np
 from skdp._checks import check_non_negative
 from skdp.problems.domains import Domain
 from skdp.problems.records import read_only_view
-from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, Pair, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
 __all__ = ["BilinearProblem"]
@@ -105,12 +105,10 @@ class BilinearProblem(SaddleProblem):
         data = x @ self.mean_matrix @ y + self.mean_x @ x - self.mean_y @ y
         return float(data) + self.regulariser(x, y)
 
-    def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
         return self.mean_matrix @ y + self.mean_x, self.mean_y - x @ self.mean_matrix
 
-    def batch_operator(
-        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
         matrices = self.matrices[positions]
         data_x = (matrices @ y + self.offsets_x[positions]).mean(axis=0)
         return data_x, (self.offsets_y[positions] - x @ matrices).mean(axis=0)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from skdp.problems.losses import Loss
-from skdp.problems.saddle import Response, SaddleProblem
+from skdp.problems.saddle import Pair, Response, SaddleProblem
 
 __all__ = ["Counts", "counted"]
 
@@ -101,13 +101,11 @@ def _counted_saddle(kind: Any, counts: Counts) -> type:
     """The class of a saddle problem, counting. A best response is one evaluation at least."""
 
     class Counted(kind):
-        def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
             counts.add_gradients(self.n_records)
             return super().data_operator(x, y)
 
-        def batch_operator(
-            self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
-        ) -> tuple[np.ndarray, np.ndarray]:
+        def batch_operator(self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
             size = range(self.n_records)[rows] if isinstance(rows, slice) else rows
             counts.add_gradients(len(size))
             return super().batch_operator(rows, x, y)

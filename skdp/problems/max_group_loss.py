@@ -21,7 +21,7 @@ from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Records, read_only_view
 from skdp.problems.rounding import chain
-from skdp.problems.saddle import BlockConstants, Response, SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
 
 __all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
 
@@ -265,19 +265,17 @@ class MaxGroupLossProblem(SaddleProblem):
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
 
-    def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
         slope, sums = self.records.total(lambda block: self._sums(block, x, y))
         return slope.ravel() / self.n_records, -sums * self.multipliers / self.n_records
 
-    def batch_operator(
-        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
         block = self.records.block(positions)
         slope, sums = self._sums(block, x, y)
         size = max(1, block.matrix.shape[0])
         return slope.ravel() / size, -sums * self.multipliers / size
 
-    def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> Pair:
         """Sums of weighted gradients in x and of losses by group."""
         values, residuals = self.loss.value_and_derivative(
             block.margins(self._unpack(x)), block.targets

@@ -1,4 +1,4 @@
-"""What a solver may know of a problem: the common interface of all that is minimised."""
+"""The interface of minimisation problems to solvers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skdp.problems.domains import Domain, euclidean_norm
 
 __all__ = ["Problem"]
 
-_Own = TypeVar("_Own", bound="Problem")
+_Problem = TypeVar("_Problem", bound="Problem")
 
 _IMMUTABLE = (bool, int, float, str, type(None))
 
@@ -32,12 +32,12 @@ class Problem(ABC):
     dimension : int
         Length of w.
     alpha : float
-        Strength of the regulariser.
+        Of the regulariser.
     center : ndarray of shape (dimension,) or None
-        Centre of the regulariser; None is 0.
+        Center of the regulariser; None is 0.
     offers : frozenset of str
-        What a solver can have besides values and gradients: "hessian", and "records" if
-        f is a mean over records that can be taken in batches.
+        Evaluations besides values and gradients: "hessian", and "records" if f is a mean over
+        records that can be taken in batches.
     has_nominal_size : bool
         Whether f is a sum divided by a public nominal number, as add/remove needs it.
     """
@@ -100,7 +100,7 @@ class Problem(ABC):
 
     @property
     def strong_convexity(self) -> float:
-        """Modulus mu of the whole objective."""
+        """Modulus mu of the objective."""
         return self.constants.strong_convexity
 
     @property
@@ -136,16 +136,15 @@ class Problem(ABC):
     def prox(self, point: np.ndarray, step: float) -> np.ndarray:
         """``argmin over w in domain of (alpha/2) ||w - center||^2 + ||w - point||^2 / (2 step)``.
 
-        The quadratic shrinks towards its centre, and the projection comes after: both
-        together are exact, because the sum is isotropic.
+        Exact, because the sum of both quadratics is isotropic.
         """
         shrunk = point if self.center is None else point + (step * self.alpha) * self.center
         return self.domain.project(shrunk / (1.0 + step * self.alpha))
 
-    def for_solver(self: _Own) -> _Own:
-        """The same problem as another object, with constants, domain and loss of its own.
+    def for_solver(self: _Problem) -> _Problem:
+        """Copy the problem with constants, domain and loss, so that a solver cannot change them.
 
-        What a foreign solver does to its attributes does not reach this one.
+        The records are shared.
         """
         other = object.__new__(type(self))
         vars(other).update(vars(self))
@@ -159,8 +158,7 @@ class Problem(ABC):
 def copy_parts(problem: object, other: object) -> None:
     """Give `other` copies of the domains and dataclasses among the attributes of `problem`.
 
-    Dataclasses are constants, losses, attacks, weights; frozen ones can be changed all the same, by
-    ``object.__setattr__``.
+    Frozen dataclasses too: ``object.__setattr__`` changes them.
     """
     for name, part in vars(problem).items():
         if _is_part(part):

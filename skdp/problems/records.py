@@ -1,10 +1,8 @@
-"""Where the records live: bounded rows of a dense or CSR matrix, with targets and groups.
+"""Records: bounded rows of a dense or CSR matrix, with targets and groups.
 
 Each row x_i enters every computation as ``(s_i x_i, c)``: scaled down to the public norm
-bound and followed by the constant intercept feature. Neither the scaling nor the constant
-column is materialised, so no copy of X is made; work goes block by block, which keeps a
-block in cache between its two products and makes the rounding error of a sum over n rows
-grow with ``block + n / block`` instead of n.
+bound and followed by the constant intercept feature. Neither is materialised, so no copy of X is
+made. Work goes block by block, which keeps a block in cache between its two products.
 """
 
 from __future__ import annotations
@@ -80,18 +78,12 @@ class Block:
         d = self.matrix.shape[1]
         if self.factors is not None:
             weights = weights * self.factors
-        if len(weights) == 1:
-            margins = self.matrix @ weights[0, :d]
-            if self.scale is not None:
-                margins *= self.scale
-            if self.intercept:
-                margins += self.intercept * weights[0, d]
-            return margins
-        margins = self.matrix @ weights[:, :d].T
+        columns = weights[0] if len(weights) == 1 else weights.T
+        margins = self.matrix @ columns[:d]
         if self.scale is not None:
-            margins *= self.scale[:, None]
+            margins *= self.scale if margins.ndim == 1 else self.scale[:, None]
         if self.intercept:
-            margins += self.intercept * weights[:, d]
+            margins += self.intercept * columns[d]
         return margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
@@ -112,46 +104,43 @@ class Block:
 
         None stands for weights of 1. `rough`: in single precision, which takes half the time.
         """
-        if weights is None and not sp.issparse(self.matrix):
-            return self._plain_gram()
-        weights = np.ones(self.matrix.shape[0]) if weights is None else weights
+        if weights is None and sp.issparse(self.matrix):
+            weights = np.ones(self.matrix.shape[0])
         d = self.matrix.shape[1]
         out = np.empty((d + bool(self.intercept),) * 2)
-        if self.intercept:
-            out[d, d] = self.intercept**2 * weights.sum()
+        scaled = weights  # times the scale once, and twice
         if self.scale is not None:
-            weights = weights * self.scale
+            scaled = self.scale if weights is None else weights * self.scale
         if self.intercept:
-            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ weights)
+            n = self.matrix.shape[0]
+            out[d, d] = self.intercept**2 * (n if weights is None else weights.sum())
+            ones = np.ones(n) if scaled is None else scaled
+            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ ones)
         if self.scale is not None:
-            weights = weights * self.scale
-        if sp.issparse(self.matrix):
-            scaled = self.matrix.copy()
-            scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
-            out[:d, :d] = (self.matrix.T @ scaled).toarray()
-        elif weights.size and weights.min() >= 0:
-            roots = np.sqrt(weights)[:, None]
-            if rough:
-                with np.errstate(over="ignore", invalid="ignore"):
-                    root = np.multiply(roots, self.matrix, dtype=np.float32, casting="same_kind")
-                    out[:d, :d] = root.T @ root
-            if not rough or not np.isfinite(out[:d, :d]).all():
-                root = roots * self.matrix
-                out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
-        else:
-            out[:d, :d] = self.matrix.T @ (weights[:, None] * self.matrix)
+            scaled = scaled * self.scale
+        out[:d, :d] = self._products(scaled, rough)
         return out if self.factors is None else out * np.outer(self.factors, self.factors)
 
-    def _plain_gram(self) -> np.ndarray:
-        """Return ``sum_i x_i x_i'`` of dense rows."""
-        d = self.matrix.shape[1]
-        out = np.empty((d + bool(self.intercept),) * 2)
-        rows = self.matrix if self.scale is None else self.scale[:, None] * self.matrix
-        out[:d, :d] = rows.T @ rows
-        if self.intercept:
-            out[:d, d] = out[d, :d] = self.intercept * (rows.T @ np.ones(len(rows)))
-            out[d, d] = self.intercept**2 * len(rows)
-        return out if self.factors is None else out * np.outer(self.factors, self.factors)
+    def _products(self, weights: np.ndarray | None, rough: bool) -> np.ndarray:
+        """Return ``sum_i weights_i x_i x_i'`` of the raw rows."""
+        X = self.matrix
+        if weights is None:
+            return X.T @ X
+        if sp.issparse(X):
+            scaled = X.copy()
+            scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
+            return (X.T @ scaled).toarray()
+        if not weights.size or weights.min() < 0:
+            return X.T @ (weights[:, None] * X)
+        roots = np.sqrt(weights)[:, None]
+        if rough:
+            with np.errstate(over="ignore", invalid="ignore"):
+                root = np.multiply(roots, X, dtype=np.float32, casting="same_kind")
+                product = root.T @ root
+            if np.isfinite(product).all():
+                return product
+        root = roots * X
+        return root.T @ root  # one symmetric product: half the arithmetic
 
 
 class Records:
@@ -196,12 +185,10 @@ class Records:
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
         self.scale: np.ndarray | None = None
         self.factors: np.ndarray | None = None
-        dense_row_bytes = 8 * max(1, X.shape[1])
-        self.block_size = (
-            _MAX_BLOCK
-            if sp.issparse(X)
-            else min(max(_BLOCK_BYTES // dense_row_bytes, _MIN_BLOCK), _MAX_BLOCK)
-        )
+        fitting = _BLOCK_BYTES // (8 * max(1, X.shape[1]))
+        self.block_size = min(max(fitting, _MIN_BLOCK), _MAX_BLOCK)
+        if self.is_sparse:
+            self.block_size = _MAX_BLOCK
         norms = self._norms()
         if not (norms <= _HUGE * data_norm).all():
             self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
@@ -223,8 +210,7 @@ class Records:
         those of the rows before it, :attr:`norm_bound` is that after it.
         """
         other = copy.copy(self)
-        own = np.ones(self.width) if self.factors is None else self.factors
-        other.factors = read_only_view(own * factors)
+        other.factors = read_only_view(factors if self.factors is None else self.factors * factors)
         return other
 
     def check_targets(self, loss: Loss) -> None:
@@ -262,8 +248,8 @@ class Records:
         if self.factors is None:
             return math.hypot(self.data_norm, self.intercept)
         d = self.matrix.shape[1]
-        own = self.intercept * float(self.factors[d]) if self.intercept else 0.0
-        return math.hypot(self.data_norm * float(self.factors[:d].max(initial=0.0)), own)
+        constant = self.intercept * float(self.factors[d]) if self.intercept else 0.0
+        return math.hypot(self.data_norm * float(self.factors[:d].max(initial=0.0)), constant)
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
@@ -294,14 +280,9 @@ class Records:
             part = view
         else:
             part = part[positions].astype(np.float64, copy=False)
-        targets, groups = self._columns_at(positions)
+        targets = None if self.targets is None else self.targets[positions]
+        groups = None if self.groups is None else self.groups[positions]
         return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
-
-    def _columns_at(self, positions: slice | np.ndarray) -> tuple[Any, Any]:
-        """Targets and groups of some of the records."""
-        columns = (self.targets, self.groups)
-        targets, groups = (None if column is None else column[positions] for column in columns)
-        return targets, groups
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Products of all rows with each weight vector.
@@ -370,20 +351,17 @@ class Records:
         -------
         ndarray of shape (k * width, k * width)
         """
-        k = n_outputs
-        total = np.zeros((k, self.width, k, self.width))
+        k, total = n_outputs, np.zeros((n_outputs, self.width) * 2)
         # products of matrices want larger blocks; there are k^2 numbers per row
         size = max(16, max(self.block_size, _GRAM_NUMBERS // self.width) // k**2)
         for block in self.blocks(size):
             weights = curvature(block).reshape(-1, k, k)
-            for a in range(k):
-                for b in range(a + 1):
-                    if weights[:, a, b].any():
-                        part = np.ascontiguousarray(weights[:, a, b])
-                        total[a, :, b] += block.gram(part, rough)
-        for a in range(k):
-            for b in range(a):
-                total[b, :, a] = total[a, :, b]
+            for a, b in zip(*np.tril_indices(k), strict=True):
+                if weights[:, a, b].any():
+                    part = np.ascontiguousarray(weights[:, a, b])
+                    total[a, :, b] += block.gram(part, rough)
+        for a, b in zip(*np.tril_indices(k, -1), strict=True):
+            total[b, :, a] = total[a, :, b]
         return total.reshape(k * self.width, k * self.width)
 
     @property
@@ -408,14 +386,12 @@ class Records:
     def take(self, positions: slice | np.ndarray) -> Records:
         """Some of the records as another data set, with a copy of their rows."""
         part = copy.copy(self)
-        part.matrix = self.matrix[positions]
-        if not sp.issparse(part.matrix):
-            part.matrix = np.ascontiguousarray(part.matrix)
-        part.matrix = _read_only(part.matrix)
+        matrix = self.matrix[positions]
+        part.matrix = _read_only(matrix if self.is_sparse else np.ascontiguousarray(matrix))
         part.scale = None if self.scale is None else self.scale[positions]
         part.targets, part.groups = (
-            None if column is None else read_only_view(column)
-            for column in self._columns_at(positions)
+            None if column is None else read_only_view(column[positions])
+            for column in (self.targets, self.groups)
         )
         return part
 

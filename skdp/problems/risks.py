@@ -83,10 +83,13 @@ class EmpiricalRisk:
         n_public: int | None = None,
         center: np.ndarray | None = None,
     ) -> Problem:
-        """The problem that the records make."""
-        return FiniteSumProblem(
-            records, self.loss, alpha, Ball(radius), n_public=n_public, center=center
+        """Make the problem of some records."""
+        return self._problem(
+            *(records, self.loss, alpha, Ball(radius)), n_public=n_public, center=center
         )
+
+    def _problem(self, *parts: Any, **options: Any) -> Problem:
+        return FiniteSumProblem(*parts, **options)
 
     #: Whether it is a mean of one function per record, so that blocks of records make sense.
     is_mean = True

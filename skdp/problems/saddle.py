@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from skdp._checks import check_count, check_non_negative, check_positive, check_real
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.problem import copy_parts
@@ -24,6 +25,7 @@ from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 __all__ = [
     "BlockConstants",
+    "Pair",
     "Response",
     "SaddleConstants",
     "SaddleProblem",
@@ -31,7 +33,10 @@ __all__ = [
     "joint_sensitivity",
 ]
 
-_Own = TypeVar("_Own", bound="SaddleProblem")
+_Problem = TypeVar("_Problem", bound="SaddleProblem")
+
+#: A vector for each block.
+Pair = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -74,19 +79,17 @@ class BlockConstants:
     additional_rounding: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_count("dimension", self.dimension)
-        if not (self.radius >= 0 and self.diameter >= 0):
-            raise ValueError(
-                f"radius == {self.radius}, circumradius == {self.circumradius}, must be >= 0."
-            )
-        if not (self.modulus > 0 and math.isfinite(self.modulus)):
-            raise ValueError(f"modulus == {self.modulus}, must be > 0 and finite.")
-        for name in (
-            *("lipschitz", "smoothness", "center_norm"),
-            *("projection_rounding", "additional_rounding"),
-        ):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} == {getattr(self, name)}, must be >= 0 and finite.")
+        check_count("dimension", self.dimension)
+        check_positive(modulus=self.modulus)
+        check_non_negative(
+            lipschitz=self.lipschitz,
+            smoothness=self.smoothness,
+            center_norm=self.center_norm,
+            projection_rounding=self.projection_rounding,
+            additional_rounding=self.additional_rounding,
+        )
+        check_real("radius", self.radius, 0.0)
+        check_real("circumradius", self.diameter, 0.0)
 
     @classmethod
     def on(
@@ -149,9 +152,8 @@ class SaddleConstants:
     summation_chain: int | None = None
 
     def __post_init__(self) -> None:
-        _check_count("n_records", self.n_records)
-        if not 0 <= self.coupling < math.inf:
-            raise ValueError(f"coupling == {self.coupling}, must be >= 0 and finite.")
+        check_count("n_records", self.n_records)
+        check_non_negative(coupling=self.coupling)
         if self.gradient_ranges is not None:
             if not self.gradient_ranges:
                 raise ValueError("gradient_ranges is empty: None stands for the default.")
@@ -289,11 +291,6 @@ class SaddleConstants:
         return error(self.x, norm_x, norm_y), error(self.y, norm_y, norm_x)
 
 
-def _check_count(name: str, count: float) -> None:
-    if not (count >= 1 and count == int(count)):
-        raise ValueError(f"{name} == {count}, must be an integer >= 1.")
-
-
 def joint_sensitivity(
     ranges: Iterable[tuple[float, float]], moduli: tuple[float, float], n_records: float
 ) -> float:
@@ -374,13 +371,11 @@ class SaddleProblem(ABC):
         """Objective, regularisers included."""
 
     @abstractmethod
-    def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
         """``(grad_x f, -grad_y f)`` of the data part."""
 
     @abstractmethod
-    def batch_operator(
-        self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
         """Mean of the data part's operator over the records at `positions` only."""
 
     #: Evaluations for solvers besides operators: "hessian" stands for :meth:`best_response`,
@@ -417,7 +412,7 @@ class SaddleProblem(ABC):
     def n_records(self) -> int:
         return self.constants.n_records
 
-    def take(self: _Own, positions: np.ndarray) -> _Own:
+    def take(self: _Problem, positions: np.ndarray) -> _Problem:
         """The problem of some of the records, by index, with the same regularisers."""
         other = copy.copy(self)
         other.constants = replace(self.constants, n_records=len(positions))
@@ -429,12 +424,12 @@ class SaddleProblem(ABC):
         raise NotImplementedError(f"Records of a {type(self).__name__} cannot be taken.")
 
     def with_regularisers(
-        self: _Own,
+        self: _Problem,
         alpha_x: float,
         alpha_y: float,
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
-    ) -> _Own:
+    ) -> _Problem:
         """The problem of the same records with other regularisers; `record_moduli` stay."""
         other, c = copy.copy(self), self.constants
         convexity, concavity = self.record_moduli
@@ -455,7 +450,7 @@ class SaddleProblem(ABC):
         mu_x, mu_y = self.constants.moduli
         return _record_modulus(mu_x, self.alpha_x), _record_modulus(mu_y, self.alpha_y)
 
-    def operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
         """``(grad_x F, -grad_y F)`` of the whole objective."""
         data_x, data_y = self.data_operator(x, y)
         data_x = data_x + self.alpha_x * (x - self.center_x)
@@ -470,13 +465,11 @@ class SaddleProblem(ABC):
         """Bounds on the Euclidean errors of both blocks of ``operator(x, y)``."""
         return self.constants.operator_rounding(euclidean_norm(x), euclidean_norm(y))
 
-    def project(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def project(self, x: np.ndarray, y: np.ndarray) -> Pair:
         """The nearest feasible pair."""
         return self.domain_x.project(x), self.domain_y.project(y)
 
-    def prox(
-        self, x: np.ndarray, y: np.ndarray, step_x: float, step_y: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def prox(self, x: np.ndarray, y: np.ndarray, step_x: float, step_y: float) -> Pair:
         """``argmin of (a/2) ||. - c||^2 + ||. - p||^2 / (2 step)`` over the domain, in both blocks.
 
         Exact, because the sums are isotropic.
@@ -485,11 +478,11 @@ class SaddleProblem(ABC):
         x = (x + pull_x * self.center_x) / (1.0 + pull_x)
         return self.project(x, (y + pull_y * self.center_y) / (1.0 + pull_y))
 
-    def start(self) -> tuple[np.ndarray, np.ndarray]:
+    def start(self) -> Pair:
         """The projected centers, within ``constants.localisation`` of the solution."""
         return self.project(self.center_x, self.center_y)
 
-    def for_solver(self: _Own) -> _Own:
+    def for_solver(self: _Problem) -> _Problem:
         """A copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
         other = copy.copy(self)
         copy_parts(self, other)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_positive
 from skdp.problems.constants import Design, ProblemConstants
-from skdp.problems.domains import Ball, Domain
+from skdp.problems.domains import Domain
 from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
@@ -161,15 +162,8 @@ class TiltedRisk(EmpiricalRisk):
         lipschitz = self.loss.lipschitz(design.feature_norm, self.reference_norm(design))
         return super().noise_cost(design, variance) + 0.5 * self.tilt * lipschitz**2 * variance
 
-    def problem(
-        self,
-        records: Records,
-        alpha: float,
-        radius: float,
-        *,
-        n_public: int | None = None,
-        center: np.ndarray | None = None,
-    ) -> Problem:
+    def _problem(self, *parts: Any, n_public: int | None = None, **options: Any) -> Problem:
         if n_public is not None:
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        return TiltedProblem(records, self.loss, alpha, Ball(radius), self.tilt, center=center)
+        kind: Any = TiltedProblem
+        return kind(*parts, self.tilt, **options)

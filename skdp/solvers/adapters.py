@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from scipy.optimize import Bounds, LinearConstraint, NonlinearConstraint, minimize
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.exceptions import NotFittedError
@@ -13,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
-from skdp.solvers.base import FiniteSum, Solver
+from skdp.solvers.base import FiniteSum, Solver, Vector
 
 __all__ = ["ScipySolver", "SklearnSolver"]
 
@@ -68,9 +69,7 @@ class ScipySolver(Solver):
         if str(self.method).lower() not in _NAMES:
             raise ValueError(f"method == {self.method!r}, must be one of {list(_OPTIONS)}.")
 
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         method, domain = _NAMES[self.method.lower()], problem.domain
         arguments: dict[str, Any] = {}
         if method not in _WITHOUT_GRADIENT:
@@ -161,9 +160,7 @@ class SklearnSolver(Solver):
             return False
         return True
 
-    def _solve(
-        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         if self._is_fitted():
             return self._coefficients(problem, self.estimator)
         estimator = clone(self.estimator)

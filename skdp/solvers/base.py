@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import Problem, SaddleProblem
-from skdp.solvers.certificates import Pair
+from skdp.problems.saddle import Pair
 from skdp.solvers.gate import certified_solve
 
 __all__ = [
@@ -24,11 +25,14 @@ __all__ = [
     "Pair",
     "SaddleSolver",
     "Solver",
+    "Vector",
 ]
 
 #: A :class:`skdp.problems.FiniteSumProblem`, for solvers that need "records". Any for the type
 #: checker, because a method must accept what the method that it overrides accepts.
 FiniteSum = Any
+#: The coefficients of a minimisation problem.
+Vector = np.ndarray
 
 
 @functools.cache
@@ -58,7 +62,7 @@ class BaseSolver(ReprMixin, ABC):
     needs: frozenset[str] = frozenset()
 
     @abstractmethod
-    def _solve(self, problem: Any, accuracy: float, start: Any, rng: np.random.Generator) -> Any:
+    def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:
         """Return a point that should be within `accuracy` of the solution; see the subclasses."""
 
     def solve(
@@ -66,7 +70,7 @@ class BaseSolver(ReprMixin, ABC):
         problem: Any,
         accuracy: float,
         start: Any = None,
-        rng: np.random.Generator | None = None,
+        rng: Generator | None = None,
         verbose: int = 0,
     ) -> Any:
         """Return a point whose certificate proves distance <= `accuracy`.
@@ -117,9 +121,7 @@ class Solver(BaseSolver):
     """
 
     @abstractmethod
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         """Return a point that should be within `accuracy` of the solution.
 
         Parameters
@@ -142,9 +144,7 @@ class SaddleSolver(BaseSolver):
     """Base class of non-private saddle solvers; :meth:`solve` certifies answers of `_solve`."""
 
     @abstractmethod
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
+    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         """Return a pair that should be within `accuracy` of the saddle point.
 
         Parameters
@@ -170,7 +170,7 @@ class _Callable:
 
     function: Callable[[Any, float], Any]
 
-    def _solve(self, problem: Any, accuracy: float, start: Any, rng: np.random.Generator) -> Any:
+    def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:
         return self.function(problem, accuracy)
 
 

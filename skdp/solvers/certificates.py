@@ -27,12 +27,12 @@ import numpy as np
 from skdp.problems import Problem, SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
+from skdp.problems.saddle import Pair
 
 __all__ = [
     "STEP",
     "Attempt",
     "Certificate",
-    "Pair",
     "SaddlePoint",
     "Solution",
     "certifiable_saddle_accuracy",
@@ -40,9 +40,6 @@ __all__ = [
     "certify_saddle",
     "forward_backward_distance",
 ]
-
-#: A point of both blocks of a saddle problem.
-Pair = tuple[np.ndarray, np.ndarray]
 
 #: Step of the saddle certificate and of the extragradient method in units of 1 / l.
 STEP = math.sqrt(2.0) - 1.0
@@ -211,7 +208,7 @@ def certify_saddle(
     problem: SaddleProblem,
     x: np.ndarray,
     y: np.ndarray,
-    operator: tuple[np.ndarray, np.ndarray] | None = None,
+    operator: Pair | None = None,
 ) -> SaddlePoint:
     """Certify the forward-backward image z+ of a pair z, with a step ``eta / mu`` in each block.
 

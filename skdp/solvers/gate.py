@@ -18,15 +18,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems.counting import counted
 from skdp.problems.problem import Problem
-from skdp.problems.saddle import SaddleProblem
+from skdp.problems.saddle import Pair, SaddleProblem
 from skdp.problems.silence import without_warnings
 from skdp.solvers.certificates import (
     Attempt,
     Certificate,
-    Pair,
     SaddlePoint,
     Solution,
     certify,
@@ -108,7 +108,7 @@ def certified_solve(
     accuracy: float,
     solver: BaseSolver,
     start: Any = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     verbose: int = 0,
 ) -> Any:
     """Run a solver, certify its answer, and finish with trusted methods if needed.
@@ -168,7 +168,7 @@ def _attempt(
     accuracy: float,
     solver: BaseSolver,
     start: Any,
-    rng: np.random.Generator,
+    rng: Generator,
     progress: Progress | None,
 ) -> tuple[Any, str | None]:
     """The certified answer of a solver, or its error: errors depend on the records."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import Problem
-from skdp.solvers.base import Solver
+from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
 __all__ = ["AcceleratedGradient", "GradientDescent", "accelerated_gradient_iterations"]
@@ -28,9 +29,7 @@ class GradientDescent(Solver):
     def __init__(self, max_iterations: int = 10_000) -> None:
         self.max_iterations = max_iterations
 
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         step = 1.0 / (problem.smoothness - problem.strong_convexity)
         w = start
         for _ in range(self.max_iterations):
@@ -88,9 +87,7 @@ class AcceleratedGradient(Solver):
     def __init__(self, max_iterations: int | None = None) -> None:
         self.max_iterations = max_iterations
 
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         beta, mu = problem.smoothness, problem.strong_convexity
         ratio = math.sqrt(mu / beta)
         momentum = (1.0 - ratio) / (1.0 + ratio)

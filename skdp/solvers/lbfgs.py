@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 from scipy.optimize import Bounds, brentq, minimize
 
 from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
-from skdp.solvers.base import Solver
+from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.gradient_descent import AcceleratedGradient
 
@@ -59,9 +60,7 @@ class LBFGS(Solver):
         self.memory = memory
         self.max_iterations = max_iterations
 
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         domain = problem.domain
         try:
             if isinstance(domain, Ball):

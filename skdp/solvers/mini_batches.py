@@ -6,6 +6,7 @@ import math
 import numbers
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import Batch
 from skdp.solvers.base import FiniteSum, Solver
@@ -69,7 +70,7 @@ class MiniBatches:
         """Gradient (without regulariser) of the batch's function, from its residuals."""
         return batch.pull_back(residuals) * (self.count / self.problem.n_public)
 
-    def smoothness(self, rng: np.random.Generator, n_batches: int = 3, power: int = 12) -> float:
+    def smoothness(self, rng: Generator, n_batches: int = 3, power: int = 12) -> float:
         """Smoothness of a batch's function: measured on a few, with a margin of a quarter.
 
         Power iteration on ``curvature * X_b' X_b``; a step size that is wrong costs time only.

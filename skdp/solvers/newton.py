@@ -14,13 +14,14 @@ import math
 from functools import cached_property
 
 import numpy as np
+from numpy.random import Generator
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from skdp.problems import Problem
 from skdp.problems.domains import Ball, Domain
-from skdp.solvers.base import Solver
+from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
 __all__ = ["Newton"]
@@ -136,9 +137,7 @@ class Newton(Solver):
         """Whether Hessians can be had and are of a reasonable size, from the shape alone."""
         return "hessian" in problem.offers and problem.dimension <= cls.max_dimension
 
-    def _solve(
-        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         if problem.is_quadratic:  # its own model: one step, of which rounding is the only error
             gradient, hessian = problem.gradient_and_hessian(start)
             model = QuadraticModel(hessian, problem.domain, problem.strong_convexity)

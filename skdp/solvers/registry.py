@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import Problem
 from skdp.problems.saddle import SaddleProblem
@@ -47,7 +47,7 @@ _MANY_RECORDS = 30_000
 class _Auto(BaseSolver):
     """Runs the solver that it chooses by public numbers."""
 
-    def _solve(self, problem: Any, accuracy: float, start: Any, rng: np.random.Generator) -> Any:
+    def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:
         return self.for_problem(problem, accuracy)._solve(problem, accuracy, start, rng)
 
     def pass_limit(self, problem: Any, accuracy: float) -> float:
@@ -139,7 +139,7 @@ def solve_certified(
     accuracy: float,
     solver: str | BaseSolver | Callable[[Any, float], Any] = "auto",
     start: Any = None,
-    rng: np.random.Generator | None = None,
+    rng: Generator | None = None,
     verbose: int = 0,
 ) -> Any:
     """Run a solver, certify its answer, and finish with trusted methods if needed.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems.problem import Problem
-from skdp.solvers.base import FiniteSum, Solver
+from skdp.solvers.base import FiniteSum, Solver, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
 
@@ -38,9 +39,7 @@ class Subgradient(Solver):
     def __init__(self, max_iterations: int = 1000) -> None:
         self.max_iterations = max_iterations
 
-    def _solve(
-        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         mu, w, mean = problem.strong_convexity, start, np.zeros(problem.dimension)
         center = np.zeros(problem.dimension) if problem.center is None else problem.center
         for t in range(1, self.max_iterations + 1):
@@ -68,9 +67,7 @@ class StochasticSubgradient(StochasticSolver):
         """Large ones: their number of steps is what counts."""
         return MiniBatches(problem, self.batch_size)
 
-    def _solve(
-        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         batches, mu = self.batches(problem), problem.strong_convexity
         center = np.zeros(problem.dimension) if problem.center is None else problem.center
         w = average = start

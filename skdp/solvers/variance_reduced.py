@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import Batch
-from skdp.solvers.base import FiniteSum
+from skdp.solvers.base import FiniteSum, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
 
@@ -47,7 +48,7 @@ class Run:
 
     problem: Any
     batches: MiniBatches
-    rng: np.random.Generator
+    rng: Generator
     accuracy: float
     smoothness: float
     length: int
@@ -80,9 +81,7 @@ class _EpochSolver(StochasticSolver):
     def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
         """Return the next snapshot, and the number of passes over the records."""
 
-    def _solve(
-        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
-    ) -> np.ndarray:
+    def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         batches = self.batches(problem)
         run = Run(
             *(problem, batches, rng, accuracy, batches.smoothness(rng), 2 * len(batches), start)

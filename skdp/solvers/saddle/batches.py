@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
@@ -39,7 +40,7 @@ class SaddleBatches:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def draws(self, rng: np.random.Generator, size: int) -> np.ndarray:
+    def draws(self, rng: Generator, size: int) -> np.ndarray:
         return rng.choice(len(self.rows), p=self.weights, size=size)
 
     def steps(self, step: float) -> tuple[float, float]:
@@ -47,9 +48,7 @@ class SaddleBatches:
         mu_x, mu_y = self.problem.constants.moduli
         return step / mu_x, step / mu_y
 
-    def lipschitz(
-        self, z: Pair, rng: np.random.Generator, n_batches: int = 3, power: int = 8
-    ) -> float:
+    def lipschitz(self, z: Pair, rng: Generator, n_batches: int = 3, power: int = 8) -> float:
         """Measure a share of the scaled Lipschitz constant of a batch's operator near z.
 
         Power iteration along feasible differences. It is no bound, which costs time only.
@@ -98,7 +97,7 @@ class SaddleRun:
 
     problem: SaddleProblem
     batches: SaddleBatches
-    rng: np.random.Generator
+    rng: Generator
     lipschitz: float
     point: Pair
     limit: int = 0
@@ -134,9 +133,7 @@ class StochasticSaddleSolver(SaddleSolver):
         """Ratio of the certificates after and before a run that need not be exceeded."""
         return _SHRINKAGE
 
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
+    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         batches, passes = SaddleBatches(problem, self.batch_size), 0.0
         run = SaddleRun(problem, batches, rng, batches.lipschitz(start, rng), start)
         best, distance = start, certify_saddle(problem, *start).distance

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
@@ -57,9 +58,7 @@ class BestResponse(SaddleSolver):
     ) -> None:
         self.solver = solver
 
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
+    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         solver, x, part = self._resolved(), start[0], _subsample(problem)
         alphas = _softer(problem) if part is problem else [*_softer(problem), problem.alpha_y]
         for alpha in alphas:
@@ -110,7 +109,7 @@ def _minimise(
     accuracy: float,
     solver: Solver,
     x: np.ndarray,
-    rng: np.random.Generator,
+    rng: Generator,
 ) -> Pair:
     primal = _PrimalProblem(problem, accuracy)
     try:

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
 from skdp.problems.counting import counted
@@ -53,9 +54,7 @@ class Catalyst(SaddleSolver):
         self.solver = solver
         self.max_passes = max_passes
 
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
+    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         most = self.max_passes * problem.n_records
         search = _Search(problem, accuracy, start)
 
@@ -89,7 +88,7 @@ class _Search:
         self.best = start
         self._distance = certify_saddle(problem, *start).distance
 
-    def run(self, problem: SaddleProblem, solver: SaddleSolver, rng: np.random.Generator) -> None:
+    def run(self, problem: SaddleProblem, solver: SaddleSolver, rng: Generator) -> None:
         c = problem.constants
         conditions = c.x.smoothness / c.x.modulus, c.y.smoothness / c.y.modulus
         block = 0 if conditions[0] >= conditions[1] else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
@@ -49,9 +49,7 @@ class Extragradient(SaddleSolver):
     (:func:`extragradient_iterations`).
     """
 
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
+    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         constants = problem.constants
         shortest = STEP / constants.condition_number
         eta, (x, y) = max(shortest, _LONGEST), start

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
+from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
 from skdp.solvers.base import Pair, SaddleSolver
@@ -28,9 +28,7 @@ class GDA(SaddleSolver):
     def __init__(self, max_iterations: int = 100_000) -> None:
         self.max_iterations = max_iterations
 
-    def _solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
+    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
         constants = problem.constants
         eta = 1.0 / constants.condition_number**2
         step_x, step_y = eta / constants.x.modulus, eta / constants.y.modulus
