@@ -42,7 +42,7 @@ class AdditiveMechanism(ABC):
 
     @abstractmethod
     def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
-        """What one release costs, if the sensitivity is that under `neighbouring`."""
+        """Describe the cost of one release, if the sensitivity is that under `neighbouring`."""
 
     def describe(
         self,
@@ -52,21 +52,13 @@ class AdditiveMechanism(ABC):
         reference: str,
         neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     ) -> Release:
-        """The statement about a value of `dimension` coordinates that leaves with this noise.
+        """Describe a release with this noise; see :class:`skdp.privacy.Release` for the parameters.
 
-        Parameters and units are those of :class:`skdp.privacy.Release`; the sensitivity must be
-        that under `neighbouring`.
+        The sensitivity must be that under `neighbouring`.
         """
-        return Release(
-            name=name,
-            mechanism=self.name,
-            sensitivity=self.sensitivity,
-            noise_scale=self.noise_scale,
-            dimension=dimension,
-            n_records=n_records,
-            reference=reference,
-            event=self.event(neighbouring),
-        )
+        scales = self.sensitivity, self.noise_scale
+        event = self.event(neighbouring)
+        return Release(name, self.name, *scales, dimension, n_records, reference, event)
 
     @abstractmethod
     def mean_square(self, dimension: int) -> float:

@@ -110,5 +110,5 @@ def _normal_quantiles(exponents: np.ndarray) -> np.ndarray:
 
 
 def _coarse(cells: np.ndarray) -> np.ndarray:
-    """Positions of the cells that are wide in comparison with the numbers in them."""
+    """Positions of the cells that are wide in comparison with their numbers."""
     return np.flatnonzero(cells < np.uint64(1 << _SIGNIFICANT_BITS - 1))

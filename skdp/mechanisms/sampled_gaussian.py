@@ -1,8 +1,7 @@
 """Sums over Poisson samples with Gaussian noise: mechanism, calibration, samples.
 
-What private gradient methods share. A step publishes ``sum of v_i over a random batch + noise``:
-the vector v_i of a record has a bounded norm, and every record joins the batch by its own coin.
-How sampling is priced, under add/remove and under replace-one neighbours, is proven in
+A step publishes ``sum of v_i over a random batch + noise``: the vector v_i of a record has a
+bounded norm, and every record joins the batch independently. Cost of sampling:
 ``docs/theory/accounting.md``, sections 6 and 7.
 """
 
@@ -78,23 +77,13 @@ class SampledGaussianMechanism(GaussianMechanism):
     ) -> SampledGaussianMechanism:
         """Take the given noise, or the least that keeps all steps within a budget.
 
-        The least noise is exact without sampling, and to a relative 1e-3 with it.
-
-        Parameters
-        ----------
-        budget : PrivacyBudget or None
-            With delta > 0. Either this or `noise_multiplier`.
-        noise_multiplier : float or None
-        neighbouring : Neighbouring
-            The relation that the sensitivity holds under.
-        sensitivity, sampling_rate, n_steps, replacement
-            Of the mechanism.
+        The least noise is exact without sampling, and to a relative 1e-3 with it. Exactly one of
+        `budget`, with delta > 0, and `noise_multiplier` must be given.
 
         Raises
         ------
         ImportError
-            With sampling, if dp-accounting is missing or, under replace-one, older than 0.5: the
-            noise would be about that of a run without sampling.
+            With sampling, if dp-accounting is missing or, under replace-one, older than 0.5.
         TypeError, ValueError
             For invalid parameters, or if the budget allows a run without noise.
         """
@@ -115,13 +104,13 @@ class SampledGaussianMechanism(GaussianMechanism):
 
     def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
         """The cost of all steps, if the sensitivity is that under `neighbouring`."""
-        whole = GaussianEvent(self.noise_multiplier, neighbouring)
-        rate, of_record = self.sampling_rate, self.noise_multiplier * self.replacement
+        full, rate = GaussianEvent(self.noise_multiplier, neighbouring), self.sampling_rate
         if rate == 1.0:
-            return RepeatedEvent(whole, self.n_steps)
-        if whole.neighbouring is Neighbouring.ADD_REMOVE:
-            return RepeatedEvent(PoissonSampledEvent(rate, whole), self.n_steps)
-        return RepeatedEvent(PoissonSampledSumEvent(rate, whole, of_record), self.n_steps)
+            return RepeatedEvent(full, self.n_steps)
+        if full.neighbouring is Neighbouring.ADD_REMOVE:
+            return RepeatedEvent(PoissonSampledEvent(rate, full), self.n_steps)
+        of_record = self.noise_multiplier * self.replacement
+        return RepeatedEvent(PoissonSampledSumEvent(rate, full, of_record), self.n_steps)
 
 
 @lru_cache(maxsize=256)
@@ -162,7 +151,7 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
     Parameters
     ----------
     event : callable ``factor -> PrivacyEvent``
-        All that is released, with the noise of the sampled parts times the factor. At 1 it must be
+        All releases, with the noise of the sampled parts times the factor. At 1 it must be
         within the budget even if sampling is ignored.
     budget : PrivacyBudget
         With delta > 0.
@@ -175,7 +164,7 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
     Raises
     ------
     ImportError
-        If dp-accounting is missing or, under replace-one, older than 0.5.
+        As from :meth:`SampledGaussianMechanism.calibrated`.
     ValueError
         If the budget allows the sampled releases without noise.
     """
@@ -209,11 +198,8 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
 
 
 def poisson_sample(n_records: int, sampling_rate: float, noise: NoiseSource) -> np.ndarray | None:
-    """Draw a batch that each record joins with probability `sampling_rate`, independently.
+    """Draw the positions of a batch that each record joins with probability `sampling_rate`.
 
-    Returns
-    -------
-    ndarray of int, increasing, or None
-        Positions of the records; None stands for all of them, at a rate of 1.
+    In increasing order; None stands for all of them, at a rate of 1.
     """
     return None if sampling_rate == 1.0 else np.flatnonzero(noise.coins(n_records, sampling_rate))

@@ -1,12 +1,11 @@
-"""What it costs: accountants that turn events into (epsilon, delta).
+"""Accountants: the (epsilon, delta) of events.
 
-Each accountant measures every single release by one number that adds up under adaptive
-composition, and converts the total. Every answer is an upper bound on the true loss, under the
-neighbouring relation of the events; events of two relations have no total. What adds is an exact
-rational number, rounded up once, at the end. `tightest_epsilon` takes the smallest of the bounds
-and, where it helps and is installed, that of Google's ``dp-accounting``. The proofs are in
-``docs/theory/accounting.md``; section numbers below refer to it. To add an accountant, say what
-adds (`_cost`) and how the total converts (`_epsilon`, `_delta`).
+Each accountant measures a release by a number that adds up under adaptive composition, and converts
+the total. Every answer is an upper bound on the privacy loss, under the neighbouring relation of
+the events. Totals are exact rational numbers, rounded up once, at the end. `tightest_epsilon` takes
+the smallest of the bounds and, where it helps and is installed, that of Google's ``dp-accounting``.
+The proofs are in ``docs/theory/accounting.md``; section numbers below refer to it. To add an
+accountant, implement `_cost`, `_epsilon` and `_delta`.
 """
 
 from __future__ import annotations
@@ -88,18 +87,7 @@ class PrivacyAccountant(abc.ABC):
         return all(self._cost(leaf) is not None for leaf, _ in flatten_event(event))
 
     def compose(self, event: PrivacyEvent, count: int = 1) -> PrivacyAccountant:
-        """Add an event to the total.
-
-        Parameters
-        ----------
-        event : PrivacyEvent
-            What happened.
-        count : int, default=1
-            How often, >= 0.
-
-        Returns
-        -------
-        self : PrivacyAccountant
+        """Add an event that happens `count` >= 0 times to the total, and return the accountant.
 
         Raises
         ------
@@ -130,7 +118,7 @@ class PrivacyAccountant(abc.ABC):
 
     @abc.abstractmethod
     def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
-        """What a single release adds to the total, rounded up; None where no proof covers it."""
+        """Compute the addend of a single release, rounded up; None where no proof covers it."""
 
     @abc.abstractmethod
     def _epsilon(self, total: Fraction, delta: float) -> float:
@@ -236,9 +224,7 @@ class PureAccountant(PrivacyAccountant):
     """
 
     def _cost(self, leaf: PrivacyEvent) -> Fraction | None:
-        if isinstance(leaf, _PURE):
-            return Fraction(leaf.epsilon)
-        return None
+        return Fraction(leaf.epsilon) if isinstance(leaf, _PURE) else None
 
     def _epsilon(self, total: Fraction, delta: float) -> float:
         full = ceil_float(total)
@@ -260,19 +246,17 @@ def tightest_epsilon(
 ) -> float:
     """Smallest epsilon that a proof known to the package gives for an event.
 
-    The total holds under the neighbouring relation of the event. It is the minimum over all
-    accountants that cover the event, each with any number of the pure releases added plainly: the
-    epsilon of an epsilon-DP release adds to that of everything else (section 5). Totals that are
-    not purely Gaussian are also given to ``dp-accounting`` if the optional extra ``accounting`` is
-    installed; the answer is then smaller or equal, never invalid. Poisson sampling amplifies
-    privacy under "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under
-    "replace_one", for which dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is
-    ignored, which is valid but may be far from tight.
+    It is the minimum over all accountants that cover the event, each with any number of the pure
+    releases added plainly: the epsilon of an epsilon-DP release adds to that of everything else
+    (section 5). Totals that are not purely Gaussian are also given to ``dp-accounting`` if the
+    optional extra ``accounting`` is installed. Poisson sampling amplifies privacy under
+    "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which
+    dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid
+    but may be far from tight.
 
     Parameters
     ----------
     event : PrivacyEvent
-        What happened.
     delta : float
         A probability in [0, 1].
     neighbouring : Neighbouring or str, optional
@@ -309,8 +293,7 @@ def tightest_epsilon(
 def import_convolution(neighbouring: Neighbouring | str) -> Any:
     """Import the module of dp-accounting that convolves privacy loss distributions.
 
-    Raises ImportError if it is missing or, under "replace_one", does not know the pair of a
-    sampled sum: it is older than 0.5.
+    Raises ImportError if it is missing or, under "replace_one", older than 0.5.
     """
     try:
         pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
@@ -457,10 +440,9 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
     """Epsilon by numerical convolution of privacy loss distributions (section 7).
 
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
-    two Gaussians for the Gaussian ones, either of them for an exponential mechanism, and mixtures
-    of Gaussians for samples. The discretisation is pessimistic; the rounding of the convolution is
-    not, so some delta is kept back for it and very small deltas are not attempted. Infinite where
-    there is nothing to gain.
+    two Gaussians for the Gaussian ones, either for an exponential mechanism, and mixtures of
+    Gaussians for samples. The discretisation is pessimistic; the rounding of the convolution is
+    not, so some delta is kept back for it. Infinite where there is nothing to gain.
     """
     rounding = 1e-12 * max(1.0, ceil_float(Fraction(_number(leaves), 1000)))
     sums = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)

@@ -1,4 +1,4 @@
-"""What a user is willing to spend."""
+"""Privacy budgets."""
 
 from __future__ import annotations
 

@@ -1,17 +1,15 @@
-"""What happened: small records of the private releases that an algorithm made.
+"""Events: frozen descriptions of the private releases of an algorithm.
 
-An event says which mechanism drew the noise and how strong it was, relative to the sensitivity of
-what it hid, and under which neighbouring relation that sensitivity was measured. It does not say
-what that costs: the accountants of `skdp.privacy.accountants` do. An event holds public numbers
-only, so it can be published with the release. Events compare by value, hash, pickle, and turn into
-plain JSON-able dictionaries with ``to_dict()``.
+An event names the mechanism, its noise relative to the sensitivity, and the neighbouring relation
+under which that sensitivity was measured. The accountants of `skdp.privacy.accountants` turn it
+into a cost. It holds public numbers only, so it can be published with the release. Events compare
+by value, hash, pickle, and turn into plain JSON-able dictionaries with ``to_dict()``.
 
-Composition is adaptive throughout: which release comes next, and on what, may depend on the
-releases before it, as long as the event itself was fixed in advance. Events of different relations
-do not compose: a total holds under one relation.
+Composition is adaptive: which release comes next may depend on those before it, as long as the
+event itself was fixed in advance. Events of different relations do not compose.
 
 To add a mechanism, write its frozen dataclass here, with a field ``neighbouring``, and its cost in
-each accountant that has a proof for it. An accountant that does not know an event refuses it.
+each accountant that has a proof for it; the others refuse it.
 """
 
 from __future__ import annotations
@@ -78,13 +76,7 @@ class PrivacyEvent(abc.ABC):
             object.__setattr__(self, name, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain dictionary of JSON-able values; the key "type" names the event.
-
-        Returns
-        -------
-        dictionary : dict
-            ``{"type": ..., <field>: <value>, ...}``, nested events as nested dictionaries.
-        """
+        """Return ``{"type": ..., <field>: <value>, ...}`` with plain values, events included."""
         return {"type": self.kind, **{name: _plain(value) for name, value in vars(self).items()}}
 
 
@@ -112,7 +104,17 @@ class GaussianEvent(PrivacyEvent):
 
 
 @dataclass(frozen=True)
-class PureEvent(PrivacyEvent):
+class _EpsilonEvent(PrivacyEvent):
+    epsilon: float
+    neighbouring: Neighbouring
+
+    def __post_init__(self) -> None:
+        check_non_negative(epsilon=self.epsilon)
+        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
+
+
+@dataclass(frozen=True)
+class PureEvent(_EpsilonEvent):
     """Any epsilon-DP release, for example one with spherical Laplace noise.
 
     Parameters
@@ -123,24 +125,19 @@ class PureEvent(PrivacyEvent):
         The relation that the privacy loss was measured under.
     """
 
-    epsilon: float
-    neighbouring: Neighbouring
     kind: ClassVar[str] = "pure"
-
-    def __post_init__(self) -> None:
-        check_non_negative(epsilon=self.epsilon)
-        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
-class ExponentialMechanismEvent(PrivacyEvent):
+class ExponentialMechanismEvent(_EpsilonEvent):
     """A softmax draw: log-probability ratios of bounded range.
 
     For every neighbouring pair with output laws P and Q, ``log P/Q`` takes values in one interval
     of length ``epsilon``. A draw with probability proportional to
     ``exp(epsilon * score / (2 * sensitivity))`` is of this kind; so is one proportional to
     ``exp(epsilon * score / sensitivity)`` when the score is monotone in the records. The release
-    is epsilon-DP, and better than that: epsilon^2/8-zCDP, for example.
+    is epsilon-DP, and better than that: epsilon^2/8-zCDP, for example (bounded range: Durfee and
+    Rogers, "Practical differentially private top-k selection", NeurIPS 2019).
 
     Parameters
     ----------
@@ -148,20 +145,9 @@ class ExponentialMechanismEvent(PrivacyEvent):
         Length of the interval in nats, finite and >= 0.
     neighbouring : Neighbouring or str
         The relation that the interval was measured under.
-
-    References
-    ----------
-    D. Durfee, R. Rogers, "Practical differentially private top-k selection with pay-what-you-get
-    composition", NeurIPS 2019 (bounded range).
     """
 
-    epsilon: float
-    neighbouring: Neighbouring
     kind: ClassVar[str] = "exponential_mechanism"
-
-    def __post_init__(self) -> None:
-        check_non_negative(epsilon=self.epsilon)
-        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -196,10 +182,9 @@ class PoissonSampledSumEvent(PrivacyEvent):
     """A sum over a random subset of the records, with isotropic Gaussian noise.
 
     The subset is drawn as in :class:`PoissonSampledEvent`. Each of its records adds one vector,
-    which may depend on earlier releases but on no other record. A bound on the length of that
-    vector says more than the sensitivity, and makes sampling pay under replace-one neighbours
-    (``docs/theory/accounting.md``, section 6). The event exists under this relation only: under
-    add/remove neighbours the two numbers are one, and a :class:`PoissonSampledEvent` says all.
+    which may depend on earlier releases but on no other record. The bound on its length makes
+    sampling pay under replace-one neighbours (``docs/theory/accounting.md``, section 6). Under
+    add/remove it is the sensitivity, and a :class:`PoissonSampledEvent` says all.
 
     Parameters
     ----------
@@ -280,23 +265,12 @@ class RepeatedEvent(PrivacyEvent):
 def common_relation(
     events: Iterable[PrivacyEvent], neighbouring: Neighbouring | str | None = None
 ) -> Neighbouring | None:
-    """Find the relation that all events were measured under.
-
-    Parameters
-    ----------
-    events : iterable of PrivacyEvent
-    neighbouring : Neighbouring or str, optional
-        The relation that they must have.
-
-    Returns
-    -------
-    neighbouring : Neighbouring or None
-        None if it was not given and no event has a relation.
+    """Find the relation of all events; None if `neighbouring` is and no event has a relation.
 
     Raises
     ------
     TypeError, ValueError
-        If a part is no event, or if two relations occur.
+        If a part is no event, or if a relation is not `neighbouring` or that of the others.
     """
     common = None if neighbouring is None else Neighbouring(neighbouring)
     for event in events:
@@ -312,20 +286,13 @@ def common_relation(
 
 
 def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEvent, int], ...]:
-    """Undo composition and repetition.
-
-    Parameters
-    ----------
-    event : PrivacyEvent
-        Any event.
-    count : int, default=1
-        How often the whole event happened, >= 0.
+    """Undo composition and repetition of an event that happened `count` >= 0 times.
 
     Returns
     -------
     leaves : tuple of (PrivacyEvent, int)
-        The distinct single releases in order of first appearance, with how often each happened
-        (> 0). A sampled event is one leaf, whatever it holds.
+        The distinct single releases in order of first appearance, with their numbers (> 0). A
+        sampled event is one leaf.
 
     Raises
     ------

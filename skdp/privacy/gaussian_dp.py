@@ -144,8 +144,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
 
     ``sensitivity / gaussian_mu(epsilon, delta)`` is the smallest standard deviation with which a
-    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8 and Algorithm 1,
-    solved here by bracketing in log mu).
+    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
 
     Parameters
     ----------
@@ -171,27 +170,16 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         lambda log_mu: _log_delta_bound(epsilon, math.exp(log_mu)) - log_target, lower, upper
     )
     return _verified(
-        math.exp(root),
-        1.0 - _MU_SLACK,
-        lambda mu: gaussian_delta(epsilon, mu) <= delta,
+        math.exp(root), 1.0 - _MU_SLACK, lambda mu: gaussian_delta(epsilon, mu) <= delta
     )
 
 
 def pure_mu(epsilon: float) -> float:
-    """Gaussian DP parameter of a pure epsilon-DP release.
+    """Compute the Gaussian DP parameter of a pure epsilon-DP release, rounded up.
 
     Every epsilon-DP release is mu-Gaussian-DP with ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))``, and
-    no smaller mu holds for all of them (the proof is in ``docs/theory/accounting.md``, section 2).
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, finite and >= 0.
-
-    Returns
-    -------
-    mu : float
-        Rounded up by a relative 1e-9 or, below the normal numbers, to the next float.
+    no smaller mu holds for all of them (``docs/theory/accounting.md``, section 2). `epsilon` is in
+    nats, finite and >= 0; mu is rounded by a relative 1e-9.
     """
     check_non_negative(epsilon=epsilon)
     if epsilon <= 1e-8:  # its limit, from above: the next term is negative
@@ -204,19 +192,9 @@ def pure_mu(epsilon: float) -> float:
 
 
 def pure_epsilon(mu: float) -> float:
-    """Largest epsilon for which every pure epsilon-DP release is mu-Gaussian-DP.
+    """Invert :func:`pure_mu` for mu >= 0: ``log(Phi(mu/2) / Phi(-mu/2))``.
 
-    The inverse of :func:`pure_mu`: ``log(Phi(mu/2) / Phi(-mu/2))``.
-
-    Parameters
-    ----------
-    mu : float
-        Gaussian DP parameter, >= 0.
-
-    Returns
-    -------
-    epsilon : float
-        Privacy loss in nats, rounded down by a relative 1e-8, so ``pure_mu(epsilon) <= mu``.
+    Rounded down by a relative 1e-8, so ``pure_mu(epsilon) <= mu``.
     """
     check_real("mu", mu, 0.0)
     if mu <= 1.0:  # the same number, without a difference

@@ -1,4 +1,4 @@
-"""What a fit released and what it cost: public numbers only."""
+"""Reports of the releases of a fit and their cost: public numbers only."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Release:
     Attributes
     ----------
     name : str
-        What was released, e.g. "coefficients".
+        Of the released value, such as "coefficients".
     mechanism : str
         "gaussian", "spherical_laplace" or "exponential" (a draw with density
         ``exp(-summed loss / noise_scale)``; the sensitivity is then in units of the loss).
@@ -69,12 +69,11 @@ class PrivacyReport:
         Name of the private algorithm.
     releases : tuple of Release
     plan : dict
-        Everything that was decided before the records were read: regularisation, radius,
-        constants, accuracy.
+        Decisions made before the records were read: regularisation, radius, constants, accuracy.
     caveats : tuple of str
-        What lies outside of the guarantee because of how the estimator was configured.
+        Exceptions from the guarantee that the configuration of the estimator causes.
     remarks : tuple of str
-        What the plan says about the quality of the result.
+        Of the plan, about the quality of the result.
     """
 
     epsilon: float
