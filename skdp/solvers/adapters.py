@@ -47,17 +47,15 @@ _WITH_CONSTRAINTS = {"SLSQP", "trust-constr"}
 class ScipySolver(Solver):
     """A method of :func:`scipy.optimize.minimize`.
 
-    Gradients and Hessians are passed to the methods that use them, bounds and constraints to
-    those that accept them; the others minimise over the whole space, and the certified solve
-    projects their answer.
+    It gets derivatives, bounds and constraints if it uses them. Without constraints it minimises
+    over the whole space, and the certified solve projects the answer.
 
     Parameters
     ----------
     method : str, default="BFGS"
         Its name, in any case.
     options : dict, optional
-        For scipy, such as ``{"maxiter": 500}``; they go before the tolerances that this class
-        sets to reach the accuracy.
+        For scipy, such as ``{"maxiter": 500}``; they override the tolerances set for the accuracy.
     """
 
     def __init__(self, method: str = "BFGS", options: dict[str, Any] | None = None) -> None:
@@ -97,11 +95,10 @@ class ScipySolver(Solver):
 
 
 def _barrier_options(accuracy: float, mu: float, constraints: int) -> dict[str, float]:
-    """Options with which trust-constr stops at a solution, not at that of a barrier problem.
+    """Make trust-constr stop at a solution, not at that of a barrier problem, as "gtol" would.
 
-    Its "gtol" asks for a small gradient of the Lagrangian, which every barrier problem has at its
-    own solution. With m inequalities and the barrier parameter t that has a gap of at most ``m t``,
-    hence a distance of at most ``sqrt(2 m t / mu)``, a fifth of the accuracy here.
+    With m inequalities and the barrier parameter t the latter has a gap of at most ``m t``, hence a
+    distance of at most ``sqrt(2 m t / mu)``, a fifth of the accuracy here.
     """
     return {"gtol": 0.0, "barrier_tol": mu * accuracy**2 / (50.0 * constraints), "maxiter": 3000}
 
@@ -115,19 +112,16 @@ class SklearnSolver(Solver):
         With ``coef_`` of the problem's shape after fitting, such as LogisticRegression,
         LinearSVC, SGDClassifier, Ridge or SGDRegressor.
 
-        - Not fitted: a clone is fitted on a copy of the rows as the problem sees them (scaled
-          to the norm bound, intercept feature appended) without an intercept of its own
-          and with the problem's strength of regularisation (its parameter ``C`` or ``alpha``).
-        - Fitted: its coefficients are what is returned. To solve the same problem, it has to be
-          fitted on the bounded rows with the intercept feature appended, without an intercept
-          of its own, and with the same penalty; otherwise it is only a start. It stays,
-          without noise, among the parameters of the private model: do not publish or pickle
-          that model (fitting it warns, and its report has a caveat).
+        - Not fitted: a clone is fitted on a copy of the bounded rows with the intercept feature
+          appended, without an intercept and with the problem's alpha (its parameter ``C`` or
+          ``alpha``).
+        - Fitted: its coefficients are returned. Unless it was fitted in that way, they are only a
+          start. It stays, without noise, among the parameters of the private model: do not
+          publish or pickle that model (fitting it warns, and its report has a caveat).
 
     Notes
     -----
-    scikit-learn stops on its own tolerances: give the estimator a small ``tol`` and enough
-    ``max_iter``, or trusted solvers have to finish the job.
+    Give the estimator a small ``tol`` and enough ``max_iter``, or trusted solvers have to continue.
     """
 
     needs = frozenset({"records"})
@@ -164,21 +158,20 @@ class SklearnSolver(Solver):
         if self._is_fitted():
             return self._coefficients(problem, self.estimator)
         estimator = clone(self.estimator)
-        sizes = estimator.get_params(deep=False)
-        if "fit_intercept" in sizes:
+        names = estimator.get_params(deep=False)
+        if "fit_intercept" in names:
             estimator.set_params(fit_intercept=False)
-        if "C" in sizes:  # C sum_i loss_i + ||w||^2 / 2
+        if "C" in names:  # C sum_i loss_i + ||w||^2 / 2
             estimator.set_params(C=1.0 / (problem.alpha * problem.n_public))
-        elif "alpha" in sizes:  # Ridge: sum of squares; the others: mean loss
-            per_record = {"alpha": problem.alpha * problem.n_public}
+        elif "alpha" in names:  # Ridge: sum of squares; the others: mean loss
             is_sum = type(estimator).__name__ in {"Ridge", "RidgeClassifier"}
-            estimator.set_params(**(per_record if is_sum else {"alpha": problem.alpha}))
+            estimator.set_params(alpha=problem.alpha * (problem.n_public if is_sum else 1))
         estimator.fit(problem.records.materialise(), problem.records.targets)
         return self._coefficients(problem, estimator)
 
     def _coefficients(self, problem: FiniteSum, estimator: Any) -> np.ndarray:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
-        if coef.shape[1] < problem.records.width:  # an intercept of its own
+        if coef.shape[1] < problem.records.width:  # a separate intercept
             intercept = np.broadcast_to(np.ravel(estimator.intercept_), (len(coef),))
             coef = np.column_stack([coef, intercept / problem.records.intercept])
         basis = getattr(problem.loss, "basis", None)

@@ -1,4 +1,4 @@
-"""The contracts of solvers: `_solve` is raw and anyone's, `solve` is certified."""
+"""Base classes of solvers: `_solve` is not trusted, `solve` is certified."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ class ReprMixin:
 
 
 class BaseSolver(ReprMixin, ABC):
-    """What solvers of minimisation and of saddle problems have in common."""
+    """Base of solvers of minimisation and of saddle problems."""
 
-    #: What it needs of a problem besides gradients: some of the problem's `offers`.
+    #: Evaluations that it needs besides gradients: some of the problem's `offers`.
     needs: frozenset[str] = frozenset()
 
     @abstractmethod
@@ -73,20 +73,12 @@ class BaseSolver(ReprMixin, ABC):
         rng: Generator | None = None,
         verbose: int = 0,
     ) -> Any:
-        """Return a point whose certificate proves distance <= `accuracy`.
-
-        A copy of the solver is run. Parameters and errors are those of
-        :func:`skdp.solvers.solve_certified`.
-
-        Returns
-        -------
-        Solution or SaddlePoint
-        """
+        """Call :func:`skdp.solvers.solve_certified` with this solver."""
         return certified_solve(problem, accuracy, self, start, rng, verbose)
 
     @property
     def holds_records(self) -> bool:
-        """Whether the object contains something that was computed from records."""
+        """Whether the object contains a function of records."""
         return False
 
     def for_problem(self, problem: Any, accuracy: float) -> BaseSolver:
@@ -106,19 +98,12 @@ class BaseSolver(ReprMixin, ABC):
             )
 
     def pass_limit(self, problem: Any, accuracy: float) -> float:
-        """Public limit of the passes over the records, roughly; ``inf`` where none is known.
-
-        For progress messages only. A pass is as many gradients as there are records.
-        """
+        """Estimate the most passes over the records, for progress messages; ``inf`` if unknown."""
         return math.inf
 
 
 class Solver(BaseSolver):
-    """Base class of non-private solvers of minimisation problems.
-
-    A subclass implements :meth:`_solve`, which need not be right: :meth:`solve` certifies its
-    answers.
-    """
+    """Base of non-private solvers of minimisation problems; :meth:`solve` certifies `_solve`."""
 
     @abstractmethod
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
@@ -130,18 +115,14 @@ class Solver(BaseSolver):
         accuracy : float
             Wanted Euclidean distance to the exact solution.
         start : ndarray of shape (dimension,)
-            Feasible point to start from.
+            A feasible point.
         rng : numpy.random.Generator
-            The solver's own randomness, apart from all privacy noise.
-
-        Returns
-        -------
-        ndarray of shape (dimension,)
+            For the solver, apart from all privacy noise.
         """
 
 
 class SaddleSolver(BaseSolver):
-    """Base class of non-private saddle solvers; :meth:`solve` certifies answers of `_solve`."""
+    """Base of non-private saddle solvers; :meth:`solve` certifies `_solve`."""
 
     @abstractmethod
     def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
@@ -153,9 +134,9 @@ class SaddleSolver(BaseSolver):
         accuracy : float
             Wanted distance in the norm ``sqrt(mu_x ||x||^2 + mu_y ||y||^2)``.
         start : pair of ndarray
-            Feasible point to start from.
+            A feasible point.
         rng : numpy.random.Generator
-            The solver's own randomness, apart from all privacy noise.
+            For the solver, apart from all privacy noise.
 
         Returns
         -------

@@ -1,14 +1,12 @@
-"""Private copies of solvers, and which solvers can be copied.
+"""Private copies of solvers.
 
-``copy.deepcopy`` gives a solver object its own state, but shares functions. A function is
-stateless if it assigns to nothing but its local variables, and if everything that it refers to
-(variables of enclosing functions, defaults, attributes, global variables) is immutable. Objects
-may keep what they like in attributes, because each copy has its own, but not in attributes of
-their class.
+``copy.deepcopy`` copies the attributes of an object, but shares functions and classes. A function
+is stateless if it assigns to nothing but its local variables, and if everything that it refers to
+(variables of enclosing functions, defaults, attributes, global variables) is immutable.
 
-The standard library, numpy, scipy and scikit-learn are trusted. No such check can find files,
-attributes of modules, global variables in the methods of a class, or a ``__deepcopy__`` that
-shares: those are the responsibility of the solver's author.
+The standard library, numpy, scipy and scikit-learn are trusted. Files, attributes of modules,
+global variables in the methods of a class, or a ``__deepcopy__`` that shares are not found: they
+are the responsibility of the solver's author.
 """
 
 from __future__ import annotations

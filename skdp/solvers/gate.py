@@ -1,12 +1,10 @@
 """The certified solve, for minimisation and for saddle points.
 
-A solver may be anything: its answer is projected onto the domain and certified; when the
-certificate does not reach the accuracy (or there is no usable answer at all), trusted
-deterministic methods finish the job from there. A wrong or lazy solver costs time, never
-privacy: the point that leaves :func:`certified_solve` is within `accuracy` of the exact
-solution for every data set. The solver is a private copy and works on a private problem with
-read-only records; only code that tampers with memory on purpose is beyond any check in the same
-process.
+The answer of a solver is projected onto the domain and certified; if the certificate does not reach
+the accuracy, or there is no usable answer, trusted deterministic methods continue from there. A
+wrong solver costs time, never privacy: the result of :func:`certified_solve` is within `accuracy`
+of the exact solution for every data set. The solver is a private copy and works on a private
+problem with read-only records; only code that tampers with memory on purpose escapes these checks.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ __all__ = ["MINIMISATION", "SADDLE", "certified_solve"]
 
 
 class _Minimisation:
-    """What a certified solve has to know of minimisation problems; :class:`_Saddle` likewise."""
+    """The parts of a certified solve that differ from those of saddle problems."""
 
     #: The trusted solvers of a problem, in order. Set by :mod:`skdp.solvers.registry`.
     trusted: Callable[[Any], Sequence[BaseSolver]]
@@ -111,14 +109,7 @@ def certified_solve(
     rng: Generator | None = None,
     verbose: int = 0,
 ) -> Any:
-    """Run a solver, certify its answer, and finish with trusted methods if needed.
-
-    The parameters and errors are those of :func:`skdp.solvers.solve_certified`.
-
-    Returns
-    -------
-    Solution or SaddlePoint
-    """
+    """Implement :func:`skdp.solvers.solve_certified` for a solver object."""
     kind: Any = SADDLE if isinstance(problem, SaddleProblem) else MINIMISATION
     if not accuracy > 0:
         raise ValueError(f"accuracy == {accuracy}, must be > 0.")
@@ -172,11 +163,11 @@ def _attempt(
     progress: Progress | None,
 ) -> tuple[Any, str | None]:
     """The certified answer of a solver, or its error: errors depend on the records."""
-    given = problem.for_solver()
+    private = problem.for_solver()
     if progress is not None:
-        given = counted(given, progress.report)
+        private = counted(private, progress.report)
     try:
-        answer = solver._solve(given, accuracy, copy.deepcopy(start), rng)
+        answer = solver._solve(private, accuracy, copy.deepcopy(start), rng)
         found = kind.certify(problem, kind.feasible(problem, answer))
     except KeyboardInterrupt:
         raise

@@ -16,10 +16,8 @@ __all__ = ["LBFGS"]
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-#: Multipliers that are tried before trusted solvers have to finish the job.
+#: Multipliers that are tried.
 _MAX_MULTIPLIERS = 60
-
-
 #: Runs on differences of the objective, after values have stopped to tell points apart.
 _RESTARTS = 3
 
@@ -39,14 +37,9 @@ class LBFGS(Solver):
     * Simplex: the solution minimises the objective less ``t sum(w)`` over ``w >= 0`` for the
       multiplier t at which its sum is 1.
 
-    Either way t is found by bracketing, each minimisation starting from the last, until the
-    projected point is certified.
-
-    scipy's line search compares values of the objective, and the search of t compares points that
-    are known up to the accuracy only. Both end in rounding: of a point whose norm or sum is off by
-    e, the projection has a gradient that is off by ``beta e``, which the certificate sees divided
-    by mu. So a point that is not certified is improved by projected accelerated gradient steps,
-    which use gradients only and whose number is proven (:class:`AcceleratedGradient`).
+    t is found by bracketing, each minimisation starting from the last, until the projected point is
+    certified. Rounding ends scipy's line search, which compares values, and the search of t, early:
+    then projected accelerated gradient steps follow (:class:`AcceleratedGradient`).
 
     Parameters
     ----------
@@ -112,15 +105,8 @@ class LBFGS(Solver):
         # some positive coordinate has gradient t; gradients are at most this long
         center = 0.0 if problem.center is None else float(np.linalg.norm(problem.center))
         bound = 2.0 * (problem.lipschitz + problem.alpha * (1.0 + center))
-        t = brentq(
-            excess,
-            -bound,
-            bound,
-            xtol=1e-16 * bound,
-            rtol=1e-14,
-            maxiter=_MAX_MULTIPLIERS,
-            disp=False,
-        )
+        search = {"xtol": 1e-16 * bound, "rtol": 1e-14, "maxiter": _MAX_MULTIPLIERS, "disp": False}
+        t = brentq(excess, -bound, bound, **search)
         return self._minimise(problem, 0.25 * accuracy, point, orthant, tilt=float(t))
 
     def _minimise(
@@ -155,13 +141,9 @@ class LBFGS(Solver):
             return 0.5 * float((gradient + at_start) @ (w - start)), gradient
 
         # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
-        options = {
-            "maxcor": self.memory,
-            "maxiter": self.max_iterations,
-            "maxfun": 2 * self.max_iterations,
-            "gtol": 0.0,
-            "ftol": 0.0,
-        }
+        most = self.max_iterations
+        options: dict[str, float] = {"maxcor": self.memory, "maxiter": most, "maxfun": 2 * most}
+        options |= {"gtol": 0.0, "ftol": 0.0}
         bounds = None if box is None else Bounds(box.lower, box.upper)
         arguments = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
         try:

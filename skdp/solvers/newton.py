@@ -1,9 +1,8 @@
 """Newton's method with a Cholesky (or, on the sphere, eigenvalue) factorisation.
 
-Each step minimises a quadratic model over the domain. Least squares is its own model, so one
-step is the closed form of ridge regression, in a ball or not. For other losses, when there
-are many more rows than coefficients, the model's Hessian comes from an evenly spaced part
-of the rows and is improved by BFGS corrections: a step then costs one pass over the data
+Each step minimises a quadratic model over the domain; for least squares one step is exact. For
+other losses of many more rows than coefficients the model's Hessian comes from an evenly spaced
+part of the rows and is improved by BFGS corrections, so that a step costs one pass over the data
 instead of a Gram matrix. Gram matrices are made in single precision first. If a step fails to
 shrink the certificate enough, full Hessians and a line search take over.
 """

@@ -75,9 +75,8 @@ class AutoSaddle(_Auto, SaddleSolver):
     """Newton's method on the primal function, else :class:`Extragradient` or :class:`LSVRE`.
 
     The first needs f to be linear in y, and Hessians, which pay up to some 200 coordinates of x,
-    2000 where the public condition number is above 1e5.
-    Without Hessians, extragradient steps took about as long as stochastic ones at 1e4 records, and
-    twice as long at 1e5. Measured with 5 groups and condition numbers of 50 to 5e4.
+    2000 where the public condition number is above 1e5. Without Hessians, stochastic steps take
+    half the time of extragradient steps at 1e5 records. Measured with 5 groups.
     """
 
     def for_problem(self, problem: SaddleProblem, accuracy: float) -> SaddleSolver:
@@ -151,29 +150,25 @@ def solve_certified(
         Distance to the exact solution that the returned point is proven to have: Euclidean, or
         in the norm ``sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` for a saddle point.
     solver : str, Solver, SaddleSolver or callable, default="auto"
-        See :func:`resolve_solver`. A copy of it is run, on a private problem with read-only
-        arrays.
+        See :func:`resolve_solver`. A copy of it is run.
     start : ndarray of shape (dimension,) or pair of ndarray, optional
         Default: the center of the regulariser.
     rng : numpy.random.Generator, optional
         Randomness for the solver; default: a fresh generator.
     verbose : int, default=0
-        1 prints the progress of long solves. How much is printed depends on the records: it
-        is for whoever holds them, and must not be published.
+        1 prints the progress of long solves. It depends on the records: do not publish it.
 
     Returns
     -------
     Solution or SaddlePoint
-        Its `attempts` name the solver that found the point: look there when debugging a solver.
+        Its `attempts` name the solver that found the point.
 
     Raises
     ------
     ValueError
         If the solver is not made for the problem, or the problem is not smooth.
     RuntimeError
-        If `accuracy` is below what double precision can certify. Plans rule this out
-        beforehand from public numbers (``ProblemConstants.gradient_rounding``,
-        :func:`skdp.solvers.certifiable_saddle_accuracy`).
+        If double precision cannot certify `accuracy`. Plans rule this out from public numbers.
     """
     chosen = resolve_solver(solver, isinstance(problem, SaddleProblem))
     return certified_solve(problem, accuracy, chosen, start, rng, verbose)

@@ -31,7 +31,7 @@ class Subgradient(Solver):
     Parameters
     ----------
     max_iterations : int, default=1000
-        Of a loss with kinks all of them are made, as nothing tells when to stop.
+        Of a loss with kinks all of them are made.
     """
 
     needs = frozenset({"records"})
@@ -58,9 +58,8 @@ class StochasticSubgradient(StochasticSolver):
     """Subgradients of batches, weighted average (Lowy and Razaviyayn 2021, Alg. 3).
 
     Corrected as in erratum E4: steps ``2 / (mu (t + 1))`` for the objective with its regulariser,
-    and the average of the points where subgradients were taken, with weights proportional
-    to t. Batches come in a new random order in each epoch. Of a loss with kinks all epochs are
-    made, as nothing tells when to stop.
+    and the average of the points where subgradients were taken, with weights proportional to t.
+    Batches come in a new random order in each epoch. Of a loss with kinks all epochs are made.
     """
 
     def batches(self, problem: FiniteSum) -> MiniBatches:

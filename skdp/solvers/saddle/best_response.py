@@ -38,19 +38,17 @@ class BestResponse(SaddleSolver):
     (docs/theory/saddle.md, Lemma 6). With Newton's method, a few passes over the records
     suffice whatever the condition number.
 
-    Where y is regularised weakly, Phi has kinks for all that Newton's method sees. So stronger
-    regularisers come first, each problem starting from the rough solution of the one before, and of
-    many records only a sample takes part in them. What is certified is the whole problem.
+    Where y is regularised weakly, Phi almost has kinks. So stronger regularisers come first, each
+    problem starting from the rough solution of the one before, with a sample of the records.
 
-    As y(x) multiplies the rounding of x, pairs are accurate to about ``lt^2`` units of rounding,
-    where :class:`Extragradient` reaches ``40 lt``.
+    As y(x) multiplies the rounding of x, pairs are accurate to about ``l^2`` units of rounding, l
+    the condition number, where :class:`Extragradient` reaches ``40 l``.
 
     Parameters
     ----------
     solver : str, Solver or callable, default="auto"
-        A solver of :mod:`skdp.solvers`. Where it would stop by itself does not matter:
-        it is interrupted as soon as the pair ``(x, y(x))`` of a point that it evaluates is
-        certified. Some of them evaluate points outside of the domain.
+        A solver of :mod:`skdp.solvers`. It is interrupted as soon as the pair ``(x, y(x))`` of a
+        point that it evaluates is certified.
     """
 
     def __init__(
@@ -137,8 +135,8 @@ class _Found(Exception):
 class _PrimalProblem(Problem):
     """The primal function as a problem; :class:`_Found` is raised at its solution.
 
-    Certificates of the minimisation rest on the smoothness ``ell_xy^2 / mu_y``, the square
-    of what that of the saddle point needs; this is why the latter decides when to stop.
+    The certificate of the saddle point decides, because that of the minimisation rests on the
+    larger smoothness ``ell_xy^2 / mu_y``.
     """
 
     def __init__(self, saddle: SaddleProblem, accuracy: float) -> None:
@@ -158,7 +156,7 @@ class _PrimalProblem(Problem):
         """Distance to the minimiser at which the pair is certified, in exact arithmetic.
 
         ``||(x, y(x)) - z*||_M <= ||x - x*|| sqrt(mu_x + ell_xy^2 / mu_y)``, and the certificate is
-        at most ``4 lt`` times that (docs/theory/saddle.md, Lemma 3).
+        at most ``4 l`` times that (docs/theory/saddle.md, Lemma 3).
         """
         c = self.saddle.constants
         stretch = math.hypot(math.sqrt(c.x.modulus), c.coupling / math.sqrt(c.y.modulus))

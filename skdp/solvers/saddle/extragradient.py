@@ -26,13 +26,13 @@ _PAUSE = 8
 def extragradient_iterations(constants: SaddleConstants, accuracy: float, start: float) -> int:
     """Iterations after which :func:`certify_saddle` is proven to give `accuracy`.
 
-    ``(2 / eta) log(4 lt start / accuracy)`` with ``eta = (sqrt(2) - 1) / lt`` and `start` the
-    distance of the first point to the saddle point in the norm M: the distance shrinks by
-    ``sqrt(1 - eta)`` per iteration (docs/theory/saddle.md, Lemma 4), and the certificate of a
-    point is at most ``4 lt`` times its distance (Lemma 3). Exact arithmetic.
+    ``(2 / eta) log(4 l start / accuracy)`` with l the condition number, ``eta = (sqrt(2) - 1) / l``
+    and `start` the distance of the first point to the saddle point in the norm M, in exact
+    arithmetic (docs/theory/saddle.md, Lemmas 3 and 4).
     """
-    lt = constants.condition_number
-    return max(1, math.ceil(2.0 * lt / STEP * math.log(max(1.0, 4.0 * lt * start / accuracy))))
+    kappa = constants.condition_number
+    ratio = max(1.0, 4.0 * kappa * start / accuracy)
+    return max(1, math.ceil(2.0 * kappa / STEP * math.log(ratio)))
 
 
 class Extragradient(SaddleSolver):
@@ -41,12 +41,8 @@ class Extragradient(SaddleSolver):
     ``T = eta M^-1``. A step ``eta <= 1/4`` that leads from z to z' is accepted if
     ``2 eta <A(z) - A(zh), z' - zh> <= min(1 - 2 eta, 1/2) ||zh - z||^2 + 0.9 ||z' - zh||^2``, which
     is more than the proof of the contraction by ``1 - eta`` needs; else it is halved, but not below
-    ``(sqrt(2) - 1) / lt``, which is proven to contract. It thus adapts to records whose operator is
-    smoother than the public bound, and to the faces of the domains that hold the solution, and
-    is never proven to be slower for it.
-
-    The number of iterations is limited by what is proven to suffice
-    (:func:`extragradient_iterations`).
+    ``(sqrt(2) - 1) / l``, l the condition number, which is proven to contract. It makes at most
+    :func:`extragradient_iterations`.
     """
 
     def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:

@@ -15,10 +15,9 @@ _PAUSE = 20
 
 
 class GDA(SaddleSolver):
-    """``z <- Proj(z - M^-1 A(z) / lt^2)``: the squared distance shrinks by ``1 - 1 / lt^2``.
+    """``z <- Proj(z - M^-1 A(z) / l^2)``: the squared distance shrinks by ``1 - 1 / l^2``.
 
-    The square of the condition number makes it the slowest of all; it is here because it is the
-    simplest, and a baseline.
+    l is the condition number. The slowest of all, a baseline.
 
     Parameters
     ----------
