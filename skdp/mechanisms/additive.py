@@ -62,14 +62,14 @@ class AdditiveMechanism(ABC):
 
     @abstractmethod
     def mean_square(self, dimension: int) -> float:
-        """Expected squared norm of the noise."""
+        """Return the expected squared norm of the noise."""
 
     @abstractmethod
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
-        """One draw of the noise, shape (dimension,)."""
+        """Draw the noise, shape (dimension,)."""
 
     def release(self, value: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        """`value` plus noise."""
+        """Add noise to `value`."""
         return value + self.draw(value.size, noise)
 
 
@@ -128,7 +128,7 @@ def calibrated_mechanism(
     calibration: Calibration = "analytic",
     share: float = 1.0,
 ) -> AdditiveMechanism:
-    """The mechanism that spends `budget`, or a share of it, on one release.
+    """Make the mechanism that spends `budget`, or a share of it, on one release.
 
     Spherical Laplace noise for ``delta == 0``, else Gaussian noise with the multiplier c of
     the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`). Releases whose shares

@@ -15,7 +15,7 @@ Calibration = Literal["analytic", "zwb", "classical"]
 def gaussian_noise_multiplier(
     epsilon: float, delta: float, calibration: Calibration = "analytic"
 ) -> float:
-    """Standard deviation per unit of sensitivity that makes a Gaussian release private.
+    """Return the standard deviation per unit of sensitivity that makes a Gaussian release private.
 
     Parameters
     ----------

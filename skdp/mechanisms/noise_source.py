@@ -40,7 +40,7 @@ class NoiseSource:
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
     def _refined(self, cells: np.ndarray) -> np.ndarray:
-        """Exponential variables -log U for U in given cells ``[k, k + 1) 2^-63``."""
+        """Draw exponential variables -log U for U in cells ``[k, k + 1) 2^-63``."""
         # U = (k + V) 2^-63 with V uniform; for k = 0 this is an exponential that starts again
         log_rest = -self.exponential(cells.size)
         log_cells = np.full(cells.size, -math.inf)
@@ -48,7 +48,7 @@ class NoiseSource:
         return _BITS * math.log(2.0) - np.logaddexp(log_cells, log_rest)
 
     def exponential(self, size: int) -> np.ndarray:
-        """Independent exponential variables of mean 1."""
+        """Draw independent exponential variables of mean 1."""
         cells = self._words(size) >> _ONE
         values = -np.log(_middles(cells))
         coarse = _coarse(cells)
@@ -57,7 +57,7 @@ class NoiseSource:
         return values
 
     def standard_normal(self, size: int) -> np.ndarray:
-        """Independent N(0, 1) variables."""
+        """Draw independent N(0, 1) variables."""
         words = self._words(size)
         cells = words >> _ONE
         # the tail probability of the magnitude is uniform; the lowest bit is the sign
@@ -68,11 +68,11 @@ class NoiseSource:
         return magnitudes * (2.0 * (words & _ONE) - 1.0)
 
     def gamma(self, shape: int) -> float:
-        """One Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""
+        """Draw one Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""
         return float(self.exponential(shape).sum())
 
     def direction(self, dimension: int) -> np.ndarray:
-        """One uniformly distributed unit vector."""
+        """Draw one uniformly distributed unit vector."""
         while True:
             vector = self.standard_normal(dimension)
             norm = float(np.linalg.norm(vector))
@@ -80,7 +80,7 @@ class NoiseSource:
                 return vector / norm
 
     def coins(self, size: int, probability: float) -> np.ndarray:
-        """Independent booleans, each true with exactly the given probability in [0, 1].
+        """Draw independent booleans, each true with exactly this probability in [0, 1].
 
         Compares a uniform binary fraction with the probability, 16 bits at a time.
         """
@@ -102,7 +102,7 @@ def _middles(cells: np.ndarray) -> np.ndarray:
 
 
 def _normal_quantiles(exponents: np.ndarray) -> np.ndarray:
-    """The z > 0 with ``P(N(0, 1) > z) = exp(-exponent)``, for exponents above 10."""
+    """Return the z > 0 with ``P(N(0, 1) > z) = exp(-exponent)``, for exponents above 10."""
     z = -ndtri_exp(-exponents)  # beyond 64 with a relative error of 1e-12, so one Newton step
     scaled = 0.5 * erfcx(z / math.sqrt(2.0))
     error = np.log(scaled) - 0.5 * z * z + exponents
@@ -110,5 +110,5 @@ def _normal_quantiles(exponents: np.ndarray) -> np.ndarray:
 
 
 def _coarse(cells: np.ndarray) -> np.ndarray:
-    """Positions of the cells that are wide in comparison with their numbers."""
+    """Return the positions of the cells that are wide in comparison with their numbers."""
     return np.flatnonzero(cells < np.uint64(1 << _SIGNIFICANT_BITS - 1))

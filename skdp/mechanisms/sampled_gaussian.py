@@ -103,7 +103,7 @@ class SampledGaussianMechanism(GaussianMechanism):
         return cls(float(sensitivity), float(noise_multiplier), *schedule)
 
     def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
-        """The cost of all steps, if the sensitivity is that under `neighbouring`."""
+        """Return the cost of all steps, if the sensitivity is that under `neighbouring`."""
         full, rate = GaussianEvent(self.noise_multiplier, neighbouring), self.sampling_rate
         if rate == 1.0:
             return RepeatedEvent(full, self.n_steps)

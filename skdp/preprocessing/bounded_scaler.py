@@ -92,7 +92,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _per_feature(self) -> np.ndarray:
-        """The declared ranges in the order of the columns."""
+        """Return the declared ranges in the order of the columns."""
         n_features = self.n_features_in_
         if isinstance(self.ranges, Mapping):
             if not hasattr(self, "feature_names_in_"):

@@ -1,4 +1,4 @@
-"""Budgets, events (what happened), accountants (what it costs) and reports."""
+"""Budgets, events, accountants and reports."""
 
 from skdp.privacy.accountants import (
     GaussianDPAccountant,

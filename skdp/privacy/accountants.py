@@ -83,7 +83,7 @@ class PrivacyAccountant(abc.ABC):
         return ceil_float(self._total)
 
     def supports(self, event: PrivacyEvent) -> bool:
-        """Whether a proof covers every single release in `event`."""
+        """Return whether a proof covers every single release in `event`."""
         return all(self._cost(leaf) is not None for leaf, _ in flatten_event(event))
 
     def compose(self, event: PrivacyEvent, count: int = 1) -> PrivacyAccountant:
@@ -112,7 +112,7 @@ class PrivacyAccountant(abc.ABC):
         return self._epsilon(self._total, float(delta)) if self._total > 0 and delta < 1.0 else 0.0
 
     def get_delta(self, epsilon: float) -> float:
-        """Smallest delta known for an epsilon >= 0 in nats; a probability."""
+        """Return the smallest delta known for an epsilon >= 0 in nats; a probability."""
         check_real("epsilon", epsilon, 0.0)
         return self._delta(self._total, float(epsilon)) if self._total > 0 else 0.0
 
@@ -244,7 +244,7 @@ class PureAccountant(PrivacyAccountant):
 def tightest_epsilon(
     event: PrivacyEvent, delta: float, neighbouring: Neighbouring | str | None = None
 ) -> float:
-    """Smallest epsilon that a proof known to the package gives for an event.
+    """Return the smallest epsilon that a proof known to the package gives for an event.
 
     It is the minimum over all accountants that cover the event, each with any number of the pure
     releases added plainly: the epsilon of an epsilon-DP release adds to that of everything else
@@ -312,7 +312,7 @@ def import_convolution(neighbouring: Neighbouring | str) -> Any:
 
 
 def _unsampled_epsilon(event: PrivacyEvent, delta: float) -> float:
-    """Smallest epsilon of an event that holds no samples."""
+    """Return the smallest epsilon of an event that holds no samples."""
     leaves = flatten_event(event)
     pure, rest = _split_pure(leaves)
     best = math.inf if rest else PureAccountant().compose(event).get_epsilon(delta)
@@ -338,7 +338,7 @@ def _by_cost(pure: Iterable[_Part], accountant: PrivacyAccountant) -> list[_Part
 
 
 def _split_pure(leaves: Leaves) -> tuple[list[_Part], list[_Part]]:
-    """The pure releases and the others."""
+    """Return the pure releases and the others."""
     pure = [part for part in leaves if isinstance(part[0], _PURE)]
     return pure, [part for part in leaves if not isinstance(part[0], _PURE)]
 
@@ -348,12 +348,12 @@ def _composed(leaves: Iterable[_Part]) -> ComposedEvent:
 
 
 def _pure_total(pure: Iterable[_Part]) -> Fraction:
-    """The sum of the epsilons of pure releases."""
+    """Return the sum of the epsilons of pure releases."""
     return PureAccountant().compose(_composed(pure))._total
 
 
 def _add_pure(epsilon: float, added: Fraction) -> float:
-    """Plain addition of what pure releases cost, rounded up (section 5)."""
+    """Add the cost of pure releases plainly, rounded up (section 5)."""
     return math.inf if epsilon == math.inf else ceil_float(Fraction(epsilon) + added)
 
 
@@ -437,7 +437,7 @@ def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
 
 
 def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
-    """Epsilon by numerical convolution of privacy loss distributions (section 7).
+    """Return the epsilon by numerical convolution of privacy loss distributions (section 7).
 
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
     two Gaussians for the Gaussian ones, either for an exponential mechanism, and mixtures of

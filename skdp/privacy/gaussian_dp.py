@@ -64,7 +64,7 @@ def _log_delta(epsilon: float, mu: float) -> float:
 
 
 def _log_delta_bound(epsilon: float, mu: float) -> float:
-    """Upper bound on the logarithm of (1): the computed value plus its rounding error.
+    """Bound the logarithm of (1) from above: the computed value plus its rounding error.
 
     The error is relative in delta where delta is small and relative in 1 - delta where that is
     small; it grows with epsilon because e^epsilon does. Tests compare with 60-digit arithmetic.
@@ -79,7 +79,7 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP: equation (1).
+    """Return the smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP: equation (1).
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Smallest epsilon for which mu-Gaussian-DP is (epsilon, delta)-DP.
+    """Return the smallest epsilon for which mu-Gaussian-DP is (epsilon, delta)-DP.
 
     Parameters
     ----------
@@ -141,7 +141,7 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gaussian_mu(epsilon: float, delta: float) -> float:
-    """Largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
+    """Return the largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
 
     ``sensitivity / gaussian_mu(epsilon, delta)`` is the smallest standard deviation with which a
     single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
@@ -205,7 +205,7 @@ def pure_epsilon(mu: float) -> float:
 
 
 def _solve(function: Callable[[float], float], lower: float, upper: float) -> float:
-    """Root of a monotone function (or the end of the bracket nearest to it)."""
+    """Find the root of a monotone function (or the end of the bracket nearest to it)."""
 
     def finite(point: float) -> float:
         return max(function(point), -1e6)

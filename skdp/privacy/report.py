@@ -51,7 +51,7 @@ class Release:
     event: PrivacyEvent
 
     def to_dict(self) -> dict[str, Any]:
-        """The release as plain Python types."""
+        """Return the release as plain Python types."""
         return {**asdict(self), "event": self.event.to_dict()}
 
 
@@ -95,7 +95,7 @@ class PrivacyReport:
         return ComposedEvent(tuple(release.event for release in self.releases))
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain Python types, ready for JSON."""
+        """Return the report as plain Python types, ready for JSON."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,

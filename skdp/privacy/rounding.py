@@ -1,6 +1,6 @@
 """Rounding of totals to floats, on the private side.
 
-What adds under composition is kept as an exact rational number, because squares of noise
+Sums under composition are exact rational numbers, because squares of noise
 multipliers and counts of releases leave the range of double precision: 1e-163 squared is 0 there,
 and 10**170 releases of that cost something. A total is rounded once, when it is converted, and
 upwards.
@@ -24,7 +24,7 @@ def ceil_float(value: Fraction) -> float:
 
 
 def ceil_sqrt(value: Fraction) -> float:
-    """Square root of `value` >= 0 rounded up, exact where the root is a float.
+    """Return the square root of `value` >= 0 rounded up, exact where the root is a float.
 
     Neither overflow nor underflow of `value` matters. A root that is a normal number is above the
     exact one by a relative 3e-16 at most.
@@ -38,7 +38,7 @@ def ceil_sqrt(value: Fraction) -> float:
 
 
 def ceil_reciprocal(value: float) -> Fraction:
-    """``1 / value`` rounded up to 53 bits, without the limits of a float's exponent.
+    """Return ``1 / value`` rounded up to 53 bits, without the limits of a float's exponent.
 
     The value is finite and > 0. The denominator is a power of 2, so that sums of many stay short.
     """
@@ -50,7 +50,7 @@ def ceil_reciprocal(value: float) -> Fraction:
 
 
 def floor_quotient(value: float, divisor: Fraction) -> float:
-    """``value / divisor`` rounded down, for a finite value >= 0 and a divisor > 0."""
+    """Return ``value / divisor`` rounded down, for a finite value >= 0 and a divisor > 0."""
     exact = Fraction(value) / divisor
     rounded = ceil_float(exact)
     return rounded if rounded == exact else math.nextafter(rounded, 0.0)

@@ -1,7 +1,6 @@
-"""What is minimised: losses, domains, regularisers, and their public constants.
+"""Losses, domains and problems, and their public constants.
 
-A problem is the only thing that knows where the rows live (dense or CSR); solvers see
-values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
+Solvers see values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` alone.
 """
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack

@@ -91,7 +91,7 @@ class Attack:
         check_non_negative(radius=self.radius)
 
     def n_features(self, width: int) -> int:
-        """Number of features under attack, of rows of a width."""
+        """Return the number of features under attack, of rows of a width."""
         return width - bool(self.intercept)
 
     def dual_bound(self, width: int) -> float:
@@ -108,7 +108,7 @@ class Attack:
         return math.hypot(features + self.radius * self.dual_bound(width), self.intercept)
 
     def dual_norm(self, features: np.ndarray) -> float:
-        """The exact nu: by how much the worst perturbation of radius 1 moves a margin."""
+        """Return the exact nu, the change of a margin by the worst perturbation of radius 1."""
         return euclidean_norm(features) if self.norm == 2 else float(np.abs(features).sum())
 
     def rounding_width(self, bias: float, width: int) -> float:
@@ -117,7 +117,7 @@ class Attack:
         return bias / (self.radius * terms)
 
     def surrogate(self, features: np.ndarray, h: float) -> tuple[float, np.ndarray]:
-        """The surrogate of nu and its gradient, without cancellation."""
+        """Return the surrogate of nu and its gradient, without cancellation."""
         if self.norm == 2:
             norm = euclidean_norm(features)
             root = math.hypot(norm, h)
@@ -126,7 +126,7 @@ class Attack:
         return float((features * (features / (roots + h))).sum()), features / roots
 
     def surrogate_hessian(self, features: np.ndarray, h: float) -> np.ndarray:
-        """Hessian of the surrogate of nu; its eigenvalues are in [0, 1/h]."""
+        """Return the Hessian of the surrogate of nu; its eigenvalues are in [0, 1/h]."""
         if self.norm == 2:
             root = math.hypot(euclidean_norm(features), h)
             unit = features / root
@@ -155,17 +155,17 @@ class AttackedMarginLoss:
         return z + shift * nu, shift
 
     def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
-        """Psi of each record, shape (n,)."""
+        """Return psi of each record, shape (n,)."""
         return self.base.value(self._attacked(z, t, nu)[0], t)
 
     def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
-        """``(psi_z, psi_nu)``."""
+        """Return ``(psi_z, psi_nu)``."""
         margins, shift = self._attacked(z, t, nu)
         derivative = self.base.derivative(margins, t)
         return derivative, shift * derivative
 
     def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
-        """``(psi_zz, psi_znu, psi_nunu)``."""
+        """Return ``(psi_zz, psi_znu, psi_nunu)``."""
         margins, shift = self._attacked(z, t, nu)
         second = self.base.second_derivative(margins, t)
         return second, shift * second, shift**2 * second
@@ -187,7 +187,7 @@ class AttackedResidualLoss:
     width: float
 
     def _parts(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
-        """``(rho + a nu, rho', rho'')``."""
+        """Return ``(rho + a nu, rho', rho'')``."""
         residual = z - t
         root = np.hypot(residual, self.width)
         total = residual * (residual / (root + self.width)) + self.radius * nu
@@ -213,7 +213,7 @@ def _check_attackable(loss: Loss) -> None:
 
 
 def _residual_width(loss: Loss, bias: float) -> float:
-    """The e of rho: half of the bias is the norm's; 0 for losses of a margin."""
+    """Return the e of rho: half of the bias is the norm's; 0 for losses of a margin."""
     return 0.5 * bias if isinstance(loss, HalfSquaredLoss) else 0.0
 
 
@@ -389,7 +389,7 @@ class AdversarialRisk(EmpiricalRisk):
         return super().is_smooth and (self.bias > 0 or self.attack.radius == 0)
 
     def smoothed(self, spread: float) -> AdversarialRisk:
-        """A smooth risk that understates the attack by a small part of what noise costs.
+        """Return a smooth risk that understates the attack by a small part of what noise costs.
 
         The surrogates change a margin by at most ``0.05 spread``, with the spread kept between
         0.01 and 1 times the margins of a good predictor. The lower limit keeps the problem solvable
@@ -426,7 +426,7 @@ class AdversarialRisk(EmpiricalRisk):
         return super().reference_norm(design) / (1.0 + lost)
 
     def penalty_cost(
-        self, design: Design, strength: float, distance: float, second_moment: float | None = None
+        self, design: Design, alpha: float, distance: float, second_moment: float | None = None
     ) -> float:
         """As without an attack, with the second moment ``(sqrt(m) + a c)^2``.
 
@@ -436,10 +436,10 @@ class AdversarialRisk(EmpiricalRisk):
         """
         moment = design.second_moment if second_moment is None else second_moment
         attacked = (math.sqrt(moment) + self._lift(design)) ** 2
-        return super().penalty_cost(design, strength, distance, attacked)
+        return super().penalty_cost(design, alpha, distance, attacked)
 
     def noise_cost(self, design: Design, variance: float) -> float:
-        """That of the margins, plus the slope times the expected growth of ``a nu``.
+        """Add to that of the margins the Lipschitz constant times the expected growth of ``a nu``.
 
         ``a c S (sqrt(B^2 + d v) - B)`` for equal weights of norm B, by Jensen's inequality.
         """
@@ -453,7 +453,7 @@ class AdversarialRisk(EmpiricalRisk):
         return cost + self._lift(design) * lipschitz / attacked_norm * (longer - norm)
 
     def generalisation_cost(self, design: Design, constants: ProblemConstants) -> float:
-        """``L Delta``, uniform stability, if there is an attack."""
+        """Return ``L Delta``, uniform stability, if there is an attack."""
         if self.attack.radius == 0:
             return super().generalisation_cost(design, constants)
         return constants.lipschitz * constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)

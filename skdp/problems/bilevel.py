@@ -6,7 +6,7 @@ that needs no second derivatives replaces the inner solution's derivative by a s
 of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
 
 :class:`PenaltyProblem` is the case that model selection needs: x holds the logarithms of the
-strengths of a penalty. Proofs: docs/theory/bilevel.md.
+alphas of a penalty. Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ class BilevelProblem(ABC):
 
     @abstractmethod
     def penalised(self, x: np.ndarray, lam: float) -> Problem:
-        """The same for ``g + f / lam``, whose minimiser is that of ``f + lam g``."""
+        """Return the same for ``g + f / lam``, whose minimiser is that of ``f + lam g``."""
 
     @abstractmethod
     def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
-        """``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
+        """Return ``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
 
         `batch` holds positions of records, of which there are :attr:`n_records`; None stands for
         all of them. It may be empty, and its size is private: f_i must depend on no other record,
@@ -104,7 +104,7 @@ class BilevelProblem(ABC):
 
     @abstractmethod
     def lower_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
-        """``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`.
+        """Return ``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`.
 
         As in :meth:`upper_gradient_x`.
         """
@@ -132,7 +132,7 @@ class BilevelProblem(ABC):
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray | float:
-        """Standard deviation of ``lower_difference_x`` due to the noise, to first order.
+        """Return the standard deviation of ``lower_difference_x`` due to the noise, to first order.
 
         Depends on no record but through y and y_lam.
         """
@@ -151,7 +151,7 @@ class BilevelProblem(ABC):
         lam: float,
         batch: Positions = None,
     ) -> np.ndarray:
-        """``grad_x f(x, y_lam) + lam (grad_x g(x, y_lam) - grad_x g(x, y))``.
+        """Return ``grad_x f(x, y_lam) + lam (grad_x g(x, y_lam) - grad_x g(x, y))``.
 
         At the exact solutions it is the gradient of ``min over y of f + lam (g - min g)``, and
         tends to that of ``f(x, y*(x))`` as lam grows (Kornowski 2024, equation 3).
@@ -161,7 +161,7 @@ class BilevelProblem(ABC):
         )
 
     def record_bound(self, distance: float, lam: float) -> float:
-        """Bound on the norm of what one record adds to :meth:`hypergradient`; 0 if record-free.
+        """Bound the norm of the part of one record in :meth:`hypergradient`; 0 if record-free.
 
         Parameters
         ----------
@@ -252,11 +252,11 @@ class WeightedLoss(Loss):
 
 
 class PenaltyProblem(BilevelProblem):
-    """Strengths of a penalty, judged by the loss on other records.
+    """Alphas of a penalty, judged by the loss on other records.
 
     f is the mean loss on the validation records, g that on the training records plus
     ``(1/2) sum_j alpha_g(j) r_j y_j^2``, and ``x_g = log alpha_g`` for each group g (Kornowski
-    2024, section 7, with squared norms and bounded strengths: errata E1, E2 and E5).
+    2024, section 7, with squared norms and bounded alphas: errata E1, E2 and E5).
 
     Parameters
     ----------
@@ -269,7 +269,7 @@ class PenaltyProblem(BilevelProblem):
     relative : sequence of float, shape (width,)
         r_j > 0.
     low, high : float
-        Public bounds of the strengths.
+        Public bounds of the alphas.
     disjoint : bool, default=True
         Record i is for training if i is even, else for validation. If False every record has both
         roles.
@@ -304,7 +304,7 @@ class PenaltyProblem(BilevelProblem):
         if sorted(set(groups)) != list(range(len(set(groups)))):
             raise ValueError("groups must be numbered 0, 1, ... without a gap.")
         if not all(0 < r < math.inf for r in relative):
-            raise ValueError("relative strengths must be > 0 and finite.")
+            raise ValueError("relative alphas must be > 0 and finite.")
         if not 0 < low < high < math.inf:
             raise ValueError(f"bounds == ({low}, {high}), must be 0 < low < high < inf.")
         check_bool("disjoint", disjoint)
@@ -321,16 +321,16 @@ class PenaltyProblem(BilevelProblem):
         n = records.n_records
         self.n_train = (n + 1) // 2 if disjoint else n
         self.n_val = n // 2 if disjoint else n
-        # a copy of its own: it is read much more often than made
+        # a copy: it is read much more often than made
         self._train = self._records.take(slice(None, None, 2)) if disjoint else self._records
 
-    def strengths(self, x: np.ndarray) -> np.ndarray:
-        """The penalty's strength for every coefficient, shape (dimension_y,)."""
+    def alphas(self, x: np.ndarray) -> np.ndarray:
+        """Return the alpha of every coefficient, shape (dimension_y,)."""
         return np.exp(x)[self.groups] * self.relative
 
     def metric(self, x: np.ndarray) -> np.ndarray:
-        strengths = self.strengths(x)
-        return np.sqrt(strengths / strengths.min())
+        alphas = self.alphas(x)
+        return np.sqrt(alphas / alphas.min())
 
     def feature_norm(self, x: np.ndarray) -> float:
         """X', the norm that no row exceeds in the coordinates of the lower problems."""
@@ -338,13 +338,13 @@ class PenaltyProblem(BilevelProblem):
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
         train = self._train.scaled(1.0 / self.metric(x))
-        alpha = float(self.strengths(x).min())
+        alpha = float(self.alphas(x).min())
         radius = self.loss.solution_radius(train.norm_bound, alpha)
         return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
         records = self._records.scaled(1.0 / self.metric(x))
-        alpha, n = float(self.strengths(x).min()), records.n_records
+        alpha, n = float(self.alphas(x).min()), records.n_records
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
             weights[1::2] = n / (lam * self.n_val)
@@ -359,23 +359,23 @@ class PenaltyProblem(BilevelProblem):
         return np.zeros(self.dimension_x)
 
     def lower_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
-        """``(1/2) sum_{j in g} alpha_g r_j y_j^2``."""
-        return 0.5 * self.members @ (self.strengths(x) * y**2)
+        """Return ``(1/2) sum_{j in g} alpha_g r_j y_j^2``."""
+        return 0.5 * self.members @ (self.alphas(x) * y**2)
 
     def lower_difference_x(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: Positions = None
     ) -> np.ndarray:
         """As a product, ``(1/2) <y_lam - y, y_lam + y>``: squares would cancel."""
-        return 0.5 * self.members @ (self.strengths(x) * (y_lam - y) * (y_lam + y))
+        return 0.5 * self.members @ (self.alphas(x) * (y_lam - y) * (y_lam + y))
 
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray:
-        """``(a/2) |g| variance``, a the least strength: exact for noise of mean 0."""
-        return 0.5 * float(self.strengths(x).min()) * variance * self.members.sum(axis=1)
+        """Return ``(a/2) |g| variance``, a the least alpha: exact for noise of mean 0."""
+        return 0.5 * float(self.alphas(x).min()) * variance * self.members.sum(axis=1)
 
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray:
-        """``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the strengths."""
-        strengths = self.strengths(x)
+        """Return ``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the alphas."""
+        alphas = self.alphas(x)
         square = variances[0] * y**2 + variances[1] * y_lam**2
-        return np.sqrt(float(strengths.min()) * (self.members @ (strengths * square)))
+        return np.sqrt(float(alphas.min()) * (self.members @ (alphas * square)))

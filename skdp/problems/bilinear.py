@@ -53,8 +53,8 @@ class BilinearProblem(SaddleProblem):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> None:
-        given = matrices, offsets_x, offsets_y
-        parts = [np.array(part, dtype=np.float64, order="C") for part in given]
+        arrays = matrices, offsets_x, offsets_y
+        parts = [np.array(part, dtype=np.float64, order="C") for part in arrays]
         if parts[0].ndim != 3:
             raise ValueError(f"matrices has shape {parts[0].shape}, must have three axes.")
         n, dx, dy = parts[0].shape
@@ -84,7 +84,7 @@ class BilinearProblem(SaddleProblem):
         self._average()
 
     def _average(self) -> None:
-        """The records enter by their means alone."""
+        """Average the records, which enter by their means alone."""
         self.mean_matrix = read_only_view(self.matrices.mean(axis=0))
         self.mean_x = read_only_view(self.offsets_x.mean(axis=0))
         self.mean_y = read_only_view(self.offsets_y.mean(axis=0))
@@ -116,7 +116,7 @@ class BilinearProblem(SaddleProblem):
 
 @without_warnings()
 def _scaled_to(vectors: np.ndarray, bound: float) -> np.ndarray:
-    """Each row scaled down to at most `bound`; rows of moderate length stay as they are."""
+    """Scale each row down to at most `bound`; rows of moderate length stay as they are."""
     check_non_negative(bound=bound)
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)

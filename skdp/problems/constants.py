@@ -29,7 +29,7 @@ MAX_SIZE_RATIO = 10.0
 
 @dataclass(frozen=True)
 class ProblemConstants:
-    """Constants that hold for every data set of the given size.
+    """Constants that hold for every data set of a size.
 
     The problem is ``min over ||w|| <= radius of (1/N) sum_i f_i(w) + (mu/2) ||w - c||^2``
     with N = `n_records`. Nothing here may be measured on the records. Planners compare many
@@ -59,7 +59,7 @@ class ProblemConstants:
         Rows that are summed without a break, for the rounding bound.
     size_ratio : float, default=1.0
         The actual number of records may exceed N by this factor (add/remove); it enters
-        what the solver must cope with, not the sensitivity.
+        the smoothness for the solver, not the sensitivity.
     in_ball : bool, default=True
         Whether the domain is bounded, so that every point is projected onto it.
     domain_radius : float, optional
@@ -88,14 +88,14 @@ class ProblemConstants:
 
     @classmethod
     def stacked(cls, constants: Sequence[ProblemConstants]) -> ProblemConstants:
-        """Constants of many problems at once: numbers that differ become arrays."""
+        """Stack the constants of many problems: numbers that differ become arrays."""
         columns = zip(*(vars(each).values() for each in constants), strict=True)
         stacked: Any = (c[0] if c.count(c[0]) == len(c) else np.array(c) for c in columns)
         return cls(*stacked)
 
     @property
     def total_smoothness(self) -> float:
-        """Smoothness of the whole objective."""
+        """Smoothness of the objective."""
         return self.smoothness * self.size_ratio + self.strong_convexity
 
     @property
@@ -109,9 +109,9 @@ class ProblemConstants:
 
     @property
     def localisation(self) -> float:
-        """Bound on the distance of the regulariser's centre (projected) to the solution.
+        """Bound on the distance of the regulariser's center (projected) to the solution.
 
-        The centre minimises the regulariser alone; the losses add gradients of at most
+        The center minimises the regulariser alone; the losses add gradients of at most
         ``lipschitz`` each (Zhang et al. specification, section 4.2).
         """
         return min(2.0 * self.radius, self.size_ratio * self.lipschitz / self.strong_convexity)
@@ -122,7 +122,7 @@ class ProblemConstants:
         return self.gradient_rounding_at(self.radius, self.lipschitz)
 
     def gradient_rounding_at(self, norm: float, lipschitz: float) -> float:
-        """Bound on the Euclidean error of a gradient computed in double precision.
+        """Bound the Euclidean error of a gradient computed in double precision.
 
         Sum over the rows: a :func:`~skdp.problems.rounding.chain` of additions, relative to
         the Lipschitz constant; dot products: `row_width` additions, relative to ``smoothness *
@@ -139,7 +139,7 @@ class ProblemConstants:
         Notes
         -----
         For a non-smooth loss, whose slopes are not a continuous function of the margins, it is
-        the error of a combination of the rows with given slopes.
+        the error of a combination of the rows with given residuals.
         """
         additions = chain(self.n_records * self.size_ratio, self.block_size)
         losses = (0.51 * additions + 16.0) * lipschitz
@@ -149,7 +149,7 @@ class ProblemConstants:
         return rounding + self.additional_rounding
 
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:
-        """How far the exact solution can move between neighbours.
+        """Bound the distance of the exact solutions of neighbours.
 
         Replace-one: ``gradient_diameter / (mu N)``, or times the weight of a record in place of
         ``1 / N`` (Lowy and Razaviyayn 2021, Prop. 2.2 with

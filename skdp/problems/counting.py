@@ -44,9 +44,9 @@ def counted(problem: _Any, report: Callable[[int], None] | None = None) -> _Any:
     Problems that are made from the copy, with other regularisers or fewer records, share its
     counts::
 
-        given = counted(problem)
-        solver.solve(given, accuracy)
-        given.counts.gradients
+        watched = counted(problem)
+        solver.solve(watched, accuracy)
+        watched.counts.gradients
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def _change_class(instance: Any, kind: type) -> None:
 
 
 def _counted_loss(loss: Any, counts: Counts) -> type:
-    """The class of a loss, counting: each path of a problem to a gradient uses its loss."""
+    """Return the class of a loss, counting: each path of a problem to a gradient uses its loss."""
     plain, kind = copy.copy(loss), type(loss)
 
     class Counted(kind):  # type: ignore[misc, valid-type]

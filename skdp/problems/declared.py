@@ -192,7 +192,7 @@ class DeclaredProblem(Problem):
 
     @without_warnings()
     def _check_function(self, w: np.ndarray, exact: bool) -> None:
-        """Errors of shape and type, by one evaluation; they do not depend on the records."""
+        """Raise errors of shape and type, by one evaluation, which do not depend on the records."""
         answer = self._function(w.copy())
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise ValueError("value_and_gradient must return a pair of a float and an array.")

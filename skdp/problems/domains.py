@@ -1,4 +1,4 @@
-"""Closed convex domains that a solution is searched in.
+"""Closed convex domains.
 
 Each one has an exact Euclidean projection, together with a bound on the rounding error of
 computing it, which the certificates of :mod:`skdp.solvers.certificates` rely on.
@@ -19,7 +19,7 @@ __all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
 
 
 def euclidean_norm(vector: np.ndarray) -> float:
-    """Euclidean norm whose squares neither vanish nor overflow."""
+    """Return the Euclidean norm whose squares neither vanish nor overflow."""
     squares = float(np.vdot(vector, vector))
     if 1e-290 < squares < 1e290:
         return math.sqrt(squares)
@@ -42,11 +42,11 @@ class Domain(ABC):
         """Return the point of the set that is nearest to `point`."""
 
     def projection_rounding(self, dimension: int) -> float:
-        """Bound on the Euclidean distance of ``project(point)`` to the exact projection."""
+        """Bound the Euclidean distance of ``project(point)`` to the exact projection."""
         return 0.0
 
     def projection_derivative(self, point: np.ndarray) -> np.ndarray:
-        """A generalised derivative of the projection at `point`, a symmetric matrix."""
+        """Return a generalised derivative of the projection at `point`, a symmetric matrix."""
         raise NotImplementedError(f"{type(self).__name__} has no derivative of its projection.")
 
     def center(self, dimension: int) -> np.ndarray:
@@ -74,7 +74,7 @@ class WholeSpace(Domain):
 
 @dataclass(frozen=True)
 class Ball(Domain):
-    """The Euclidean ball of the given radius around the origin."""
+    """The Euclidean ball of a radius around the origin."""
 
     radius: float
 
@@ -121,9 +121,9 @@ class Box(Domain):
         if not (lower <= upper).all() or np.isposinf(lower).any() or np.isneginf(upper).any():
             raise ValueError("lower must not exceed upper, and the box must not be empty.")
         for name, bound in (("lower", lower), ("upper", upper)):
-            own = bound.copy()
-            own.flags.writeable = False
-            object.__setattr__(self, name, own)
+            private = bound.copy()
+            private.flags.writeable = False
+            object.__setattr__(self, name, private)
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -151,7 +151,7 @@ class Box(Domain):
 
 @dataclass(frozen=True)
 class Simplex(Domain):
-    """``{w >= 0: sum(w) = 1}``, the probability vectors of the given length."""
+    """``{w >= 0: sum(w) = 1}``, the probability vectors of a length."""
 
     dimension: int
 

@@ -200,12 +200,12 @@ class FiniteSumProblem(Problem):
             raise NotImplementedError(f"{type(self).__name__} is no mean over records.")
 
     def batch(self, positions: slice | np.ndarray) -> Batch:
-        """Some of the records: consecutive ones, each m-th one, or any (by index)."""
+        """Return some of the records: consecutive ones, each m-th one, or any (by index)."""
         self._needs_records()
         return Batch(self, self.records.block(positions))
 
     def residuals_and_gradient(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The residuals of all records at `w`, and the gradient without the regulariser.
+        """Return the residuals of all records at `w`, and the gradient without the regulariser.
 
         Returns
         -------
@@ -225,7 +225,7 @@ class FiniteSumProblem(Problem):
         return residuals, self.records.total(statistic) / self.n_public
 
     def margins(self, w: np.ndarray) -> np.ndarray:
-        """Margins of all records at `w`, shape (n_records,) or (n_records, k)."""
+        """Return the margins of all records at `w`, shape (n_records,) or (n_records, k)."""
         weights = self._unpack(w)
         k = self.loss.n_outputs
         margins = np.empty(self.n_records if k == 1 else (self.n_records, k))
@@ -234,14 +234,14 @@ class FiniteSumProblem(Problem):
         return margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
-        """``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""
+        """Return ``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""
         total: np.ndarray = self.records.total(
             lambda block: block.pull_back(residuals[block.positions])
         )
         return total.ravel() / self.n_public
 
     def subsample(self, step: int) -> FiniteSumProblem:
-        """The problem of each `step`-th record: a cheap approximation, without guarantee."""
+        """Make the problem of each `step`-th record: a cheap approximation, without guarantee."""
         self._needs_records()
         return FiniteSumProblem(
             self.records.take(slice(None, None, step)),
@@ -253,7 +253,7 @@ class FiniteSumProblem(Problem):
         )
 
     def for_solver(self) -> FiniteSumProblem:
-        """The same problem as another object, sharing the (read-only) records."""
+        """Return the same problem as another object, sharing the (read-only) records."""
         other = super().for_solver()
         other.records = self.records.read_only_copy()
         return other
@@ -278,7 +278,7 @@ class UnbatchedProblem(FiniteSumProblem):
     def _evaluate(
         self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        """Value of f, with gradient and Hessian if wanted, without the regulariser."""
+        """Return the value of f, with gradient and Hessian if wanted, without the regulariser."""
 
     def value(self, w: np.ndarray) -> float:
         return self._evaluate(w)[0] + self.penalty(w)
@@ -317,16 +317,16 @@ class Batch:
 
     @property
     def positions(self) -> slice | np.ndarray:
-        """Where the records are in the whole data set."""
+        """Where the records are in the full data set."""
         return self.block.positions
 
     def residuals(self, w: np.ndarray) -> np.ndarray:
-        """Derivatives of the losses in their margins, shape (m,) or (m, k)."""
+        """Return the derivatives of the losses in their margins, shape (m,) or (m, k)."""
         margins = self.block.margins(self.problem._unpack(w))
         return self.problem.loss.derivative(margins, self.block.targets)
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
-        """``sum_i residual_i x_i`` over the batch, shape (dimension,)."""
+        """Return ``sum_i residual_i x_i`` over the batch, shape (dimension,)."""
         return self.block.pull_back(residuals).ravel()
 
 
@@ -338,6 +338,6 @@ def ball_problem(
     coef_norm: float | None = None,
     n_public: int | None = None,
 ) -> FiniteSumProblem:
-    """The problem on the ball of :func:`bounded_problem_radius`."""
+    """Make the problem on the ball of :func:`bounded_problem_radius`."""
     radius = bounded_problem_radius(loss, records.norm_bound, alpha, coef_norm)
     return FiniteSumProblem(records, loss, alpha, Ball(radius), n_public=n_public)

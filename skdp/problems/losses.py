@@ -65,11 +65,11 @@ class Loss(ABC):
 
     @abstractmethod
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Loss of each record, shape (m,)."""
+        """Return the loss of each record, shape (m,)."""
 
     @abstractmethod
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Derivative in the margins, of their shape."""
+        """Return the derivative in the margins, of their shape."""
 
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
@@ -82,7 +82,7 @@ class Loss(ABC):
 
     @abstractmethod
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Second derivative in the margins, shape (m,) or (m, k, k)."""
+        """Return the second derivative in the margins, shape (m,) or (m, k, k)."""
 
     @property
     @abstractmethod
@@ -101,7 +101,7 @@ class Loss(ABC):
 
     @property
     def largest_margin_scale(self) -> float:
-        """Standard deviation that a predictor's margins hardly ever exceed, for planning only.
+        """Standard deviation of a confident predictor's margins, for planning only.
 
         Confident classifiers have large margins; predictions are of the size of their targets.
         """
@@ -118,14 +118,14 @@ class Loss(ABC):
 
     @abstractmethod
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """Bound on ``||grad||`` of one record on the ball of the given radius."""
+        """Bound ``||grad||`` of one record on the ball of a radius."""
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        """Bound on ``||grad - grad'||`` for two records at one point of the ball."""
+        """Bound ``||grad - grad'||`` for two records at one point of the ball."""
         return 2.0 * self.lipschitz(feature_norm, radius)
 
     def smoothness(self, feature_norm: float) -> float:
-        """Lipschitz constant of one record's gradient."""
+        """Return the Lipschitz constant of one record's gradient."""
         return self.curvature * feature_norm**2
 
     @abstractmethod
@@ -134,23 +134,23 @@ class Loss(ABC):
 
     @abstractmethod
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """Bound on the difference of two records' losses at one point of the ball."""
+        """Bound the difference of two records' losses at one point of the ball."""
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """Bound on one record's loss on the ball, for losses that are never negative.
+        """Bound one record's loss on the ball, for losses that are never negative.
 
         ``inf``, the default, stands for a loss without such a bound.
         """
         return math.inf
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
-        """Lower bound on the eigenvalues of the second derivative over the ball."""
+        """Bound the eigenvalues of the second derivative over the ball from below."""
         return 0.0
 
     def noise_cost(self, variance: float) -> float:
-        """Bound on the expected increase of the loss under noise on its margins, for planning.
+        """Bound the expected increase of the loss under noise on its margins, for planning.
 
-        The noise is spherically symmetric (for one margin: has mean 0), of the given variance in
+        The noise is spherically symmetric (for one margin: has mean 0), of a variance in
         each margin, a number or an array. By Green's formula (for one margin: Taylor's theorem)
         ``curvature_trace * variance / 2``.
         """
@@ -205,7 +205,7 @@ class LogisticLoss(Loss):
 
     @staticmethod
     def _slope(tail: np.ndarray, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """``sigmoid(z) - t`` from ``exp(-|z|)``, which is overwritten."""
+        """Return ``sigmoid(z) - t`` from ``exp(-|z|)``, which is overwritten."""
         tail += 1.0
         np.reciprocal(tail, out=tail)  # sigmoid(|z|)
         np.copyto(tail, 1.0 - tail, where=margins < 0)
@@ -217,11 +217,11 @@ class LogisticLoss(Loss):
         return tail / (1.0 + tail) ** 2
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``X sigmoid(R X)``: the gradient is ``(sigmoid(z) - t) x`` with ``|z| <= R X``."""
+        """Return ``X sigmoid(R X)``: the gradient is ``(sigmoid(z) - t) x`` with ``|z| <= R X``."""
         return feature_norm * _sigmoid(radius * feature_norm)
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        """``X max_{0<=c<=1} 2 sigmoid(c R X) sqrt(1 - c^2)``, never above ``2 X``.
+        """Return ``X max_{0<=c<=1} 2 sigmoid(c R X) sqrt(1 - c^2)``, never above ``2 X``.
 
         The two gradients are chords of the curve ``sigmoid(R X sin(th)) e^{i th}``; the
         longest chord is symmetric about the direction of W (review Y-8; proof in
@@ -236,23 +236,23 @@ class LogisticLoss(Loss):
         return feature_norm * min(diameter * ROUNDING_SLACK, 2.0)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
+        """Return ``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
         return min(feature_norm / (2.0 * alpha), math.sqrt(_LAMBERT / alpha)) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
-        """The smaller of the bounds for smooth and for Lipschitz losses."""
+        """Return the smaller of the bounds for smooth and for Lipschitz losses."""
         return minimum(super().noise_cost(variance), variance**0.5)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``R X``: at ``|z| = R X`` between ``log(1 + exp(z))`` and ``log(1 + exp(-z))``."""
+        """Return ``R X``: at ``|z| = R X`` between ``log(1 + exp(z))`` and ``log(1 + exp(-z))``."""
         return radius * feature_norm
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``log(1 + exp(R X))``."""
+        """Return ``log(1 + exp(R X))``."""
         return float(np.logaddexp(0.0, radius * feature_norm)) * ROUNDING_SLACK
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
-        """``sigmoid(k) sigmoid(-k)`` with ``k = R X``."""
+        """Return ``sigmoid(k) sigmoid(-k)`` with ``k = R X``."""
         k = radius * feature_norm
         return _sigmoid(k) * _sigmoid(-k)
 
@@ -296,11 +296,11 @@ class HalfSquaredLoss(Loss):
         return (0.5 * self.target_bound) ** 2
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``X (R X + Y)``."""
+        """Return ``X (R X + Y)``."""
         return feature_norm * (radius * feature_norm + self.target_bound)
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        """``max_{0<=c<=1} 2 X (c R X + Y) sqrt(1 - c^2)``, at
+        """Return ``max_{0<=c<=1} 2 X (c R X + Y) sqrt(1 - c^2)``, at
         ``c = (-Y + sqrt(Y^2 + 8 k^2)) / (4 k)`` with ``k = R X`` (review Y-9).
         """
         k, bound = radius * feature_norm, self.target_bound
@@ -309,13 +309,13 @@ class HalfSquaredLoss(Loss):
         return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``Y / (2 sqrt(alpha))`` if ``X^2 >= alpha`` else ``X Y / (X^2 + alpha)``."""
+        """Return ``Y / (2 sqrt(alpha))`` if ``X^2 >= alpha`` else ``X Y / (X^2 + alpha)``."""
         if feature_norm**2 >= alpha:
             return self.target_bound / (2.0 * math.sqrt(alpha)) * ROUNDING_SLACK
         return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``(R X + Y)^2 / 2``, the largest value: the least is 0."""
+        """Return ``(R X + Y)^2 / 2``, the largest value: the least is 0."""
         return 0.5 * (radius * feature_norm + self.target_bound) ** 2
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
@@ -350,7 +350,7 @@ class SquaredHingeLoss(Loss):
         return 2.0 * (self._shortfall(margins, targets) > 0)
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``2 X (R X + 1)``."""
+        """Return ``2 X (R X + 1)``."""
         return 2.0 * HalfSquaredLoss(1.0).lipschitz(feature_norm, radius)
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
@@ -362,7 +362,7 @@ class SquaredHingeLoss(Loss):
         return 2.0 * HalfSquaredLoss(1.0).gradient_diameter(feature_norm, radius)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(2 X / alpha, 1 / sqrt(2 alpha))``.
+        """Return ``min(2 X / alpha, 1 / sqrt(2 alpha))``.
 
         At the solution ``alpha ||w||^2 = mean of 2 max(0, 1 - u) u <= 1/2`` with ``u = s z``, and
         ``alpha ||w|| <= ||mean gradient at 0||`` by convexity.
@@ -370,10 +370,10 @@ class SquaredHingeLoss(Loss):
         return min(2.0 * feature_norm / alpha, math.sqrt(0.5 / alpha)) * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``(1 + k)^2 - max(0, 1 - k)^2`` with ``k = R X``: at margins -k and k."""
+        """Return ``(1 + k)^2 - max(0, 1 - k)^2`` with ``k = R X``: at margins -k and k."""
         k = radius * feature_norm
         return 4.0 * k if k < 1.0 else (1.0 + k) ** 2
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``(1 + R X)^2``."""
+        """Return ``(1 + R X)^2``."""
         return (1.0 + radius * feature_norm) ** 2

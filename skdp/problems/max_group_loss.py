@@ -1,10 +1,10 @@
 """The worst group's loss as a saddle problem: weights on the groups against one predictor.
 
 ``min over w in a ball, max over y in the simplex of sum_g y_g c_g (1/n) sum_{i in g} loss_i(w)``
-plus quadratic regularisers. Were c_g = n / n_g, the inner maximum would be the largest mean
-loss of a group; but then one record that changes its group would rescale the losses of all
-others, and the sensitivity would not shrink with n. :class:`GroupWeights` are what can be had
-instead. Proofs: docs/theory/saddle.md, "Groups".
+plus quadratic regularisers. Were c_g = n / n_g, the inner maximum would be the largest mean loss of
+a group; but then one record that changes its group would rescale the losses of all others, and the
+sensitivity would not shrink with n. :class:`GroupWeights` replace them. Proofs:
+docs/theory/saddle.md, "Groups".
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class GroupWeights:
     def of_proportions(
         cls, proportions: Iterable[float], cap: float, *, public_groups: bool = False
     ) -> GroupWeights:
-        """``min(1 / p_g, cap)`` for groups of these public proportions.
+        """Return ``min(1 / p_g, cap)`` for groups of these public proportions.
 
         Where p_g is 0 it is the cap, but the least of the others if groups are public: such a
         group has no records.
@@ -124,7 +124,7 @@ def max_group_loss_constants(
     center_norm_x: float = 0.0,
     center_norm_y: float = 0.0,
 ) -> SaddleConstants:
-    """Public constants of :class:`MaxGroupLossProblem`; no record enters.
+    """Return the public constants of :class:`MaxGroupLossProblem`; no record enters.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ class MaxGroupLossProblem(SaddleProblem):
         return other
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
-        """``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
+        """Return ``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
         weights = self._unpack(x)
 
         def statistic(block: Block) -> np.ndarray:
@@ -266,17 +266,17 @@ class MaxGroupLossProblem(SaddleProblem):
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
 
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        slope, sums = self.records.total(lambda block: self._sums(block, x, y))
-        return slope.ravel() / self.n_records, -sums * self.multipliers / self.n_records
+        gradient, sums = self.records.total(lambda block: self._sums(block, x, y))
+        return gradient.ravel() / self.n_records, -sums * self.multipliers / self.n_records
 
     def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
         block = self.records.block(positions)
-        slope, sums = self._sums(block, x, y)
+        gradient, sums = self._sums(block, x, y)
         size = max(1, block.matrix.shape[0])
-        return slope.ravel() / size, -sums * self.multipliers / size
+        return gradient.ravel() / size, -sums * self.multipliers / size
 
     def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> Pair:
-        """Sums of weighted gradients in x and of losses by group."""
+        """Return the sums of weighted gradients in x and of losses by group."""
         values, residuals = self.loss.value_and_derivative(
             block.margins(self._unpack(x)), block.targets
         )
@@ -298,18 +298,18 @@ class MaxGroupLossProblem(SaddleProblem):
         free = self.center_y + losses / self.alpha_y
         y = self.domain_y.project(free)
         push, residuals = y * self.multipliers, iter(kept)
-        slope = self.records.total(
+        gradient = self.records.total(
             lambda block: block.pull_back(_scaled(next(residuals), push[block.groups]))
         )
         value = float(y @ losses) + self.regulariser(x, y)
-        return Response(y, free, slope.ravel() / self.n_records, value)
+        return Response(y, free, gradient.ravel() / self.n_records, value)
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         weights, push = self._unpack(x), y * self.multipliers / self.n_records
 
         def curvature(block: Block) -> np.ndarray:
-            bend = self.loss.second_derivative(block.margins(weights), block.targets)
-            return _scaled(bend, push[block.groups])
+            second = self.loss.second_derivative(block.margins(weights), block.targets)
+            return _scaled(second, push[block.groups])
 
         return self.records.gram(curvature, self.loss.n_outputs)
 
@@ -322,8 +322,8 @@ class MaxGroupLossProblem(SaddleProblem):
             apart = residuals.reshape(-1, 1, k) * member[:, :, None]
             return block.pull_back(apart.reshape(len(apart), -1))
 
-        slopes = self.records.total(statistic).reshape(n_groups, -1)
-        return np.asarray(slopes * (self.multipliers / self.n_records)[:, None])
+        gradients = self.records.total(statistic).reshape(n_groups, -1)
+        return np.asarray(gradients * (self.multipliers / self.n_records)[:, None])
 
     def _by_group(self, block: Block, values: np.ndarray) -> np.ndarray:
         return np.bincount(block.groups, values, self.weights.n_groups)
@@ -333,5 +333,5 @@ class MaxGroupLossProblem(SaddleProblem):
 
 
 def _scaled(values: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Each record's numbers, of any shape, times its factor."""
+    """Multiply each record's numbers, of any shape, by its factor."""
     return values * factors.reshape(-1, *(1,) * (values.ndim - 1))

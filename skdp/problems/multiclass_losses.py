@@ -73,7 +73,7 @@ class SoftmaxLoss(Loss):
         return margins.reshape(len(margins), self.n_outputs) @ self.basis.T
 
     def probabilities(self, margins: np.ndarray) -> np.ndarray:
-        """Class probabilities, shape (m, K)."""
+        """Return the class probabilities, shape (m, K)."""
         out = self._logits(margins)
         out -= out.max(axis=1, keepdims=True)
         np.exp(out, out=out)
@@ -83,8 +83,8 @@ class SoftmaxLoss(Loss):
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         logits = self._logits(margins)
         logits -= logits.max(axis=1, keepdims=True)
-        own = np.take_along_axis(logits, targets[:, None], axis=1)[:, 0]
-        return np.log(np.exp(logits).sum(axis=1)) - own
+        true = np.take_along_axis(logits, targets[:, None], axis=1)[:, 0]
+        return np.log(np.exp(logits).sum(axis=1)) - true
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         residuals = self.probabilities(margins)
@@ -125,14 +125,14 @@ class SoftmaxLoss(Loss):
         return feature_norm * min(math.sqrt(q * (q + m)) * ROUNDING_SLACK, math.sqrt(2.0))
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(sqrt((K-1)/K) X / alpha, sqrt(W((K-1)/e) / alpha))``."""
+        """Return ``min(sqrt((K-1)/K) X / alpha, sqrt(W((K-1)/e) / alpha))``."""
         others = self.n_classes - 1
         by_gradient = math.sqrt(others / self.n_classes) * feature_norm / alpha
         by_value = math.sqrt(float(lambertw(others / math.e).real) / alpha)
         return min(by_gradient, by_value) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
-        """The smaller of the bounds for smooth and for Lipschitz losses."""
+        """Return the smaller of the bounds for smooth and for Lipschitz losses."""
         return minimum(super().noise_cost(variance), (2.0 * self.n_outputs * variance) ** 0.5)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
@@ -147,7 +147,7 @@ class SoftmaxLoss(Loss):
         return (self.largest_value(feature_norm, radius) - lower) * ROUNDING_SLACK
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``log(1 + (K-1) e^{sqrt(2) k})``, ``k = R X``."""
+        """Return ``log(1 + (K-1) e^{sqrt(2) k})``, ``k = R X``."""
         k, others = radius * feature_norm, self.n_classes - 1
         return float(np.logaddexp(0.0, math.log(others) + math.sqrt(2.0) * k)) * ROUNDING_SLACK
 
@@ -182,9 +182,9 @@ class OneVsRestLoss(Loss):
     def _each(
         self, function: Callable[..., np.ndarray], margins: np.ndarray, targets: np.ndarray
     ) -> np.ndarray:
-        """`function` of the base for each class, shape (m, K)."""
-        own = (targets[:, None] == np.arange(self.n_classes)).astype(np.float64)
-        return function(margins.ravel(), own.ravel()).reshape(margins.shape)
+        """Evaluate `function` of the base for each class, shape (m, K)."""
+        is_class = (targets[:, None] == np.arange(self.n_classes)).astype(np.float64)
+        return function(margins.ravel(), is_class.ravel()).reshape(margins.shape)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return self._each(self.base.value, margins, targets).sum(axis=1)
@@ -193,10 +193,10 @@ class OneVsRestLoss(Loss):
         return self._each(self.base.derivative, margins, targets)
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        bend = np.zeros((*margins.shape, self.n_classes))
+        second = np.zeros((*margins.shape, self.n_classes))
         diagonal = np.arange(self.n_classes)
-        bend[:, diagonal, diagonal] = self._each(self.base.second_derivative, margins, targets)
-        return bend
+        second[:, diagonal, diagonal] = self._each(self.base.second_derivative, margins, targets)
+        return second
 
     @property
     def curvature(self) -> float:
@@ -216,7 +216,7 @@ class OneVsRestLoss(Loss):
         return root * self.base.lipschitz(feature_norm, radius / root) * ROUNDING_SLACK
 
     def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        """``sqrt(K) D(R)``, or 2 L if that is smaller."""
+        """Return ``sqrt(K) D(R)``, or 2 L if that is smaller."""
         each = math.sqrt(self.n_classes) * self.base.gradient_diameter(feature_norm, radius)
         return min(each, 2.0 * self.lipschitz(feature_norm, radius))
 
@@ -224,12 +224,12 @@ class OneVsRestLoss(Loss):
         return math.sqrt(self.n_classes) * self.base.solution_radius(feature_norm, alpha)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``K`` times that at ``R / sqrt(K)``."""
+        """Return ``K`` times that at ``R / sqrt(K)``."""
         share = radius / math.sqrt(self.n_classes)
         return self.n_classes * self.base.value_range(feature_norm, share) * ROUNDING_SLACK
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``K`` times that at ``R / sqrt(K)``."""
+        """Return ``K`` times that at ``R / sqrt(K)``."""
         share = radius / math.sqrt(self.n_classes)
         return self.n_classes * self.base.largest_value(feature_norm, share) * ROUNDING_SLACK
 

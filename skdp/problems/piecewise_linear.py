@@ -55,7 +55,7 @@ class PiecewiseLinearLoss(Loss):
         return 2.0 * self.slope_bound
 
     def smoothed(self, width: float) -> SmoothedLoss:
-        """The Moreau envelope of the given width, a smooth loss of the same targets."""
+        """Return the Moreau envelope of a width, a smooth loss of the same targets."""
         return SmoothedLoss(self, width)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ class PiecewiseLinearLoss(Loss):
         return np.maximum(low * offset, high * offset)
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """A subgradient: the slope to the right of the kink there."""
+        """Return a subgradient: the slope to the right of the kink there."""
         kink, low, high = self.pieces(targets)
         return np.where(margins < kink, low, high)
 
@@ -72,19 +72,19 @@ class PiecewiseLinearLoss(Loss):
         raise NotImplementedError(f"{type(self).__name__} has no second derivative.")
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``S X`` with S the bound on the slopes."""
+        """Return ``S X`` with S the bound on the slopes."""
         return self.slope_bound * feature_norm
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``S (R X + K)`` with K the bound on the kinks: 0 is the least value."""
+        """Return ``S (R X + K)`` with K the bound on the kinks: 0 is the least value."""
         return self.largest_value(feature_norm, radius)
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``S (R X + K)``."""
+        """Return ``S (R X + K)``."""
         return self.slope_bound * (radius * feature_norm + self.kink_bound)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """``min(S X / alpha, sqrt(S K / alpha))``.
+        """Return ``min(S X / alpha, sqrt(S K / alpha))``.
 
         At the solution ``alpha ||w||^2 = -mean(a_i z_i)`` with slopes a_i, and ``-a_i z_i =
         -a_i k_i - a_i (z_i - k_i) <= S K``, because ``a (z - k) >= 0`` where low <= 0 <= high.
@@ -114,7 +114,7 @@ class HingeLoss(PiecewiseLinearLoss):
         return kink, np.minimum(-kink, 0.0), np.maximum(-kink, 0.0)
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """``(1 + k) - max(0, 1 - k)`` with ``k = R X``: at margins -k and k."""
+        """Return ``(1 + k) - max(0, 1 - k)`` with ``k = R X``: at margins -k and k."""
         k = radius * feature_norm
         return min(1.0 + k, 2.0 * k)
 
@@ -257,7 +257,7 @@ class SmoothedLoss(Loss):
         return self.base.sampling_scale
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """``X min(S, (R X + K) / h)`` with K the bound on the kinks."""
+        """Return ``X min(S, (R X + K) / h)`` with K the bound on the kinks."""
         widest = (radius * feature_norm + self.base.kink_bound) / self.width
         return feature_norm * min(self.base.slope_bound, widest) * ROUNDING_SLACK
 
@@ -285,10 +285,10 @@ class SmoothedLoss(Loss):
         return min(feature_norm * min(slope, kink / width) / alpha, by_value) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
-        """The smaller of the bounds for smooth and for Lipschitz losses."""
+        """Return the smaller of the bounds for smooth and for Lipschitz losses."""
         return minimum(super().noise_cost(variance), self.base.noise_cost(variance))
 
 
 def huber_loss(target_bound: float, threshold: float) -> SmoothedLoss:
-    """``r^2 / 2`` of ``r = z - t`` where ``|r| <= threshold``, and linear beyond."""
+    """Return ``r^2 / 2`` of ``r = z - t`` where ``|r| <= threshold``, and linear beyond."""
     return AbsoluteLoss(target_bound, threshold).smoothed(1.0)

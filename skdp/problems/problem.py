@@ -52,30 +52,30 @@ class Problem(ABC):
 
     @abstractmethod
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        """Objective and gradient at `w` in one pass over the records."""
+        """Return the objective and gradient at `w` in one pass over the records."""
 
     def value(self, w: np.ndarray) -> float:
-        """Objective at `w`."""
+        """Return the objective at `w`."""
         return self.value_and_gradient(w)[0]
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
-        """Gradient at `w`, shape (dimension,)."""
+        """Return the gradient at `w`, shape (dimension,)."""
         return self.value_and_gradient(w)[1]
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
-        """Hessian at `w`, shape (dimension, dimension), if offered."""
+        """Return the Hessian at `w`, shape (dimension, dimension), if offered."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
 
     def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Gradient and Hessian at `w`, if offered, in one pass where that is cheap."""
+        """Return the gradient and Hessian at `w`, if offered, in one pass where that is cheap."""
         return self.gradient(w), self.hessian(w)
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        """Hessian to a few digits where that is faster, for methods that correct it."""
+        """Return the Hessian to a few digits where that is faster, for methods that correct it."""
         return self.hessian(w)
 
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
-        """Product of the Hessian at `w` with `v`."""
+        """Return the product of the Hessian at `w` with `v`."""
         return self.hessian(w) @ v
 
     @property
@@ -114,23 +114,23 @@ class Problem(ABC):
         return self.constants.lipschitz
 
     def gradient_rounding(self, w: np.ndarray) -> float:
-        """Bound on the Euclidean error of ``gradient(w)`` in double precision."""
+        """Bound the Euclidean error of ``gradient(w)`` in double precision."""
         norm = euclidean_norm(w)
         if self.center is not None:
             norm += euclidean_norm(self.center)
         return self.constants.gradient_rounding_at(norm, self._lipschitz_at(norm))
 
     def _lipschitz_at(self, norm: float) -> float:
-        """Bound on the gradient of f at points of a norm."""
+        """Bound the gradient of f at points of a norm."""
         return self.constants.lipschitz
 
     def penalty(self, w: np.ndarray) -> float:
-        """Value of the regulariser."""
+        """Return the value of the regulariser."""
         offset = self._offset(w)
         return 0.5 * self.alpha * float(offset @ offset)
 
     def penalty_gradient(self, w: np.ndarray) -> np.ndarray:
-        """Gradient of the regulariser."""
+        """Return the gradient of the regulariser."""
         return self.alpha * self._offset(w)
 
     def prox(self, point: np.ndarray, step: float) -> np.ndarray:

@@ -43,7 +43,7 @@ class Block:
     Attributes
     ----------
     positions : slice or ndarray of int
-        Where the records are in the whole data set.
+        Where the records are in the full data set.
     matrix : ndarray or csr_array of shape (m, n_features)
         The raw rows.
     scale : ndarray of shape (m,) or None
@@ -53,7 +53,7 @@ class Block:
     targets, groups : ndarray or None
         One entry per record; None where the records have none.
     factors : ndarray of shape (width,) or None
-        What the columns are multiplied by, the intercept feature last; None when all are one.
+        Of the columns, the intercept feature last; None when all are one.
     """
 
     positions: slice | np.ndarray
@@ -65,7 +65,7 @@ class Block:
     factors: np.ndarray | None = None
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
-        """Products of the rows with each weight vector.
+        """Return the products of the rows with each weight vector.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class Records:
             self.scale = read_only_view(data_norm / np.maximum(norms, data_norm))
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
-        """The same rows with other targets and groups; nothing is copied."""
+        """Replace targets and groups; nothing is copied."""
         other = copy.copy(self)
         other.targets = self._column("targets", targets)
         other.groups = self._column("groups", groups)
@@ -214,7 +214,7 @@ class Records:
         return other
 
     def check_targets(self, loss: Loss) -> None:
-        """Refuse targets that are missing or not what `loss` has its constants for."""
+        """Refuse targets that are missing or not in the encoding of `loss`."""
         if self.targets is None:
             raise ValueError("The records have no targets.")
         loss.check_targets(self.targets)
@@ -258,7 +258,7 @@ class Records:
             yield self.block(slice(start, min(start + size, self.n_records)))
 
     def block(self, positions: slice | np.ndarray) -> Block:
-        """Some of the records.
+        """Return some of the records.
 
         Parameters
         ----------
@@ -285,7 +285,7 @@ class Records:
         return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
-        """Products of all rows with each weight vector.
+        """Return the products of all rows with each weight vector.
 
         Parameters
         ----------
@@ -301,7 +301,7 @@ class Records:
         return margins
 
     def read_only_copy(self) -> Records:
-        """The same rows as another object: what is done to its parts does not reach this one.
+        """Copy the object, not its entries, so that changes of its parts do not reach this one.
 
         The entries are shared and cannot be written to (but by ``ndarray.fill`` of old versions of
         numpy such as 1.24, which ignores that); pointers to the rows of a CSR matrix are copied,
@@ -314,7 +314,7 @@ class Records:
         return other
 
     def total(self, statistic: Callable[[Block], Any]) -> Any:
-        """Sum a statistic of all blocks in the tree of :mod:`skdp.problems.rounding`.
+        """Return the sum a statistic of all blocks in the tree of :mod:`skdp.problems.rounding`.
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class Records:
         n_outputs: int = 1,
         rough: bool = False,
     ) -> np.ndarray:
-        """``sum_i C_i (x) x_i x_i'`` for symmetric matrices C_i, block by block.
+        """Return ``sum_i C_i (x) x_i x_i'`` for symmetric matrices C_i, block by block.
 
         Parameters
         ----------
@@ -371,7 +371,7 @@ class Records:
 
     @without_warnings()
     def materialise(self) -> Matrix:
-        """A copy of the rows as computations see them: scaled, with the intercept feature."""
+        """Copy the rows as computations see them: scaled, with the intercept feature."""
         part = self.block(slice(0, self.n_records))
         X = part.matrix
         if part.scale is not None:
@@ -384,7 +384,7 @@ class Records:
         return X.copy() if X is part.matrix else X
 
     def take(self, positions: slice | np.ndarray) -> Records:
-        """Some of the records as another data set, with a copy of their rows."""
+        """Copy some of the records."""
         part = copy.copy(self)
         matrix = self.matrix[positions]
         part.matrix = _read_only(matrix if self.is_sparse else np.ascontiguousarray(matrix))
@@ -413,14 +413,14 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
 
 
 def read_only_view(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written to; the array itself stays its owner's."""
+    """Return a view that cannot be written to; the array itself stays its owner's."""
     view = array.view()
     view.flags.writeable = False
     return view
 
 
 def _read_only(X: Matrix) -> Matrix:
-    """A view of X: a solver may read the rows, not change them."""
+    """Return a view of X: a solver may read the rows, not change them."""
     if not sp.issparse(X):
         return read_only_view(X)
     view = type(X)(X.shape)

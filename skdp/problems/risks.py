@@ -1,4 +1,4 @@
-"""Objectives before their records are known: what a plan is made of.
+"""Objectives before their records are known, for plans.
 
 A *risk* turns a loss into an objective: the mean over the records
 (:class:`EmpiricalRisk`), the tilted mean (:class:`skdp.problems.TiltedRisk`), the mean of worst
@@ -61,7 +61,7 @@ class EmpiricalRisk:
     loss: Loss
 
     def dimension(self, design: Design) -> int:
-        """Number of coefficients."""
+        """Return the number of coefficients."""
         return self.loss.n_outputs * design.width
 
     def radius(self, design: Design, alpha: float, coef_norm: float | None) -> float:
@@ -100,7 +100,7 @@ class EmpiricalRisk:
         return math.isfinite(self.loss.curvature)
 
     def smoothed(self: _Risk, spread: float) -> _Risk:
-        """A smooth risk whose bias is a small part of what noise costs.
+        """Return a smooth risk whose bias is a small part of what noise costs.
 
         Smooth risks are returned as they are. A piecewise linear loss is replaced by its Moreau
         envelope, of the width ``0.05 spread / S`` with S the bound on its slopes: below the loss
@@ -122,14 +122,14 @@ class EmpiricalRisk:
         return loss.width if isinstance(loss, SmoothedLoss) else 0.0
 
     def reference_norm(self, design: Design) -> float:
-        """Norm of a good predictor on isotropic rows.
+        """Return the norm of a good predictor on isotropic rows.
 
         Its margins have the standard deviation ``loss.margin_scale``.
         """
         return self.loss.margin_scale * math.sqrt(design.width) / design.feature_norm
 
     def ball_radius(self, design: Design) -> float:
-        """Radius of a ball for methods that need one and are given none.
+        """Return the radius of a ball for methods that need one and are given none.
 
         Margins on isotropic rows have the standard deviation
         ``loss.largest_margin_scale`` on its sphere.
@@ -137,41 +137,41 @@ class EmpiricalRisk:
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
 
     def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
-        """Warnings about constants under which a result is useless."""
+        """Return the warnings about constants under which a result is useless."""
         return ()
 
     def penalty_cost(
-        self, design: Design, strength: Any, distance: float, second_moment: float | None = None
+        self, design: Design, alpha: Any, distance: float, second_moment: float | None = None
     ) -> Any:
-        """Bound on the excess risk that a penalty causes over a point at a distance.
+        """Bound the excess risk that a penalty causes over a point at a distance.
 
         ``(D^2 / 2) mu h / (mu + h)`` with ``h = loss.curvature * second_moment``; proof in
         docs/theory/output_perturbation.md, "Utility".
         """
         moment = design.second_moment if second_moment is None else second_moment
         h = self.loss.curvature * moment
-        return 0.5 * distance**2 * strength / (1.0 + strength / h)
+        return 0.5 * distance**2 * alpha / (1.0 + alpha / h)
 
     def noise_cost(self, design: Design, variance: Any) -> Any:
-        """Bound on the expected excess risk of isotropic noise of a variance per coordinate."""
+        """Bound the expected excess risk of isotropic noise of a variance per coordinate."""
         return self.loss.noise_cost(design.feature_norm**2 * variance)
 
-    def sampling_cost(self, design: Design, strength: Any, size: Any) -> Any:
-        """Estimate of the excess risk on all records of a solution for `size` of them.
+    def sampling_cost(self, design: Design, alpha: Any, size: Any) -> Any:
+        """Estimate the excess risk on all records of a solution for `size` of them.
 
         ``(d s / 2) (1 / size - 1 / n) (h / (h + mu))^2``, the asymptotic value on a reference
         design with ``s = loss.sampling_scale`` and ``h = loss.curvature * second_moment``; for
         planning only.
         """
         h = self.loss.curvature * design.second_moment
-        shrunk = 1.0 / (1.0 + strength / h)
+        shrunk = 1.0 / (1.0 + alpha / h)
         missing = 1.0 / size - 1.0 / design.n_records
         return 0.5 * self.dimension(design) * self.loss.sampling_scale * missing * shrunk**2
 
     def generalisation_cost(self, design: Design, constants: ProblemConstants) -> Any:
-        """Bound on the expected difference of population and empirical risk of a solution.
+        """Bound the expected difference of population and empirical risk of a solution.
 
-        The smaller of ``L Delta`` (uniform stability, Delta the movement of the solution) and
+        The smaller of ``L Delta`` (uniform stability, Delta the sensitivity of the solution) and
         ``2 L^2 / (n (mu + c X^2 / width))`` (average stability, Gonen and Shalev-Shwartz 2017),
         with c a lower bound of the loss's curvature in its margin over the ball. Proof:
         docs/theory/output_perturbation.md, "Utility".
@@ -192,8 +192,8 @@ class Objective:
     risk : EmpiricalRisk
     design : Design
     alpha : float, default=0.0
-        Strength of a penalty that is part of the objective. Without one, methods choose a
-        penalty for the sake of privacy.
+        Of a penalty that is part of the objective. Without one, methods choose a penalty for
+        privacy.
     coef_norm : float, optional
         Radius of the ball that the coefficients live in.
     neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
@@ -225,11 +225,11 @@ class Objective:
         return self.risk.dimension(self.design)
 
     def smoothed(self, spread: float) -> Objective:
-        """The objective with :meth:`EmpiricalRisk.smoothed` in place of its risk."""
+        """Return the objective with :meth:`EmpiricalRisk.smoothed` in place of its risk."""
         return replace(self, risk=self.risk.smoothed(spread))
 
     def problem(self, records: Records, alpha: float, radius: float) -> Problem:
-        """The problem that the records make with a penalty on the ball."""
+        """Return the problem that the records make with a penalty on the ball."""
         nominal = self.neighbouring is Neighbouring.ADD_REMOVE
         n_public = self.design.n_records if nominal else None
         return self.risk.problem(records, alpha, radius, n_public=n_public)

@@ -47,7 +47,7 @@ class BlockConstants:
     ----------
     dimension : int
     modulus : float
-        mu of the whole objective, the same for all data sets: strong convexity in x, strong
+        mu of the objective, the same for all data sets: strong convexity in x, strong
         concavity in y.
     lipschitz : float
         L, bound on the gradient in the block of the function of one record, over all records and
@@ -95,7 +95,7 @@ class BlockConstants:
     def on(
         cls, domain: Domain, dimension: int, center: np.ndarray | None = None, **constants: float
     ) -> BlockConstants:
-        """The constants of a block of this domain; `constants` are the other fields."""
+        """Return the constants of a block of this domain; `constants` are the other fields."""
         return cls(
             dimension,
             radius=domain.radius,
@@ -116,7 +116,7 @@ class SaddleConstants:
     """Constants of a saddle problem that hold for every data set of `n_records` records.
 
     Nothing here may be measured on the records. Write z = (x, y),
-    ``A_S(z) = (grad_x, -grad_y)`` of the whole objective, ``a(z; i)`` of the function of record i
+    ``A_S(z) = (grad_x, -grad_y)`` of the objective, ``a(z; i)`` of the function of record i
     (without regularisers), and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is
     strongly monotone with modulus 1.
 
@@ -178,11 +178,11 @@ class SaddleConstants:
         return self.x.modulus, self.y.modulus
 
     def norm(self, x: float, y: float) -> float:
-        """``||(x, y)||_M`` of blocks of the given Euclidean norms."""
+        """Return ``||(x, y)||_M`` of blocks of these Euclidean norms."""
         return math.hypot(math.sqrt(self.x.modulus) * x, math.sqrt(self.y.modulus) * y)
 
     def dual_norm(self, x: float, y: float) -> float:
-        """``sqrt(x^2 / mu_x + y^2 / mu_y)``, the norm of operators."""
+        """Return ``sqrt(x^2 / mu_x + y^2 / mu_y)``, the norm of operators."""
         return math.hypot(x / math.sqrt(self.x.modulus), y / math.sqrt(self.y.modulus))
 
     @property
@@ -223,7 +223,7 @@ class SaddleConstants:
         return self.exchanged().sensitivity_x
 
     def exchanged(self) -> SaddleConstants:
-        """The constants of the problem with x and y exchanged, and -f in place of f."""
+        """Return the constants of the problem with x and y exchanged, and -f in place of f."""
         ranges = tuple((second, first) for first, second in self.ranges)
         return replace(self, x=self.y, y=self.x, gradient_ranges=ranges)
 
@@ -265,7 +265,7 @@ class SaddleConstants:
 
     @property
     def condition_number(self) -> float:
-        """Lipschitz constant of the whole operator in these coordinates, where its modulus is 1."""
+        """Lipschitz constant of the operator in these coordinates, where its modulus is 1."""
         return 1.0 + self.data_lipschitz * (1.0 + 8.0 * EPS)
 
     def operator_rounding(self, norm_x: float, norm_y: float) -> tuple[float, float]:
@@ -294,7 +294,7 @@ class SaddleConstants:
 def joint_sensitivity(
     ranges: Iterable[tuple[float, float]], moduli: tuple[float, float], n_records: float
 ) -> float:
-    """``sqrt(g_x^2 + g_y^2) / n`` of Lemma 1, in the norm M, rounded up."""
+    """Return ``sqrt(g_x^2 + g_y^2) / n`` of Lemma 1, in the norm M, rounded up."""
     root_x, root_y = map(math.sqrt, moduli)
     worst = max(math.hypot(first / root_x, second / root_y) for first, second in ranges)
     return worst / n_records * ROUNDING_SLACK
@@ -372,11 +372,11 @@ class SaddleProblem(ABC):
 
     @abstractmethod
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        """``(grad_x f, -grad_y f)`` of the data part."""
+        """Return ``(grad_x f, -grad_y f)`` of the data part."""
 
     @abstractmethod
     def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
-        """Mean of the data part's operator over the records at `positions` only."""
+        """Return the mean of the data part's operator over the records at `positions` only."""
 
     #: Evaluations for solvers besides operators: "hessian" stands for :meth:`best_response`,
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
@@ -401,7 +401,7 @@ class SaddleProblem(ABC):
         return Response(y, unprojected, self.data_operator(x, y)[0], self.value(x, y))
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        """Second derivative of the data part in x, if offered."""
+        """Return the second derivative of the data part in x, if offered."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
 
     def cross_derivative(self, x: np.ndarray) -> np.ndarray:
@@ -413,7 +413,7 @@ class SaddleProblem(ABC):
         return self.constants.n_records
 
     def take(self: _Problem, positions: np.ndarray) -> _Problem:
-        """The problem of some of the records, by index, with the same regularisers."""
+        """Return the problem of some of the records, by index, with the same regularisers."""
         other = copy.copy(self)
         other.constants = replace(self.constants, n_records=len(positions))
         other._keep(positions)
@@ -430,7 +430,7 @@ class SaddleProblem(ABC):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> _Problem:
-        """The problem of the same records with other regularisers; `record_moduli` stay."""
+        """Return the problem of the same records with other regularisers; `record_moduli` stay."""
         other, c = copy.copy(self), self.constants
         convexity, concavity = self.record_moduli
         constants = replace(
@@ -451,13 +451,13 @@ class SaddleProblem(ABC):
         return _record_modulus(mu_x, self.alpha_x), _record_modulus(mu_y, self.alpha_y)
 
     def operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        """``(grad_x F, -grad_y F)`` of the whole objective."""
+        """Return ``(grad_x F, -grad_y F)`` of the objective."""
         data_x, data_y = self.data_operator(x, y)
         data_x = data_x + self.alpha_x * (x - self.center_x)
         return data_x, data_y + self.alpha_y * (y - self.center_y)
 
     def regulariser(self, x: np.ndarray, y: np.ndarray) -> float:
-        """``(a_x/2) ||x - c_x||^2 - (a_y/2) ||y - c_y||^2``."""
+        """Return ``(a_x/2) ||x - c_x||^2 - (a_y/2) ||y - c_y||^2``."""
         away_x, away_y = x - self.center_x, y - self.center_y
         return 0.5 * float(self.alpha_x * (away_x @ away_x) - self.alpha_y * (away_y @ away_y))
 
@@ -466,7 +466,7 @@ class SaddleProblem(ABC):
         return self.constants.operator_rounding(euclidean_norm(x), euclidean_norm(y))
 
     def project(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        """The nearest feasible pair."""
+        """Return the nearest feasible pair."""
         return self.domain_x.project(x), self.domain_y.project(y)
 
     def prox(self, x: np.ndarray, y: np.ndarray, step_x: float, step_y: float) -> Pair:
@@ -479,7 +479,7 @@ class SaddleProblem(ABC):
         return self.project(x, (y + pull_y * self.center_y) / (1.0 + pull_y))
 
     def start(self) -> Pair:
-        """The projected centers, within ``constants.localisation`` of the solution."""
+        """Return the projected centers, within ``constants.localisation`` of the solution."""
         return self.project(self.center_x, self.center_y)
 
     def for_solver(self: _Problem) -> _Problem:
@@ -493,7 +493,7 @@ class SaddleProblem(ABC):
 
 
 def _record_modulus(modulus: float, alpha: float) -> float:
-    """``modulus - alpha``, or a little less: the modulus is a rounded sum."""
+    """Return ``modulus - alpha``, or a little less: the modulus is a rounded sum."""
     return max(0.0, modulus - alpha - 2.0 * EPS * modulus) if alpha > 0 else modulus
 
 

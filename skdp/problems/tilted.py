@@ -149,13 +149,13 @@ class TiltedRisk(EmpiricalRisk):
         )
 
     def penalty_cost(
-        self, design: Design, strength: float, distance: float, second_moment: float | None = None
+        self, design: Design, alpha: float, distance: float, second_moment: float | None = None
     ) -> float:
         """``(D^2 / 2) mu``: the tilted risk has no bound on its curvature from second moments."""
-        return 0.5 * distance**2 * strength
+        return 0.5 * distance**2 * alpha
 
     def noise_cost(self, design: Design, variance: float) -> float:
-        """``(T X^2 + t L^2) v / 2``: the trace of the covariance is at most ``L^2``.
+        """Return ``(T X^2 + t L^2) v / 2``: the trace of the covariance is at most ``L^2``.
 
         L is that on the ball of the reference norm.
         """

@@ -63,7 +63,7 @@ def require_copyable(solver: Any) -> None:
 
 
 def is_copyable(solver: Any) -> bool:
-    """Whether :func:`require_copyable` accepts a solver."""
+    """Return whether :func:`require_copyable` accepts a solver."""
     try:
         require_copyable(solver)
     except ValueError:
@@ -127,7 +127,7 @@ def _slots(kind: type) -> tuple[str, ...]:
 
 
 def _class_state(kind: type) -> Iterator[str]:
-    """Attributes of a class that can change; all its objects share them."""
+    """Return the attributes of a class that can change; all its objects share them."""
     for parent in kind.__mro__:
         if _is_trusted(parent):
             continue
@@ -137,7 +137,7 @@ def _class_state(kind: type) -> Iterator[str]:
 
 
 def _codes(function: types.FunctionType) -> list[types.CodeType]:
-    """The code of a function and of those that are defined in it."""
+    """Return the code of a function and of those that are defined in it."""
     codes = [function.__code__]
     for code in codes:
         codes += [part for part in code.co_consts if isinstance(part, types.CodeType)]
@@ -145,7 +145,7 @@ def _codes(function: types.FunctionType) -> list[types.CodeType]:
 
 
 def _assigned(function: types.FunctionType) -> Iterator[str]:
-    """Names other than local variables, and attributes, that a function assigns to."""
+    """Return the names other than local variables, and attributes, that a function assigns to."""
     enclosing = function.__code__.co_freevars
     for code in _codes(function):
         for instruction in dis.get_instructions(code):
@@ -157,7 +157,7 @@ def _assigned(function: types.FunctionType) -> Iterator[str]:
 
 
 def _references(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """Names and values of all that a function refers to apart from its arguments."""
+    """Return the names and values of all that a function refers to apart from its arguments."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # an empty cell
             yield name, cell.cell_contents
@@ -175,7 +175,7 @@ def _references(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _is_constant(value: Any) -> bool:
-    """Whether a value cannot change; functions among them are examined on their own."""
+    """Return whether a value cannot change; functions among them are examined on their own."""
     if isinstance(value, (tuple, frozenset)):
         return all(map(_is_constant, value))
     if isinstance(value, types.BuiltinFunctionType):  # a method of a list is one, too

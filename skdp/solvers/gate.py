@@ -54,19 +54,19 @@ class _Minimisation:
             )
 
     def center(self, problem: Problem) -> Solution:
-        """The center of the domain, certified by the size of the domain alone."""
+        """Return the center of the domain, certified by the size of the domain alone."""
         domain = problem.domain
         return Solution(
             domain.center(problem.dimension), Certificate(domain.circumradius, "diameter")
         )
 
     def start(self, problem: Problem) -> np.ndarray:
-        """The default point to start from."""
+        """Return the default point to start from."""
         start = np.zeros(problem.dimension) if problem.center is None else problem.center.copy()
         return problem.domain.project(start)
 
     def feasible(self, problem: Problem, answer: Any) -> np.ndarray:
-        """A private, finite point of the domain; ValueError or TypeError if impossible."""
+        """Return a private, finite point of the domain; ValueError or TypeError if impossible."""
         return problem.domain.project(_finite(answer, problem.dimension))
 
     def certify(self, problem: Problem, point: np.ndarray) -> Solution:
@@ -78,7 +78,7 @@ class _Saddle:
     trusted: Callable[[Any], Sequence[BaseSolver]]
 
     def check(self, problem: SaddleProblem) -> None:
-        """Every saddle problem is smooth."""
+        """Accept every saddle problem: all are smooth."""
 
     def center(self, problem: SaddleProblem) -> SaddlePoint:
         constants = problem.constants
@@ -162,7 +162,7 @@ def _attempt(
     rng: Generator,
     progress: Progress | None,
 ) -> tuple[Any, str | None]:
-    """The certified answer of a solver, or its error: errors depend on the records."""
+    """Return the certified answer of a solver, or its error: errors depend on the records."""
     private = problem.for_solver()
     if progress is not None:
         private = counted(private, progress.report)
@@ -177,7 +177,7 @@ def _attempt(
 
 
 def _finite(vector: Any, length: int) -> np.ndarray:
-    """A private, finite vector; ValueError or TypeError if impossible."""
+    """Return a private, finite vector; ValueError or TypeError if impossible."""
     if vector is None:
         raise TypeError("a vector is needed, not None.")
     vector = np.array(vector, dtype=np.float64).ravel()

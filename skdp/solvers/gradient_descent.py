@@ -60,7 +60,7 @@ def accelerated_gradient_iterations(
     Parameters
     ----------
     smoothness, strong_convexity : float
-        beta and mu of the whole objective.
+        beta and mu of the objective.
     start_distance : float
         D, a bound on the distance of the start to the solution.
     accuracy : float
@@ -108,10 +108,12 @@ class AcceleratedGradient(Solver):
         return point
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        reach = problem.constants.localisation
         return 2.0 + self._limited(
             accelerated_gradient_iterations(
-                problem.smoothness, problem.strong_convexity, reach, 0.5 * accuracy
+                problem.smoothness,
+                problem.strong_convexity,
+                problem.constants.localisation,
+                0.5 * accuracy,
             )
         )
 

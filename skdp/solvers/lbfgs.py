@@ -157,7 +157,7 @@ class LBFGS(Solver):
 
 
 def _unless_certified(problem: Problem, accuracy: float, point: np.ndarray) -> np.ndarray:
-    """The nearest feasible point; raises :class:`_AccurateEnough` if it is certified."""
+    """Return the nearest feasible point; raises :class:`_AccurateEnough` if it is certified."""
     point = problem.domain.project(point)
     if certify(problem, point).distance <= accuracy:
         raise _AccurateEnough(point)

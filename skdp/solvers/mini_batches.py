@@ -67,7 +67,7 @@ class MiniBatches:
         return self.problem.batch(slice(j, n, self.count))
 
     def gradient(self, batch: Batch, residuals: np.ndarray) -> np.ndarray:
-        """Gradient (without regulariser) of the batch's function, from its residuals."""
+        """Return the gradient (without regulariser) of the batch's function, from its residuals."""
         return batch.pull_back(residuals) * (self.count / self.problem.n_public)
 
     def smoothness(self, rng: Generator, n_batches: int = 3, power: int = 12) -> float:
@@ -120,7 +120,7 @@ class StochasticSolver(Solver):
             raise ValueError(f"batch_size == {size!r}, must be None or an integer >= 1.")
 
     def batches(self, problem: FiniteSum) -> MiniBatches:
-        """The batches that a run on this problem works with."""
+        """Make the batches of a run on this problem."""
         kappa = problem.smoothness / problem.strong_convexity
         return MiniBatches(problem, self.batch_size, 4.0 * problem.n_records / kappa)
 

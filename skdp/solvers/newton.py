@@ -69,7 +69,7 @@ class QuadraticModel:
         return vectors @ ((vectors.T @ right) / values)
 
     def corrected(self, step: np.ndarray, change: np.ndarray) -> QuadraticModel:
-        """The BFGS correction: the model with ``H step = change``; self if not convex."""
+        """Return the BFGS correction: the model with ``H step = change``; self if not convex."""
         product, curvature = self.hessian @ step, float(step @ change)
         modelled = float(step @ product)
         if not (curvature > 0 and modelled > 0):
@@ -79,7 +79,7 @@ class QuadraticModel:
         return QuadraticModel(hessian, self.domain, self.smallest)
 
     def minimiser(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-        """The minimiser over the domain: exact in the whole space and in a ball."""
+        """Return the minimiser over the domain: exact in the whole space and in a ball."""
         free = w - self._solve(gradient)
         if isinstance(self.domain, Ball):
             inside = float(np.linalg.norm(free)) <= self.domain.radius
@@ -133,7 +133,7 @@ class Newton(Solver):
 
     @classmethod
     def affordable(cls, problem: Problem) -> bool:
-        """Whether Hessians can be had and are of a reasonable size, from the shape alone."""
+        """Return whether Hessians can be had and are of a reasonable size, from the shape alone."""
         return "hessian" in problem.offers and problem.dimension <= cls.max_dimension
 
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:

@@ -113,7 +113,7 @@ SADDLE_SOLVERS.update(
 
 
 def _newton_pays(problem: SaddleProblem) -> bool:
-    """Whether Newton's method on the primal function can be had at a reasonable price."""
+    """Return whether Newton's method on the primal function can be had at a reasonable price."""
     hard = problem.constants.condition_number > _HARD
     largest = _MAX_DIMENSION_IF_HARD if hard else _MAX_DIMENSION
     small = problem.constants.x.dimension <= largest

@@ -19,7 +19,7 @@ _CHECK_GROWTH = 1.2
 class Subgradient(Solver):
     """Full subgradients with steps ``2 / (mu (t + 1))`` (Lowy and Razaviyayn 2021, Alg. 2).
 
-    Corrected as in erratum E4: a subgradient of the whole objective. In the whole space the
+    Corrected as in erratum E4: a subgradient of the objective. In the whole space the
     iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))``
     and g_t the subgradients of the mean loss. This identity is kept on other domains, where it
     means that the sum is projected and not each step (dual averaging).

@@ -63,7 +63,7 @@ class Run:
         return [self.batches[j] for j in numbers]
 
     def change(self, batch: Batch, w: np.ndarray) -> np.ndarray:
-        """Gradient of a batch at w less that at the snapshot."""
+        """Return the gradient of a batch at w less that at the snapshot."""
         change = batch.residuals(w)
         change -= self.residuals[batch.positions]
         return self.batches.gradient(batch, change)
@@ -146,7 +146,7 @@ class SVRG(_EpochSolver):
     Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``.
     An epoch has 2 m steps at first; one that does not halve the certificate is followed by one
     twice as long, up to ``2 m + 2 l / mu`` steps. The proven length is of that order (Zhang et al.
-    2022 specification, section 4.3: ``100 l / mu`` steps with ``eta = 0.1 / l``) but seldom needed.
+    2022 specification, section 4.3: ``100 l / mu`` steps with ``eta = 0.1 / l``) but rarely needed.
 
     References
     ----------

@@ -66,7 +66,7 @@ def test_ridge_identities(sparse):
     u = 1.0 / lam
     Ht, ct = moments(rows, t, slice(0, None, 2))
     Hv, cv = moments(rows, t, slice(1, None, 2))
-    omega = problem.strengths(x)
+    omega = problem.alphas(x)
     np.testing.assert_allclose(omega, [0.3, 0.05, 0.3, 0.05, 0.027])
     K = Ht + np.diag(omega)
     theta, theta_lam = np.linalg.solve(K, ct), np.linalg.solve(K + u * Hv, ct + u * cv)
@@ -91,7 +91,7 @@ def test_shared_roles():
     assert (problem.n_train, problem.n_val, problem.n_records) == (11, 11, 11)
     x, u = np.log([0.3, 0.05]), 0.7
     H, c = moments(rows, t, slice(None))
-    theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.strengths(x)), (1 + u) * c)
+    theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.alphas(x)), (1 + u) * c)
     found = solve(problem.penalised(x, 1 / u)) / problem.metric(x)
     np.testing.assert_allclose(found, theta_lam, atol=1e-9)
 
@@ -146,9 +146,9 @@ def test_limit_is_the_implicit_hypergradient(loss):
     numerical = [(validation(x + e) - validation(x - e)) / 2e-4 for e in step]
     margins = A @ theta(x)
     bend = loss.second_derivative(margins, t)[::2, None]
-    K = A[::2].T @ (bend * A[::2]) / 15 + np.diag(problem.strengths(x))
+    K = A[::2].T @ (bend * A[::2]) / 15 + np.diag(problem.alphas(x))
     slope = A[1::2].T @ loss.derivative(margins[1::2], t[1::2]) / 15
-    pulled = problem.strengths(x) * theta(x) * np.linalg.solve(K, slope)
+    pulled = problem.alphas(x) * theta(x) * np.linalg.solve(K, slope)
     implicit = -(problem.members @ pulled)
     np.testing.assert_allclose(implicit, numerical, rtol=1e-5)
     errors = []
@@ -325,7 +325,7 @@ def test_norm_bound_counts_the_intercept():
         10.0,
     )
     x = np.log([0.5])
-    in_units = problem.feature_norm(x) ** 2 / problem.strengths(x).min()
+    in_units = problem.feature_norm(x) ** 2 / problem.alphas(x).min()
     assert in_units == pytest.approx(1.0 / 0.5 + 1.0 / 0.01)
     assert problem.lower(x).records.norm_bound == pytest.approx(problem.feature_norm(x))
 
@@ -411,7 +411,7 @@ def test_noise_energy_is_exact():
     y = rng.normal(size=5)
     metric = problem.metric(x)
     noise = math.sqrt(variance) * rng.normal(size=(200000, 5)) / metric
-    energies = 0.5 * (problem.strengths(x) * (y + noise) ** 2) @ problem.members.T
+    energies = 0.5 * (problem.alphas(x) * (y + noise) ** 2) @ problem.members.T
     excess = energies - problem.lower_gradient_x(x, y)
     error = excess.std(axis=0) / math.sqrt(len(noise))
     assert (np.abs(excess.mean(axis=0) - problem.noise_energy(x, variance)) < 5 * error).all()

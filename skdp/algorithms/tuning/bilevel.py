@@ -105,7 +105,7 @@ def tune_by_bilevel(
     problem = _NoiseAwareProblem(records, loss, penalties, budget, fit_share)
 
     def lam(x: np.ndarray) -> float:
-        weakest = float(problem.strengths(x).min())
+        weakest = float(problem.alphas(x).min())
         return penalty * loss.curvature * problem.feature_norm(x) ** 2 / weakest
 
     # what is refused is refused before a record is read: lam falls in every strength, and no

@@ -44,7 +44,7 @@ class SaddleBatches:
         return rng.choice(len(self.rows), p=self.weights, size=size)
 
     def steps(self, step: float) -> tuple[float, float]:
-        """The steps of both blocks for a step in scaled coordinates."""
+        """Return the steps of both blocks for a step in scaled coordinates."""
         mu_x, mu_y = self.problem.constants.moduli
         return step / mu_x, step / mu_y
 

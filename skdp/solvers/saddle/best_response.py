@@ -86,7 +86,7 @@ class BestResponse(SaddleSolver):
 
 
 def _softer(problem: SaddleProblem) -> list[float]:
-    """Regularisers of y above its own, in descending order, by public numbers."""
+    """Return the regularisers of y above its own, in descending order, by public numbers."""
     alphas, alpha = [], _SOFTENING * problem.alpha_y
     while alpha < problem.constants.y.lipschitz:
         alphas.append(alpha)
@@ -95,7 +95,7 @@ def _softer(problem: SaddleProblem) -> list[float]:
 
 
 def _subsample(problem: SaddleProblem) -> SaddleProblem:
-    """Some evenly spaced records, enough for a good start; all where that does not pay."""
+    """Return some evenly spaced records, enough for a good start; all where that does not pay."""
     step = problem.n_records // max(_MIN_SAMPLE, _PER_COORDINATE * problem.constants.x.dimension)
     if step < _SAMPLING_PAYS or "records" not in problem.offers:
         return problem
@@ -119,7 +119,7 @@ def _minimise(
 
 
 def is_linear(problem: SaddleProblem) -> bool:
-    """Whether f is linear in y, by the public constants, and regularised there."""
+    """Return whether f is linear in y, by the public constants, and regularised there."""
     linear = problem.constants.y.smoothness == 0.0 and problem.record_moduli[1] == 0.0
     return linear and problem.alpha_y > 0.0
 
@@ -184,7 +184,7 @@ class _PrimalProblem(Problem):
         return hessian + self.alpha * np.eye(w.size)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
-        """The errors of y(x) and of the gradient at a given y."""
+        """Return the errors of y(x) and of the gradient at a given y."""
         saddle, c = self.saddle, self.saddle.constants
         norm_y = min(c.y.radius, euclidean_norm(self._respond(w).y) * (1.0 + 1e-9))
         error_x, error_y = c.operator_rounding(euclidean_norm(w), norm_y)

@@ -81,7 +81,7 @@ class _OutOfPassesError(Exception):
 
 
 class _Search:
-    """One solve: `best` is what it has found so far."""
+    """State of a solve; `best` is the best certified pair."""
 
     def __init__(self, problem: SaddleProblem, accuracy: float, start: Pair) -> None:
         self.accuracy = accuracy
@@ -128,7 +128,7 @@ class _Search:
 
 
 def _near(problem: SaddleProblem, block: int, beta: float, anchor: np.ndarray) -> SaddleProblem:
-    """The problem plus ``beta / 2`` times the squared distance of the block to the anchor.
+    """Return the problem plus ``beta / 2`` times the squared distance of the block to the anchor.
 
     The sum of two multiples of squared distances is one to their weighted mean, but for a constant.
     """

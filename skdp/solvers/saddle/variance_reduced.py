@@ -25,7 +25,7 @@ class SaddleSVRG(StochasticSaddleSolver):
     """
 
     def _factor(self, run: SaddleRun) -> float:
-        """``1 + t`` for the pull t to the snapshot."""
+        """Return ``1 + t`` for the pull t to the snapshot."""
         return 1.0
 
     def _shrinkage(self, run: SaddleRun) -> float:
