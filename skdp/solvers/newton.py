@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from skdp.problems import Problem
-from skdp.problems.domains import Ball, Domain
+from skdp.problems.domains import Ball, Domain, WholeSpace
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
@@ -137,7 +137,7 @@ class Newton(Solver):
         return "hessian" in problem.offers and problem.dimension <= cls.max_dimension
 
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
-        if problem.is_quadratic:  # its own model: one step, of which rounding is the only error
+        if problem.is_quadratic and isinstance(problem.domain, (Ball, WholeSpace)):  # one step
             gradient, hessian = problem.gradient_and_hessian(start)
             model = QuadraticModel(hessian, problem.domain, problem.strong_convexity)
             return problem.domain.project(model.minimiser(start, gradient))
