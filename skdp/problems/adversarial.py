@@ -222,17 +222,8 @@ def adversarial_constants(
 ) -> ProblemConstants:
     """Compute the constants of the attacked problem, see the module, from those of the mean.
 
-    Parameters
-    ----------
-    mean : ProblemConstants
-        Of the problem without an attack.
-    loss : Loss
-    attack : Attack
-    bias : float
-        By how much surrogates may understate the attack, in units of the margins; 0 for the
-        exact worst case, which is not smooth.
-    feature_norm : float
-        X~.
+    `bias` bounds the understatement of the attack by surrogates, in units of the margins; 0 for the
+    exact worst case, which is not smooth. `feature_norm` is X~.
     """
     if attack.radius == 0:
         return mean
@@ -391,14 +382,9 @@ class AdversarialRisk(EmpiricalRisk):
     def smoothed(self, spread: float) -> AdversarialRisk:
         """Return a smooth risk that understates the attack by a small part of what noise costs.
 
-        The surrogates change a margin by at most ``0.05 spread``, with the spread kept between
-        0.01 and 1 times the margins of a good predictor. The lower limit keeps the problem solvable
-        at little noise, the upper one keeps the attack in it at much noise.
-
-        Parameters
-        ----------
-        spread : float
-            Standard deviation of the noise in the margins; public.
+        The surrogates change a margin by at most ``0.05 spread``, with the spread, the standard
+        deviation of the noise in the margins, kept between 0.01 and 1 times the margins of a good
+        predictor: the problem stays solvable at little noise, and keeps the attack at much noise.
         """
         if self.is_smooth:
             return self
@@ -430,9 +416,8 @@ class AdversarialRisk(EmpiricalRisk):
     ) -> float:
         """As without an attack, with the second moment ``(sqrt(m) + a c)^2``.
 
-        Along the ray to the comparator the exact dual norm is linear, so that this bounds the
-        curvature for losses of a margin, up to the surrogates; for least squares it leaves out
-        the kinks of ``|r|``. For planning.
+        A bound for losses of a margin, up to the surrogates; for least squares it leaves out the
+        kinks of ``|r|``. For planning.
         """
         moment = design.second_moment if second_moment is None else second_moment
         attacked = (math.sqrt(moment) + self._lift(design)) ** 2

@@ -1,12 +1,10 @@
 """Bilevel problems: an upper variable is judged by the solution of a lower problem.
 
-``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``. Both are means over
-records: f over the validation records, g over the training records, which may be the same. A method
-that needs no second derivatives replaces the inner solution's derivative by a second solution, that
-of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
+``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``, f a mean over the
+validation records, g over the training records, which may be the same. A second solution, that of
+``g + f / lam``, replaces second derivatives (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
 
-:class:`PenaltyProblem` is the case that model selection needs: x holds the logarithms of the
-alphas of a penalty. Proofs: docs/theory/bilevel.md.
+:class:`PenaltyProblem` is for model selection. Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -95,11 +93,10 @@ class BilevelProblem(ABC):
     def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """Return ``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
 
-        `batch` holds positions of records, of which there are :attr:`n_records`; None stands for
-        all of them. It may be empty, and its size is private: f_i must depend on no other record,
-        and the sum is divided by n_val, never by ``len(batch)``. A part of f without records
-        belongs to the f_i in equal parts: what is independent of `batch` is multiplied by the
-        reciprocal of the sampling rate.
+        `batch` holds positions of records. It may be empty, and its size is private: f_i must
+        depend on no other record, and the sum is divided by n_val, never by ``len(batch)``. A part
+        of f without records belongs to the f_i in equal parts: the caller multiplies a gradient
+        that does not depend on `batch` by the reciprocal of the sampling rate.
         """
 
     @abstractmethod
@@ -125,7 +122,7 @@ class BilevelProblem(ABC):
         """Expected ``grad_x g(x, y + noise) - grad_x g(x, y)``, where it is known exactly.
 
         `variance` is that of a coordinate of the noise in ``w = metric(x) * y``. Depends on no
-        record, and holds for noisy points that are not projected: `domain_y` is the whole space.
+        record; `domain_y` is the whole space.
         """
         return 0.0
 
@@ -171,9 +168,8 @@ class BilevelProblem(ABC):
 
         Notes
         -----
-        The distance is that of the released points, not one that holds at the exact solutions
-        (erratum E3). One record's part of the difference is at most ``min(mixed_lipschitz *
-        distance, 2 bound_lower)`` (docs/theory/bilevel.md, Lemma 4).
+        The distance is that of the released points, not of the exact solutions (erratum E3):
+        docs/theory/bilevel.md, Lemma 4.
         """
         check_real("distance", distance, 0.0)
         if self.is_record_free:
@@ -277,11 +273,8 @@ class PenaltyProblem(BilevelProblem):
     Notes
     -----
     Let ``D = diag(alpha_g(j) r_j)``, a the least entry of D, and ``w = sqrt(D / a) y``. Then both
-    lower problems have the plain penalty ``(a/2) ||w||^2``, and rows ``x_i / sqrt(D / a)`` of norm
-    at most X'. With ``L(X, R)`` the bound on the distance between two records' gradients, ``u = 1 /
-    lam`` and R, R_u radii that hold the solutions, w* moves by at most ``L(X', R) / (a n_train)``
-    and the solution of ``g + u f`` by ``max(1 / n_train, u / n_val) L(X', R_u) / a``; if records
-    have both roles, by ``(1 + u) L(X', R_u) / (a n)``.
+    lower problems have the plain penalty ``(a/2) ||w||^2``, and rows ``x_i / sqrt(D / a)``.
+    Sensitivities of both solutions: docs/theory/bilevel.md, "Penalties".
     """
 
     is_record_free = True

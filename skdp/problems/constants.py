@@ -111,8 +111,7 @@ class ProblemConstants:
     def localisation(self) -> float:
         """Bound on the distance of the regulariser's center (projected) to the solution.
 
-        The center minimises the regulariser alone; the losses add gradients of at most
-        ``lipschitz`` each (Zhang et al. specification, section 4.2).
+        See the Zhang et al. specification, section 4.2.
         """
         return min(2.0 * self.radius, self.size_ratio * self.lipschitz / self.strong_convexity)
 
@@ -124,10 +123,8 @@ class ProblemConstants:
     def gradient_rounding_at(self, norm: float, lipschitz: float) -> float:
         """Bound the Euclidean error of a gradient computed in double precision.
 
-        Sum over the rows: a :func:`~skdp.problems.rounding.chain` of additions, relative to
-        the Lipschitz constant; dot products: `row_width` additions, relative to ``smoothness *
-        norm``; a margin for the loss itself, the row scaling and the regulariser.
-        Derivation: docs/theory/output_perturbation.md, "Rounding".
+        Derivation: docs/theory/output_perturbation.md, "Rounding". For a non-smooth loss it is the
+        error of a combination of the rows with given residuals.
 
         Parameters
         ----------
@@ -135,11 +132,6 @@ class ProblemConstants:
             Bound on the norm of the point.
         lipschitz : float
             Bound on the gradient of one record at such a point.
-
-        Notes
-        -----
-        For a non-smooth loss, whose slopes are not a continuous function of the margins, it is
-        the error of a combination of the rows with given residuals.
         """
         additions = chain(self.n_records * self.size_ratio, self.block_size)
         losses = (0.51 * additions + 16.0) * lipschitz
@@ -151,10 +143,10 @@ class ProblemConstants:
     def argmin_sensitivity(self, neighbouring: Neighbouring) -> float:
         """Bound the distance of the exact solutions of neighbours.
 
-        Replace-one: ``gradient_diameter / (mu N)``, or times the weight of a record in place of
-        ``1 / N`` (Lowy and Razaviyayn 2021, Prop. 2.2 with
-        errata E25 and E26; Zhang et al. 2022, Lemma 3.5). Add/remove, N nominal and mu from
-        the regulariser alone: ``lipschitz / (mu N)`` (review W1). Never above ``2 R``.
+        Replace-one: ``gradient_diameter / (mu N)``, with the weight of a record in place of
+        ``1 / N`` if there is one (Lowy and Razaviyayn 2021, Prop. 2.2 with errata E25 and E26;
+        Zhang et al. 2022, Lemma 3.5). Add/remove: ``lipschitz / (mu N)`` (review W1). Never above
+        ``2 R``.
         """
         if self.record_weight is not None and neighbouring is not Neighbouring.REPLACE_ONE:
             raise ValueError("Only neighbouring='replace_one' is proven for this problem.")

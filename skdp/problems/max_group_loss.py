@@ -61,8 +61,7 @@ class GroupWeights:
     ) -> GroupWeights:
         """Return ``min(1 / p_g, cap)`` for groups of these public proportions.
 
-        Where p_g is 0 it is the cap, but the least of the others if groups are public: such a
-        group has no records.
+        Where p_g is 0 it is the cap, or the least of the others if groups are public.
         """
         shares = [float(p) for p in proportions]
         weights = [min(1.0 / p, cap) for p in shares if p > 0]
@@ -96,10 +95,8 @@ class GroupWeights:
         L, D and B are bounds on the norm of a record's gradient, on the distance of two of them
         and on the loss, which is not negative; c is :attr:`bound`, G the number of groups.
 
-        - Same group: ``(c D, c B sqrt(1 - 1/G))``, because only what is orthogonal to (1, ..., 1)
-          moves a point of the simplex. The only case if groups are public.
-        - Two groups: ``(c L, sqrt(2) c B)``, because weights on the simplex sum to 1, and
-          because the two losses stand in different places.
+        - Same group: ``(c D, c B sqrt(1 - 1/G))``, the only case if groups are public.
+        - Two groups: ``(c L, sqrt(2) c B)``.
         - Floored means, any two records: ``(c max(D, L), sqrt(2) c B)``.
 
         Proofs: docs/theory/saddle.md, "Groups".

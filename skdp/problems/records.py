@@ -65,16 +65,7 @@ class Block:
     factors: np.ndarray | None = None
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
-        """Return the products of the rows with each weight vector.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (k, width)
-
-        Returns
-        -------
-        ndarray of shape (m,) if k == 1 else (m, k)
-        """
+        """Return the products with `weights` of shape (k, width): (m,) if k == 1 else (m, k)."""
         d = self.matrix.shape[1]
         if self.factors is not None:
             weights = weights * self.factors
@@ -149,10 +140,8 @@ class Records:
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_records, n_features), float64 or float32
-        Single precision is converted block by block; all arithmetic is in double. Never
-        written to, and not copied but in two cases: a CSR matrix with duplicate entries is
-        summed up first (its stored values do not show its norms), and rows so long that
-        their squares could overflow are shortened first.
+        All arithmetic is in double precision. X is never written to, and copied in two cases only:
+        a CSR matrix with duplicate entries, and rows so long that their squares could overflow.
     data_norm : float
         Public bound on the norm of a row, in the units of X.
     intercept : float, default=0.0
@@ -285,16 +274,7 @@ class Records:
         return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
-        """Return the products of all rows with each weight vector.
-
-        Parameters
-        ----------
-        weights : ndarray of shape (k, width)
-
-        Returns
-        -------
-        ndarray of shape (n_records, k)
-        """
+        """Return the products of all rows with each weight vector, shape (n_records, k)."""
         margins = np.empty((self.n_records, len(weights)))
         for block in self.blocks():
             margins[block.positions] = block.margins(weights).reshape(-1, len(weights))
@@ -303,9 +283,8 @@ class Records:
     def read_only_copy(self) -> Records:
         """Copy the object, not its entries, so that changes of its parts do not reach this one.
 
-        The entries are shared and cannot be written to (but by ``ndarray.fill`` of old versions of
-        numpy such as 1.24, which ignores that); pointers to the rows of a CSR matrix are copied,
-        because methods of old versions of scipy fill them.
+        The entries are shared and read-only (``ndarray.fill`` of numpy 1.24 ignores that); pointers
+        to the rows of a CSR matrix are copied, because methods of old versions of scipy fill them.
         """
         other = copy.copy(self)
         other.matrix = _read_only(self.matrix)

@@ -1,11 +1,9 @@
 """Objectives before their records are known, for plans.
 
-A *risk* turns a loss into an objective: the mean over the records
-(:class:`EmpiricalRisk`), the tilted mean (:class:`skdp.problems.TiltedRisk`), the mean of worst
-cases under an attack (:class:`skdp.problems.AdversarialRisk`). Together with a
-:class:`Design`, all that is public about the rows, it knows the constants of the problem
-that the records will make, and what penalty, noise and smoothing cost. Only :meth:`problem`
-sees records.
+A *risk* turns a loss into an objective: the mean over the records (:class:`EmpiricalRisk`), the
+tilted mean (:class:`skdp.problems.TiltedRisk`), the mean of worst cases under an attack
+(:class:`skdp.problems.AdversarialRisk`). With a :class:`Design` it has constants, and bounds on the
+cost of penalty, noise and smoothing. Only :meth:`problem` sees records.
 """
 
 from __future__ import annotations
@@ -103,15 +101,10 @@ class EmpiricalRisk:
         """Return a smooth risk whose bias is a small part of what noise costs.
 
         Smooth risks are returned as they are. A piecewise linear loss is replaced by its Moreau
-        envelope, of the width ``0.05 spread / S`` with S the bound on its slopes: below the loss
-        by at most ``0.025 S spread``, 5 % of what the noise may cost or less. The envelope
-        *is* the private objective: its sensitivity is that of the loss, and it has a
-        gradient, by which a solution can be certified on any data.
-
-        Parameters
-        ----------
-        spread : float
-            Standard deviation of the noise in the margins; public.
+        envelope, of the width ``0.05 spread / S`` with S the bound on its slopes and `spread` the
+        public standard deviation of the noise in the margins: below the loss by at most
+        ``0.025 S spread``, 5 % of the cost of noise or less. The envelope *is* the private
+        objective: its sensitivity is that of the loss, and its solutions can be certified.
         """
         return self if self.is_smooth else replace(self, loss=_smoothed(self.loss, spread))
 

@@ -47,19 +47,16 @@ class BlockConstants:
     ----------
     dimension : int
     modulus : float
-        mu of the objective, the same for all data sets: strong convexity in x, strong
-        concavity in y.
+        mu of the objective, the same for all data sets.
     lipschitz : float
-        L, bound on the gradient in the block of the function of one record, over all records and
-        feasible z. Of a loss in y it is the largest *absolute* value that counts, not its range
-        (review W2).
+        L, bound on the gradient in the block of one record's function, over all records and
+        feasible z. For a loss in y it is the largest *absolute* value, not the range (review W2).
     smoothness : float, default=0.0
         Lipschitz constant of that gradient in the block itself.
     radius : float, default=inf
         Largest norm of a feasible point.
     circumradius : float, optional
-        Largest distance of a feasible point to the center of the domain
-        (:attr:`skdp.problems.Domain.circumradius`). Default: the radius.
+        :attr:`skdp.problems.Domain.circumradius`. Default: the radius.
     center_norm : float, default=0.0
         Norm of the center of the regulariser.
     projection_rounding : float, default=0.0
@@ -202,8 +199,8 @@ class SaddleConstants:
     def sensitivity(self) -> float:
         """How far the saddle point can move in the norm M: ``sqrt(g_x^2 + g_y^2) / n``.
 
-        The diameter of the disc of Lemma 1, for the worst pair of ranges (Zhang et al. 2022
-        specification, section 3.3 (5)-(7)). Never above the diameter of the domain.
+        For the worst pair of ranges (Zhang et al. 2022 specification, section 3.3 (5)-(7)), and
+        never above the diameter of the domain.
         """
         return min(joint_sensitivity(self.ranges, self.moduli, self.n_records), self.diameter)
 
@@ -211,9 +208,7 @@ class SaddleConstants:
     def sensitivity_x(self) -> float:
         """How far x can move: ``[G_x/mu_x + sqrt(G_x^2/mu_x^2 + G_y^2/(mu_x mu_y))] / (2 n)``.
 
-        The largest first coordinate of the disc of Lemma 1, divided by ``sqrt(mu_x)``, for the
-        worst pair of ranges. For the release of x alone; a joint release needs
-        :attr:`sensitivity` (review F-10).
+        For the release of x alone; a joint release needs :attr:`sensitivity` (review F-10).
         """
         return min(block_sensitivity(self.ranges, self.moduli, self.n_records), self.x.diameter)
 
@@ -271,13 +266,9 @@ class SaddleConstants:
     def operator_rounding(self, norm_x: float, norm_y: float) -> tuple[float, float]:
         """Bounds on the Euclidean errors of both blocks of a computed operator.
 
-        Sum over the records: a chain of additions relative to the Lipschitz constant; products: as
-        many additions as coordinates, relative to the smoothness; the regulariser.
-
-        Parameters
-        ----------
-        norm_x, norm_y : float
-            Bounds on the norms of x and y.
+        `norm_x` and `norm_y` are bounds on the norms of x and y. Sum over the records: a chain of
+        additions relative to the Lipschitz constant; products: as many additions as coordinates,
+        relative to the smoothness; the regulariser.
         """
         chain = (self.summation_chain or self.n_records) + 16.0
         width = self.x.dimension + self.y.dimension + 16.0
@@ -312,30 +303,21 @@ def block_sensitivity(
 
 
 class Response(NamedTuple):
-    """The maximiser of ``F(x, .)``, with the value and the gradient there.
-
-    Attributes
-    ----------
-    y : ndarray of shape (dimension_y,)
-    unprojected : ndarray of shape (dimension_y,)
-        The point that was projected to y.
-    gradient : ndarray of shape (dimension_x,)
-        ``grad_x f(x, y)``, without the regulariser.
-    value : float
-        ``F(x, y)``.
-    """
+    """The maximiser y of ``F(x, .)``, with the value and the gradient there."""
 
     y: np.ndarray
+    #: The point that was projected to y.
     unprojected: np.ndarray
+    #: ``grad_x f(x, y)``, without the regulariser.
     gradient: np.ndarray
+    #: ``F(x, y)``.
     value: float
 
 
 class SaddleProblem(ABC):
     """A regularised mean over records, convex in x and concave in y.
 
-    A subclass evaluates the operator of the data part f, for all records and for batches, and
-    states constants that hold for every data set.
+    A subclass evaluates the operator of the data part f, for all records and for batches.
 
     Parameters
     ----------
@@ -378,9 +360,8 @@ class SaddleProblem(ABC):
     def batch_operator(self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:
         """Return the mean of the data part's operator over the records at `positions` only."""
 
-    #: Evaluations for solvers besides operators: "hessian" stands for :meth:`best_response`,
-    #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
-    #: :meth:`take`.
+    #: Evaluations besides operators: "hessian" for :meth:`best_response`, :meth:`hessian_x` and
+    #: :meth:`cross_derivative`, where f is linear in y, "records" for :meth:`take`.
     offers: frozenset[str] = frozenset()
 
     #: Whether :meth:`batch_operator` can be had.
