@@ -311,6 +311,8 @@ class AdversarialProblem(UnbatchedProblem):
         #: h of the surrogate of the dual norm.
         self.width = attack.rounding_width(self.bias - width, records.width)
 
+    # rough_hessian is that of the loss without the attack, which Newton's method corrects
+
     def _lipschitz_at(self, norm: float) -> float:
         longest = self.attack.feature_norm(self.records.norm_bound, self.records.width)
         return self.loss.lipschitz(longest, norm)

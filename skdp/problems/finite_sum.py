@@ -295,9 +295,6 @@ class UnbatchedProblem(FiniteSumProblem):
         hessian.flat[:: self.dimension + 1] += self.alpha
         return hessian
 
-    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        return self.hessian(w)
-
     def hessian_vector(self, w: np.ndarray, v: np.ndarray) -> np.ndarray:
         return self.hessian(w) @ v
 

@@ -115,6 +115,9 @@ class TiltedProblem(UnbatchedProblem):
         gram = self.records.gram(lambda block: curvature[block.positions], self.n_outputs)
         return value, total, gram - self.tilt * np.outer(total, total)
 
+    def rough_hessian(self, w: np.ndarray) -> np.ndarray:
+        return self.hessian(w)
+
 
 @dataclass(frozen=True)
 class TiltedRisk(EmpiricalRisk):
