@@ -45,19 +45,18 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         chosen strength. They are there for losses and sizes that the first does not suit, and for
         comparison: see docs/model_selection.md.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of the strength ``alpha`` in the convention of
-        :class:`~skdp.linear_model.DPRidge`: mean loss plus ``(alpha / 2) ||w||^2``. None: from 1e-6
-        to 1e6 (default method) or 10 (others) times the square of `data_norm`.
+        Public bounds of the penalty ``alpha`` in the mean loss plus ``(alpha / 2) ||w||^2``. None:
+        from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share a
         strength. None: one strength for all. More than about ten groups choose by chance. The
         intercept is not searched for alone by the default method: it has the best strength for all
         coefficients together. The other methods tune it as a group.
     cv : int or None, default=None
-        None: the loss of every candidate is estimated from the moments of all records, corrected
-        for the bias of using them twice. An integer: the moments of so many folds are released,
-        and each is predicted from the others; every fold then has the noise of its own few
-        records.
+        None: the loss of every candidate is estimated from statistics of all records, corrected
+        for the bias of using them twice. An integer: the statistics of that many folds are
+        released, and each is predicted from the others; every fold then has the noise of its own
+        few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         during ``fit`` and in predictions. None: 1, with a warning, because features that were
@@ -90,8 +89,9 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The strength that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.
-    alpha_path_ : ndarray of shape (n_iterates,) or (n_iterates, number of penalties)
-        Strengths on the way to the chosen one, the last of them; functions of what was released.
+    alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
+        The penalties on the way to the chosen one, the last of them; functions of what was
+        released.
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
