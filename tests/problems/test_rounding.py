@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.output_perturbation import plan_output_perturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -15,8 +16,8 @@ from skdp.problems import (
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
-    Objective,
     MaxGroupLossProblem,
+    Objective,
     Records,
     WholeSpace,
 )
