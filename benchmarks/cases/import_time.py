@@ -1,7 +1,7 @@
-"""Time of ``import skdp`` against ``import sklearn.linear_model``, as a ratio.
+"""CPU time of ``import skdp`` against ``import sklearn.linear_model``, as a ratio.
 
-Each import runs in a fresh process, the two in turn, so that a busy machine slows both; the ratio
-is that of neighbouring runs. Modules are compiled beforehand, as `pip` does when it installs.
+Each import runs in a fresh process, the two in turn, so that a busy machine slows both. Modules are
+compiled beforehand, as `pip` does when it installs.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pandas as pd
 MODULES = ("sklearn.linear_model", "skdp")
 SCRIPT = """
 import time
-start = time.perf_counter()
+start = time.process_time()
 import {module}
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
 
 
@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def seconds(module: str, cache: str) -> float:
-    """Time of one import in a fresh process, with compiled modules in the folder `cache`."""
+    """CPU time of one import in a fresh process, with compiled modules in the folder `cache`."""
     variables = {
         key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
     }
@@ -73,7 +73,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     figure, axis = plt.subplots(figsize=(6.0, 2.0))
     axis.barh(MODULES, table[["sklearn_seconds", "skdp_seconds"]].iloc[0])
     axis.invert_yaxis()
-    axis.set_xlabel("seconds to import (median)")
+    axis.set_xlabel("CPU seconds to import (median)")
     figure.tight_layout()
     figure.savefig(path, dpi=110)
     plt.close(figure)
