@@ -1,0 +1,71 @@
+"""Folds, and splits into training and validation records: by position, never by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.problems import Records
+
+__all__ = ["Splits", "fold_slices"]
+
+
+def fold_slices(n_records: int, n_folds: int | None) -> list[slice]:
+    """Return folds of records: ``i % n_folds == k`` in the k-th, or one of all records for None."""
+    if n_folds is None:
+        return [slice(None)]
+    if not 2 <= n_folds <= n_records:
+        raise ValueError(f"n_folds == {n_folds}, must be from 2 to n_samples={n_records}.")
+    return [slice(k, None, n_folds) for k in range(n_folds)]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Splits of records, and how far one record moves a mean over the splits.
+
+    Parameters
+    ----------
+    n_records : int
+    n_folds : int or None, default=None
+        None: one split, records of even position train and those of odd position validate. An
+        integer K: K splits; in the k-th one records with ``i % K == k`` validate and all others
+        train.
+    """
+
+    n_records: int
+    n_folds: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_records < 2:
+            raise ValueError(f"n_samples={self.n_records}, must be at least 2.")
+        fold_slices(self.n_records, self.n_folds)
+
+    def positions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Positions of the training and of the validation records of each split."""
+        position = np.arange(self.n_records)
+        if self.n_folds is None:
+            yield position[::2], position[1::2]
+            return
+        for fold in fold_slices(self.n_records, self.n_folds):
+            yield np.delete(position, fold), position[fold]
+
+    def of(self, records: Records) -> Iterator[tuple[Records, Records]]:
+        """Copy the training and the validation records of each split, one split after another."""
+        for train, validation in self.positions():
+            yield records.take(train), records.take(validation)
+
+    def sensitivity(self, train: float, validation: float) -> float:
+        """Bound how far the mean over the splits moves when one record is replaced.
+
+        A record that trains among m moves the value of its split by ``train / m``, one that
+        validates among m by ``validation / m``. In one split it has one of the roles: the larger
+        of the two counts. In K splits it validates once and trains K - 1 times:
+        ``(validation / m' + (K - 1) train / m) / K`` with the smallest sets (review K20).
+        """
+        n, folds = self.n_records, self.n_folds
+        if folds is None:
+            return max(train / (n - n // 2), validation / (n // 2))
+        largest = -(-n // folds)
+        return (validation / (n // folds) + (folds - 1) * train / (n - largest)) / folds
