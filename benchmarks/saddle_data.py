@@ -28,8 +28,8 @@ from skdp.problems import (
     Records,
     SaddleConstants,
     SaddleProblem,
+    counted,
 )
-from skdp.solvers.saddle.counting import counted
 
 DX, DY = 4, 3
 

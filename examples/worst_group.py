@@ -38,10 +38,11 @@ from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 
 from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records
 from skdp.robust import DPMaxGroupLossClassifier
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 NAMES = ("plain", "worst group", "worst group, DP-SGDA")
@@ -146,10 +147,10 @@ def run(data: Data, epsilons: Sequence[float], seeds: int) -> tuple[np.ndarray, 
                 n_steps=50,
                 learning_rate_x=5.0,
                 learning_rate_y=0.3,
-                random_bytes=np.random.default_rng(seed).bytes,
+                noise=NoiseSource(np.random.default_rng(seed).bytes),
             )
             table[2, i, seed] = data.losses(scores_of(data, steps.x))
-    exact = solve_saddle_certified(problem_of(data, radius, 1e6), 1e-4)
+    exact = solve_certified(problem_of(data, radius, 1e6), 1e-4)
     return table, data.losses(scores_of(data, exact.x))
 
 

@@ -83,6 +83,7 @@ def numbers(line):
     return [float(cell) for cell in re.findall(r"(\d\.\d+) \(", line)]
 
 
+@pytest.mark.slow
 def test_tilted_regression(tmp_path):
     picture = tmp_path / "picture.svg"
     arguments = ("--seeds", 1, "--records", 20_000, "--output", picture)
@@ -105,6 +106,7 @@ def test_tilted_regression(tmp_path):
     assert again.stdout == result.stdout
 
 
+@pytest.mark.slow
 def test_phased_growth(tmp_path):
     result = run(
         "phased_growth.py",
@@ -124,6 +126,7 @@ def test_phased_growth(tmp_path):
     assert len(re.findall(r"^ +chosen( +(one shot|phased)){2}$", result.stdout, re.MULTILINE)) == 4
 
 
+@pytest.mark.slow
 def test_adversarial_accuracy(tmp_path):
     picture = tmp_path / "picture.svg"
     arguments = ("--seeds", 1, "--output", picture)
@@ -140,6 +143,7 @@ def test_adversarial_accuracy(tmp_path):
     assert again.stdout == result.stdout
 
 
+@pytest.mark.slow
 def test_worst_group(tmp_path):
     picture = tmp_path / "picture.svg"
     result = run(
@@ -160,6 +164,7 @@ def test_worst_group(tmp_path):
     check_picture(picture, panels=2, lines=3)
 
 
+@pytest.mark.slow
 def test_worst_group_without_a_network(tmp_path):
     """The half that needs no network is computed and drawn; the message names this script."""
     picture, nowhere = tmp_path / "picture.svg", "http://127.0.0.1:9"
@@ -176,6 +181,7 @@ def test_worst_group_without_a_network(tmp_path):
     check_picture(picture, panels=2, lines=3)
 
 
+@pytest.mark.slow
 def test_private_tuning(tmp_path):
     result = run(
         "private_tuning.py",
@@ -231,6 +237,7 @@ def adult(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_adult_income(adult, tmp_path):
     picture = tmp_path / "picture.svg"
     result = run(
@@ -252,6 +259,7 @@ def test_adult_income(adult, tmp_path):
     check_picture(picture, panels=3, lines=2)
 
 
+@pytest.mark.slow
 def test_adult_income_as_published(adult, tmp_path):
     """Names with hyphens, labels with a full stop, blanks after commas, no column `split`."""
     frame = pd.read_csv(adult, keep_default_na=False).drop(columns="split")
@@ -268,6 +276,7 @@ def test_adult_income_as_published(adult, tmp_path):
     assert "200 training records, 100 test records, 64 features" in result.stdout
 
 
+@pytest.mark.slow
 def test_adult_income_says_what_is_wrong(tmp_path):
     result = run("adult_income.py", "--csv", tmp_path / "none.csv", cwd=tmp_path)
     assert result.returncode == 1
@@ -281,6 +290,7 @@ def test_adult_income_says_what_is_wrong(tmp_path):
     assert "pip install pandas" in result.stderr
 
 
+@pytest.mark.slow
 def test_adult_income_without_a_network(tmp_path):
     nowhere = "http://127.0.0.1:9"
     result = run(
@@ -295,6 +305,7 @@ def test_adult_income_without_a_network(tmp_path):
     assert "--csv PATH" in result.stderr
 
 
+@pytest.mark.slow
 def test_tuning_leak(tmp_path):
     """Without privacy the label is found out, with it no more often than is proven."""
     picture, trials = tmp_path / "leak.svg", 16

@@ -44,7 +44,7 @@ from skdp.algorithms import (
 from skdp.algorithms.dp_sgda import plan_dp_sgda
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 PROBLEMS = (
@@ -222,7 +222,7 @@ def hindsight(given: Instance, budget: PrivacyBudget, grid: Grid) -> list[dict[s
     for mu in np.geomspace(weakest, 1.0, grid.strengths):
         problem = given.problem.with_regularisers(mu, mu)
         plan = plan_saddle_output_perturbation(problem.constants, budget)
-        point = solve_saddle_certified(
+        point = solve_certified(
             problem, 0.5 * plan.accuracy, given.solver, rng=np.random.default_rng(0)
         )
         pairs: list[Pair] = []
@@ -332,7 +332,7 @@ def descend(
             n_steps=setting.n_steps,
             learning_rate_x=setting.rate_x,
             learning_rate_y=setting.rate_y,
-            random_bytes=np.random.default_rng([seed, 99]).bytes,
+            noise=NoiseSource(np.random.default_rng([seed, 99]).bytes),
         )
         pairs.append((result.x, result.y))
     columns = {"passes": setting.passes, "hessian_passes": 0.0, "setting": str(setting)}

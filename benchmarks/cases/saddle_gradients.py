@@ -255,7 +255,7 @@ def alg3(given: Instance, solver: SaddleSolver, seed: int, counter: Counter) -> 
     plan = plan_saddle_output_perturbation(problem.constants, BUDGET)
     rng = np.random.default_rng(seed)
     accuracy = 0.5 * plan.accuracy
-    point = solver.solve(watched(problem, counter), accuracy, problem.start(), rng)
+    point = solver._solve(watched(problem, counter), accuracy, problem.start(), rng)
     found = certify_saddle(problem, *problem.project(*point))
     return found.distance <= accuracy, [problem.constants]
 
@@ -275,7 +275,7 @@ def alg4(given: Instance, solver: SaddleSolver, seed: int, counter: Counter) -> 
             strength, plan.other_regularisation, center, problem.center_y
         )
         accuracy = 0.5 * phase.accuracy
-        x, y = block.project(*solver.solve(block, accuracy, block.start(), rng))
+        x, y = block.project(*solver._solve(block, accuracy, block.start(), rng))
         found = certify_saddle(block, x, y)
         passed &= found.distance <= accuracy
         visited.append(block.constants)

@@ -165,7 +165,7 @@ def released(problem: Problem, budget: PrivacyBudget, seeds: Iterable[int]) -> n
     """Private points, shape (len(seeds), dimension); the exact solution is found once."""
     plan = plan_output_perturbation(problem.constants, budget)
     zero, rng = np.zeros(problem.dimension), np.random.default_rng(0)
-    solution = resolve_solver("auto").minimise(problem, 0.25 * plan.accuracy, zero, rng)
+    solution = resolve_solver("auto")._solve(problem, 0.25 * plan.accuracy, zero, rng)
     points = [
         output_perturbation(
             problem,
@@ -342,7 +342,7 @@ class Sample:
                 max(alpha, 1e-9),
                 Ball(self.model.radius),
             )
-            point = Newton().minimise(problem, 1e-4, point, np.random.default_rng(0))
+            point = Newton()._solve(problem, 1e-4, point, np.random.default_rng(0))
         return float(self.objective(point[None], alpha)[0])
 
 

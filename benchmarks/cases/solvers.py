@@ -33,7 +33,7 @@ import pandas as pd
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from skdp.problems.counting import CountedLoss
+from skdp.problems.counting import counted
 from skdp.problems.domains import Ball, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
@@ -298,17 +298,16 @@ def count_gradients(
     seeds = 3 if name in STOCHASTIC and cheap else 1
     runs = []
     for seed in range(seeds):
-        given = problem.for_solver()
-        given.loss = counted = CountedLoss(problem.loss)
+        given = counted(problem.for_solver())
         start = time.perf_counter()
-        found = make_solver(name, size).minimise(
+        found = make_solver(name, size)._solve(
             given, accuracy, np.zeros(problem.dimension), np.random.default_rng(seed)
         )
         seconds = time.perf_counter() - start
         runs.append(
             {
-                "gradients": counted.gradients,
-                "hessians": counted.hessians,
+                "gradients": given.counts.gradients,
+                "hessians": given.counts.hessians,
                 "seconds": seconds,
                 "certified": certify(problem, found).distance <= accuracy,
             }
@@ -418,17 +417,16 @@ class Race:
             if time.perf_counter() - start > limit:
                 raise OutOfTime
 
-        given = self.problem.for_solver()
-        given.loss = counted = CountedLoss(self.problem.loss, watch)
+        given = counted(self.problem.for_solver(), watch)
         accuracy = wanted_distance(self.problem)
         zero = np.zeros(self.problem.dimension)
         try:
-            found = solver.minimise(given, accuracy, zero, np.random.default_rng(0))
+            found = solver._solve(given, accuracy, zero, np.random.default_rng(0))
         except OutOfTime:
             self.notes[name] = f"stopped after {limit:.2g} s"
             return
         seconds = time.perf_counter() - start
-        self.counts[name] = counted.gradients, counted.hessians
+        self.counts[name] = given.counts.gradients, given.counts.hessians
         assert isinstance(found, np.ndarray)
         if certify(self.problem, found).distance > accuracy:
             self.notes[name] = "did not reach the accuracy"
@@ -457,7 +455,7 @@ class Race:
     def _time(self, solver: Solver, seed: int) -> float:
         zero, rng = np.zeros(self.problem.dimension), np.random.default_rng(seed)
         start = time.perf_counter()
-        solver.minimise(self.problem, wanted_distance(self.problem), zero, rng)
+        solver._solve(self.problem, wanted_distance(self.problem), zero, rng)
         return time.perf_counter() - start
 
     def _set_up(self) -> float:

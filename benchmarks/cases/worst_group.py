@@ -38,6 +38,7 @@ from sklearn.linear_model import LogisticRegression
 from benchmarks import data as prepared
 from skdp.algorithms import dp_sgda
 from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,
@@ -48,7 +49,7 @@ from skdp.problems import (
     Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 MODES = ("proportions", "public", "histogram", "floored")
@@ -270,7 +271,7 @@ def margins_of(data: Data, point: np.ndarray) -> np.ndarray:
 def minimax(data: Data) -> np.ndarray:
     problem = problem_of(data, 1e-4)
     accuracy = 1e-3 * problem.constants.localisation
-    return solve_saddle_certified(problem, accuracy, rng=np.random.default_rng(0)).x
+    return solve_certified(problem, accuracy, rng=np.random.default_rng(0)).x
 
 
 def tuned_sgda(data: Data, epsilon: float, grid: Grid) -> dict[str, Any]:
@@ -288,7 +289,7 @@ def tuned_sgda(data: Data, epsilon: float, grid: Grid) -> dict[str, Any]:
                 n_steps=steps,
                 learning_rate_x=rate,
                 learning_rate_y=rate * ratio,
-                random_bytes=np.random.default_rng([seed, 99]).bytes,
+                noise=NoiseSource(np.random.default_rng([seed, 99]).bytes),
             )
             found.append(data.scores(margins_of(data, result.x)))
         return found, (time.perf_counter() - begin) / len(seeds)

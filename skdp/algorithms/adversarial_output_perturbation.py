@@ -18,6 +18,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from skdp._checks import check_count, check_positive
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan
 from skdp.algorithms.plan import Result
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
@@ -98,8 +99,7 @@ def adversarial_output_perturbation(
         :meth:`skdp.problems.ConcaveInnerProblem.with_concavity` brings about. Without strong
         concavity it is the caller's claim that the solver suffices for every data set.
     """
-    if not (max_iterations >= 0 and max_iterations == int(max_iterations)):
-        raise ValueError(f"max_iterations == {max_iterations}, must be an integer >= 0.")
+    check_count("max_iterations", max_iterations, 0)
     if not (solver is None or callable(solver)):
         raise ValueError(f"solver == {solver!r}, must be a callable (problem, gap) -> (w, v).")
     plan = plan_adversarial_output_perturbation(
@@ -132,8 +132,7 @@ def plan_adversarial_output_perturbation(
     -------
     OutputPerturbationPlan
     """
-    if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
-        raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
+    check_positive(accuracy_fraction=accuracy_fraction)
     constants = problem.constants
     exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
     floor = math.sqrt(16.0 * _gap_rounding(problem) / problem.strong_convexity)
@@ -147,6 +146,7 @@ def plan_adversarial_output_perturbation(
     )
 
 
+@without_warnings()
 def saddle_gap(
     problem: ConcaveInnerProblem,
     w: np.ndarray,
@@ -184,18 +184,17 @@ def saddle_gap(
     """
     slope_w, slope_v = problem.gradients(w, v) if gradients is None else gradients
     mu, error = problem.strong_convexity, problem.rounding_w
-    with np.errstate(all="ignore"):
-        gain = float(problem.linear_max_v(slope_v.copy())) - float((slope_v * v).ravel().sum())
-        slope = euclidean_norm(slope_w) * (1.0 + w.size * _EPS) + error
-        nearest = problem.domain.project(w - slope_w / mu)
-        step = w - nearest
-        length = euclidean_norm(step)
-        blur = problem.domain.projection_rounding(w.size)
-        blur += 4.0 * _EPS * (euclidean_norm(w) + slope / mu)
-        drop = float(slope_w @ step) - 0.5 * mu * length**2
-        drop += error * (length + blur + error / mu)  # of the gradient
-        drop += (slope + mu * (length + blur)) * blur  # of the maximiser
-        drop += (w.size + 8.0) * _EPS * slope * length  # of the product
+    gain = float(problem.linear_max_v(slope_v.copy())) - float((slope_v * v).ravel().sum())
+    slope = euclidean_norm(slope_w) * (1.0 + w.size * _EPS) + error
+    nearest = problem.domain.project(w - slope_w / mu)
+    step = w - nearest
+    length = euclidean_norm(step)
+    blur = problem.domain.projection_rounding(w.size)
+    blur += 4.0 * _EPS * (euclidean_norm(w) + slope / mu)
+    drop = float(slope_w @ step) - 0.5 * mu * length**2
+    drop += error * (length + blur + error / mu)  # of the gradient
+    drop += (slope + mu * (length + blur)) * blur  # of the maximiser
+    drop += (w.size + 8.0) * _EPS * slope * length  # of the product
     terms = (gain, drop, 0.5 * slope**2 / mu)
     if not all(math.isfinite(term) for term in terms):
         return math.inf

@@ -20,20 +20,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
-from skdp.algorithms.plan import Plan, Run
+from skdp._checks import check_bool, check_count, check_option, check_real
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.private_solvers import (
     OutputPerturbation,
     PrivateSolver,
     resolve_private_solver,
 )
-from skdp.algorithms.sampled_gaussian import (
-    poisson_batch,
-    sampled_gaussian_event,
+from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import (
+    SampledGaussianMechanism,
+    poisson_sample,
     sampling_rates,
     smallest_scale,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring, PrivacyEvent
@@ -97,9 +97,15 @@ class BilevelPlan(Plan):
         """Cost of all steps under replace-one neighbours; it does not depend on the problem."""
         events = [self.inner.event(multiplier, self.n_steps) for multiplier in self.multipliers]
         if self.outer_multiplier is not None:
-            rate = self.outer_sampling_rate
-            events.append(sampled_gaussian_event(self.outer_multiplier, rate, self.n_steps, 2.0))
+            events.append(self._outer(1.0).event(Neighbouring.REPLACE_ONE))
         return ComposedEvent(tuple(events))
+
+    def _outer(self, sensitivity: float) -> SampledGaussianMechanism:
+        """Noise of the hypergradients."""
+        assert self.outer_multiplier is not None
+        return SampledGaussianMechanism(
+            sensitivity, self.outer_multiplier, self.outer_sampling_rate, self.n_steps
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -133,18 +139,14 @@ class BilevelPlan(Plan):
         ]
         if self.outer_multiplier is not None:
             # the largest distance that the domain allows
-            rate, reference = self.outer_sampling_rate, "docs/theory/bilevel.md, Lemmas 4 and 5: "
-            moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.reach, lam) / rate
+            moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.reach, lam)
+            reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
             releases.append(
-                Release(
-                    name=f"{steps} hypergradients, at first",
-                    mechanism="gaussian",
-                    sensitivity=moved,
-                    noise_scale=self.outer_multiplier * moved,
-                    dimension=problem.dimension_x,
-                    n_records=problem.n_records,
-                    reference=reference + "Kornowski 2024, Alg. 1 and 3, corrected",
-                    event=sampled_gaussian_event(self.outer_multiplier, rate, steps, 2.0),
+                self._outer(moved / self.outer_sampling_rate).describe(
+                    f"{steps} hypergradients, at first",
+                    problem.dimension_x,
+                    problem.n_records,
+                    f"{reference}, corrected",
                 )
             )
         return replace(self, releases=tuple(releases))
@@ -168,27 +170,26 @@ class BilevelPlan(Plan):
             x = iterates[int(np.argmin(np.linalg.norm(np.diff(iterates, axis=0), axis=1)))]
         elif self.output == "tail_average":
             x = iterates[1 + self.n_steps // 2 :].mean(axis=0)
-        return BilevelResult(x, iterates, y, plan)
+        return BilevelResult(x, plan, iterates, y)
 
 
 @dataclass(frozen=True)
-class BilevelResult:
+class BilevelResult(Result):
     """A private upper variable; all parts are functions of what was released.
 
     Attributes
     ----------
-    x : ndarray of shape (dimension_x,)
+    point : ndarray of shape (dimension_x,)
+        x.
+    plan : BilevelPlan
     path : ndarray of shape (n_steps + 1, dimension_x)
         The iterates.
     y : ndarray of shape (dimension_y,)
         Lower solution of the last step, with the noise of that step.
-    plan : BilevelPlan
     """
 
-    x: np.ndarray
     path: np.ndarray
     y: np.ndarray
-    plan: BilevelPlan
 
 
 def plan_bilevel(problem: BilevelProblem, budget: PrivacyBudget, **options: Any) -> BilevelPlan:
@@ -277,8 +278,7 @@ def plan_steps(
     check_count("n_steps", n_steps)
     check_real("share", share, 1e-9, 1.0)
     check_real("outer_sampling_rate", outer_sampling_rate, 1e-12, 1.0)
-    if output not in ("tail_average", "last", "min_step"):
-        raise ValueError(f"output == {output!r}, must be 'tail_average', 'last' or 'min_step'.")
+    check_option("output", output, ("tail_average", "last", "min_step"))
     if not callable(step_size):
         check_real("step_size", step_size, 1e-50, 1e50)
     private_solver = resolve_private_solver(inner)
@@ -339,8 +339,7 @@ def _check_problem(problem: Any) -> None:
     for name in ("dimension_x", "dimension_y", "n_train", "n_val"):
         check_count(name, getattr(problem, name, None))
     for name in ("disjoint", "is_record_free"):
-        if not isinstance(getattr(problem, name, None), bool):
-            raise TypeError(f"{name} of the problem must be a bool.")
+        check_bool(name, getattr(problem, name, None))
     if not problem.disjoint and problem.n_train != problem.n_val:
         raise ValueError(
             f"n_train == {problem.n_train} and n_val == {problem.n_val}, must be equal where every "
@@ -453,7 +452,7 @@ def private_hypergradient(
     if outer is None:
         gradient = problem.hypergradient(x, y, y_lam, lam)
     else:
-        batch = None if rate == 1.0 else poisson_batch(problem.n_records, rate, run.noise)
+        batch = poisson_sample(problem.n_records, rate, run.noise)
         gradient = problem.hypergradient(x, y, y_lam, lam, batch) / rate
         moved = 2.0 * problem.record_bound(euclidean_norm(y_lam - y), lam) / rate
         if moved != 0.0:  # else no record adds anything

@@ -13,22 +13,15 @@ public numbers alone; it is made before a record is read.
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.extmath import row_norms
 
-from skdp.algorithms.parameters import check_count, check_real
-from skdp.algorithms.sampled_gaussian import (
-    chosen_delta,
-    poisson_sample,
-    sampled_gaussian_event,
-    sampled_gaussian_multiplier,
-)
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp._checks import check_bool, check_count, check_real
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
@@ -47,11 +40,11 @@ from skdp.problems.silence import without_warnings
 __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
+    "NoisyStepsPlan",
     "bounded_row_norms",
     "clipped_gradient_sum",
     "dp_sgd",
     "plan_dp_sgd",
-    "poisson_sample",
 ]
 
 #: More than what the square root of a sum of squares can lose to underflow.
@@ -59,66 +52,45 @@ _UNDERFLOW = 1e-140
 
 
 @dataclass(frozen=True)
-class DPSGDPlan:
-    """Everything that is decided before the records are read.
+class NoisyStepsPlan:
+    """What is decided about noisy steps before the records are read.
 
     Attributes
     ----------
     n_public : int
-        Public nominal number of records.
-    dimension : int
-        Number of coordinates of the noise.
-    sampling_rate : float
-        Probability with which a record is in a batch.
-    n_steps : int
-    learning_rate : float
-        In units of ``1 / clip_norm``.
-    alpha : float
-        Strength of the L2 penalty.
-    domain : Domain
-    average : bool
-        Whether the iterates of the second half are averaged.
-    mechanism : GaussianMechanism
-        Noise of one step, for a sum that moves by at most ``clip_norm``.
+        Public number of records, or nominal number under add/remove neighbours.
+    neighbouring : Neighbouring
+        The relation that the run is private under.
+    mechanism : SampledGaussianMechanism
+        Noise of the sum over a step's batch, and how often it is drawn.
     delta : float or None
         That of the budget; None if the noise was given instead.
     """
 
     n_public: int
-    dimension: int
-    sampling_rate: float
-    n_steps: int
-    learning_rate: float
-    alpha: float
-    domain: Domain
-    average: bool
-    mechanism: GaussianMechanism
-    delta: float | None = None
-
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """The relation that the run is private under: add/remove."""
-        return Neighbouring.ADD_REMOVE
-
-    @property
-    def clip_norm(self) -> float:
-        """Bound on the norm of one record's gradient: the sensitivity of a step."""
-        return self.mechanism.sensitivity
+    neighbouring: Neighbouring
+    mechanism: SampledGaussianMechanism
+    delta: float | None
 
     @property
     def noise_multiplier(self) -> float:
-        """Standard deviation of a step's noise, in units of ``clip_norm``."""
+        """Standard deviation of a step's noise, in units of the sensitivity."""
         return self.mechanism.noise_multiplier
+
+    @property
+    def n_steps(self) -> int:
+        """Number of steps."""
+        return self.mechanism.n_steps
 
     @property
     def expected_batch(self) -> float:
         """Public number that a step's sum is divided by."""
-        return self.sampling_rate * self.n_public
+        return self.mechanism.sampling_rate * self.n_public
 
     @property
     def event(self) -> PrivacyEvent:
         """What the whole run costs, under :attr:`neighbouring`."""
-        return sampled_gaussian_event(self.noise_multiplier, self.sampling_rate, self.n_steps)
+        return self.mechanism.event(self.neighbouring)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Smallest epsilon known for the whole run, under :attr:`neighbouring`.
@@ -130,35 +102,69 @@ class DPSGDPlan:
 
         Notes
         -----
-        Far from tight with sampling if the optional extra ``accounting`` is not installed.
+        Far from tight with sampling if the optional extra ``accounting`` is not installed or,
+        under "replace_one", is older than 0.5.
         """
-        return tightest_epsilon(self.event, chosen_delta(delta, self.delta))
+        delta = self.delta if delta is None else delta
+        if delta is None:
+            raise ValueError("delta must be given: the plan has no budget.")
+        return tightest_epsilon(self.event, delta)
+
+    def _numbers(self) -> dict[str, Any]:
+        return {
+            "neighbouring": self.neighbouring.value,
+            "delta": self.delta,
+            "n_public": self.n_public,
+            "sampling_rate": self.mechanism.sampling_rate,
+            "expected_batch": self.expected_batch,
+            "n_steps": self.n_steps,
+            "noise_multiplier": self.noise_multiplier,
+        }
+
+
+@dataclass(frozen=True)
+class DPSGDPlan(NoisyStepsPlan):
+    """Everything that is decided before the records are read.
+
+    Attributes
+    ----------
+    n_public, neighbouring, mechanism, delta
+        Of :class:`NoisyStepsPlan`. The sum of a step moves by at most ``clip_norm``.
+    dimension : int
+        Number of coordinates of the noise.
+    learning_rate : float
+        In units of ``1 / clip_norm``.
+    alpha : float
+        Of the L2 penalty.
+    domain : Domain
+    average : bool
+        Whether the iterates of the second half are averaged.
+    """
+
+    dimension: int
+    learning_rate: float
+    alpha: float
+    domain: Domain
+    average: bool
+
+    @property
+    def clip_norm(self) -> float:
+        """Bound on the norm of one record's gradient: the sensitivity of a step."""
+        return self.mechanism.sensitivity
 
     def release(self, name: str = "gradient sums") -> Release:
         """The statement about what leaves the algorithm: one noisy sum per step."""
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.dimension,
-            n_records=self.n_public,
-            reference="Abadi et al. 2016, Alg. 1, with privacy loss distributions",
-            event=self.event,
+        reference = "Abadi et al. 2016, Alg. 1, with privacy loss distributions"
+        return self.mechanism.describe(
+            name, self.dimension, self.n_public, reference, self.neighbouring
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The public numbers of the plan as plain Python types."""
         return {
-            "neighbouring": self.neighbouring.value,
-            "delta": self.delta,
-            "n_public": self.n_public,
-            "sampling_rate": self.sampling_rate,
-            "expected_batch": self.expected_batch,
-            "n_steps": self.n_steps,
+            **self._numbers(),
             "learning_rate": self.learning_rate,
             "clip_norm": self.clip_norm,
-            "noise_multiplier": self.noise_multiplier,
             "alpha": self.alpha,
             "radius": self.domain.radius if math.isfinite(self.domain.radius) else None,
             "average": self.average,
@@ -179,33 +185,14 @@ class DPSGDResult:
     point: np.ndarray
     plan: DPSGDPlan
 
-    @property
-    def noise_multiplier(self) -> float:
-        """Of the plan."""
-        return self.plan.noise_multiplier
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """Of the plan: what an accountant composes, under add/remove neighbours."""
-        return self.plan.event
-
 
 def dp_sgd(
     records: Records,
     loss: Loss,
     budget: PrivacyBudget | None = None,
     *,
-    n_public: int,
-    sampling_rate: float,
-    n_steps: int,
-    learning_rate: float = 1.0,
-    clip_norm: float = 1.0,
-    alpha: float = 0.0,
-    domain: Domain | None = None,
-    average: bool = True,
-    noise_multiplier: float | None = None,
-    neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
-    random_bytes: Callable[[int], bytes] = os.urandom,
+    noise: NoiseSource | None = None,
+    **options: Any,
 ) -> DPSGDResult:
     """Minimise a mean loss by private stochastic gradient descent.
 
@@ -225,18 +212,13 @@ def dp_sgd(
         coordinates that sum to zero over the classes; ``loss.basis`` leads back to K.
     budget : PrivacyBudget, optional
         What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
-    n_public : int
-        Public nominal number of records; n itself is private.
-    sampling_rate, n_steps, learning_rate, clip_norm, alpha, domain, average
-        See :func:`plan_dp_sgd`. They must be chosen without looking at the records.
-    noise_multiplier : float, optional
-        Standard deviation of the noise in units of the clipping norm, > 0.
-    neighbouring : Neighbouring or str, default="add_remove"
-        Nothing else is supported.
-    random_bytes : callable ``(n) -> bytes``, default=os.urandom
-        The secret bits of coins and noise. Sampling protects a record only while nobody knows
+    noise : NoiseSource, optional
+        The secret bits of batches and noise. Sampling protects a record only while nobody knows
         which batches it was in, so the coins are as secret as the noise. Default: the
-        operating system's secure generator; seeded bytes are for tests.
+        operating system's secure generator; seeded bits are for tests.
+    **options
+        `n_public`, `sampling_rate`, `n_steps` and the optional parameters of
+        :func:`plan_dp_sgd`. They must be chosen without looking at the records.
 
     Returns
     -------
@@ -245,8 +227,7 @@ def dp_sgd(
     Raises
     ------
     ImportError
-        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
-        not installed.
+        As :func:`plan_dp_sgd`.
     TypeError, ValueError
         For invalid parameters or input, before anything is computed on the records.
 
@@ -268,6 +249,7 @@ def dp_sgd(
     --------
     >>> import numpy as np
     >>> from skdp.algorithms import dp_sgd
+    >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems import LogisticLoss, Records
     >>> rng = np.random.default_rng(0)
@@ -275,34 +257,26 @@ def dp_sgd(
     >>> result = dp_sgd(
     ...     Records(X, 1.0, targets=(X[:, 0] > 0).astype(float)), LogisticLoss(),
     ...     PrivacyBudget(1.0, 1e-6), n_public=5000, sampling_rate=0.1, n_steps=20,
-    ...     random_bytes=rng.bytes,
+    ...     noise=NoiseSource(rng.bytes),
     ... )
     >>> bool((((X @ result.point) > 0) == (X[:, 0] > 0)).mean() > 0.9)
     True
     >>> result.plan.neighbouring.value, round(result.plan.epsilon(), 2)
     ('add_remove', 1.0)
     """
-    _check_arguments(records, loss, random_bytes)
-    plan = plan_dp_sgd(
-        budget,
-        n_public=n_public,
-        dimension=loss.n_outputs * records.width,
-        sampling_rate=sampling_rate,
-        n_steps=n_steps,
-        learning_rate=learning_rate,
-        clip_norm=clip_norm,
-        alpha=alpha,
-        domain=domain,
-        average=average,
-        noise_multiplier=noise_multiplier,
-        neighbouring=neighbouring,
-    )
+    if not isinstance(records, Records):
+        raise TypeError(f"records must be Records, got {type(records).__name__}.")
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a Loss, got {loss!r}.")
+    check_real("records.norm_bound", records.norm_bound, 1e-50, 1e50)
+    plan = plan_dp_sgd(budget, dimension=loss.n_outputs * records.width, **options)
     records = records.with_targets(_checked_targets(records, loss))
     with without_warnings():
         norms = bounded_row_norms(records)
         if not np.isfinite(norms).all():
             raise ValueError("Input X contains NaN or infinity.")
-        point = _descend(records, loss, norms, plan, random_bytes)
+        noise = NoiseSource() if noise is None else noise
+        point = _descend(records, loss, norms, plan, noise)
     return DPSGDResult(point, plan)
 
 
@@ -326,14 +300,14 @@ def plan_dp_sgd(
     Parameters
     ----------
     budget : PrivacyBudget, optional
-        :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and hardly less.
+        :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and little less.
         Either this or `noise_multiplier`.
     n_public : int
-        Public nominal number of records, >= 1.
+        Public nominal number of records, >= 1; n itself is private.
     dimension : int
         Number of weights.
     sampling_rate : float
-        In (0, 1]. With 1 each step sees all records, and no coins are tossed.
+        In (0, 1]. With 1 each step sees all records.
     n_steps : int
         >= 1.
     learning_rate : float, default=1.0
@@ -342,14 +316,15 @@ def plan_dp_sgd(
     clip_norm : float, default=1.0
         Bound on the Euclidean norm of one record's gradient.
     alpha : float, default=0.0
-        Strength of an L2 penalty. Its gradient is free of data and of noise.
+        Of an L2 penalty. Its gradient is free of data and of noise.
     domain : Domain, optional
         Set that each step is projected onto; default: the whole space.
     average : bool, default=True
         Return the mean of the iterates of the second half instead of the last one.
     noise_multiplier : float, optional
-        Instead of a calibration.
+        Standard deviation of the noise in units of the clipping norm, > 0; instead of a budget.
     neighbouring : Neighbouring or str, default="add_remove"
+        Nothing else is supported.
 
     Returns
     -------
@@ -358,7 +333,8 @@ def plan_dp_sgd(
     Raises
     ------
     ImportError
-        If a calibration needs the optional extra ``accounting``.
+        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
+        not installed.
     TypeError, ValueError
         For invalid parameters.
 
@@ -375,11 +351,8 @@ def plan_dp_sgd(
             f"neighbouring == {Neighbouring(neighbouring).value!r}: DP-SGD is proven for "
             "'add_remove' only."
         )
-    for name, count in (("n_public", n_public), ("dimension", dimension), ("n_steps", n_steps)):
-        check_count(name, count)
-    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
-    if sampling_rate == 0:
-        raise ValueError("sampling_rate == 0, must be > 0.")
+    check_count("n_public", n_public)
+    check_count("dimension", dimension)
     # wide, but products of them are far from the ends of double precision
     check_real("learning_rate", learning_rate, 1e-50, 1e50)
     check_real("clip_norm", clip_norm, 1e-50, 1e50)
@@ -391,29 +364,25 @@ def plan_dp_sgd(
         )
     if not (domain is None or isinstance(domain, Domain)):
         raise TypeError(f"domain must be a Domain, got {domain!r}.")
-    if not isinstance(average, (bool, np.bool_)):
-        raise TypeError(f"average must be True or False, got {average!r}.")
-    if (budget is None) == (noise_multiplier is None):
-        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
-    if noise_multiplier is not None:
-        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
-    elif not isinstance(budget, PrivacyBudget):
-        raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
-    elif budget.is_pure:
-        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
-    else:
-        noise_multiplier = sampled_gaussian_multiplier(budget, float(sampling_rate), int(n_steps))
+    check_bool("average", average)
+    mechanism = SampledGaussianMechanism.calibrated(
+        budget,
+        noise_multiplier,
+        Neighbouring.ADD_REMOVE,
+        sensitivity=clip_norm,
+        sampling_rate=sampling_rate,
+        n_steps=n_steps,
+    )
     return DPSGDPlan(
         n_public=int(n_public),
+        neighbouring=Neighbouring.ADD_REMOVE,
+        mechanism=mechanism,
+        delta=None if budget is None else budget.delta,
         dimension=int(dimension),
-        sampling_rate=float(sampling_rate),
-        n_steps=int(n_steps),
         learning_rate=float(learning_rate),
         alpha=float(alpha),
         domain=WholeSpace() if domain is None else domain,
         average=bool(average),
-        mechanism=GaussianMechanism(float(clip_norm), float(noise_multiplier)),
-        delta=None if budget is None else budget.delta,
     )
 
 
@@ -426,15 +395,12 @@ def _descend(
     loss: Loss,
     norms: np.ndarray,
     plan: DPSGDPlan,
-    random_bytes: Callable[[int], bytes],
+    noise: NoiseSource,
 ) -> np.ndarray:
-    noise = NoiseSource(random_bytes)
     w, total = np.zeros(plan.dimension), np.zeros(plan.dimension)
     rate = plan.learning_rate / plan.clip_norm
     for step in range(plan.n_steps):
-        batch = None  # all records
-        if plan.sampling_rate < 1.0:
-            batch = poisson_sample(records.n_records, plan.sampling_rate, random_bytes)
+        batch = poisson_sample(records.n_records, plan.mechanism.sampling_rate, noise)
         weights = w.reshape(loss.n_outputs, records.width)
         clipped = clipped_gradient_sum(
             records, loss, weights, plan.clip_norm, norms=norms, batch=batch
@@ -492,30 +458,19 @@ def clipped_gradient_sum(
         blocks = (records.block(batch[start : start + records.block_size]) for start in starts)
     limit = clip_norm / ROUNDING_SLACK
     total = np.zeros_like(weights)
-    # an overflow must neither show nor count: such a record has no direction to follow
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            residuals = loss.derivative(block.margins(weights), block.targets)
-            residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
-            many = residuals.ndim == 2
-            size = np.linalg.norm(residuals, axis=1) if many else np.abs(residuals)
-            factors = limit / np.maximum(size * (norms[block.positions] + _UNDERFLOW), limit)
-            total += block.pull_back(residuals * (factors[:, None] if many else factors))
+    for block in blocks:
+        residuals = loss.derivative(block.margins(weights), block.targets)
+        # an overflow must not count: such a record has no direction to follow
+        residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
+        many = residuals.ndim == 2
+        size = np.linalg.norm(residuals, axis=1) if many else np.abs(residuals)
+        factors = limit / np.maximum(size * (norms[block.positions] + _UNDERFLOW), limit)
+        total += block.pull_back(residuals * (factors[:, None] if many else factors))
     return total
 
 
 # ---------------------------------------------------------------------------------------------
 # validation
-
-
-def _check_arguments(records: Any, loss: Any, random_bytes: Any) -> None:
-    if not isinstance(records, Records):
-        raise TypeError(f"records must be Records, got {type(records).__name__}.")
-    if not isinstance(loss, Loss):
-        raise TypeError(f"loss must be a Loss, got {loss!r}.")
-    check_real("records.norm_bound", records.norm_bound, 1e-50, 1e50)
-    if not callable(random_bytes):
-        raise TypeError(f"random_bytes must be a callable (n) -> bytes, got {random_bytes!r}.")
 
 
 def _checked_targets(records: Records, loss: Loss) -> np.ndarray:

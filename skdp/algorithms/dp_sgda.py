@@ -12,24 +12,17 @@ The plan is a function of public numbers alone; it is made before a record is re
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
-from skdp.algorithms.sampled_gaussian import (
-    chosen_delta,
-    poisson_sample,
-    sampled_gaussian_event,
-    sampled_gaussian_multiplier,
-)
-from skdp.mechanisms import GaussianMechanism, NoiseSource
-from skdp.privacy.accountants import tightest_epsilon
+from skdp._checks import check_count, check_real
+from skdp.algorithms.dp_sgd import NoisyStepsPlan
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
@@ -38,38 +31,28 @@ __all__ = ["DPSGDAPlan", "DPSGDAResult", "dp_sgda", "plan_dp_sgda"]
 
 
 @dataclass(frozen=True)
-class DPSGDAPlan:
+class DPSGDAPlan(NoisyStepsPlan):
     """Everything that is decided before the records are read.
 
     Attributes
     ----------
-    n_public : int
-        Public number of records, or nominal number under add/remove neighbours.
+    n_public, neighbouring, mechanism, delta
+        Of :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`. The noise is that of
+        ``(sum_x / unit_x, sum_y / unit_y)``.
     dimension_x, dimension_y : int
-    sampling_rate : float
-        Probability with which a record is in a batch.
-    n_steps : int
     n_averaged : int
         How many of the last iterates are averaged.
     learning_rate_x, learning_rate_y : float
     alpha_x, alpha_y : float
-        Strengths of the regularisers, whose gradients are free of data and of noise.
+        Of the regularisers, whose gradients are free of data and of noise.
     lipschitz_x, lipschitz_y : float
         Bounds on the two blocks of one record's operator.
     balance : float
         Share of x in the squared norm of the scaled operator.
-    neighbouring : Neighbouring
-    mechanism : GaussianMechanism
-        Noise of one step for ``(sum_x / unit_x, sum_y / unit_y)``.
-    delta : float or None
-        That of the budget; None if the noise was given instead.
     """
 
-    n_public: int
     dimension_x: int
     dimension_y: int
-    sampling_rate: float
-    n_steps: int
     n_averaged: int
     learning_rate_x: float
     learning_rate_y: float
@@ -78,9 +61,6 @@ class DPSGDAPlan:
     lipschitz_x: float
     lipschitz_y: float
     balance: float
-    neighbouring: Neighbouring
-    mechanism: GaussianMechanism
-    delta: float | None = None
 
     @property
     def unit_x(self) -> float:
@@ -103,44 +83,9 @@ class DPSGDAPlan:
         return self.mechanism.noise_scale * self.unit_y
 
     @property
-    def noise_multiplier(self) -> float:
-        """Standard deviation of a step's scaled noise, in units of the sensitivity."""
-        return self.mechanism.noise_multiplier
-
-    @property
-    def expected_batch(self) -> float:
-        """Public number that a step's sums are divided by."""
-        return self.sampling_rate * self.n_public
-
-    @property
     def dimension(self) -> int:
         """Number of coordinates of a step's noise."""
         return self.dimension_x + self.dimension_y
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """What the whole run costs, under :attr:`neighbouring`."""
-        return sampled_gaussian_event(
-            self.noise_multiplier,
-            self.sampling_rate,
-            self.n_steps,
-            _of_record(self.mechanism.sensitivity, self.neighbouring),
-        )
-
-    def epsilon(self, delta: float | None = None) -> float:
-        """Smallest epsilon known for the whole run, under :attr:`neighbouring`.
-
-        Parameters
-        ----------
-        delta : float, optional
-            Default: that of the budget.
-
-        Notes
-        -----
-        Far from tight with sampling if the optional extra ``accounting`` is not installed or,
-        under "replace_one", is older than 0.5.
-        """
-        return tightest_epsilon(self.event, chosen_delta(delta, self.delta), self.neighbouring)
 
     def release(self, name: str = "iterates") -> Release:
         """The statement about what leaves the algorithm: the iterates of all steps.
@@ -148,30 +93,22 @@ class DPSGDAPlan:
         Noise and sensitivity are those of the sums that a step is made from, in which only what is
         parallel to the domain of y is protected: the sums themselves must not be published.
         """
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.dimension,
-            n_records=self.n_public,
-            reference="Yang et al. 2022, with one joint Gaussian and privacy loss distributions",
-            event=self.event,
+        reference = "Yang et al. 2022, with one joint Gaussian and privacy loss distributions"
+        return self.mechanism.describe(
+            name, self.dimension, self.n_public, reference, self.neighbouring
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The public numbers of the plan as plain Python types."""
-        numbers = asdict(self)
-        del numbers["mechanism"]
-        return {
-            **numbers,
-            "neighbouring": self.neighbouring.value,
-            "expected_batch": self.expected_batch,
+        numbers = {
+            **asdict(self),
+            **self._numbers(),
             "sensitivity": self.mechanism.sensitivity,
-            "noise_multiplier": self.noise_multiplier,
             "noise_scale_x": self.noise_scale_x,
             "noise_scale_y": self.noise_scale_y,
         }
+        del numbers["mechanism"]
+        return numbers
 
 
 @dataclass(frozen=True)
@@ -193,30 +130,17 @@ class DPSGDAResult:
     last_y: np.ndarray
     plan: DPSGDAPlan
 
-    @property
-    def event(self) -> PrivacyEvent:
-        """Of the plan: what an accountant composes, under ``plan.neighbouring``."""
-        return self.plan.event
-
 
 def dp_sgda(
     problem: SaddleProblem,
     budget: PrivacyBudget | None = None,
     *,
-    sampling_rate: float,
-    n_steps: int,
-    learning_rate_x: float,
-    learning_rate_y: float,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    average: bool | Literal["all"] = True,
-    balance: float | Literal["auto"] = 0.5,
-    noise_multiplier: float | None = None,
-    n_public: int | None = None,
-    random_bytes: Callable[[int], bytes] = os.urandom,
+    noise: NoiseSource | None = None,
+    **options: Any,
 ) -> DPSGDAResult:
     """Solve a saddle problem by private stochastic gradient descent ascent.
 
-    Starts at the projected centres of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
+    Starts at the projected centers of the regularisers. With a(z; i) = (grad_x, -grad_y) of the
     function of record i and B a random batch, each step is, for x and y at once,
 
         ``x <- project(x - learning_rate_x (s_x / (sampling_rate n_public) + a_x (x - c_x)))``,
@@ -227,15 +151,15 @@ def dp_sgda(
     Parameters
     ----------
     problem : SaddleProblem
-        Its Lipschitz constants must hold for every record, and its centres must be public.
+        Its Lipschitz constants must hold for every record, and its centers must be public.
     budget : PrivacyBudget, optional
         What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
-    sampling_rate, n_steps, learning_rate_x, learning_rate_y, neighbouring, average, balance
-        See :func:`plan_dp_sgda`. They must be chosen without looking at the records.
-    noise_multiplier, n_public
-        See :func:`plan_dp_sgda`.
-    random_bytes : callable ``(n) -> bytes``, default=os.urandom
-        The secret bits of coins and noise; seeded bytes are for tests.
+    noise : NoiseSource, optional
+        The secret bits of batches and noise. Default: the operating system's secure generator;
+        seeded bits are for tests.
+    **options
+        `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
+        parameters of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
 
     Returns
     -------
@@ -244,8 +168,7 @@ def dp_sgda(
     Raises
     ------
     ImportError
-        If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
-        not installed, or, under "replace_one", is older than 0.5.
+        As :func:`plan_dp_sgda`.
     TypeError, ValueError
         For invalid parameters, before anything is computed on the records. Also for
         :class:`skdp.problems.MaxGroupLossProblem` with floored means, unless
@@ -286,6 +209,7 @@ def dp_sgda(
     --------
     >>> import numpy as np
     >>> from skdp.algorithms import dp_sgda
+    >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems import Ball, BilinearProblem
     >>> rng = np.random.default_rng(0)
@@ -295,33 +219,19 @@ def dp_sgda(
     ... )
     >>> result = dp_sgda(
     ...     problem, PrivacyBudget(1.0, 1e-6), sampling_rate=1.0, n_steps=30,
-    ...     learning_rate_x=0.2, learning_rate_y=0.2, random_bytes=rng.bytes,
+    ...     learning_rate_x=0.2, learning_rate_y=0.2, noise=NoiseSource(rng.bytes),
     ... )
     >>> bool((result.x < -0.3).all()), round(result.plan.epsilon(1e-6), 6)
     (True, 1.0)
     """
     if not isinstance(problem, SaddleProblem):
         raise TypeError(f"problem must be a SaddleProblem, got {type(problem).__name__}.")
-    if not callable(random_bytes):
-        raise TypeError(f"random_bytes must be a callable (n) -> bytes, got {random_bytes!r}.")
-    _check_records_are_apart(problem, sampling_rate, neighbouring)
     plan = plan_dp_sgda(
-        problem.constants,
-        budget,
-        sampling_rate=sampling_rate,
-        n_steps=n_steps,
-        learning_rate_x=learning_rate_x,
-        learning_rate_y=learning_rate_y,
-        alpha_x=problem.alpha_x,
-        alpha_y=problem.alpha_y,
-        neighbouring=neighbouring,
-        average=average,
-        balance=balance,
-        noise_multiplier=noise_multiplier,
-        n_public=n_public,
+        problem.constants, budget, alpha_x=problem.alpha_x, alpha_y=problem.alpha_y, **options
     )
+    _check_records_are_apart(problem, plan)
     with without_warnings():
-        return _descend_ascend(problem, plan, random_bytes)
+        return _descend_ascend(problem, plan, NoiseSource() if noise is None else noise)
 
 
 def plan_dp_sgda(
@@ -347,16 +257,14 @@ def plan_dp_sgda(
     constants : SaddleConstants
         Dimensions, Lipschitz constants and, under "replace_one", gradient ranges and n.
     budget : PrivacyBudget, optional
-        :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and hardly less. Either this
+        :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and little less. Either this
         or `noise_multiplier`.
-    sampling_rate : float
-        In (0, 1]. With 1 each step sees all records, and no coins are tossed.
-    n_steps : int
-        >= 1.
+    sampling_rate, n_steps
+        As in :func:`skdp.algorithms.plan_dp_sgd`.
     learning_rate_x, learning_rate_y : float
         > 0.
     alpha_x, alpha_y : float, optional
-        Strengths of the regularisers. Default: the moduli of the constants.
+        Of the regularisers. Default: the moduli of the constants.
     neighbouring : Neighbouring or str, default="replace_one"
         Under "add_remove" the number of records is private and is not used.
     average : bool or "all", default=True
@@ -382,15 +290,14 @@ def plan_dp_sgda(
     Raises
     ------
     ImportError
-        If a calibration needs the optional extra ``accounting``.
+        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" also if dp-accounting is older
+        than 0.5.
     TypeError, ValueError
         For invalid parameters.
 
     Notes
     -----
-    Without sampling the price is exact under either relation (Gaussian differential privacy).
-    With sampling it is the numerical convolution of privacy loss distributions by Google's
-    dp-accounting; see ``docs/theory/accounting.md``, sections 6 and 7.
+    The price is found as in :func:`skdp.algorithms.plan_dp_sgd`, under either relation.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):
@@ -401,11 +308,7 @@ def plan_dp_sgda(
                 "neighbouring == 'add_remove' needs n_public: the number of records is private."
             )
         n_public = constants.n_records
-    for name, count in (("n_public", n_public), ("n_steps", n_steps)):
-        check_count(name, count)
-    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
-    if sampling_rate == 0:
-        raise ValueError("sampling_rate == 0, must be > 0.")
+    check_count("n_public", n_public)
     alphas = (
         constants.strong_convexity if alpha_x is None else alpha_x,
         constants.strong_concavity if alpha_y is None else alpha_y,
@@ -422,28 +325,26 @@ def plan_dp_sgda(
             )
     if not (isinstance(average, (bool, np.bool_)) or average == "all"):
         raise TypeError(f"average must be True, False or 'all', got {average!r}.")
-    if (budget is None) == (noise_multiplier is None):
-        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
     share = _checked_balance(constants, balance, rates)
     sensitivity = _sensitivity(constants, share, relation)
-    if noise_multiplier is not None:
-        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
-    elif not isinstance(budget, PrivacyBudget):
-        raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
-    elif budget.is_pure:
-        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
-    else:
-        noise_multiplier = sampled_gaussian_multiplier(
-            budget, float(sampling_rate), int(n_steps), _of_record(sensitivity, relation)
-        )
-    n_steps = int(n_steps)
+    mechanism = SampledGaussianMechanism.calibrated(
+        budget,
+        noise_multiplier,
+        relation,
+        sensitivity=sensitivity,
+        sampling_rate=sampling_rate,
+        n_steps=n_steps,
+        replacement=sensitivity / ROUNDING_SLACK,
+    )
+    n_steps = mechanism.n_steps
     second_half = n_steps - n_steps // 2
     return DPSGDAPlan(
         n_public=int(n_public),
+        neighbouring=relation,
+        mechanism=mechanism,
+        delta=None if budget is None else budget.delta,
         dimension_x=constants.dimension_x,
         dimension_y=constants.dimension_y,
-        sampling_rate=float(sampling_rate),
-        n_steps=n_steps,
         n_averaged=n_steps if average == "all" else second_half if average else 1,
         learning_rate_x=float(learning_rate_x),
         learning_rate_y=float(learning_rate_y),
@@ -452,9 +353,6 @@ def plan_dp_sgda(
         lipschitz_x=float(constants.lipschitz_x),
         lipschitz_y=float(constants.lipschitz_y),
         balance=share,
-        neighbouring=relation,
-        mechanism=GaussianMechanism(sensitivity, float(noise_multiplier)),
-        delta=None if budget is None else budget.delta,
     )
 
 
@@ -499,32 +397,23 @@ def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbour
     return min(worst, 2.0) * ROUNDING_SLACK
 
 
-def _of_record(sensitivity: float, relation: Neighbouring) -> float | None:
-    """In units of the bound on a record's scaled operator, where sampling needs it."""
-    return sensitivity / ROUNDING_SLACK if relation is Neighbouring.REPLACE_ONE else None
-
-
 # ---------------------------------------------------------------------------------------------
 # the run
 
 
-def _descend_ascend(
-    problem: SaddleProblem, plan: DPSGDAPlan, random_bytes: Callable[[int], bytes]
-) -> DPSGDAResult:
-    noise = NoiseSource(random_bytes)
+def _descend_ascend(problem: SaddleProblem, plan: DPSGDAPlan, noise: NoiseSource) -> DPSGDAResult:
     x, y = problem.start()
     total_x, total_y = np.zeros(plan.dimension_x), np.zeros(plan.dimension_y)
     for step in range(plan.n_steps):
-        sum_x, sum_y = _batch_sums(problem, plan.sampling_rate, x, y, random_bytes)
-        noise_x, noise_y = np.split(plan.mechanism.noise(plan.dimension, noise), [plan.dimension_x])
-        slope_x = (sum_x + plan.unit_x * noise_x) / plan.expected_batch
-        slope_y = (sum_y + plan.unit_y * noise_y) / plan.expected_batch
-        slope_x = slope_x + plan.alpha_x * (x - problem.center_x)
-        slope_y = slope_y + plan.alpha_y * (y - problem.center_y)
+        batch = poisson_sample(problem.n_records, plan.mechanism.sampling_rate, noise)
+        sum_x, sum_y = _batch_sums(problem, batch, x, y)
+        noise_x, noise_y = np.split(plan.mechanism.draw(plan.dimension, noise), [plan.dimension_x])
+        step_x = (sum_x + plan.unit_x * noise_x) / plan.expected_batch
+        step_y = (sum_y + plan.unit_y * noise_y) / plan.expected_batch
+        step_x = step_x + plan.alpha_x * (x - problem.center_x)
+        step_y = step_y + plan.alpha_y * (y - problem.center_y)
         # the operator is minus the gradient in y: a descent in both blocks
-        x, y = problem.project(
-            x - plan.learning_rate_x * slope_x, y - plan.learning_rate_y * slope_y
-        )
+        x, y = problem.project(x - plan.learning_rate_x * step_x, y - plan.learning_rate_y * step_y)
         if step >= plan.n_steps - plan.n_averaged:
             total_x += x
             total_y += y
@@ -533,31 +422,22 @@ def _descend_ascend(
 
 
 def _batch_sums(
-    problem: SaddleProblem,
-    sampling_rate: float,
-    x: np.ndarray,
-    y: np.ndarray,
-    random_bytes: Callable[[int], bytes],
+    problem: SaddleProblem, batch: np.ndarray | None, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the records' operators over a random batch; no noise."""
-    size = problem.n_records
-    if sampling_rate == 1.0:
-        mean_x, mean_y = problem.data_operator(x, y)
+    """Sums of the records' operators over a batch, None for all records; no noise."""
+    if batch is None:
+        size, (mean_x, mean_y) = problem.n_records, problem.data_operator(x, y)
+    elif len(batch) == 0:
+        return np.zeros_like(x), np.zeros_like(y)
     else:
-        batch = poisson_sample(size, sampling_rate, random_bytes)
-        size = len(batch)
-        if size == 0:
-            return np.zeros_like(x), np.zeros_like(y)
-        mean_x, mean_y = problem.batch_operator(batch, x, y)
+        size, (mean_x, mean_y) = len(batch), problem.batch_operator(batch, x, y)
     return size * mean_x, size * mean_y
 
 
-def _check_records_are_apart(
-    problem: SaddleProblem, sampling_rate: float, neighbouring: Neighbouring | str
-) -> None:
+def _check_records_are_apart(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
     """The proofs need sums of functions of one record each, or of all the ranges of the whole."""
-    if Neighbouring(neighbouring) is Neighbouring.REPLACE_ONE:
-        if problem.is_mean or sampling_rate == 1:
+    if plan.neighbouring is Neighbouring.REPLACE_ONE:
+        if problem.is_mean or plan.mechanism.sampling_rate == 1.0:
             return
     # sizes of groups are public under replace-one only
     elif problem.is_mean and not (

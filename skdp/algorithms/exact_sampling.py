@@ -39,7 +39,6 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.records import Block
 from skdp.solvers import resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = ["BallAround", "Lens", "LowerBound", "Proposal", "SummedLoss", "draw", "sample"]
 
@@ -175,7 +174,7 @@ def near_minimiser(
     slope = constants.lipschitz + alpha * radius + 2.0 * radius * constants.total_smoothness
     accuracy = max(_ANCHOR_SLACK / (concentration * slope), certifiable_accuracy(constants))
     try:
-        return solve_certified(problem, accuracy, own_copy(resolve_solver(solver)), rng=rng).point
+        return solve_certified(problem, accuracy, resolve_solver(solver), rng=rng).point
     except RuntimeError:
         return balls[-1].center
 

@@ -14,8 +14,7 @@ import numpy as np
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import AdditiveMechanism
 from skdp.problems import Problem
-from skdp.solvers import resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
+from skdp.solvers import solve_certified
 
 __all__ = ["solve_and_release"]
 
@@ -34,7 +33,7 @@ def solve_and_release(
     ``2 * accuracy`` (Lowy and Razaviyayn 2021, Prop. 3.1, with the accuracy holding surely;
     Zhang et al. 2022, Lemma 3.5). The point is certified to half of the accuracy, so that
     another solver changes it by no more than `accuracy`. Before noise it is projected onto the
-    domain by the gate of the solvers; projecting the noisy one is post-processing, and with
+    domain by the certified solve; projecting the noisy one is post-processing, and with
     ``project=False`` it is left out: the noise then has mean 0.
 
     Returns
@@ -42,11 +41,7 @@ def solve_and_release(
     ndarray of shape (problem.dimension,)
     """
     solution = solve_certified(
-        problem,
-        0.5 * accuracy,
-        own_copy(resolve_solver(run.solver)),
-        rng=run.rng,
-        verbose=run.verbose,
+        problem, 0.5 * accuracy, run.solver, rng=run.rng, verbose=run.verbose
     )
     point = mechanism.release(solution.point, run.noise)
     return problem.domain.project(point) if project else point

@@ -12,20 +12,16 @@ and for problems too large to be solved. Proofs: docs/theory/bilevel.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_count, check_real
-from skdp.algorithms.sampled_gaussian import (
-    poisson_batch,
-    sampled_gaussian_event,
-    sampled_gaussian_multiplier,
-)
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp._checks import check_count, check_real
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import PrivacyEvent
+from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -63,17 +59,15 @@ class LocalizedGDPlan:
         R_m of each round.
     n_steps : int
         Steps of a round.
-    sampling_rate : float
-        Probability with which a record is in a batch; 1 for full gradients.
-    mechanism : GaussianMechanism
-        Noise of one step, in units of the gradient of the mean.
+    mechanism : SampledGaussianMechanism
+        Noise of one step, in units of the gradient of the mean, and of all rounds' steps the
+        number and the batches.
     """
 
     constants: ProblemConstants
     radii: tuple[float, ...]
     n_steps: int
-    sampling_rate: float
-    mechanism: GaussianMechanism
+    mechanism: SampledGaussianMechanism
 
     @property
     def n_rounds(self) -> int:
@@ -81,24 +75,14 @@ class LocalizedGDPlan:
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under replace-one neighbours.
-
-        The sensitivity is twice the bound on what one record adds to a sum.
-        """
-        multiplier, steps = self.mechanism.noise_multiplier, self.n_rounds * self.n_steps
-        return sampled_gaussian_event(multiplier, self.sampling_rate, steps, 2.0)
+        """What the whole run costs, under replace-one neighbours."""
+        return self.mechanism.event(Neighbouring.REPLACE_ONE)
 
     def release(self, name: str = "gradients") -> Release:
         """The statement about what leaves the algorithm: one noisy gradient per step."""
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.constants.dimension,
-            n_records=self.constants.n_records,
-            reference="docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
-            event=self.event,
+        reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
+        return self.mechanism.describe(
+            name, self.constants.dimension, self.constants.n_records, reference
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,7 +91,7 @@ class LocalizedGDPlan:
             "alpha": self.constants.strong_convexity,
             "radii": list(self.radii),
             "n_steps": self.n_steps,
-            "sampling_rate": self.sampling_rate,
+            "sampling_rate": self.mechanism.sampling_rate,
             "noise_multiplier": self.mechanism.noise_multiplier,
         }
 
@@ -156,19 +140,11 @@ def plan_localized_gd(
     noise_multiplier : float, optional
         Of one step, in units of the sensitivity; > 0.
     """
-    if (budget is None) == (noise_multiplier is None):
-        raise ValueError("Exactly one of budget and noise_multiplier must be given.")
-    if noise_multiplier is not None:
-        check_real("noise_multiplier", noise_multiplier, 1e-50, 1e50)
-    check_real("sampling_rate", sampling_rate, 0.0, 1.0)
-    if sampling_rate == 0:
-        raise ValueError("sampling_rate == 0, must be > 0.")
+    check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
     if not math.isfinite(constants.lipschitz):
         raise ValueError("Gradients are not bounded: bound the domain by a ball.")
     if sampling_rate < 1.0 and constants.effective_records < (1.0 - 1e-9) * constants.n_records:
         raise ValueError("Batches need a mean over records.")
-    if budget is not None and budget.is_pure:
-        raise ValueError("delta == 0: Gaussian noise needs delta > 0.")
     n = constants.effective_records
     if n_steps is None:
         per_solve = (
@@ -182,24 +158,23 @@ def plan_localized_gd(
     sensitivity = moved / (sampling_rate * n) * ROUNDING_SLACK
 
     def of(rounds: int) -> LocalizedGDPlan:
-        multiplier = noise_multiplier
-        if multiplier is None:
-            assert budget is not None
-            multiplier = sampled_gaussian_multiplier(
-                budget, float(sampling_rate), rounds * n_steps, 2.0
-            )
-        mechanism = GaussianMechanism(sensitivity, float(multiplier))
+        mechanism = SampledGaussianMechanism.calibrated(
+            budget,
+            noise_multiplier,
+            Neighbouring.REPLACE_ONE,
+            sensitivity=sensitivity,
+            sampling_rate=sampling_rate,
+            n_steps=rounds * n_steps,
+        )
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
-        return LocalizedGDPlan(constants, radii, n_steps, float(sampling_rate), mechanism)
+        return LocalizedGDPlan(constants, radii, n_steps, mechanism)
 
     if n_rounds is None:
         plan = min(map(of, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
     else:
         check_count("n_rounds", n_rounds)
         plan = of(n_rounds)
-    return LocalizedGDPlan(
-        constants, plan.radii[:-1], plan.n_steps, plan.sampling_rate, plan.mechanism
-    )
+    return replace(plan, radii=plan.radii[:-1])
 
 
 def _radii(
@@ -207,14 +182,14 @@ def _radii(
 ) -> tuple[float, ...]:
     """``R_{m+1} = min(R_m, error of a round)`` with high probability (specification 3.2)."""
     mu, d, T = constants.strong_convexity, constants.dimension, n_steps
-    slope = constants.lipschitz + 2.0 * mu * constants.radius
+    gradient = constants.lipschitz + 2.0 * mu * constants.radius
     if sampling_rate < 1.0:
         deviation = math.hypot(
             deviation, constants.lipschitz / math.sqrt(d * sampling_rate * constants.n_records)
         )
     drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / _FAILURE) / T)
     length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / _FAILURE))
-    spread = (1.0 + math.log(T)) / (mu * T) * (slope**2 + (deviation * length) ** 2)
+    spread = (1.0 + math.log(T)) / (mu * T) * (gradient**2 + (deviation * length) ** 2)
     radii = [constants.localisation]
     while len(radii) < count:
         error = math.sqrt(2.0 / mu * (2.0 * radii[-1] * drift + spread))
@@ -226,11 +201,8 @@ def dp_localized_gd(
     problem: Problem,
     budget: PrivacyBudget | None = None,
     *,
-    n_rounds: int | None = None,
-    n_steps: int | None = None,
-    sampling_rate: float = 1.0,
-    noise_multiplier: float | None = None,
     noise: NoiseSource | None = None,
+    **options: Any,
 ) -> LocalizedGDResult:
     """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
 
@@ -242,12 +214,14 @@ def dp_localized_gd(
     ----------
     problem : Problem
         Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
-    budget, n_rounds, n_steps, sampling_rate, noise_multiplier
-        See :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem must be
-        a :class:`skdp.problems.FiniteSumProblem`, and every step sees its own random batch.
+    budget : PrivacyBudget, optional
+        Delta > 0. Either this or `noise_multiplier`.
     noise : NoiseSource, optional
         Of noise and of the coins of the batches, both of which are secret. Default: the operating
         system's secure generator.
+    **options
+        Of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem must be
+        a :class:`skdp.problems.FiniteSumProblem`, and every step sees its own random batch.
 
     Returns
     -------
@@ -262,23 +236,16 @@ def dp_localized_gd(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
     """
-    plan = plan_localized_gd(
-        problem.constants,
-        budget,
-        n_rounds=n_rounds,
-        n_steps=n_steps,
-        sampling_rate=sampling_rate,
-        noise_multiplier=noise_multiplier,
-    )
+    plan = plan_localized_gd(problem.constants, budget, **options)
     domain = _bounded_domain(problem)
-    if plan.sampling_rate < 1.0 and not (
+    if plan.mechanism.sampling_rate < 1.0 and not (
         isinstance(problem, FiniteSumProblem) and "records" in problem.offers
     ):
         raise ValueError(f"A {type(problem).__name__} has no batches: use sampling_rate=1.")
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     start = np.zeros(problem.dimension) if problem.center is None else problem.center
     with without_warnings():
-        point = _descend(problem, plan, domain, domain.project(start), source)
+        point = _descend(problem, plan, domain, domain.project(start), noise)
     return LocalizedGDResult(point, plan)
 
 
@@ -302,8 +269,8 @@ def _descend(
         y, total = start, np.zeros_like(start)
         for t in range(plan.n_steps):
             total += y
-            slope = _gradient(problem, plan.sampling_rate, y, noise)
-            y = domain.project(y - plan.mechanism.release(slope, noise) / (mu * (t + 1)))
+            gradient = _gradient(problem, plan.mechanism.sampling_rate, y, noise)
+            y = domain.project(y - plan.mechanism.release(gradient, noise) / (mu * (t + 1)))
             away = y - start
             length = euclidean_norm(away)
             if length > radius:  # the segment from the start to y lies in the domain
@@ -316,12 +283,14 @@ def _gradient(
     problem: Problem, sampling_rate: float, y: np.ndarray, noise: NoiseSource
 ) -> np.ndarray:
     """The gradient, or an unbiased estimate from a batch that every record joins by its coin."""
-    if sampling_rate == 1.0:
+    chosen = poisson_sample(problem.n_records, sampling_rate, noise)
+    if chosen is None:
         return problem.gradient(y)
     assert isinstance(problem, FiniteSumProblem)
-    chosen = poisson_batch(problem.n_records, sampling_rate, noise)
-    slope = problem.penalty_gradient(y)
+    gradient = problem.penalty_gradient(y)
     if chosen.size:
         batch = problem.batch(chosen)
-        slope = slope + batch.pull_back(batch.residuals(y)) / (sampling_rate * problem.n_public)
-    return slope
+        gradient = gradient + batch.pull_back(batch.residuals(y)) / (
+            sampling_rate * problem.n_public
+        )
+    return gradient

@@ -23,7 +23,6 @@ from skdp.algorithms.phased_saddle_output_perturbation import (
 )
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     Design,
@@ -323,14 +322,6 @@ def private_proportions(
     with without_warnings():
         counts = np.bincount(groups, minlength=n_groups) / n
         released = mechanism.release(counts, NoiseSource() if noise is None else noise)
-    release = Release(
-        name="group proportions",
-        mechanism=mechanism.name,
-        sensitivity=mechanism.sensitivity,
-        noise_scale=mechanism.noise_scale,
-        dimension=n_groups,
-        n_records=n,
-        reference="Zhang et al. 2022, specification, section 7.4 C; one record, two counts",
-        event=mechanism.event(Neighbouring.REPLACE_ONE),
-    )
+    reference = "Zhang et al. 2022, specification, section 7.4 C; one record, two counts"
+    release = mechanism.describe("group proportions", n_groups, n, reference)
     return np.clip(released, 0.0, 1.0), release

@@ -73,15 +73,9 @@ class OutputPerturbationPlan(Plan):
 
     def release(self, name: str = "coefficients") -> Release:
         """The statement about what leaves the algorithm."""
-        return Release(
-            name=name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.constants.dimension,
-            n_records=self.constants.n_records,
-            reference=self.reference,
-            event=self.mechanism.event(self.neighbouring),
+        constants = self.constants
+        return self.mechanism.describe(
+            name, constants.dimension, constants.n_records, self.reference, self.neighbouring
         )
 
     @property

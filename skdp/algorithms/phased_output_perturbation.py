@@ -40,7 +40,7 @@ from skdp.problems import Design, EmpiricalRisk, Objective, ProblemConstants, Re
 from skdp.problems.elementwise import minimum
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
-from skdp.solvers.gate import refuse_shared
+from skdp.solvers.copying import require_copyable
 
 __all__ = [
     "PhasedPlan",
@@ -141,7 +141,7 @@ class PhasedPlan(Plan):
     def run(self, data: Records, run: Run) -> PhasedResult:
         solver = resolve_solver(run.solver)
         if len(self.phases) > 1:
-            refuse_shared(solver)
+            require_copyable(solver)
         dealt = deal(run.rng, data.n_records, self.block_sizes)
         coins = separate_coins(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]

@@ -22,6 +22,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 from scipy.optimize import minimize
 
+from skdp._checks import check_count, check_non_negative, check_option, check_real
 from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.published import zhang_schedule
@@ -38,8 +39,8 @@ from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_movement, joint_movement
 from skdp.problems.silence import without_warnings
-from skdp.solvers.gate import refuse_shared
-from skdp.solvers.saddle import SaddleSolver, resolve_saddle_solver
+from skdp.solvers import SaddleSolver, resolve_solver
+from skdp.solvers.copying import require_copyable
 
 __all__ = [
     "PhasedSaddlePlan",
@@ -267,7 +268,7 @@ def phased_saddle_output_perturbation(
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
     verbose : int, default=0
-        See :func:`skdp.solvers.solve_saddle_certified`.
+        See :func:`skdp.solvers.solve_certified`.
 
     Returns
     -------
@@ -277,7 +278,7 @@ def phased_saddle_output_perturbation(
     -----
     Replace-one neighbours only.
     """
-    chosen = resolve_saddle_solver(solver)
+    chosen = resolve_solver(solver, saddle=True)
     plan = plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -291,7 +292,7 @@ def phased_saddle_output_perturbation(
         n_phases=n_phases,
     )
     if len(plan.phases) > 1:
-        refuse_shared(chosen)
+        require_copyable(chosen)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
     dealt = deal(rng, problem.n_records, plan.block_sizes, strata)
@@ -366,17 +367,11 @@ def plan_phased_saddle_output_perturbation(
     ValueError
         If a domain is not bounded, or a number makes no sense.
     """
-    if release not in ("x", "y", "joint"):
-        raise ValueError(f"release == {release!r}, must be 'x', 'y' or 'joint'.")
-    if not (alpha >= 0 and math.isfinite(alpha)):
-        raise ValueError(f"alpha == {alpha}, must be >= 0 and finite.")
-    if not 0 < share <= 1:
-        raise ValueError(f"share == {share}, must be in (0, 1].")
-    if n_phases is not None and not (n_phases == int(n_phases) and 1 <= n_phases <= 255):
-        raise ValueError(f"n_phases == {n_phases}, must be an integer from 1 to 255.")
-    for name, modulus in (("own_convexity", own_convexity), ("own_concavity", own_concavity)):
-        if not (modulus >= 0 and math.isfinite(modulus)):
-            raise ValueError(f"{name} == {modulus}, must be >= 0 and finite.")
+    check_option("release", release, ("x", "y", "joint"))
+    check_non_negative(alpha=alpha, own_convexity=own_convexity, own_concavity=own_concavity)
+    check_real("share", share, 0.0, 1.0, closed="right")
+    if n_phases is not None:
+        check_count("n_phases", n_phases, 1, 255)
     if not (math.isfinite(constants.radius_x) and math.isfinite(constants.radius_y)):
         raise ValueError("Phases need bounded domains.")
     mirrored = release == "y"
@@ -444,8 +439,7 @@ def plan_phased_saddle_output_perturbation(
             return plan(strengths, sizes, 0.0, "paper", "Zhang et al. 2022, section 4.3")
         reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4}"
         return plan(strengths, sizes, printed.regularisation, "zhang2022_alg4", reference)
-    if calibration != "analytic":
-        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
+    check_option("calibration", calibration, ("analytic", "paper"))
     view = constants.exchanged() if mirrored else constants
     if utility is None:
         utility = SaddleUtilityBound(

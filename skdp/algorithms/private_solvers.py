@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_count, check_real
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
-from skdp.algorithms.parameters import check_count, check_real
 from skdp.algorithms.plan import Run
-from skdp.algorithms.sampled_gaussian import sampled_gaussian_event
-from skdp.mechanisms import GaussianMechanism
-from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent, RepeatedEvent
+from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
+from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
 
@@ -67,22 +66,16 @@ class OutputPerturbation(PrivateSolver):
     is_unbiased = True
 
     def event(self, multiplier: float, count: int) -> PrivacyEvent:
-        return RepeatedEvent(GaussianEvent(multiplier, Neighbouring.REPLACE_ONE), count)
+        mechanism = SampledGaussianMechanism(1.0, multiplier, 1.0, count)
+        return mechanism.event(Neighbouring.REPLACE_ONE)
 
     def release(
         self, name: str, constants: ProblemConstants, multiplier: float, count: int
     ) -> Release:
-        mechanism = GaussianMechanism(solution_sensitivity(constants)[2], multiplier)
-        return Release(
-            name=name,
-            mechanism=mechanism.name,
-            sensitivity=mechanism.sensitivity,
-            noise_scale=mechanism.noise_scale,
-            dimension=constants.dimension,
-            n_records=constants.n_records,
-            reference="docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected",
-            event=self.event(multiplier, count),
-        )
+        sensitivity = solution_sensitivity(constants)[2]
+        mechanism = SampledGaussianMechanism(sensitivity, multiplier, 1.0, count)
+        reference = "docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected"
+        return mechanism.describe(name, constants.dimension, constants.n_records, reference)
 
     def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
         _, accuracy, sensitivity = solution_sensitivity(problem.constants)
@@ -124,8 +117,10 @@ class LocalizedGradientDescent(PrivateSolver):
 
     def event(self, multiplier: float, count: int) -> PrivacyEvent:
         steps = self.n_steps * self.n_rounds
-        each = multiplier * math.sqrt(steps)
-        return RepeatedEvent(sampled_gaussian_event(each, self.sampling_rate, steps, 2.0), count)
+        each = SampledGaussianMechanism(
+            1.0, multiplier * math.sqrt(steps), self.sampling_rate, steps
+        )
+        return RepeatedEvent(each.event(Neighbouring.REPLACE_ONE), count)
 
     def release(
         self, name: str, constants: ProblemConstants, multiplier: float, count: int

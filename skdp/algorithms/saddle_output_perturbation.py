@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from skdp._checks import check_option, check_positive, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.published import zhang_saddle_noise
 from skdp.mechanisms import (
@@ -24,15 +25,14 @@ from skdp.mechanisms import (
     calibrated_mechanism,
 )
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
-from skdp.solvers.saddle import (
+from skdp.solvers import (
     SaddleSolver,
     certifiable_saddle_accuracy,
-    resolve_saddle_solver,
-    solve_saddle_certified,
+    resolve_solver,
+    solve_certified,
 )
 
 __all__ = [
@@ -104,15 +104,11 @@ class SaddleOutputPerturbationPlan:
     def release(self, name: str | None = None) -> Release:
         """The statement about what leaves the algorithm."""
         default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
-        return Release(
-            name=default if name is None else name,
-            mechanism=self.mechanism.name,
-            sensitivity=self.mechanism.sensitivity,
-            noise_scale=self.mechanism.noise_scale,
-            dimension=self.dimension,
-            n_records=self.constants.n_records,
-            reference=self.reference,
-            event=self.mechanism.event(Neighbouring.REPLACE_ONE),
+        return self.mechanism.describe(
+            default if name is None else name,
+            self.dimension,
+            self.constants.n_records,
+            self.reference,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,16 +185,10 @@ def plan_saddle_output_perturbation(
     ValueError
         If the calibration's proof does not cover the budget, or a number makes no sense.
     """
-    if release not in ("both", "x", "y"):
-        raise ValueError(f"release == {release!r}, must be 'both', 'x' or 'y'.")
-    if calibration not in ("analytic", "paper", "zhang2022_alg4"):
-        raise ValueError(
-            f"calibration == {calibration!r}, must be 'analytic', 'paper' or 'zhang2022_alg4'."
-        )
-    if not 0 < share <= 1:
-        raise ValueError(f"share == {share}, must be in (0, 1].")
-    if not (accuracy_fraction > 0 and math.isfinite(accuracy_fraction)):
-        raise ValueError(f"accuracy_fraction == {accuracy_fraction}, must be > 0 and finite.")
+    check_option("release", release, ("both", "x", "y"))
+    check_option("calibration", calibration, ("analytic", "paper", "zhang2022_alg4"))
+    check_real("share", share, 0.0, 1.0, closed="right")
+    check_positive(accuracy_fraction=accuracy_fraction)
     # `unit` turns distances in the norm M into those that the mechanism sees
     unit, exact, diameter = {
         "both": (1.0, constants.argmin_sensitivity, constants.diameter),
@@ -287,19 +277,19 @@ def saddle_output_perturbation(
     release, calibration, accuracy_fraction
         See :func:`plan_saddle_output_perturbation`.
     solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
-        See :func:`skdp.solvers.saddle.resolve_saddle_solver`.
+        See :func:`skdp.solvers.resolve_solver`.
     solver_rng : numpy.random.Generator, optional
         The solver's own randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
     verbose : int, default=0
-        See :func:`skdp.solvers.solve_saddle_certified`.
+        See :func:`skdp.solvers.solve_certified`.
 
     Returns
     -------
     SaddleOutputPerturbationResult
     """
-    chosen = resolve_saddle_solver(solver)
+    chosen = resolve_solver(solver, saddle=True)
     plan = plan_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -307,9 +297,9 @@ def saddle_output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    source = NoiseSource() if noise is None else noise
+    noise = NoiseSource() if noise is None else noise
     with without_warnings():
-        x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, source, verbose)
+        x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, noise, verbose)
     return SaddleOutputPerturbationResult(x, y, plan)
 
 
@@ -330,9 +320,7 @@ def solve_and_release_saddle(
     x, y : ndarray or None
         None is what is not released.
     """
-    point = solve_saddle_certified(
-        problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose
-    )
+    point = solve_certified(problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose)
     release = plan.mechanism.release
     if plan.released == "x":
         return problem.domain_x.project(release(point.x, noise)), None

@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
-from skdp.algorithms.methods import METHODS, Method, choose
-from skdp.algorithms.parameters import check_real
+from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.plan import Run
+from skdp.linear_model.remarks import noise_alarms, plan_remarks
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -32,11 +33,10 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
-from skdp.solvers.gate import is_shared
+from skdp.solvers.copying import is_copyable
 
 __all__ = [
     "DPLinearModel",
-    "check_option",
     "randomness",
     "refuse_fit_params",
     "warn_inferred",
@@ -68,7 +68,7 @@ class DPLinearModel(BaseEstimator):
     verbose: int
 
     #: The private algorithms by name; the first is the choice where no other competes.
-    _methods: Mapping[str, Method] = METHODS
+    _methods: Mapping[str, Any] = METHODS
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
 
@@ -147,7 +147,7 @@ class DPLinearModel(BaseEstimator):
         objective = self._objective(records, risk)
         budget = PrivacyBudget(self.epsilon, self.delta)
         # several solves need a solver that cannot carry anything of one block to the next
-        may_split = not is_shared(resolve_solver(self.solver))
+        may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
         choice = choose(
             self._methods, self.method, objective, budget, self.calibration, may_split=may_split
         )
@@ -208,17 +208,19 @@ class DPLinearModel(BaseEstimator):
                 "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
                 "holds only if it stays secret and is used for this fit alone",
             )
+        plan = {"data_norm": records.data_norm, "feature_norm": records.norm_bound, **plan}
         report = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=delta,
             neighbouring=Neighbouring(self.neighbouring),
             method=method,
             releases=releases,
-            plan={"data_norm": records.data_norm, "feature_norm": records.norm_bound, **plan},
+            plan=plan,
             caveats=alarms + caveats,
+            remarks=(*plan_remarks(plan), *noise_alarms(releases, plan)),
         )
         # of the first release: later ones may be planned with what it released
-        alarms += tuple(report.noise_alarms(releases[:1]))
+        alarms += tuple(noise_alarms(releases[:1], plan))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return report
@@ -277,11 +279,19 @@ class DPLinearModel(BaseEstimator):
         # squares of the bound must neither overflow nor vanish
         if self.data_norm is not None:
             check_real("data_norm", self.data_norm, 1e-50, 1e50)
+        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
+        check_bool("fit_intercept", self.fit_intercept)
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("method", self.method, self._method_names)
+        self._check_method()
+        self._check_objective()
+        self._check_solver()
+        randomness(self.random_state, probe=True)
+
+    def _check_objective(self) -> None:
+        """Refuse parameters of the objective and of its planning."""
         if self.coef_norm is not None:
             check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
-        check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(f"fit_intercept == {self.fit_intercept!r}, must be True or False.")
         if isinstance(self.alpha, str):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
@@ -292,9 +302,6 @@ class DPLinearModel(BaseEstimator):
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
                 )
-        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
-        check_option("method", self.method, self._method_names)
-        self._check_method()
         check_option("objective", self.objective, ("empirical", "population"))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":
@@ -305,14 +312,9 @@ class DPLinearModel(BaseEstimator):
         if self.n_public is not None:
             if self.neighbouring == "replace_one":
                 raise ValueError("n_public is for neighbouring='add_remove'.")
-            if isinstance(self.n_public, bool) or not isinstance(self.n_public, numbers.Integral):
-                raise TypeError(f"n_public must be an integer, got {self.n_public!r}.")
-            if self.n_public < 1:
-                raise ValueError(f"n_public == {self.n_public}, must be >= 1.")
+            check_count("n_public", self.n_public)
         if not isinstance(self.verbose, numbers.Integral):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
-        self._check_solver()
-        randomness(self.random_state, probe=True)
 
     @property
     def _method_names(self) -> tuple[str, ...]:
@@ -321,7 +323,7 @@ class DPLinearModel(BaseEstimator):
     @property
     def _is_bounded(self) -> bool:
         """Whether the method has a public radius of the coefficients if `coef_norm` is None."""
-        method = self._methods.get(self.method) if isinstance(self.method, str) else None
+        method = self._methods.get(self.method)
         return method is not None and method.is_bounded
 
     def _check_method(self) -> None:
@@ -339,10 +341,6 @@ class DPLinearModel(BaseEstimator):
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""
         solver = resolve_solver(self.solver)
-        if solver.losses == "piecewise linear":
-            raise ValueError(
-                f"{type(solver).__name__} is for losses with a kink, these are smooth."
-            )
         if "records" in solver.needs and not self._is_mean:
             raise ValueError(
                 f"{type(solver).__name__} works on batches of records, which say too little "
@@ -370,12 +368,6 @@ def refuse_fit_params(fit_params: dict[str, Any]) -> None:
     unknown = set(fit_params) - {"sample_weight"}
     if unknown:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
-
-
-def check_option(name: str, value: Any, options: tuple[str, ...]) -> None:
-    """Refuse a parameter that is none of the options."""
-    if not (isinstance(value, str) and value in options):
-        raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
 
 
 def randomness(random_state: Any, probe: bool = False) -> tuple[np.random.Generator, NoiseSource]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.linear_model.base import check_option
+from skdp._checks import check_option
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import (
     HingeLoss,

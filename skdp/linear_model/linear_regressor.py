@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skdp.algorithms.parameters import check_real
-from skdp.linear_model.base import check_option
+from skdp._checks import check_option, check_real
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, huber_loss
 

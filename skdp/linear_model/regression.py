@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from skdp.algorithms.parameters import check_real
+from skdp._checks import check_real
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import Loss
 

@@ -11,12 +11,14 @@ from skdp.mechanisms.additive import (
 )
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
+from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
 
 __all__ = [
     "AdditiveMechanism",
     "Calibration",
     "GaussianMechanism",
     "NoiseSource",
+    "SampledGaussianMechanism",
     "SphericalLaplaceMechanism",
     "calibrated_mechanism",
     "gaussian_noise_multiplier",

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive, check_real
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent, PureEvent
+from skdp.privacy.report import Release
 
 __all__ = [
     "AdditiveMechanism",
@@ -31,8 +33,7 @@ class AdditiveMechanism(ABC):
     name = ""
 
     def __post_init__(self) -> None:
-        if not (self.sensitivity > 0 and math.isfinite(self.sensitivity)):
-            raise ValueError(f"sensitivity == {self.sensitivity}, must be > 0 and finite.")
+        check_positive(sensitivity=self.sensitivity)
 
     @property
     @abstractmethod
@@ -43,17 +44,41 @@ class AdditiveMechanism(ABC):
     def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
         """What one release costs, if the sensitivity is that under `neighbouring`."""
 
+    def describe(
+        self,
+        name: str,
+        dimension: int,
+        n_records: int,
+        reference: str,
+        neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    ) -> Release:
+        """The statement about a value of `dimension` coordinates that leaves with this noise.
+
+        Parameters and units are those of :class:`skdp.privacy.Release`; the sensitivity must be
+        that under `neighbouring`.
+        """
+        return Release(
+            name=name,
+            mechanism=self.name,
+            sensitivity=self.sensitivity,
+            noise_scale=self.noise_scale,
+            dimension=dimension,
+            n_records=n_records,
+            reference=reference,
+            event=self.event(neighbouring),
+        )
+
     @abstractmethod
     def mean_square(self, dimension: int) -> float:
         """Expected squared norm of the noise."""
 
     @abstractmethod
-    def noise(self, dimension: int, source: NoiseSource) -> np.ndarray:
+    def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         """One draw of the noise, shape (dimension,)."""
 
-    def release(self, value: np.ndarray, source: NoiseSource) -> np.ndarray:
+    def release(self, value: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """`value` plus noise."""
-        return value + self.noise(value.size, source)
+        return value + self.draw(value.size, noise)
 
 
 @dataclass(frozen=True)
@@ -68,14 +93,14 @@ class GaussianMechanism(AdditiveMechanism):
     def noise_scale(self) -> float:
         return self.noise_multiplier * self.sensitivity
 
-    def event(self, neighbouring: Neighbouring) -> GaussianEvent:
+    def event(self, neighbouring: Neighbouring) -> PrivacyEvent:
         return GaussianEvent(self.noise_multiplier, neighbouring)
 
     def mean_square(self, dimension: int) -> float:
         return dimension * self.noise_scale**2
 
-    def noise(self, dimension: int, source: NoiseSource) -> np.ndarray:
-        return self.noise_scale * source.standard_normal(dimension)
+    def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
+        return self.noise_scale * noise.standard_normal(dimension)
 
 
 @dataclass(frozen=True)
@@ -101,8 +126,8 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
     def mean_square(self, dimension: int) -> float:
         return dimension * (dimension + 1) * self.noise_scale**2
 
-    def noise(self, dimension: int, source: NoiseSource) -> np.ndarray:
-        return self.noise_scale * source.gamma(dimension) * source.direction(dimension)
+    def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
+        return self.noise_scale * noise.gamma(dimension) * noise.direction(dimension)
 
 
 def calibrated_mechanism(
@@ -119,8 +144,7 @@ def calibrated_mechanism(
     because the squares of Gaussian mechanisms' parameters ``1 / c`` add (Gaussian differential
     privacy). A share lies in (0, 1].
     """
-    if not 0.0 < share <= 1.0:
-        raise ValueError(f"share == {share}, must lie in (0, 1].")
+    check_real("share", share, 0.0, 1.0, closed="right")
     if budget.is_pure:
         return SphericalLaplaceMechanism(sensitivity, share * budget.epsilon)
     multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta, calibration)

@@ -80,12 +80,15 @@ class NoiseSource:
                 return vector / norm
 
     def coins(self, size: int, probability: float) -> np.ndarray:
-        """Independent booleans, each true with exactly the given probability in [0, 1)."""
-        cells = self._words(size) >> _ONE
-        rest, first = math.modf(probability * 2.0**_BITS)  # exact: a shift of the binary point
-        heads = cells < np.uint64(first)
+        """Independent booleans, each true with exactly the given probability in [0, 1].
+
+        Compares a uniform binary fraction with the probability, 16 bits at a time.
+        """
+        words = np.frombuffer(self._bytes(2 * size), dtype="<u2")
+        rest, first = math.modf(probability * 2.0**16)  # exact: a shift of the binary point
+        heads = words < int(first)
         if rest:
-            ties = np.flatnonzero(cells == np.uint64(first))
+            ties = np.flatnonzero(words == int(first))
             if ties.size:
                 heads[ties] = self.coins(ties.size, rest)
         return heads

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from skdp.algorithms.tuning import PenaltyGroups, TunedModel, tune_by_newton_statistics
 from skdp.linear_model.classification import DPLinearClassification
-from skdp.mechanisms import NoiseSource
-from skdp.model_selection.tuned_model import TunedLinearModel
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import EmpiricalRisk, LogisticLoss, Loss, Records
+from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.problems import LogisticLoss, Loss
 
 __all__ = ["DPLogisticRegressionCV"]
 
@@ -126,10 +121,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     True
     """
 
-    _methods = (
-        *("newton", "bilevel", "bilevel_minibatch"),
-        *("hypergradient", "exponential", "public"),
-    )
+    _methods = methods("newton")
 
     def __init__(
         self,
@@ -176,20 +168,3 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss()
-
-    def _tune(
-        self,
-        records: Records,
-        risk: EmpiricalRisk,
-        penalties: PenaltyGroups,
-        budget: PrivacyBudget,
-        noise: NoiseSource,
-        solver_rng: np.random.Generator,
-    ) -> TunedModel:
-        return tune_by_newton_statistics(
-            records,
-            penalties,
-            budget,
-            n_folds=None if self.cv is None else int(self.cv),
-            noise=noise,
-        )

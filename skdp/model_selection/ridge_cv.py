@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from skdp.algorithms.tuning import PenaltyGroups, TunedModel, tune_by_sufficient_statistics
 from skdp.linear_model.regression import DPLinearRegression
-from skdp.mechanisms import NoiseSource
-from skdp.model_selection.tuned_model import TunedLinearModel
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Loss, Records
+from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.problems import HalfSquaredLoss, Loss
 
 __all__ = ["DPRidgeCV"]
 
@@ -119,10 +114,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     True
     """
 
-    _methods = (
-        *("sufficient_statistics", "bilevel", "bilevel_minibatch"),
-        *("hypergradient", "exponential", "public"),
-    )
+    _methods = methods("sufficient_statistics")
 
     def __init__(
         self,
@@ -159,23 +151,3 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     def _loss(self, target_bound: float) -> Loss:
         return HalfSquaredLoss(target_bound)
-
-    def _tune(
-        self,
-        records: Records,
-        risk: EmpiricalRisk,
-        penalties: PenaltyGroups,
-        budget: PrivacyBudget,
-        noise: NoiseSource,
-        solver_rng: np.random.Generator,
-    ) -> TunedModel:
-        assert isinstance(risk.loss, HalfSquaredLoss)
-        return tune_by_sufficient_statistics(
-            records,
-            risk.loss.target_bound,
-            penalties,
-            budget,
-            coef_norm=risk.reference_norm(Design.of(records)),
-            n_folds=None if self.cv is None else int(self.cv),
-            noise=noise,
-        )

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skdp._checks import check_real
 from skdp.privacy.events import (
     ComposedEvent,
     ExponentialMechanismEvent,
@@ -119,14 +120,12 @@ class PrivacyAccountant(abc.ABC):
 
     def get_epsilon(self, delta: float) -> float:
         """Smallest epsilon known for a delta in [0, 1]; nats, infinite where there is none."""
-        if not 0.0 <= delta <= 1.0:
-            raise ValueError(f"delta must lie in [0, 1], got {delta!r}.")
+        check_real("delta", delta, 0.0, 1.0)
         return self._epsilon(self._total, float(delta)) if self._total > 0 and delta < 1.0 else 0.0
 
     def get_delta(self, epsilon: float) -> float:
         """Smallest delta known for an epsilon >= 0 in nats; a probability."""
-        if not epsilon >= 0.0:
-            raise ValueError(f"epsilon must be >= 0, got {epsilon!r}.")
+        check_real("epsilon", epsilon, 0.0)
         return self._delta(self._total, float(epsilon)) if self._total > 0 else 0.0
 
     @abc.abstractmethod
@@ -242,17 +241,17 @@ class PureAccountant(PrivacyAccountant):
         return None
 
     def _epsilon(self, total: Fraction, delta: float) -> float:
-        whole = ceil_float(total)
-        lost = (1.0 - 1e-15) * delta * (1.0 + math.exp(-whole))
+        full = ceil_float(total)
+        lost = (1.0 - 1e-15) * delta * (1.0 + math.exp(-full))
         if lost >= 1.0 or delta == 0.0:
-            return whole if delta == 0.0 else 0.0
-        return min(whole, max(0.0, whole + math.log1p(-lost)) + 4.0 * math.ulp(whole))
+            return full if delta == 0.0 else 0.0
+        return min(full, max(0.0, full + math.log1p(-lost)) + 4.0 * math.ulp(full))
 
     def _delta(self, total: Fraction, epsilon: float) -> float:
-        whole = ceil_float(total)
-        if epsilon >= whole:
+        full = ceil_float(total)
+        if epsilon >= full:
             return 0.0
-        delta = -math.expm1(epsilon - whole) / (1.0 + math.exp(-whole))
+        delta = -math.expm1(epsilon - full) / (1.0 + math.exp(-full))
         return min(1.0, math.nextafter(delta * (1.0 + 1e-15), math.inf))
 
 
@@ -308,17 +307,10 @@ def tightest_epsilon(
 
 
 def import_convolution(neighbouring: Neighbouring | str) -> Any:
-    """The module of dp-accounting that convolves privacy loss distributions.
+    """Import the module of dp-accounting that convolves privacy loss distributions.
 
-    Parameters
-    ----------
-    neighbouring : Neighbouring or str
-        Under "replace_one" the module must know the pair of a sampled sum.
-
-    Raises
-    ------
-    ImportError
-        If dp-accounting is missing or, under "replace_one", older than 0.5.
+    Raises ImportError if it is missing or, under "replace_one", does not know the pair of a
+    sampled sum: it is older than 0.5.
     """
     try:
         pld = importlib.import_module("dp_accounting.pld.privacy_loss_distribution")
@@ -384,12 +376,12 @@ def _add_pure(epsilon: float, added: Fraction) -> float:
 
 def _minimise_over_orders(function: _Curve) -> float:
     """Least value found of a function of ``order - 1 > 0``, on ever finer grids in logarithms."""
-    centre, width = 5.0, 35.0
+    center, width = 5.0, 35.0
     for _ in range(5):
-        grid = centre + width * np.linspace(-1.0, 1.0, 401)
+        grid = center + width * np.linspace(-1.0, 1.0, 401)
         with np.errstate(over="ignore"):
             values = function(np.exp(grid))
-        centre, width = float(grid[np.argmin(values)]), width / 50.0
+        center, width = float(grid[np.argmin(values)]), width / 50.0
     return float(values.min())
 
 
@@ -399,9 +391,7 @@ def _number(leaves: Iterable[_Part]) -> int:
 
 def _mu(event: PrivacyEvent) -> float:
     """Gaussian DP parameter of an event, sampling ignored."""
-    accountant = GaussianDPAccountant()
-    accountant.compose(_reduce(event, drop=True))
-    return accountant.mu
+    return ceil_sqrt(GaussianDPAccountant().compose(_reduce(event, drop=True))._total)
 
 
 def _amplify(epsilon: float, probability: float) -> float:
@@ -488,43 +478,36 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
 def _convolve(leaves: Leaves, delta: float, bound: float, pld: Any, as_gaussian: bool) -> float:
     as_response = PureEvent if as_gaussian else _PURE
     pure = [(leaf.epsilon, count) for leaf, count in leaves if isinstance(leaf, as_response)]
-    gaussian = [
-        (_mu(leaf.event), leaf.sampling_probability, count)
+    sampled = [
+        (_mu(leaf.event), {"sampling_prob": leaf.sampling_probability}, count)
         for leaf, count in leaves
         if isinstance(leaf, PoissonSampledEvent)
     ]
-    sums = [
-        (leaf.record_multiplier, leaf.sampling_probability, count)
-        for leaf, count in leaves
-        if isinstance(leaf, PoissonSampledSumEvent)
-    ]
     done = (*_SAMPLED, as_response)
-    rest = [RepeatedEvent(*part) for part in leaves if not isinstance(part[0], done)]
-    gaussian.append((_mu(ComposedEvent(rest)), 1.0, 1))
+    rest = _composed(part for part in leaves if not isinstance(part[0], done))
+    # distance of two Gaussians, noise, options and number
+    gaussian: list[tuple[float, float, dict[str, Any], int]] = [
+        (mu, floor_quotient(1.0, Fraction(mu)), options, count)
+        for mu, options, count in (*sampled, (_mu(rest), {}, 1))
+        if mu > 0.0
+    ]
+    for leaf, count in leaves:
+        if isinstance(leaf, PoissonSampledSumEvent):
+            relation = importlib.import_module("dp_accounting").NeighboringRelation.REPLACE_ONE
+            options = {"sampling_prob": leaf.sampling_probability, "neighboring_relation": relation}
+            gaussian.append((2.0 / leaf.record_multiplier, leaf.record_multiplier, options, count))
     # Small beside the answer, but with about 1e5 steps at most; one epsilon need not be rounded up.
-    distances = [mu for mu, _, _ in gaussian] + [2.0 / noise for noise, _, _ in sums]
-    spans = [0.5 * distance * distance + 10.0 * distance for distance in distances]
-    if max(spans + [epsilon for epsilon, _ in pure]) > 600.0 or len(leaves) > 100:
+    spans = [0.5 * distance * distance + 10.0 * distance for distance, *_ in gaussian]
+    if max(spans + [epsilon for epsilon, _ in pure], default=0.0) > 600.0 or len(leaves) > 100:
         return math.inf  # e^loss leaves double precision, or too much work
     width = sum(spans) + sum(epsilon * count for epsilon, count in pure)
     step = max(1e-5 * width, 1e-4 * min(1.0, bound))
     if pure and min(pure)[0] > step:
         step = (1.0 + 1e-12) * min(pure)[0] / math.ceil(min(pure)[0] / step)
     total = pld.identity(value_discretization_interval=step)
-    for mu, probability, count in gaussian:
-        if mu > 0.0:
-            sigma = min(1e10, floor_quotient(1.0, Fraction(mu)))
-            part = pld.from_gaussian_mechanism(
-                sigma, sampling_prob=probability, value_discretization_interval=step
-            )
-            total = total.compose(part.self_compose(count))
-    for noise, probability, count in sums:
-        relations = importlib.import_module("dp_accounting").NeighboringRelation
+    for _, noise, options, count in gaussian:
         part = pld.from_gaussian_mechanism(
-            min(1e10, noise),
-            sampling_prob=probability,
-            neighboring_relation=relations.REPLACE_ONE,
-            value_discretization_interval=step,
+            min(1e10, noise), value_discretization_interval=step, **options
         )
         total = total.compose(part.self_compose(count))
     for epsilon, count in pure:

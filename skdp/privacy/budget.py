@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
-import numbers
 from dataclasses import dataclass
+
+from skdp._checks import check_positive, check_real
 
 __all__ = ["PrivacyBudget"]
 
@@ -30,15 +30,10 @@ class PrivacyBudget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("epsilon", "delta"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, numbers.Real):
-                raise TypeError(f"{name} must be a real number, got {value!r}.")
-            object.__setattr__(self, name, float(value))
-        if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
-            raise ValueError(f"epsilon == {self.epsilon}, must be > 0 and finite.")
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta == {self.delta}, must be in [0, 1).")
+        check_positive(epsilon=self.epsilon)
+        check_real("delta", self.delta, 0.0, 1.0, closed="left")
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
 
     @property
     def is_pure(self) -> bool:

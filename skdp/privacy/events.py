@@ -17,12 +17,12 @@ each accountant that has a proof for it. An accountant that does not know an eve
 from __future__ import annotations
 
 import abc
-import math
-import operator
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
+
+from skdp._checks import check_count, check_non_negative, check_positive, check_real
 
 __all__ = [
     "ComposedEvent",
@@ -57,19 +57,21 @@ class Neighbouring(str, Enum):
 
 
 class PrivacyEvent(abc.ABC):
-    """Base class of all events, which are frozen dataclasses."""
+    """Base class of all events, which are frozen dataclasses.
+
+    Attributes
+    ----------
+    neighbouring : Neighbouring or None
+        The relation that the event was measured under, that of its parts if it has parts; None
+        if nothing was released.
+    """
 
     kind: ClassVar[str] = "event"
-
-    #: The relation that the event was measured under; None if nothing was released.
     neighbouring: Neighbouring | None
 
     @abc.abstractmethod
-    def _validate(self) -> None:
-        """Turn the fields into plain Python values; raise ValueError where they make no sense."""
-
     def __post_init__(self) -> None:
-        self._validate()
+        """Check the fields and turn them into plain Python values."""
 
     def _set(self, **values: Any) -> None:
         for name, value in values.items():
@@ -83,8 +85,7 @@ class PrivacyEvent(abc.ABC):
         dictionary : dict
             ``{"type": ..., <field>: <value>, ...}``, nested events as nested dictionaries.
         """
-        names = [part.name for part in fields(cast(Any, self))]
-        return {"type": self.kind, **{name: _plain(getattr(self, name)) for name in names}}
+        return {"type": self.kind, **{name: _plain(value) for name, value in vars(self).items()}}
 
 
 @dataclass(frozen=True)
@@ -104,9 +105,10 @@ class GaussianEvent(PrivacyEvent):
     neighbouring: Neighbouring
     kind: ClassVar[str] = "gaussian"
 
-    def _validate(self) -> None:
-        value = _check_multiplier("noise_multiplier", self.noise_multiplier)
-        self._set(noise_multiplier=value, neighbouring=Neighbouring(self.neighbouring))
+    def __post_init__(self) -> None:
+        check_positive(noise_multiplier=self.noise_multiplier)
+        relation = Neighbouring(self.neighbouring)
+        self._set(noise_multiplier=float(self.noise_multiplier), neighbouring=relation)
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,9 @@ class PureEvent(PrivacyEvent):
     neighbouring: Neighbouring
     kind: ClassVar[str] = "pure"
 
-    def _validate(self) -> None:
-        epsilon = _check_epsilon(self.epsilon)
-        self._set(epsilon=epsilon, neighbouring=Neighbouring(self.neighbouring))
+    def __post_init__(self) -> None:
+        check_non_negative(epsilon=self.epsilon)
+        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -157,9 +159,9 @@ class ExponentialMechanismEvent(PrivacyEvent):
     neighbouring: Neighbouring
     kind: ClassVar[str] = "exponential_mechanism"
 
-    def _validate(self) -> None:
-        epsilon = _check_epsilon(self.epsilon)
-        self._set(epsilon=epsilon, neighbouring=Neighbouring(self.neighbouring))
+    def __post_init__(self) -> None:
+        check_non_negative(epsilon=self.epsilon)
+        self._set(epsilon=float(self.epsilon), neighbouring=Neighbouring(self.neighbouring))
 
 
 @dataclass(frozen=True)
@@ -176,11 +178,6 @@ class PoissonSampledEvent(PrivacyEvent):
     event : PrivacyEvent
         What happens on the subset. Its guarantee must hold for subsets of every size. A composed
         event uses one and the same subset throughout.
-
-    Attributes
-    ----------
-    neighbouring : Neighbouring or None
-        That of the event; the whole is measured under the same relation.
     """
 
     sampling_probability: float
@@ -188,10 +185,10 @@ class PoissonSampledEvent(PrivacyEvent):
     neighbouring: Neighbouring | None = field(init=False)
     kind: ClassVar[str] = "poisson_sampled"
 
-    def _validate(self) -> None:
+    def __post_init__(self) -> None:
         relation = common_relation([self.event])
-        probability = _check_probability(self.sampling_probability)
-        self._set(sampling_probability=probability, neighbouring=relation)
+        check_real("sampling_probability", self.sampling_probability, 0.0, 1.0)
+        self._set(sampling_probability=float(self.sampling_probability), neighbouring=relation)
 
 
 @dataclass(frozen=True)
@@ -213,11 +210,6 @@ class PoissonSampledSumEvent(PrivacyEvent):
     record_multiplier : float
         Standard deviation of the noise per coordinate divided by the bound on the l2 norm of what
         one record adds to the sum; finite and > 0. No unit.
-
-    Attributes
-    ----------
-    neighbouring : Neighbouring
-        ``Neighbouring.REPLACE_ONE``.
     """
 
     sampling_probability: float
@@ -226,7 +218,7 @@ class PoissonSampledSumEvent(PrivacyEvent):
     neighbouring: Neighbouring = field(init=False)
     kind: ClassVar[str] = "poisson_sampled_sum"
 
-    def _validate(self) -> None:
+    def __post_init__(self) -> None:
         if not isinstance(self.event, GaussianEvent):
             raise TypeError(f"expected a GaussianEvent, got {self.event!r}.")
         if self.event.neighbouring is not Neighbouring.REPLACE_ONE:
@@ -234,9 +226,11 @@ class PoissonSampledSumEvent(PrivacyEvent):
                 "neighbouring == 'add_remove': a PoissonSampledSumEvent is made for 'replace_one'. "
                 "Use a PoissonSampledEvent."
             )
+        check_real("sampling_probability", self.sampling_probability, 0.0, 1.0)
+        check_positive(record_multiplier=self.record_multiplier)
         self._set(
-            sampling_probability=_check_probability(self.sampling_probability),
-            record_multiplier=_check_multiplier("record_multiplier", self.record_multiplier),
+            sampling_probability=float(self.sampling_probability),
+            record_multiplier=float(self.record_multiplier),
             neighbouring=self.event.neighbouring,
         )
 
@@ -249,18 +243,13 @@ class ComposedEvent(PrivacyEvent):
     ----------
     events : sequence of PrivacyEvent
         All under the same relation; kept as a tuple. Empty: nothing was released.
-
-    Attributes
-    ----------
-    neighbouring : Neighbouring or None
-        That of the events; None if nothing was released.
     """
 
     events: Sequence[PrivacyEvent]
     neighbouring: Neighbouring | None = field(init=False)
     kind: ClassVar[str] = "composed"
 
-    def _validate(self) -> None:
+    def __post_init__(self) -> None:
         events = tuple(self.events)
         self._set(events=events, neighbouring=common_relation(events))
 
@@ -275,11 +264,6 @@ class RepeatedEvent(PrivacyEvent):
         What is repeated.
     count : int
         How often, >= 0.
-
-    Attributes
-    ----------
-    neighbouring : Neighbouring or None
-        That of the event.
     """
 
     event: PrivacyEvent
@@ -287,9 +271,10 @@ class RepeatedEvent(PrivacyEvent):
     neighbouring: Neighbouring | None = field(init=False)
     kind: ClassVar[str] = "repeated"
 
-    def _validate(self) -> None:
+    def __post_init__(self) -> None:
         relation = common_relation([self.event])
-        self._set(count=_check_count(self.count), neighbouring=relation)
+        check_count("count", self.count, 0)
+        self._set(count=int(self.count), neighbouring=relation)
 
 
 def common_relation(
@@ -310,10 +295,8 @@ def common_relation(
 
     Raises
     ------
-    TypeError
-        If a part is no event.
-    ValueError
-        If two relations occur.
+    TypeError, ValueError
+        If a part is no event, or if two relations occur.
     """
     common = None if neighbouring is None else Neighbouring(neighbouring)
     for event in events:
@@ -346,13 +329,12 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
 
     Raises
     ------
-    TypeError
-        If `event` is no event.
-    ValueError
-        If `count` is no integer >= 0.
+    TypeError, ValueError
+        If `event` is no event or `count` no integer >= 0.
     """
+    check_count("count", count, 0)
     counts: dict[PrivacyEvent, int] = {}
-    todo = [(event, _check_count(count))]
+    todo = [(event, int(count))]
     while todo:
         current, times = todo.pop()
         _check_event(current)
@@ -365,37 +347,6 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
         else:
             counts[current] = counts.get(current, 0) + times
     return tuple(counts.items())
-
-
-def _check_multiplier(name: str, multiplier: float) -> float:
-    value = float(multiplier)
-    if not 0.0 < value < math.inf:
-        raise ValueError(f"{name} must be finite and > 0, got {value!r}.")
-    return value
-
-
-def _check_probability(probability: float) -> float:
-    value = float(probability)
-    if not 0.0 <= value <= 1.0:
-        raise ValueError(f"sampling_probability must lie in [0, 1], got {value!r}.")
-    return value
-
-
-def _check_epsilon(epsilon: float) -> float:
-    value = float(epsilon)
-    if not 0.0 <= value < math.inf:
-        raise ValueError(f"epsilon must be finite and >= 0, got {value!r}.")
-    return value
-
-
-def _check_count(count: int) -> int:
-    try:
-        value = operator.index(count)
-    except TypeError:
-        raise ValueError(f"count must be an integer, got {count!r}.") from None
-    if value < 0:
-        raise ValueError(f"count must be >= 0, got {value!r}.")
-    return value
 
 
 def _check_event(event: object) -> None:

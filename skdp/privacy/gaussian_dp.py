@@ -8,7 +8,8 @@ as (epsilon, delta(epsilon))-DP for every epsilon >= 0 with
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).          (1)
 
 This module evaluates (1) and inverts it in both of its arguments. Every answer errs on the private
-side: a delta or an epsilon is rounded up, a mu is rounded down.
+side: a delta or an epsilon is rounded up, a mu is rounded down. Arguments that are NaN or outside
+their range raise a ValueError.
 
 How (1) is computed. With ``x = epsilon/mu - mu/2``, ``phi`` the normal density and
 ``R(u) = Phi(-u) / phi(u)`` Mills' ratio, (1) is ``phi(x) (R(x) - R(x + mu))``, because
@@ -34,6 +35,8 @@ from functools import lru_cache
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erf, erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
+
+from skdp._checks import check_non_negative, check_positive, check_real
 
 __all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_epsilon", "pure_mu"]
 
@@ -75,13 +78,8 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
     return log_delta + (1e-11 + 1e-15 * epsilon) * min(1.0, -log_delta)
 
 
-def _check_mu(mu: float) -> None:
-    if not mu >= 0.0:
-        raise ValueError(f"mu must be >= 0, got {mu!r}.")
-
-
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP.
+    """Smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP: equation (1).
 
     Parameters
     ----------
@@ -96,19 +94,9 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     delta : float
         A probability in [0, 1], rounded up by a relative 1e-11 (more for epsilon above 1e4).
         Positive whenever ``mu > 0``, even where the exact value is below the smallest double.
-
-    Raises
-    ------
-    ValueError
-        If an argument is NaN or outside its range.
-
-    References
-    ----------
-    Balle and Wang (2018), Theorem 8; Dong, Roth and Su (2022), Corollary 2.13.
     """
-    if not epsilon >= 0.0:
-        raise ValueError(f"epsilon must be >= 0, got {epsilon!r}.")
-    _check_mu(mu)
+    check_real("epsilon", epsilon, 0.0)
+    check_real("mu", mu, 0.0)
     if mu == 0.0 or epsilon == math.inf:
         return 0.0
     return math.nextafter(math.exp(_log_delta_bound(epsilon, mu)), 1.0)
@@ -130,19 +118,9 @@ def gaussian_epsilon(delta: float, mu: float) -> float:
     epsilon : float
         Privacy loss in nats, rounded up, so ``gaussian_delta(epsilon, mu) <= delta``. Infinite
         for ``delta = 0`` and ``mu > 0``: no Gaussian release is purely private.
-
-    Raises
-    ------
-    ValueError
-        If an argument is NaN or outside its range.
-
-    References
-    ----------
-    Dong, Roth and Su (2022), Corollary 2.13, inverted.
     """
-    if not 0.0 <= delta <= 1.0:
-        raise ValueError(f"delta must lie in [0, 1], got {delta!r}.")
-    _check_mu(mu)
+    check_real("delta", delta, 0.0, 1.0)
+    check_real("mu", mu, 0.0)
     if mu == 0.0 or gaussian_delta(0.0, mu) <= delta:
         return 0.0
     mu = max(mu, _SMALL_MU)  # valid: a larger mu costs more
@@ -166,7 +144,8 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
 
     ``sensitivity / gaussian_mu(epsilon, delta)`` is the smallest standard deviation with which a
-    single Gaussian release is (epsilon, delta)-DP.
+    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8 and Algorithm 1,
+    solved here by bracketing in log mu).
 
     Parameters
     ----------
@@ -179,23 +158,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     -------
     mu : float
         Rounded down by a relative 1e-9, so ``gaussian_delta(epsilon, mu) <= delta``.
-
-    Raises
-    ------
-    ValueError
-        If an argument is NaN or outside its range.
-
-    References
-    ----------
-    Balle and Wang (2018), Theorem 8 and Algorithm 1 (solved here by bracketing in log mu).
     """
-    if not 0.0 < epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and > 0, got {epsilon!r}.")
-    if not 0.0 < delta < 1.0:
-        raise ValueError(
-            f"delta must lie strictly between 0 and 1, got {delta!r}; Gaussian noise cannot give "
-            "delta = 0."
-        )
+    check_positive(epsilon=epsilon)
+    check_real("delta", delta, 0.0, 1.0, closed="neither")
     log_target = math.log(delta)
     # Below: mu = 2 delta has delta(epsilon) <= 2 Phi(mu/2) - 1 <= mu / sqrt(2 pi) < delta.
     # Above: at x = -10 all but 1e-23 of the first term of (1) is left, and at most
@@ -227,14 +192,8 @@ def pure_mu(epsilon: float) -> float:
     -------
     mu : float
         Rounded up by a relative 1e-9 or, below the normal numbers, to the next float.
-
-    Raises
-    ------
-    ValueError
-        If epsilon is NaN, negative or infinite.
     """
-    if not 0.0 <= epsilon < math.inf:
-        raise ValueError(f"epsilon must be finite and >= 0, got {epsilon!r}.")
+    check_non_negative(epsilon=epsilon)
     if epsilon <= 1e-8:  # its limit, from above: the next term is negative
         mu = math.sqrt(0.5 * math.pi) * epsilon
     elif epsilon <= 1.0:  # the same number: 2 Phi(mu/2) - 1 = tanh(epsilon/2)
@@ -258,13 +217,8 @@ def pure_epsilon(mu: float) -> float:
     -------
     epsilon : float
         Privacy loss in nats, rounded down by a relative 1e-8, so ``pure_mu(epsilon) <= mu``.
-
-    Raises
-    ------
-    ValueError
-        If mu is NaN or negative.
     """
-    _check_mu(mu)
+    check_real("mu", mu, 0.0)
     if mu <= 1.0:  # the same number, without a difference
         epsilon = 2.0 * math.atanh(float(erf(mu / (2.0 * math.sqrt(2.0)))))
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -74,6 +73,8 @@ class PrivacyReport:
         constants, accuracy.
     caveats : tuple of str
         What lies outside of the guarantee because of how the estimator was configured.
+    remarks : tuple of str
+        What the plan says about the quality of the result.
     """
 
     epsilon: float
@@ -83,6 +84,7 @@ class PrivacyReport:
     releases: tuple[Release, ...]
     plan: dict[str, Any] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         relation = common_relation([self.event], self.neighbouring)
@@ -106,54 +108,6 @@ class PrivacyReport:
             "caveats": list(self.caveats),
         }
 
-    def _remarks(self) -> Iterator[str]:
-        """What the plan says about the quality of the result; public like all of it."""
-        plan = self.plan
-        if "data_norm" in plan:
-            yield f"  rows are shortened to Euclidean norm {plan['data_norm']:g}"
-        if "group_names" in plan:
-            weights = plan["largest_group_weights"]
-            named = [f"{n} {w:.3g}" for n, w in zip(plan["group_names"], weights, strict=True)]
-            listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
-            yield f"  groups ({plan['group_mode']}) and their largest weights: {listed}"
-            shares = plan.get("group_proportions", ())
-            for name, weight, share in zip(plan["group_names"], weights, shares, strict=False):
-                if 0.0 < share * weight < 0.999:
-                    yield f"  group {name} counts for {share * weight:.2g} of a group"
-        if len(plan.get("block_sizes", ())) > 1:
-            sizes = ", ".join(str(size) for size in plan["block_sizes"])
-            scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
-            yield f"  phases: {sizes} records with noise of scale {scales}"
-        if "method_bounds" in plan:
-            bounds = ", ".join(f"{name} {b:.3g}" for name, b in plan["method_bounds"].items())
-            yield f"  chosen by the smallest bound on the excess loss: {bounds}"
-        yield from (f"  {alarm}" for alarm in self.noise_alarms(self.releases))
-
-    def noise_alarms(self, releases: tuple[Release, ...]) -> Iterator[str]:
-        """Yield a sentence for each release whose noise is larger than any value before noise."""
-        for release in releases:
-            # the norm of spherical Laplace noise is Gamma distributed
-            pure = release.mechanism == "spherical_laplace"
-            length = release.noise_scale * (release.dimension if pure else release.dimension**0.5)
-            if release.name == "second moments":
-                # of p (p + 1) / 2 entries: the norm of a symmetric matrix of them is about
-                # 2 sqrt(p) times the deviation of one
-                p = (2.0 * release.dimension) ** 0.5
-                norm, largest = 2.0 * length / p**0.5, self.plan["feature_norm"] ** 2
-                if norm > largest:
-                    yield (
-                        f"The noise in the moments has a norm of about {norm:.3g}, and those of "
-                        f"the features have at most {largest:.3g}: the result is mostly noise"
-                    )
-            if "radius" not in self.plan:
-                continue
-            additive = release.name == "coefficients" and release.mechanism != "exponential"
-            if additive and length > self.plan["radius"]:
-                yield (
-                    f"The noise has a length of about {length:.3g} and any solution at most "
-                    f"{self.plan['radius']:.3g}: the result is mostly noise"
-                )
-
     def __str__(self) -> str:
         relation = {"replace_one": "replace-one", "add_remove": "add/remove"}[self.neighbouring]
         nominal = "nominal " if self.neighbouring is Neighbouring.ADD_REMOVE else ""
@@ -168,6 +122,6 @@ class PrivacyReport:
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
                 f"{release.n_records} {nominal}records ({release.reference})"
             )
-        lines.extend(self._remarks())
+        lines.extend(f"  {remark}" for remark in self.remarks)
         lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
         return "\n".join(lines)

@@ -15,16 +15,7 @@ __all__ = ["ceil_float", "ceil_reciprocal", "ceil_sqrt", "floor_quotient"]
 
 
 def ceil_float(value: Fraction) -> float:
-    """Smallest float that is not below `value` >= 0; infinity where there is no other.
-
-    Parameters
-    ----------
-    value : Fraction
-
-    Returns
-    -------
-    rounded : float
-    """
+    """Smallest float that is not below `value` >= 0; infinity where there is no other."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -35,15 +26,8 @@ def ceil_float(value: Fraction) -> float:
 def ceil_sqrt(value: Fraction) -> float:
     """Square root of `value` >= 0 rounded up, exact where the root is a float.
 
-    Parameters
-    ----------
-    value : Fraction
-        Of any size: neither overflow nor underflow of `value` itself matters.
-
-    Returns
-    -------
-    root : float
-        Above the exact root by a relative 3e-16 at most, where it is a normal number.
+    Neither overflow nor underflow of `value` matters. A root that is a normal number is above the
+    exact one by a relative 3e-16 at most.
     """
     numerator, denominator = value.as_integer_ratio()
     # at least 128 bits before the root, so 64 after it
@@ -56,15 +40,7 @@ def ceil_sqrt(value: Fraction) -> float:
 def ceil_reciprocal(value: float) -> Fraction:
     """``1 / value`` rounded up to 53 bits, without the limits of a float's exponent.
 
-    Parameters
-    ----------
-    value : float
-        Finite and > 0.
-
-    Returns
-    -------
-    reciprocal : Fraction
-        With a power of 2 as denominator, so that sums of many stay short.
+    The value is finite and > 0. The denominator is a power of 2, so that sums of many stay short.
     """
     mantissa, exponent = math.frexp(value)
     quotient = 1.0 / mantissa
@@ -74,19 +50,7 @@ def ceil_reciprocal(value: float) -> Fraction:
 
 
 def floor_quotient(value: float, divisor: Fraction) -> float:
-    """``value / divisor`` rounded down.
-
-    Parameters
-    ----------
-    value : float
-        Finite and >= 0.
-    divisor : Fraction
-        > 0.
-
-    Returns
-    -------
-    quotient : float
-    """
+    """``value / divisor`` rounded down, for a finite value >= 0 and a divisor > 0."""
     exact = Fraction(value) / divisor
     rounded = ceil_float(exact)
     return rounded if rounded == exact else math.nextafter(rounded, 0.0)

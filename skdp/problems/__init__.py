@@ -14,7 +14,7 @@ from skdp.problems.bilevel import (
 )
 from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
-from skdp.problems.counting import CountedLoss
+from skdp.problems.counting import Counts, counted
 from skdp.problems.declared import DeclaredProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import (
@@ -41,7 +41,6 @@ from skdp.problems.max_group_loss import (
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
-    EnvelopeLoss,
     HingeLoss,
     PiecewiseLinearLoss,
     QuantileLoss,
@@ -68,12 +67,11 @@ __all__ = [
     "BilinearProblem",
     "Box",
     "ConcaveInnerProblem",
-    "CountedLoss",
+    "Counts",
     "DeclaredProblem",
     "Design",
     "Domain",
     "EmpiricalRisk",
-    "EnvelopeLoss",
     "FiniteSumProblem",
     "GroupWeights",
     "HalfSquaredLoss",
@@ -102,6 +100,7 @@ __all__ = [
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",
+    "counted",
     "generalised_linear_constants",
     "huber_loss",
     "max_group_loss_constants",

@@ -70,6 +70,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp._checks import check_non_negative, check_positive
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
@@ -127,8 +128,7 @@ class Attack:
     def __post_init__(self) -> None:
         if self.norm not in (2, math.inf):
             raise ValueError(f"norm == {self.norm!r}, must be 2 or inf.")
-        if not 0 <= self.radius < math.inf:
-            raise ValueError(f"radius == {self.radius}, must be >= 0 and finite.")
+        check_non_negative(radius=self.radius)
 
     def n_features(self, width: int) -> int:
         """Number of features under attack, of rows of a width."""
@@ -362,8 +362,7 @@ class AdversarialProblem(FiniteSumProblem):
         n_public: int | None = None,
         center: np.ndarray | None = None,
     ) -> None:
-        if not (bias > 0 and attack.radius > 0):
-            raise ValueError(f"bias == {bias}, radius == {attack.radius}, both must be > 0.")
+        check_positive(bias=bias, radius=attack.radius)
         if attack.intercept != records.intercept:
             raise ValueError("The attack and the rows have different intercept features.")
         if not math.isfinite(loss.curvature):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp._checks import check_count, check_non_negative, check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball
 from skdp.problems.records import read_only_view
@@ -98,18 +99,12 @@ class ConcaveInnerProblem:
 
     def __post_init__(self) -> None:
         for name in ("dimension", "n_records"):
-            count = getattr(self, name)
-            if not (count >= 1 and count == int(count)):
-                raise ValueError(f"{name} == {count}, must be an integer >= 1.")
-        for name in ("radius", "lipschitz", "strong_convexity", "smoothness_w"):
-            number = getattr(self, name)
-            if not (number > 0 and math.isfinite(number)):
-                raise ValueError(f"{name} == {number}, must be > 0 and finite.")
+            check_count(name, getattr(self, name))
+        positive = ("radius", "lipschitz", "strong_convexity", "smoothness_w")
+        check_positive(**{name: getattr(self, name) for name in positive})
         not_negative = ("smoothness_v", "coupling", "lipschitz_v", "radius_v", "strong_concavity")
-        for name in (*not_negative, "gradient_error"):
-            number = getattr(self, name)
-            if not (number >= 0 and math.isfinite(number)):
-                raise ValueError(f"{name} == {number}, must be >= 0 and finite.")
+        names = (*not_negative, "gradient_error")
+        check_non_negative(**{name: getattr(self, name) for name in names})
         if self.strong_convexity > self.smoothness_w:
             raise ValueError(
                 f"strong_convexity == {self.strong_convexity} exceeds smoothness_w == "
@@ -215,8 +210,7 @@ class ConcaveInnerProblem:
         gradient_diameter : float, optional
             Must be declared anew, since other v are maximal; default ``2 lipschitz``.
         """
-        if not (strength > 0 and math.isfinite(strength)):
-            raise ValueError(f"strength == {strength}, must be > 0 and finite.")
+        check_positive(strength=strength)
         center = self.start_v
 
         def value(w: np.ndarray, v: np.ndarray) -> float:

@@ -5,7 +5,8 @@ records: f over the validation records, g over the training records, which may b
 that needs no second derivatives replaces the inner solution's derivative by a second solution, that
 of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
 
-:class:`PenaltyProblem` is the case that model selection needs: x holds the logarithms of alpha. Proofs: docs/theory/bilevel.md.
+:class:`PenaltyProblem` is the case that model selection needs: x holds log alpha.
+Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_bool, check_non_negative, check_real
 from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Ball, Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
@@ -44,10 +46,7 @@ class BilevelConstants:
     mixed_lipschitz: float
 
     def __post_init__(self) -> None:
-        for name in ("bound_upper", "bound_lower", "mixed_lipschitz"):
-            value = getattr(self, name)
-            if not (value >= 0 and math.isfinite(value)):
-                raise ValueError(f"{name} == {value}, must be >= 0 and finite.")
+        check_non_negative(**vars(self))
 
 
 class BilevelProblem(ABC):
@@ -177,8 +176,7 @@ class BilevelProblem(ABC):
         (erratum E3). One record's part of the difference is at most ``min(mixed_lipschitz *
         distance, 2 bound_lower)`` (docs/theory/bilevel.md, Lemma 4).
         """
-        if not distance >= 0:
-            raise ValueError(f"distance == {distance}, must be >= 0.")
+        check_real("distance", distance, 0.0)
         if self.is_record_free:
             return 0.0
         if self.constants is None:
@@ -294,8 +292,7 @@ class PenaltyProblem(BilevelProblem):
         if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
         penalties.check_width(records.width)
-        if not isinstance(disjoint, bool):
-            raise TypeError(f"disjoint must be a bool, got {disjoint!r}.")
+        check_bool("disjoint", disjoint)
         if records.n_records < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
         self.penalties, self.members, q = penalties, penalties.members, penalties.n_groups

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from skdp._checks import check_non_negative
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.records import read_only_view
 from skdp.problems.saddle import SaddleConstants, SaddleProblem
@@ -132,8 +133,7 @@ class BilinearProblem(SaddleProblem):
 @without_warnings()
 def _scaled_to(vectors: np.ndarray, bound: float) -> np.ndarray:
     """Each row scaled down to at most `bound`; rows of moderate length stay as they are."""
-    if not (bound >= 0 and math.isfinite(bound)):
-        raise ValueError(f"bounds must be >= 0 and finite, got {bound}.")
+    check_non_negative(bound=bound)
     largest = np.abs(vectors).max(axis=1, initial=0.0)
     safe = np.where(largest > 0, largest, 1.0)
     long = safe * np.linalg.norm(vectors / safe[:, None], axis=1) > bound

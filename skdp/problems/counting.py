@@ -1,139 +1,125 @@
-"""Counting the gradients that a solver evaluates."""
+"""Counting the evaluations of single records."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from skdp.problems.losses import Loss
+from skdp.problems.saddle import SaddleProblem
 
-__all__ = ["CountedLoss"]
+if TYPE_CHECKING:
+    from skdp.problems.saddle import Response
+
+__all__ = ["Counts", "counted"]
+
+_Any = TypeVar("_Any")
 
 
-class CountedLoss(Loss):
-    """A loss that counts its evaluations, record by record.
+class Counts:
+    """Numbers of evaluations of single records so far.
 
-    Every path of a problem to a gradient, batches and thinned problems included, goes
-    through the derivative of its loss, so the count is exact::
-
-        problem.loss = counted = CountedLoss(problem.loss)
-        solver.solve(problem, accuracy)
-        counted.gradients
-
-    The counts depend on the records: they are for benchmarks and for the progress that the
-    holder of the data may watch, and are not part of anything that is released.
-
-    Parameters
-    ----------
-    loss : Loss
-    on_gradient : callable, optional
-        Called with the count after each evaluation of gradients.
+    They depend on the records: they are for benchmarks and for the progress that the holder of
+    the data may watch, and are not part of anything that is released.
 
     Attributes
     ----------
     gradients, hessians, values : int
-        Number of per-record evaluations so far.
+        Of a saddle problem, `gradients` counts operators.
     """
 
-    def __init__(self, loss: Loss, on_gradient: Callable[[int], None] | None = None) -> None:
-        self._loss = loss
-        self._on_gradient = on_gradient
-        self._parent: CountedLoss | None = None
+    def __init__(self, report: Callable[[int], None] | None = None) -> None:
         self.gradients = self.hessians = self.values = 0
+        self._report = report
 
-    def check_targets(self, targets: np.ndarray) -> None:
-        self._loss.check_targets(targets)
-
-    @property
-    def is_quadratic(self) -> bool:  # type: ignore[override]
-        return self._loss.is_quadratic
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self.values += len(margins)
-        return self._loss.value(margins, targets)
-
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self._count_gradients(len(margins))
-        return self._loss.derivative(margins, targets)
-
-    def value_and_derivative(
-        self, margins: np.ndarray, targets: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        self.values += len(margins)
-        self._count_gradients(len(margins))
-        return self._loss.value_and_derivative(margins, targets)
-
-    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        self.hessians += len(margins)
-        return self._loss.second_derivative(margins, targets)
-
-    def _count_gradients(self, number: int) -> None:
+    def add_gradients(self, number: int) -> None:
         self.gradients += number
-        if self._parent is not None:
-            self._parent._count_gradients(number)
-        if self._on_gradient is not None:
-            self._on_gradient(self.gradients)
+        if self._report is not None:
+            self._report(self.gradients)
 
-    @property
-    def n_outputs(self) -> int:
-        return self._loss.n_outputs
 
-    @property
-    def curvature(self) -> float:
-        return self._loss.curvature
+def counted(problem: _Any, report: Callable[[int], None] | None = None) -> _Any:
+    """Copy a problem so that its evaluations are counted in its attribute `counts`.
 
-    @property
-    def curvature_trace(self) -> float:
-        return self._loss.curvature_trace
+    Problems that are made from the copy, with other regularisers or fewer records, share its
+    counts::
 
-    @property
-    def margin_scale(self) -> float:
-        return self._loss.margin_scale
+        given = counted(problem)
+        solver.solve(given, accuracy)
+        given.counts.gradients
 
-    @property
-    def largest_margin_scale(self) -> float:
-        return self._loss.largest_margin_scale
+    Parameters
+    ----------
+    problem : FiniteSumProblem or SaddleProblem
+        Other problems are copied without being counted.
+    report : callable, optional
+        Called with the number of gradients after each evaluation of gradients.
+    """
+    other: Any = copy.copy(problem)
+    other.counts = Counts(report)
+    if isinstance(problem, SaddleProblem):
+        _change_class(other, _counted_saddle(type(other), other.counts))
+    elif isinstance(getattr(problem, "loss", None), Loss):
+        other.loss = copy.copy(other.loss)
+        _change_class(other.loss, _counted_loss(other.loss, other.counts))
+    return other
 
-    @property
-    def sampling_scale(self) -> float:
-        return self._loss.sampling_scale
 
-    def lipschitz(self, feature_norm: float, radius: float) -> float:
-        return self._loss.lipschitz(feature_norm, radius)
+def _change_class(instance: Any, kind: type) -> None:
+    kind.__name__, kind.__qualname__ = type(instance).__name__, type(instance).__qualname__
+    object.__setattr__(instance, "__class__", kind)
 
-    def gradient_diameter(self, feature_norm: float, radius: float) -> float:
-        return self._loss.gradient_diameter(feature_norm, radius)
 
-    def smoothness(self, feature_norm: float) -> float:
-        return self._loss.smoothness(feature_norm)
+def _counted_loss(loss: Any, counts: Counts) -> type:
+    """The class of a loss, counting: each path of a problem to a gradient uses its loss."""
+    plain, kind = copy.copy(loss), type(loss)
 
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        return self._loss.solution_radius(feature_norm, alpha)
+    class Counted(kind):  # type: ignore[misc, valid-type]
+        def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            counts.values += len(margins)
+            return plain.value(margins, targets)
 
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        return self._loss.value_range(feature_norm, radius)
+        def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            counts.add_gradients(len(margins))
+            return plain.derivative(margins, targets)
 
-    def largest_value(self, feature_norm: float, radius: float) -> float:
-        return self._loss.largest_value(feature_norm, radius)
+        def value_and_derivative(
+            self, margins: np.ndarray, targets: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            counts.values += len(margins)
+            counts.add_gradients(len(margins))
+            return plain.value_and_derivative(margins, targets)
 
-    def least_curvature(self, feature_norm: float, radius: float) -> float:
-        return self._loss.least_curvature(feature_norm, radius)
+        def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+            counts.hessians += len(margins)
+            return plain.second_derivative(margins, targets)
 
-    def noise_cost(self, variance: float) -> float:
-        return self._loss.noise_cost(variance)
+    return Counted
 
-    def envelope(
-        self, targets: np.ndarray, width: float, dual: np.ndarray
-    ) -> tuple[Loss, np.ndarray]:
-        """That of a piecewise linear loss, counted here."""
-        smooth, rows = self._loss.envelope(targets, width, dual)  # type: ignore[attr-defined]
-        counted = CountedLoss(smooth)
-        counted._parent = self
-        return counted, rows
 
-    def __getattr__(self, name: str) -> Any:  # what a loss has beyond the interface
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self.__dict__["_loss"], name)
+def _counted_saddle(kind: Any, counts: Counts) -> type:
+    """The class of a saddle problem, counting. A best response is one evaluation at least."""
+
+    class Counted(kind):
+        def data_operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            counts.add_gradients(self.n_records)
+            return super().data_operator(x, y)
+
+        def batch_operator(
+            self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray
+        ) -> tuple[np.ndarray, np.ndarray]:
+            size = range(self.n_records)[rows] if isinstance(rows, slice) else rows
+            counts.add_gradients(len(size))
+            return super().batch_operator(rows, x, y)
+
+        def best_response(self, x: np.ndarray) -> Response:
+            before = counts.gradients
+            response = super().best_response(x)
+            if counts.gradients == before:  # the problem does not use its operator
+                counts.add_gradients(self.n_records)
+            return response
+
+    return Counted

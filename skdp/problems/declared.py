@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from skdp._checks import check_count, check_non_negative, check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, WholeSpace, euclidean_norm
 from skdp.problems.problem import Problem
@@ -98,15 +99,13 @@ class DeclaredProblem(Problem):
         gradient_error: float = 0.0,
     ) -> None:
         for name, count in (("dimension", dimension), ("n_records", n_records)):
-            if not (count >= 1 and count == int(count)):
-                raise ValueError(f"{name} == {count}, must be an integer >= 1.")
-        _check_positive("lipschitz", lipschitz)
-        _check_positive("smoothness", smoothness)
-        _check_not_negative("strong_convexity", strong_convexity)
-        _check_not_negative("alpha", alpha)
-        _check_not_negative("gradient_error", gradient_error)
+            check_count(name, count)
+        check_positive(lipschitz=lipschitz, smoothness=smoothness)
+        check_non_negative(
+            strong_convexity=strong_convexity, alpha=alpha, gradient_error=gradient_error
+        )
         if radius is not None:
-            _check_positive("radius", radius)
+            check_positive(radius=radius)
         mu = float(strong_convexity) + float(alpha)
         if not mu > 0:
             raise ValueError(
@@ -119,7 +118,7 @@ class DeclaredProblem(Problem):
             )
         if gradient_diameter is None:
             gradient_diameter = 2.0 * lipschitz
-        _check_positive("gradient_diameter", gradient_diameter)
+        check_positive(gradient_diameter=gradient_diameter)
         if gradient_diameter > 2.0 * lipschitz:
             raise ValueError(
                 f"gradient_diameter == {gradient_diameter} exceeds twice lipschitz == {lipschitz}."
@@ -237,13 +236,3 @@ def _solution_radius(
             f"ball of radius {bound:g}: it must be at least {strong_convexity * bound:g}."
         )
     return min(bound, near + lipschitz / mu)
-
-
-def _check_positive(name: str, number: float) -> None:
-    if not (number > 0 and math.isfinite(number)):
-        raise ValueError(f"{name} == {number}, must be > 0 and finite.")
-
-
-def _check_not_negative(name: str, number: float) -> None:
-    if not (number >= 0 and math.isfinite(number)):
-        raise ValueError(f"{name} == {number}, must be >= 0 and finite.")

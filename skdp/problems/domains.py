@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_count, check_positive
 from skdp.problems.rounding import EPS
 
 __all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
@@ -19,6 +20,9 @@ __all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
 
 def euclidean_norm(vector: np.ndarray) -> float:
     """Euclidean norm whose squares neither vanish nor overflow."""
+    squares = float(np.vdot(vector, vector))
+    if 1e-290 < squares < 1e290:
+        return math.sqrt(squares)
     largest = float(np.abs(vector).max(initial=0.0))
     if largest == 0.0 or not math.isfinite(largest):
         return largest
@@ -75,8 +79,7 @@ class Ball(Domain):
     radius: float
 
     def __post_init__(self) -> None:
-        if not (self.radius > 0 and math.isfinite(self.radius)):
-            raise ValueError(f"radius == {self.radius}, must be > 0 and finite.")
+        check_positive(radius=self.radius)
 
     def project(self, point: np.ndarray) -> np.ndarray:
         # The shrunken radius absorbs the rounding of the norm and of the division, so the
@@ -153,8 +156,7 @@ class Simplex(Domain):
     dimension: int
 
     def __post_init__(self) -> None:
-        if self.dimension < 1:
-            raise ValueError(f"dimension == {self.dimension}, must be >= 1.")
+        check_count("dimension", self.dimension)
 
     @property
     def radius(self) -> float:  # type: ignore[override]

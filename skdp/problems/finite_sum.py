@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
@@ -70,8 +71,7 @@ class FiniteSumProblem(Problem):
         n_public: int | None = None,
         center: np.ndarray | None = None,
     ) -> None:
-        if not alpha > 0:
-            raise ValueError(f"alpha == {alpha}, must be > 0.")
+        check_positive(alpha=alpha)
         self.records = records
         records.check_targets(loss)
         self.loss = loss
@@ -212,19 +212,7 @@ class FiniteSumProblem(Problem):
         )
         return total.ravel() / self.n_public
 
-    def with_loss(self, loss: Loss, targets: np.ndarray | None = None) -> FiniteSumProblem:
-        """The same records, regulariser and domain under another loss (and other targets)."""
-        self._needs_records()
-        return FiniteSumProblem(
-            self.records if targets is None else self.records.with_targets(targets),
-            loss,
-            self.alpha,
-            self.domain,
-            n_public=self.n_public if self.has_nominal_size else None,
-            center=self.center,
-        )
-
-    def thinned(self, step: int) -> FiniteSumProblem:
+    def subsample(self, step: int) -> FiniteSumProblem:
         """The problem of each `step`-th record: a cheap approximation, without guarantee."""
         self._needs_records()
         return FiniteSumProblem(

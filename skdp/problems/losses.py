@@ -29,6 +29,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import lambertw
 
+from skdp._checks import check_count, check_positive
 from skdp.problems.elementwise import minimum
 
 __all__ = [
@@ -43,6 +44,8 @@ __all__ = [
 
 #: Inflation of constants that come out of floating-point root finding.
 ROOT_SLACK = 1.0 + 1e-9
+#: W(1/e), W the Lambert function.
+_LAMBERT = float(lambertw(math.exp(-1.0)).real)
 
 
 class Loss(ABC):
@@ -160,13 +163,6 @@ class Loss(ABC):
         return 0.5 * self.curvature_trace * variance
 
 
-def check_positive(loss: Loss, **parameters: float) -> None:
-    """Refuse parameters of a loss that are not positive and finite."""
-    for name, value in parameters.items():
-        if not (value > 0 and math.isfinite(value)):
-            raise ValueError(f"{type(loss).__name__}: {name} == {value}, must be > 0 and finite.")
-
-
 def check_zero_one(loss: Loss, targets: np.ndarray) -> None:
     """Refuse anything but 0 and 1, such as signs."""
     if not ((targets == 0) | (targets == 1)).all():
@@ -256,8 +252,7 @@ class LogisticLoss(Loss):
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X / (2 alpha), sqrt(W(1/e) / alpha))``, W the Lambert function."""
-        lambert = float(lambertw(math.exp(-1.0)).real)
-        return min(feature_norm / (2.0 * alpha), math.sqrt(lambert / alpha)) * ROOT_SLACK
+        return min(feature_norm / (2.0 * alpha), math.sqrt(_LAMBERT / alpha)) * ROOT_SLACK
 
     def noise_cost(self, variance: float) -> float:
         """The smaller of the bounds for smooth and for Lipschitz losses."""
@@ -307,8 +302,7 @@ class SoftmaxLoss(Loss):
     n_classes: int
 
     def __post_init__(self) -> None:
-        if self.n_classes < 2:
-            raise ValueError(f"n_classes == {self.n_classes}, must be >= 2.")
+        check_count("n_classes", self.n_classes, 2)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -424,7 +418,7 @@ class HalfSquaredLoss(Loss):
     is_quadratic = True
 
     def __post_init__(self) -> None:
-        check_positive(self, target_bound=self.target_bound)
+        check_positive(target_bound=self.target_bound)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive
 from skdp.problems.domains import Ball, Simplex, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Records, read_only_view
@@ -50,8 +51,7 @@ class GroupWeights:
         if not self.largest:
             raise ValueError("There must be at least one group.")
         for weight in self.largest:
-            if not (weight > 0 and math.isfinite(weight)):
-                raise ValueError(f"weights of groups must be > 0 and finite, got {weight}.")
+            check_positive(weight=weight)
         if self.floored and len(set(self.largest)) > 1:
             raise ValueError("Floored means have one largest weight for all groups.")
 

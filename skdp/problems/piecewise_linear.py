@@ -2,8 +2,9 @@
 
 ``phi(z) = max over a in [low, high] of a (z - kink)``: hinge and absolute error are of this
 form with numbers that depend on the target. The Lipschitz constants and radii are those of
-the specification of Lowy and Razaviyayn (2021), section 7; none of these losses is smooth,
-so a problem certifies through its dual (:func:`skdp.solvers.certify_dual`).
+the specification of Lowy and Razaviyayn (2021), section 7. None of these losses is smooth, so no
+solution of theirs can be certified; :meth:`PiecewiseLinearLoss.smoothed` makes losses of which it
+can.
 """
 
 from __future__ import annotations
@@ -14,18 +15,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_positive, check_real
 from skdp.problems.elementwise import minimum
 from skdp.problems.losses import (
     ROOT_SLACK,
     Loss,
-    check_positive,
     check_within,
     check_zero_one,
 )
 
 __all__ = [
     "AbsoluteLoss",
-    "EnvelopeLoss",
     "HingeLoss",
     "PiecewiseLinearLoss",
     "QuantileLoss",
@@ -111,21 +111,6 @@ class PiecewiseLinearLoss(Loss):
         """``bend sqrt(variance) / 2``, for symmetric noise: a line costs nothing on average."""
         return 0.5 * self.bend * variance**0.5
 
-    def envelope(
-        self, targets: np.ndarray, width: float, dual: np.ndarray
-    ) -> tuple[EnvelopeLoss, np.ndarray]:
-        """The smooth approximation around a dual vector: a loss, and the targets that it takes.
-
-        Parameters
-        ----------
-        targets : ndarray of shape (n,)
-        width : float
-            h of :class:`EnvelopeLoss`.
-        dual : ndarray of shape (n,)
-            Slopes that the approximation leans towards.
-        """
-        return EnvelopeLoss(width, self.slope_bound), np.stack([*self.pieces(targets), dual], 1)
-
 
 @dataclass(frozen=True)
 class HingeLoss(PiecewiseLinearLoss):
@@ -160,7 +145,7 @@ class _ErrorLoss(PiecewiseLinearLoss):
     target_bound: float
 
     def __post_init__(self) -> None:
-        check_positive(self, target_bound=self.target_bound)
+        check_positive(target_bound=self.target_bound)
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -192,7 +177,7 @@ class AbsoluteLoss(_ErrorLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(self, slope=self.slope)
+        check_positive(slope=self.slope)
 
     @property
     def slope_bound(self) -> float:
@@ -218,8 +203,7 @@ class QuantileLoss(_ErrorLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 < self.quantile < 1:
-            raise ValueError(f"quantile == {self.quantile}, must be between 0 and 1.")
+        check_real("quantile", self.quantile, 0.0, 1.0, closed="neither")
 
     @property
     def slope_bound(self) -> float:
@@ -253,7 +237,7 @@ class SmoothedLoss(Loss):
     width: float
 
     def __post_init__(self) -> None:
-        check_positive(self, width=self.width)
+        check_positive(width=self.width)
 
     def check_targets(self, targets: np.ndarray) -> None:
         self.base.check_targets(targets)
@@ -334,62 +318,3 @@ class SmoothedLoss(Loss):
 def huber_loss(target_bound: float, threshold: float) -> SmoothedLoss:
     """``r^2 / 2`` of ``r = z - t`` where ``|r| <= threshold``, and linear beyond."""
     return AbsoluteLoss(target_bound, threshold).smoothed(1.0)
-
-
-@dataclass(frozen=True)
-class EnvelopeLoss(Loss):
-    """``max over a in [low, high] of a (z - kink) - (h/2) (a - center)^2``.
-
-    The Moreau envelope of a piecewise linear loss, shifted: smooth with curvature ``1/h``,
-    never above the loss, and equal to it in the limit of a small h or at the right center.
-    Targets are rows ``(kink, low, high, center)``.
-
-    Parameters
-    ----------
-    width : float
-        h > 0.
-    slope_bound : float
-        Bound on ``|low|`` and ``|high|``.
-    """
-
-    width: float
-    slope_bound: float = 1.0
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        if targets.ndim != 2 or targets.shape[1] != 4:
-            raise ValueError(f"targets have shape {targets.shape}, must be (n_records, 4).")
-
-    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        kink, low, high, center = targets.T
-        return np.clip(center + (margins - kink) / self.width, low, high)
-
-    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        kink, _, _, center = targets.T
-        slope = self.derivative(margins, targets)
-        return slope * (margins - kink) - 0.5 * self.width * (slope - center) ** 2
-
-    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        kink, low, high, center = targets.T
-        free = center + (margins - kink) / self.width
-        return np.where((low < free) & (free < high), 1.0 / self.width, 0.0)
-
-    @property
-    def curvature(self) -> float:
-        return 1.0 / self.width
-
-    @property
-    def curvature_trace(self) -> float:
-        return 1.0 / self.width
-
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
-
-    def lipschitz(self, feature_norm: float, radius: float) -> float:
-        return self.slope_bound * feature_norm
-
-    def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        return self.slope_bound * feature_norm / alpha * ROOT_SLACK
-
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        return math.inf  # neither the kinks nor the centres are bounded

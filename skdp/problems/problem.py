@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import math
 from abc import ABC, abstractmethod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,6 +15,8 @@ from skdp.problems.domains import Domain, euclidean_norm
 __all__ = ["Problem"]
 
 _Own = TypeVar("_Own", bound="Problem")
+
+_IMMUTABLE = (bool, int, float, str, type(None))
 
 
 class Problem(ABC):
@@ -128,7 +129,8 @@ class Problem(ABC):
 
         What a foreign solver does to its attributes does not reach this one.
         """
-        other = copy.copy(self)
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
         copy_parts(self, other)
         return other
 
@@ -143,6 +145,21 @@ def copy_parts(problem: object, other: object) -> None:
     ``object.__setattr__``.
     """
     for name, part in vars(problem).items():
-        is_instance = dataclasses.is_dataclass(part) and not isinstance(part, type)
-        if is_instance or isinstance(part, Domain):
-            setattr(other, name, copy.deepcopy(part))
+        if _is_part(part):
+            setattr(other, name, _copy_part(part))
+
+
+def _is_part(value: object) -> bool:
+    return isinstance(value, Domain) or (
+        hasattr(type(value), "__dataclass_fields__") and hasattr(value, "__dict__")
+    )
+
+
+def _copy_part(part: Any) -> Any:
+    """A deep copy, faster than that of :func:`copy.deepcopy` for numbers and parts of parts."""
+    other = object.__new__(type(part))
+    for name, value in vars(part).items():
+        if not isinstance(value, _IMMUTABLE):
+            value = _copy_part(value) if _is_part(value) else copy.deepcopy(value)
+        vars(other)[name] = value
+    return other

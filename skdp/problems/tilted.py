@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp._checks import check_positive
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Ball, Domain
 from skdp.problems.finite_sum import FiniteSumProblem
@@ -93,8 +94,7 @@ class TiltedProblem(FiniteSumProblem):
         *,
         center: np.ndarray | None = None,
     ) -> None:
-        if not tilt > 0:
-            raise ValueError(f"tilt == {tilt}, must be > 0.")
+        check_positive(tilt=tilt)
         super().__init__(records, loss, alpha, domain, center=center)
         self.tilt = float(tilt)
         self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
@@ -159,8 +159,7 @@ class TiltedRisk(EmpiricalRisk):
     is_mean = False
 
     def __post_init__(self) -> None:
-        if not (self.tilt > 0 and math.isfinite(self.tilt)):
-            raise ValueError(f"tilt == {self.tilt}, must be > 0 and finite.")
+        check_positive(tilt=self.tilt)
 
     def constants(
         self, design: Design, alpha: float, radius: float, center_norm: float = 0.0

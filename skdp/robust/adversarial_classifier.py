@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.linear_model.base import check_option
+from skdp._checks import check_option
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.robust.attacked_model import AttackedLinearModel

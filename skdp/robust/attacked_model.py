@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_real
 from skdp.algorithms.methods import METHODS, Method
-from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
 

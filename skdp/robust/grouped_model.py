@@ -12,11 +12,10 @@ from scipy.sparse import issparse
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
-from skdp.algorithms.parameters import check_real
 from skdp.linear_model.base import (
     DPLinearModel,
-    check_option,
     randomness,
     refuse_fit_params,
     warn_inferred,
@@ -25,7 +24,7 @@ from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
-from skdp.solvers import resolve_saddle_solver
+from skdp.solvers import resolve_solver
 
 __all__ = ["GroupedLinearModel"]
 
@@ -46,7 +45,7 @@ class GroupedLinearModel(DPLinearModel):
     histogram_share: float
     release_group_weights: bool
 
-    _methods = {"output": None, "phased": None}
+    _methods: Any = {"output": None, "phased": None}
     _is_bounded = True
     n_public = None
 
@@ -321,10 +320,7 @@ class GroupedLinearModel(DPLinearModel):
             )
         check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
         check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
-        if not isinstance(self.release_group_weights, (bool, np.bool_)):
-            raise ValueError(
-                f"release_group_weights == {self.release_group_weights!r}, must be True or False."
-            )
+        check_bool("release_group_weights", self.release_group_weights)
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         if self.neighbouring != "replace_one":
             raise ValueError(
@@ -343,7 +339,7 @@ class GroupedLinearModel(DPLinearModel):
         pass
 
     def _check_solver(self) -> None:
-        resolve_saddle_solver(self.solver)
+        resolve_solver(self.solver, saddle=True)
 
 
 def _as_labels(name: str, groups: Any) -> np.ndarray:

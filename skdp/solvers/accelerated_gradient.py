@@ -52,17 +52,11 @@ class AcceleratedGradient(Solver):
         Fewer iterations than the theorem asks for; default: no other limit.
     """
 
-    losses = "smooth"
-
     def __init__(self, max_iterations: int | None = None) -> None:
         self.max_iterations = max_iterations
 
-    def minimise(
-        self,
-        problem: Problem,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         beta, mu = problem.smoothness, problem.strong_convexity
         ratio = math.sqrt(mu / beta)

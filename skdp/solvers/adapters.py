@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skdp.problems.domains import Ball, Box, Simplex
-from skdp.solvers.base import Records, Solver
+from skdp.solvers.base import FiniteSum, Solver
 
 if TYPE_CHECKING:
     from skdp.problems import Problem
@@ -49,7 +49,7 @@ class ScipySolver(Solver):
     """A method of :func:`scipy.optimize.minimize`.
 
     Gradients and Hessians are passed to the methods that use them, bounds and constraints to
-    those that accept them; the others minimise over the whole space, and the gate
+    those that accept them; the others minimise over the whole space, and the certified solve
     projects their answer.
 
     Parameters
@@ -70,12 +70,8 @@ class ScipySolver(Solver):
         if str(self.method).lower() not in _NAMES:
             raise ValueError(f"method == {self.method!r}, must be one of {list(_OPTIONS)}.")
 
-    def minimise(
-        self,
-        problem: Problem,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         method, domain = _NAMES[self.method.lower()], problem.domain
         arguments: dict[str, Any] = {}
@@ -134,7 +130,7 @@ class SklearnSolver(Solver):
     Notes
     -----
     scikit-learn stops on its own tolerances: give the estimator a small ``tol`` and enough
-    ``max_iter``, or the gate has to finish the job.
+    ``max_iter``, or trusted solvers have to finish the job.
     """
 
     needs = frozenset({"records"})
@@ -147,7 +143,7 @@ class SklearnSolver(Solver):
         """A fitted estimator is not private, and stays in this object."""
         return self._is_fitted()
 
-    def check_supports(self, problem: Records) -> None:
+    def check_supports(self, problem: FiniteSum) -> None:
         super().check_supports(problem)
         if self._is_fitted():
             return
@@ -167,12 +163,8 @@ class SklearnSolver(Solver):
             return False
         return True
 
-    def minimise(
-        self,
-        problem: Records,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         if self._is_fitted():
             return self._coefficients(problem, self.estimator)
@@ -189,7 +181,7 @@ class SklearnSolver(Solver):
         estimator.fit(problem.records.materialise(), problem.records.targets)
         return self._coefficients(problem, estimator)
 
-    def _coefficients(self, problem: Records, estimator: Any) -> np.ndarray:
+    def _coefficients(self, problem: FiniteSum, estimator: Any) -> np.ndarray:
         coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
         if coef.shape[1] < problem.records.width:  # an intercept of its own
             intercept = np.broadcast_to(np.ravel(estimator.intercept_), (len(coef),))

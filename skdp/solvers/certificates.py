@@ -1,7 +1,7 @@
 """Proofs of accuracy from computable quantities.
 
-**Smooth losses.** One rule serves every domain. Let F be mu-strongly convex and
-beta-smooth on the closed convex set X, and ``T(w) = Proj_X(w - grad F(w) / beta)``. Then
+**Minimisation.** One rule serves every domain. Let F be mu-strongly convex and beta-smooth on
+the closed convex set X, and ``T(w) = Proj_X(w - grad F(w) / beta)``. Then
 
     ``||w - w*|| <= (beta / mu) ||w - T(w)||``    for every w of X.
 
@@ -16,9 +16,10 @@ Zhang et al. (2022), ``||grad F(w) + v|| / mu`` for a v in the normal cone at w,
 too, being the less sensitive to rounding there.
 
 **A step of any forward-backward method** (C3, and C4 for saddle points):
-:func:`forward_backward_distance`.
-
-**Non-smooth losses**: :func:`certify_dual`, a duality gap.
+:func:`forward_backward_distance`. One such step from any feasible pair gives a pair whose distance
+to the saddle point in the norm ``||(x, y)||_M^2 = mu_x ||x||^2 + mu_y ||y||^2`` is bounded, on
+whatever face of the domains it lies. All rounding errors enter linearly. Proofs:
+docs/theory/saddle.md.
 """
 
 from __future__ import annotations
@@ -33,19 +34,28 @@ import numpy as np
 from skdp.problems.domains import euclidean_norm
 
 if TYPE_CHECKING:
-    from skdp.problems import FiniteSumProblem, Problem
+    from skdp.problems import Problem, SaddleConstants, SaddleProblem
 
 __all__ = [
+    "STEP",
     "Attempt",
     "Certificate",
     "ForwardBackwardStep",
+    "Pair",
+    "SaddlePoint",
     "Solution",
+    "certifiable_saddle_accuracy",
     "certify",
-    "certify_dual",
+    "certify_saddle",
     "forward_backward_distance",
 ]
 
+#: A point of both blocks of a saddle problem.
+Pair = tuple[np.ndarray, np.ndarray]
+
 _EPS = float(np.finfo(np.float64).eps)
+#: Step of the saddle certificate and of the extragradient method in units of 1 / lt.
+STEP = math.sqrt(2.0) - 1.0
 
 
 @dataclass(frozen=True)
@@ -57,8 +67,8 @@ class Certificate:
     distance : float
         Euclidean distance to the solution that the point does not exceed.
     rule : str
-        "gradient" (C1), "step" (the rule of the module), "diameter" (both points lie in the
-        domain) or "gap" (:func:`certify_dual`).
+        "gradient" (C1), "step" (the rule of the module) or "diameter" (both points lie in the
+        domain).
     """
 
     distance: float
@@ -100,6 +110,35 @@ class Solution:
     certificate: Certificate
     attempts: tuple[Attempt, ...] = ()
 
+    @property
+    def distance(self) -> float:
+        """The certified distance to the exact solution."""
+        return self.certificate.distance
+
+
+@dataclass(frozen=True)
+class SaddlePoint:
+    """A feasible pair and a proven bound on its distance to the saddle point.
+
+    Attributes
+    ----------
+    x, y : ndarray
+    distance : float
+        ``sqrt(mu_x ||x - x*||^2 + mu_y ||y - y*||^2)`` does not exceed it.
+    attempts : tuple of Attempt
+        As those of a :class:`Solution`.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    distance: float
+    attempts: tuple[Attempt, ...] = ()
+
+    @property
+    def point(self) -> Pair:
+        """The pair ``(x, y)``."""
+        return self.x, self.y
+
 
 def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = None) -> Certificate:
     """Bound the distance of a feasible `point` to the solution of a smooth `problem`.
@@ -121,22 +160,24 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
     if gradient is None:
         gradient = problem.gradient(point)
     mu, beta, domain = problem.strong_convexity, problem.smoothness, problem.domain
-    slope, norm = euclidean_norm(gradient), euclidean_norm(point)
-    rounding = problem.gradient_rounding(point)
-    candidates = {"gradient": (slope + rounding) / mu}
-    if np.isfinite(domain.reach):
-        away = euclidean_norm(point - domain.center(point.size))
-        candidates["diameter"] = domain.reach + away
-    step = point - domain.project(point - gradient / beta)
-    step_rounding = _EPS * (2.0 * norm + 3.0 * slope / beta)
-    step_rounding += domain.projection_rounding(point.size)
-    length = euclidean_norm(step) * (1.0 + point.size * _EPS) + step_rounding
-    candidates["step"] = (beta * length + rounding) / mu
-    candidates = {rule: bound for rule, bound in candidates.items() if not math.isnan(bound)}
-    if not candidates:  # not a finite point
-        return Certificate(math.inf, "gradient")
-    rule = min(candidates, key=candidates.__getitem__)
-    return Certificate(candidates[rule], rule)
+    length, rounding = euclidean_norm(gradient), problem.gradient_rounding(point)
+    rule, distance = "gradient", (length + rounding) / mu
+    if math.isnan(distance):
+        distance = math.inf
+    if domain.reach < distance:
+        away = domain.reach + euclidean_norm(point - domain.center(point.size))
+        if away < distance:
+            rule, distance = "diameter", away
+    ahead = point - gradient / beta
+    after = domain.project(ahead)
+    if after is not ahead:  # in the interior the step is the gradient with more rounding
+        error = _EPS * (2.0 * euclidean_norm(point) + 3.0 * length / beta)
+        error += domain.projection_rounding(point.size)
+        moved = euclidean_norm(point - after) * (1.0 + point.size * _EPS) + error
+        step = (beta * moved + rounding) / mu
+        if step < distance:
+            rule, distance = "step", step
+    return Certificate(distance, rule)
 
 
 @dataclass(frozen=True)
@@ -197,88 +238,126 @@ def forward_backward_distance(
     return math.sqrt(total)
 
 
-def certify_dual(
-    problem: FiniteSumProblem, dual: np.ndarray, point: np.ndarray | None = None
-) -> Solution:
-    """Bound the distance to the solution of a non-smooth problem by a duality gap.
+def certify_saddle(
+    problem: SaddleProblem,
+    x: np.ndarray,
+    y: np.ndarray,
+    operator: tuple[np.ndarray, np.ndarray] | None = None,
+) -> SaddlePoint:
+    """The forward-backward image of a pair, and its certified distance to the saddle point.
 
-    For a :class:`skdp.problems.PiecewiseLinearLoss`
-    ``phi_i(z) = max over a in [lo_i, hi_i] of a (z - k_i)``. Any `dual` vector a of that box
-    makes ``D_a(w) = (1/N) sum_i a_i (x_i'w - k_i) + (mu/2) ||w - c||^2`` a lower bound of the
-    objective F, minimised over the domain X by ``w_a = Proj_X(u)`` with
-    ``u = c - (1/(mu N)) sum_i a_i x_i``. For every v of X, ``z_i = x_i'v``, ``e = ||v - w_a||``,
+    With ``eta = (sqrt(2) - 1) / lt``, ``t_x = eta / mu_x``, ``t_y = eta / mu_y`` and
+    ``z+ = Proj(z - T A(z))``, ``s = T^-1 (z - z+) - A(z) + A(z+)``:
+    ``||z+ - z*||_M <= sqrt(||s_x||^2 / mu_x + ||s_y||^2 / mu_y)``. It is z+ that the bound is
+    for, not z. One step per block: with one per coordinate it would be false (review W10).
 
-        ``G = (1/mu) (1/N) sum_i [phi_i(z_i) - a_i (z_i - k_i)] + <w_a - u, v - w_a> + e^2 / 2``
-
-    bounds the distance by ``||v - w*|| <= e/2 + sqrt(G)``; for ``v = w_a`` that is
-    ``||w_a - w*||^2 <= (1/mu) (1/N) sum_i [phi_i(z_i) - a_i (z_i - k_i)]``.
-
-    *Proof.* ``mu G = F(v) - D_a(w_a)``: the sum is ``F(v) - D_a(v)``, the rest
-    ``D_a(v) - D_a(w_a)``. D_a is mu-strongly convex with minimiser w_a and below F, so
-    ``F(w*) >= D_a(w*) >= D_a(w_a) + (mu/2) ||w_a - w*||^2``; F is mu-strongly convex with
-    minimiser w*, so ``F(v) >= F(w*) + (mu/2) ||v - w*||^2``. Added up, with ``x = ||v - w*||`` and
-    ``||w_a - w*|| >= x - e``: ``x^2 + (x - e)^2 <= 2 G``.
-
-    The bound needs neither a gradient nor smoothness. Tried are w_a and, if given, `point`.
-
-    *Rounding.* Each term of the sum is non-negative, convex in z_i, and exactly 0 where a_i is
-    the slope on the side of the kink that z_i is on, so rounding does not accumulate over the
-    records: a term is evaluated at both ends of an interval that holds the exact margin. That
-    the computed w_a is only near the exact one is allowed for in e and in the inner product
-    or, alternatively, in the intervals (they then hold the margins of the exact w_a).
+    *Rounding.* Let u be the computed ``z - T A(z)`` and p the exact projection of the exact
+    ``z - T A(z)`` with the *computed* A(z), whose error therefore cancels. The bound holds for p
+    with the exact A(p); p differs from z+ by at most e, the error of u plus that of the
+    projection. So ``||s||`` is increased by ``e / t``, by the error of ``A(z+)``, by the smoothness
+    times e, and by the roundings of its own three terms; the distance by ``||e||_M``.
 
     Parameters
     ----------
-    problem : FiniteSumProblem
-        With a piecewise linear loss.
-    dual : ndarray of shape (n_records,)
-        Clipped to the box.
-    point : ndarray of shape (dimension,), optional
-        Projected onto the domain.
+    problem : SaddleProblem
+    x, y : ndarray
+        A feasible pair, as ``problem.project`` returns it.
+    operator : pair of ndarray, optional
+        ``problem.operator(x, y)``, when it is at hand.
 
     Returns
     -------
-    Solution
-        The better certified of w_a and `point`.
+    SaddlePoint
+        Distance ``inf`` where something is not finite.
     """
-    mu, domain = problem.strong_convexity, problem.domain
-    kinks, low, high = problem.loss.pieces(problem.records.targets)  # type: ignore[attr-defined]
-    dual = np.clip(dual, low, high)
-    center = np.zeros(problem.dimension) if problem.center is None else problem.center
-    free = center - problem.pull_back(dual) / mu
-    natural = domain.project(free)
-    norms = [euclidean_norm(vector) for vector in (natural, center, free)]
-    error = problem.gradient_rounding(natural) / mu + domain.projection_rounding(natural.size)
-    error += 4.0 * _EPS * sum(norms)  # of `free` and of `natural`
-    outward = natural - free
-    away = euclidean_norm(outward)
-    feature_norm = problem.records.norm_bound
-
-    def sum_of_terms(v: np.ndarray, blur: float) -> float:
-        """The sum in G, at every point within `blur` of v."""
-        offset = problem.margins(v) - kinks
-        margin = (problem.records.width + 8) * _EPS * euclidean_norm(v) + blur
-        reach = feature_norm * margin + 4.0 * _EPS * np.abs(kinks)
-        ends = (_slack(end, dual, low, high) for end in (offset - reach, offset + reach))
-        total = float(np.maximum(*ends).sum()) / problem.n_public
-        return total * (1.0 + (problem.n_records + 8) * _EPS) / mu
-
-    def distance(v: np.ndarray) -> float:
-        step = v - natural
-        e = euclidean_norm(step) + error
-        inner = max(0.0, float(outward @ step)) + (away + 2.0 * e + 2.0 * error) * error
-        inner += v.size * _EPS * away * e
-        return 0.5 * e + math.sqrt(sum_of_terms(v, 0.0) + inner + 0.5 * e * e)
-
-    shortest = min(math.sqrt(sum_of_terms(natural, error)) + error, distance(natural))
-    best = Solution(natural, Certificate(shortest, "gap"))
-    if point is not None:
-        point = domain.project(point)
-        other = Solution(point, Certificate(distance(point), "gap"))
-        best = min(best, other, key=lambda solution: solution.certificate.distance)
-    return best
+    if operator is None:
+        operator = problem.operator(x, y)
+    constants = problem.constants
+    eta = STEP / constants.scaled_lipschitz
+    steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+    after = problem.project(x - steps[0] * operator[0], y - steps[1] * operator[1])
+    operator_after = problem.operator(*after)
+    blocks = tuple(
+        ForwardBackwardStep(*arguments)
+        for arguments in zip(
+            (x, y),
+            after,
+            operator,
+            operator_after,
+            steps,
+            (constants.strong_convexity, constants.strong_concavity),
+            strict=True,
+        )
+    )
+    norms = [euclidean_norm(block.before) for block in blocks]
+    sizes = [
+        euclidean_norm(s) + euclidean_norm(t) for s, t in zip(operator, operator_after, strict=True)
+    ]
+    moves = [euclidean_norm(block.before - block.after) for block in blocks]
+    errors, rounding = _allowances(
+        constants, norms, sizes, moves, problem.operator_rounding(*after), steps
+    )
+    distance = forward_backward_distance(blocks, rounding) * (1.0 + 16.0 * _EPS)
+    distance += constants.norm(*errors)
+    return SaddlePoint(*after, distance if math.isfinite(distance) else math.inf)
 
 
-def _slack(offset: np.ndarray, dual: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """``phi - a (z - kink)`` at the given ``z - kink``: how far a is from being its slope."""
-    return np.where(offset > 0, high - dual, low - dual) * offset
+def certifiable_saddle_accuracy(constants: SaddleConstants) -> float:
+    """Public accuracy, in the norm M, that :func:`certify_saddle` reaches with a wide margin.
+
+    Eight times the rounding terms of the certificate at the largest feasible norms; in an
+    unbounded domain at the largest norms of a solution.
+    """
+    norms, sizes = [], []
+    for radius, center, lipschitz, modulus in (
+        (
+            *(constants.radius_x, constants.center_norm_x, constants.lipschitz_x),
+            constants.strong_convexity,
+        ),
+        (
+            *(constants.radius_y, constants.center_norm_y, constants.lipschitz_y),
+            constants.strong_concavity,
+        ),
+    ):
+        norm = min(radius, center + 2.0 * constants.localisation / math.sqrt(modulus))
+        norms.append(norm)
+        sizes.append(2.0 * (lipschitz + modulus * (norm + center)))
+    eta = STEP / constants.scaled_lipschitz
+    steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+    moves = [step * size for step, size in zip(steps, sizes, strict=True)]
+    operator_rounding = constants.operator_rounding(*norms)
+    errors, rounding = _allowances(constants, norms, sizes, moves, operator_rounding, steps)
+    return 8.0 * (constants.dual_norm(*rounding) + constants.norm(*errors))
+
+
+def _allowances(
+    constants: SaddleConstants,
+    norms: list[float],
+    sizes: list[float],
+    moves: list[float],
+    operator_rounding: tuple[float, float],
+    steps: tuple[float, float],
+) -> tuple[list[float], list[float]]:
+    """Errors of the blocks of z+, and of those of s, from norms of z, of both A and of z - z+."""
+    projections = constants.projection_rounding_x, constants.projection_rounding_y
+    errors = [
+        _EPS * (2.0 * norm + 3.0 * step * size) + projection
+        for norm, step, size, projection in zip(norms, steps, sizes, projections, strict=True)
+    ]
+    changes = (
+        constants.smoothness_xx * errors[0] + constants.smoothness_xy * errors[1],
+        constants.smoothness_yy * errors[1] + constants.smoothness_xy * errors[0],
+    )
+    moduli = constants.strong_convexity, constants.strong_concavity
+    dimensions = constants.dimension_x, constants.dimension_y
+    rounding = [
+        error / step
+        + computed
+        + change
+        + modulus * error
+        + (dimension + 8.0) * _EPS * (move / step + size)
+        for error, step, computed, change, modulus, dimension, move, size in zip(
+            errors, steps, operator_rounding, changes, moduli, dimensions, moves, sizes, strict=True
+        )
+    ]
+    return errors, rounding

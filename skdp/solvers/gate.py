@@ -1,93 +1,195 @@
-"""What the gates of minimisation and of saddle points have in common.
+"""The certified solve, for minimisation and for saddle points.
 
-A gate runs solvers of whatever origin: on an object of their own, without a word that could
-tell something about the records.
+A solver may be anything: its answer is projected onto the domain and certified; when the
+certificate does not reach the accuracy (or there is no usable answer at all), trusted
+deterministic methods finish the job from there. A wrong or lazy solver costs time, never
+privacy: the point that leaves :func:`certified_solve` is within `accuracy` of the exact
+solution for every data set. The solver is a private copy and works on a private problem with
+read-only records; only code that tampers with memory on purpose is beyond any check in the same
+process.
 """
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from skdp.problems.counting import counted
+from skdp.problems.problem import Problem
+from skdp.problems.saddle import SaddleProblem
 from skdp.problems.silence import without_warnings
-from skdp.solvers.stateless import kept_in_functions
+from skdp.solvers.certificates import (
+    Attempt,
+    Certificate,
+    Pair,
+    SaddlePoint,
+    Solution,
+    certify,
+    certify_saddle,
+)
+from skdp.solvers.copying import private_copy, solver_name
+from skdp.solvers.progress import Progress
 
-__all__ = ["Described", "is_shared", "own_copy", "quietly", "refuse_shared", "solver_name"]
+if TYPE_CHECKING:
+    from skdp.solvers.base import BaseSolver
 
-_Result = TypeVar("_Result")
-
-
-class Described:
-    """The representation of a solver: its class and the parameters that are no defaults."""
-
-    def __repr__(self) -> str:
-        known = inspect.signature(type(self)).parameters
-        shown = [
-            f"{name}={value!r}"
-            for name, value in vars(self).items()
-            if name in known and repr(value) != repr(known[name].default)
-        ]
-        return f"{type(self).__name__}({', '.join(shown)})"
+__all__ = ["MINIMISATION", "SADDLE", "certified_solve"]
 
 
-def own_copy(solver: Any) -> Any:
-    """A copy for one solve: what a solver stores in itself about the records is not kept."""
-    with contextlib.suppress(Exception):
-        return copy.deepcopy(solver)
-    return solver
+class _Minimisation:
+    """What a certified solve has to know of minimisation problems; :class:`_Saddle` likewise."""
+
+    #: The trusted solvers of a problem, in order. Set by :mod:`skdp.solvers.registry`.
+    trusted: Callable[[Any], Sequence[BaseSolver]]
+
+    def check(self, problem: Problem) -> None:
+        """Refuse a problem without certificates, by public numbers."""
+        if not problem.is_smooth:
+            raise ValueError(
+                "The objective is not smooth: no accuracy can be certified. Use the smooth "
+                "approximation of the loss, loss.smoothed(width)."
+            )
+
+    def center(self, problem: Problem) -> Solution:
+        """The center of the domain, certified by the size of the domain alone."""
+        domain = problem.domain
+        return Solution(domain.center(problem.dimension), Certificate(domain.reach, "diameter"))
+
+    def start(self, problem: Problem) -> np.ndarray:
+        """The default point to start from."""
+        start = np.zeros(problem.dimension) if problem.center is None else problem.center.copy()
+        return problem.domain.project(start)
+
+    def feasible(self, problem: Problem, answer: Any) -> np.ndarray:
+        """A private, finite point of the domain; ValueError or TypeError if impossible."""
+        return problem.domain.project(_finite(answer, problem.dimension))
+
+    def certify(self, problem: Problem, point: np.ndarray) -> Solution:
+        """Certify a feasible point."""
+        return Solution(point, certify(problem, point))
 
 
-def refuse_shared(solver: Any) -> None:
-    """Refuse a solver whose state is not copied, where it must not remember one solve in the next.
+class _Saddle:
+    trusted: Callable[[Any], Sequence[BaseSolver]]
 
-    A deep copy of an object shares its functions (:mod:`skdp.solvers.stateless`).
+    def check(self, problem: SaddleProblem) -> None:
+        """Every saddle problem is smooth."""
 
-    Raises
-    ------
-    ValueError
-        By the solver alone, before anything is computed.
+    def center(self, problem: SaddleProblem) -> SaddlePoint:
+        constants = problem.constants
+        x = problem.domain_x.center(constants.dimension_x)
+        y = problem.domain_y.center(constants.dimension_y)
+        return SaddlePoint(x, y, 0.5 * constants.diameter)
+
+    def start(self, problem: SaddleProblem) -> Pair:
+        return problem.start()
+
+    def feasible(self, problem: SaddleProblem, answer: Any) -> Pair:
+        x, y = answer
+        constants = problem.constants
+        return problem.project(_finite(x, constants.dimension_x), _finite(y, constants.dimension_y))
+
+    def certify(self, problem: SaddleProblem, point: Pair) -> SaddlePoint:
+        return certify_saddle(problem, *point)
+
+
+MINIMISATION, SADDLE = _Minimisation(), _Saddle()
+
+
+def certified_solve(
+    problem: Problem | SaddleProblem,
+    accuracy: float,
+    solver: BaseSolver,
+    start: Any = None,
+    rng: np.random.Generator | None = None,
+    verbose: int = 0,
+) -> Any:
+    """Run a solver, certify its answer, and finish with trusted methods if needed.
+
+    The parameters and errors are those of :func:`skdp.solvers.solve_certified`.
+
+    Returns
+    -------
+    Solution or SaddlePoint
     """
-    name = solver_name(solver, getattr(solver, "function", None))
-    if own_copy(solver) is solver:
-        raise ValueError(
-            f"{name} cannot be copied. Phases need a solver of their own each: what "
-            "it keeps of one block of records must not reach the next."
-        )
-    for place in kept_in_functions(solver):
-        raise ValueError(
-            f"{name} could keep something of one block of records for the next in {place}. Pass "
-            "an object, a skdp.solvers.Solver or one with __call__: each phase works on a copy."
-        )
-
-
-def is_shared(solver: Any) -> bool:
-    """Whether :func:`refuse_shared` refuses a solver."""
+    kind: Any = SADDLE if isinstance(problem, SaddleProblem) else MINIMISATION
+    if not accuracy > 0:
+        raise ValueError(f"accuracy == {accuracy}, must be > 0.")
+    kind.check(problem)
+    solver = private_copy(solver).for_problem(problem, accuracy)
+    solver.check_supports(problem)
     try:
-        refuse_shared(solver)
-    except ValueError:
-        return True
-    return False
+        begin = kind.start(problem) if start is None else kind.feasible(problem, start)
+    except (TypeError, ValueError) as reason:
+        raise ValueError(f"start must be a finite vector, or a pair of them: {reason}") from None
+    center = kind.center(problem)
+    if center.distance <= accuracy:  # a public decision
+        return center
+    rng = np.random.default_rng() if rng is None else rng
+    best: Any = None
+    attempts: list[Attempt] = []
+    for method in _methods(kind, problem, solver):
+        name = solver_name(method)  # it has seen nothing yet
+        if method is not solver and name == attempts[0].solver and type(method) is type(solver):
+            continue
+        with without_warnings():
+            if best is not None and best.distance < kind.certify(problem, begin).distance:
+                begin = best.point
+            progress = Progress(name, method, problem, accuracy) if verbose else None
+            found, error = _attempt(kind, problem, accuracy, method, begin, rng, progress)
+        reached = math.inf if found is None else found.distance
+        attempts.append(Attempt(name, reached, error))
+        if progress is not None:
+            progress.close(reached, error)
+        if found is not None and (best is None or reached <= best.distance):
+            best = found
+        if best is not None and best.distance <= accuracy:
+            return replace(best, attempts=tuple(attempts))
+    raise RuntimeError(
+        f"The accuracy {accuracy:g} cannot be certified in double precision for this problem."
+    )
 
 
-def solver_name(solver: Any, function: Any = None) -> str:
-    """How a solver, or the function that it adapts, is called in reports."""
-    if function is not None:
-        return str(getattr(function, "__qualname__", type(function).__name__))
+def _methods(kind: Any, problem: Any, solver: BaseSolver) -> Iterator[BaseSolver]:
+    yield solver
+    yield from kind.trusted(problem)
+
+
+def _attempt(
+    kind: Any,
+    problem: Any,
+    accuracy: float,
+    solver: BaseSolver,
+    start: Any,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> tuple[Any, str | None]:
+    """The certified answer of a solver, or its error: errors depend on the records."""
+    given = problem.for_solver()
+    if progress is not None:
+        given = counted(given, progress.report)
     try:
-        return repr(solver)[:200]
-    except Exception:
-        return type(solver).__name__
+        answer = solver._solve(given, accuracy, copy.deepcopy(start), rng)
+        found = kind.certify(problem, kind.feasible(problem, answer))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit included
+        return None, f"{type(error).__name__}: {error}"
+    return (found if found.distance < math.inf else None), None
 
 
-def quietly(work: Callable[[], _Result]) -> tuple[_Result | None, str | None]:
-    """Its result, or what went wrong: warnings and errors depend on the records."""
-    with without_warnings():
-        try:
-            return work(), None
-        except KeyboardInterrupt:
-            raise
-        except BaseException as error:  # SystemExit included
-            return None, f"{type(error).__name__}: {error}"
+def _finite(vector: Any, length: int) -> np.ndarray:
+    """A private, finite vector; ValueError or TypeError if impossible."""
+    if vector is None:
+        raise TypeError("a vector is needed, not None.")
+    vector = np.array(vector, dtype=np.float64).ravel()
+    if vector.shape != (length,):
+        raise ValueError(f"{vector.size} numbers are not {length}.")
+    if not np.isfinite(vector).all():
+        raise ValueError("a number is not finite.")
+    return vector

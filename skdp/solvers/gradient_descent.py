@@ -26,20 +26,13 @@ class GradientDescent(Solver):
     Parameters
     ----------
     max_iterations : int, default=10_000
-        The gate finishes the job if they do not suffice.
     """
-
-    losses = "smooth"
 
     def __init__(self, max_iterations: int = 10_000) -> None:
         self.max_iterations = max_iterations
 
-    def minimise(
-        self,
-        problem: Problem,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         step = 1.0 / (problem.smoothness - problem.strong_convexity)
         w = start

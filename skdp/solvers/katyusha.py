@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from skdp.solvers.base import Records
+from skdp.solvers.base import FiniteSum
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import BestSoFar, MiniBatches, StochasticSolver, draws
 
@@ -29,18 +29,12 @@ class Katyusha(StochasticSolver):
     and the mean of the y, with weights ``(1 + gamma mu)^j``, as next snapshot.
     """
 
-    losses = "smooth"
-
-    def batches(self, problem: Records) -> MiniBatches:
+    def batches(self, problem: FiniteSum) -> MiniBatches:
         """Large ones: with momentum b records cost sqrt(b) times as many gradients only."""
         return MiniBatches(problem, self.batch_size)
 
-    def minimise(
-        self,
-        problem: Records,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         batches = self.batches(problem)
         mu, length = problem.strong_convexity, 2 * len(batches)

@@ -19,7 +19,7 @@ __all__ = ["LBFGS"]
 
 
 _TINY = float(np.finfo(np.float64).tiny)
-#: Multipliers that are tried before the gate has to finish the job.
+#: Multipliers that are tried before trusted solvers have to finish the job.
 _MAX_MULTIPLIERS = 60
 
 
@@ -56,22 +56,15 @@ class LBFGS(Solver):
     memory : int, default=10
         Number of stored correction pairs.
     max_iterations : int, default=2000
-        Iterations of one minimisation, and most gradient steps after the last; the gate finishes
-        the job if they do not suffice.
+        Iterations of one minimisation, and most gradient steps after the last.
     """
-
-    losses = "smooth"
 
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
         self.memory = memory
         self.max_iterations = max_iterations
 
-    def minimise(
-        self,
-        problem: Problem,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         domain = problem.domain
         try:
@@ -85,7 +78,7 @@ class LBFGS(Solver):
             point = _unless_certified(problem, accuracy, point)
         except _AccurateEnough as done:
             return done.point
-        return AcceleratedGradient(self.max_iterations).minimise(problem, accuracy, point, rng)
+        return AcceleratedGradient(self.max_iterations)._solve(problem, accuracy, point, rng)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         searched = isinstance(problem.domain, (Ball, Simplex))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.solvers.base import Records, Solver
+from skdp.solvers.base import FiniteSum, Solver
 
 if TYPE_CHECKING:
     from skdp.problems import Batch
@@ -43,7 +43,7 @@ class MiniBatches:
 
     def __init__(
         self,
-        problem: Records,
+        problem: FiniteSum,
         batch_size: int | None = None,
         most_useful: float = math.inf,
     ) -> None:
@@ -115,7 +115,7 @@ class BestSoFar:
         self.norm = math.inf
         self._stale = 0
 
-    def is_lost(self, problem: Records, w: np.ndarray, gradient: np.ndarray) -> bool:
+    def is_lost(self, problem: FiniteSum, w: np.ndarray, gradient: np.ndarray) -> bool:
         """Take note of a snapshot."""
         beta = problem.smoothness
         norm = beta * float(np.linalg.norm(w - problem.domain.project(w - gradient / beta)))
@@ -140,7 +140,7 @@ class StochasticSolver(Solver):
         kappa steps whatever the size of a batch, so larger ones would be wasted.
     max_passes : float, default=300
         Passes over the records (gradients divided by records) after which the solver gives
-        up; the gate finishes the job then.
+        up; the certified solve goes on with trusted solvers then.
     """
 
     needs = frozenset({"records"})
@@ -149,18 +149,18 @@ class StochasticSolver(Solver):
         self.batch_size = batch_size
         self.max_passes = max_passes
 
-    def check_supports(self, problem: Records) -> None:
+    def check_supports(self, problem: FiniteSum) -> None:
         super().check_supports(problem)
         size = self.batch_size
         if size is not None and not (isinstance(size, numbers.Integral) and size >= 1):
             raise ValueError(f"batch_size == {size!r}, must be None or an integer >= 1.")
 
-    def batches(self, problem: Records) -> MiniBatches:
+    def batches(self, problem: FiniteSum) -> MiniBatches:
         """The batches that a run on this problem works with."""
         kappa = problem.smoothness / problem.strong_convexity
         return MiniBatches(problem, self.batch_size, 4.0 * problem.n_records / kappa)
 
-    def pass_limit(self, problem: Records, accuracy: float) -> float:
+    def pass_limit(self, problem: FiniteSum, accuracy: float) -> float:
         return self.max_passes
 
 

@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotrs
 from scipy.optimize import brentq
 
 from skdp.problems.domains import Ball, Domain
@@ -55,10 +56,8 @@ class QuadraticModel:
         self.hessian = hessian
         self.domain = domain
         self.smallest = smallest
-        try:
-            self.factor = cho_factor(hessian)
-        except (LinAlgError, ValueError):  # beyond the precision of Cholesky's method
-            self.factor = None
+        factor, failed = dpotrf(hessian, clean=0)
+        self.factor = None if failed else factor  # or beyond the precision of Cholesky's method
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
@@ -68,18 +67,18 @@ class QuadraticModel:
 
     def _solve(self, right: np.ndarray) -> np.ndarray:
         if self.factor is not None:
-            return cho_solve(self.factor, right)
+            return dpotrs(self.factor, right)[0]
         values, vectors = self.spectrum
         return vectors @ ((vectors.T @ right) / values)
 
     def corrected(self, step: np.ndarray, change: np.ndarray) -> QuadraticModel:
         """The BFGS correction: the model with ``H step = change``; self if not convex."""
-        bent, slope = self.hessian @ step, float(step @ change)
-        length = float(step @ bent)
-        if not (slope > 0 and length > 0):
+        product, curvature = self.hessian @ step, float(step @ change)
+        modelled = float(step @ product)
+        if not (curvature > 0 and modelled > 0):
             return self
-        hessian = self.hessian + np.outer(change, change) / slope
-        hessian -= np.outer(bent, bent) / length
+        hessian = self.hessian + change[:, None] * (change / curvature)
+        hessian -= product[:, None] * (product / modelled)
         return QuadraticModel(hessian, self.domain, self.smallest)
 
     def minimiser(self, w: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -114,8 +113,8 @@ class QuadraticModel:
         previous = point = w
         for _ in range(min(_MAX_MODEL_STEPS, math.ceil(60.0 / ratio))):
             ahead = point + momentum * (point - previous)
-            slope = gradient + self.hessian @ (ahead - w)
-            previous, point = point, self.domain.project(ahead - slope / beta)
+            ahead_gradient = gradient + self.hessian @ (ahead - w)
+            previous, point = point, self.domain.project(ahead - ahead_gradient / beta)
             moved = float(np.linalg.norm(point - w))
             if beta * float(np.linalg.norm(ahead - point)) <= 1e-4 * mu * moved:
                 break
@@ -125,19 +124,11 @@ class QuadraticModel:
 class Newton(Solver):
     """Newton's method; needs a twice differentiable loss.
 
-    Parameters
-    ----------
-    min_step : float, default=0.0
-        Give up when a step is not longer than this part of the accuracy. For piecewise
-        quadratic objectives, where nothing but rounding is left then; a smooth loss may
-        ask for many short steps far from its minimiser.
-
     References
     ----------
-    Zhang et al. (2022) specification, section 4.3: "anything" with the certificate as its gate.
+    Zhang et al. (2022) specification, section 4.3: "anything" that is certified.
     """
 
-    losses = "smooth"
     needs = frozenset({"hessian"})
 
     #: Largest number of coefficients for which :meth:`affordable` says yes.
@@ -148,24 +139,17 @@ class Newton(Solver):
         """Whether Hessians can be had and are of a reasonable size, from the shape alone."""
         return "hessian" in problem.offers and problem.dimension <= cls.max_dimension
 
-    def __init__(self, min_step: float = 0.0) -> None:
-        self.min_step = min_step
-
-    def minimise(
-        self,
-        problem: Problem,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
         step = problem.n_records // sample
         w, model = start, None
         if step >= 4 and "records" in problem.offers:
-            part = problem.thinned(step)  # type: ignore[attr-defined]
+            part = problem.subsample(step)  # type: ignore[attr-defined]
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
             model = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
-        return _newton(problem, accuracy, w, model, min_step=self.min_step * accuracy)
+        return _newton(problem, accuracy, w, model)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         return 2.0 * _MAX_STEPS + 2.0
@@ -178,7 +162,6 @@ def _newton(
     model: QuadraticModel | None,
     max_steps: int = _MAX_STEPS,
     rough: bool = False,
-    min_step: float = 0.0,
 ) -> np.ndarray:
     """Minimise until certified; `rough` stops at the accuracy that a sample deserves."""
     w = problem.domain.project(w)
@@ -199,8 +182,6 @@ def _newton(
             break
         candidate_gradient = problem.gradient(candidate)
         distance = certify(problem, candidate, candidate_gradient).distance
-        if fresh and float(np.linalg.norm(candidate - w)) <= min_step:
-            return candidate if distance < best_distance else best
         if distance > _CONTRACTION * best_distance:
             if not fresh:
                 model = None  # the old Hessian is not good enough here
@@ -239,12 +220,12 @@ def _line_search(
     """Back-tracking from w towards a minimiser of the model; None if it fails.
 
     A step is taken if it decreases the value enough (Armijo) or, where values differ by
-    rounding only, if the slope along it says so (Hager and Zhang 2005): of a convex function,
-    a slope that is not much steeper upwards than it was downwards.
+    rounding only, if the directional derivative says so (Hager and Zhang 2005): of a convex
+    function, one that is not much steeper upwards than it was downwards.
     """
     direction = candidate - w
-    slope = float(gradient @ direction)
-    if not slope < 0:
+    derivative = float(gradient @ direction)
+    if not derivative < 0:
         return None
     value = problem.value(w)
     noise = 1e-13 * abs(value)
@@ -252,9 +233,9 @@ def _line_search(
     while length > 1e-10:
         point = w + length * direction
         reached = problem.value(point)
-        if reached <= value + 1e-4 * length * slope:
+        if reached <= value + 1e-4 * length * derivative:
             return point
-        if reached <= value + noise and problem.gradient(point) @ direction <= -0.8 * slope:
+        if reached <= value + noise and problem.gradient(point) @ direction <= -0.8 * derivative:
             return point
         length *= 0.5
     return None

@@ -6,26 +6,21 @@ import math
 import time
 from typing import TYPE_CHECKING
 
-from skdp.problems.counting import CountedLoss
-from skdp.problems.losses import Loss
-
 if TYPE_CHECKING:
     from skdp.problems import Problem, SaddleProblem
-    from skdp.solvers.base import Solver
-    from skdp.solvers.saddle.base import SaddleSolver
+    from skdp.solvers.base import BaseSolver
 
 __all__ = ["Progress"]
 
 
 class Progress:
-    """Prints, now and then, how many passes over the records a solver has made.
+    """Prints the number of passes over the records at intervals.
 
     Parameters
     ----------
     name : str
     solver : Solver or SaddleSolver
     problem : Problem or SaddleProblem
-        The solver's kind.
     accuracy : float
     interval : float, default=2.0
         Seconds between two lines, and before the first.
@@ -34,7 +29,7 @@ class Progress:
     def __init__(
         self,
         name: str,
-        solver: Solver | SaddleSolver,
+        solver: BaseSolver,
         problem: Problem | SaddleProblem,
         accuracy: float,
         interval: float = 2.0,
@@ -43,18 +38,12 @@ class Progress:
         self.n_records = max(1, problem.n_records)
         self.accuracy = accuracy
         try:
-            self.limit = solver.pass_limit(problem, accuracy)  # type: ignore[arg-type]
+            self.limit = solver.pass_limit(problem, accuracy)
         except ArithmeticError:  # constants without a bound
             self.limit = math.inf
         self.interval = interval
         self._passes = 0.0
         self._next = time.monotonic() + interval
-
-    def watch(self, problem: Problem) -> None:
-        """Have the evaluations of `problem`, an object of the solver's own, reported here."""
-        loss = getattr(problem, "loss", None)
-        if isinstance(loss, Loss):
-            problem.loss = CountedLoss(loss, self.report)  # type: ignore[attr-defined]
 
     def report(self, gradients: int) -> None:
         """Receive the current gradient count."""
@@ -69,7 +58,7 @@ class Progress:
         self._print(f"{self._passes:.0f} passes over the records, {rest}")
 
     def close(self, distance: float, error: str | None = None) -> None:
-        """Say how it ended."""
+        """Print whether the accuracy was reached."""
         ended = "reached" if distance <= self.accuracy else "not reached, a trusted solver goes on"
         if error is not None:
             ended += f" ({error})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skdp.solvers.base import Records
+from skdp.solvers.base import FiniteSum
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import BestSoFar, StochasticSolver, draws
 
@@ -22,14 +22,8 @@ class SAGA(StochasticSolver):
     every ten epochs, to refresh the table and to see whether the step has to be halved.
     """
 
-    losses = "smooth"
-
-    def minimise(
-        self,
-        problem: Records,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         batches = self.batches(problem)
         m = len(batches)

@@ -1,16 +1,17 @@
-"""Subgradient methods, with the dual vector that proves their accuracy."""
+"""Subgradient methods. They run on losses with kinks, too, which no certificate covers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from skdp.solvers.base import Records, Solver
-from skdp.solvers.certificates import certify, certify_dual
+from skdp.problems.problem import Problem
+from skdp.solvers.base import FiniteSum, Solver
+from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
 
 __all__ = ["StochasticSubgradient", "Subgradient"]
 
-#: A certificate is computed whenever the number of steps has grown by this factor.
+#: A certificate is computed whenever the number of epochs has grown by this factor.
 _CHECK_GROWTH = 1.2
 
 
@@ -19,21 +20,17 @@ class Subgradient(Solver):
 
     Corrected as in erratum E4: a subgradient of the whole objective. In the whole space the
     iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))``
-    and g_t the subgradients of the mean loss, that is the point ``w_a`` of the dual vector of
-    the averaged slopes (:func:`skdp.solvers.certify_dual`). This identity is kept on other
-    domains, where it means that the sum is projected and not each step (dual averaging); the
-    method is then conditional gradient on the dual with steps ``2 / (t + 1)``.
+    and g_t the subgradients of the mean loss. This identity is kept on other domains, where it
+    means that the sum is projected and not each step (dual averaging).
 
-    *Certificate.* For a non-smooth loss the gap of ``certify_dual``, valid for every dual vector.
-    It falls as ``O(L^2 / (mu T))`` along the iterates, because it is the gap of the conditional
-    gradient method for a dual whose curvature is at most ``(2 L)^2 / mu`` (Jaggi 2013, Theorem 2;
-    Bach 2015). So a distance tau takes about ``(L / (mu tau))^2`` iterations, which is affordable
-    for coarse accuracies only; for the rest, the gate calls the augmented Lagrangian method.
-    For a smooth loss the certificate is that of gradients.
+    The method is conditional gradient with steps ``2 / (t + 1)`` on the dual, whose curvature is
+    at most ``(2 L)^2 / mu`` (Jaggi 2013, Theorem 2; Bach 2015). So a distance tau takes about
+    ``(L / (mu tau))^2`` iterations, which is affordable for coarse accuracies only.
 
     Parameters
     ----------
     max_iterations : int, default=1000
+        Of a loss with kinks all of them are made, as nothing tells when to stop.
     """
 
     needs = frozenset({"records"})
@@ -41,33 +38,20 @@ class Subgradient(Solver):
     def __init__(self, max_iterations: int = 1000) -> None:
         self.max_iterations = max_iterations
 
-    def minimise(
-        self,
-        problem: Records,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        mu, smooth = problem.strong_convexity, problem.is_smooth
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        mu, w, mean = problem.strong_convexity, start, np.zeros(problem.dimension)
         center = np.zeros(problem.dimension) if problem.center is None else problem.center
-        w, dual, pull = start, np.zeros(0), np.zeros(problem.dimension)
-        check = 1.0
         for t in range(1, self.max_iterations + 1):
-            slopes, gradient = problem.residuals_and_gradient(w)
-            if smooth and certify(problem, w, gradient + mu * (w - center)).distance <= accuracy:
-                return w
-            share = 2.0 / (t + 1.0)
-            pull = pull + share * (gradient - pull)
-            if not smooth:
-                dual = slopes if t == 1 else dual + share * (slopes - dual)
-            w = problem.domain.project(center - pull / mu)
-            if not smooth and t >= check:
-                check *= _CHECK_GROWTH
-                if certify_dual(problem, dual).certificate.distance <= accuracy:
-                    break
-        return w if smooth else (w, dual)
+            gradient = problem.gradient(w)
+            if _is_certified(problem, w, accuracy, gradient):
+                break
+            mean += 2.0 / (t + 1.0) * (gradient - problem.penalty_gradient(w) - mean)
+            w = problem.domain.project(center - mean / mu)
+        return w
 
-    def pass_limit(self, problem: Records, accuracy: float) -> float:
+    def pass_limit(self, problem: FiniteSum, accuracy: float) -> float:
         return self.max_iterations
 
 
@@ -76,47 +60,36 @@ class StochasticSubgradient(StochasticSolver):
 
     Corrected as in erratum E4: steps ``2 / (mu (t + 1))`` for the objective with its regulariser,
     and the average of the points where subgradients were taken, with weights proportional
-    to t. Batches come in a new random order in each epoch.
-
-    *Certificate.* For a non-smooth loss the gap of :func:`skdp.solvers.certify_dual`, valid for
-    every dual vector; the one used here holds for each record the average of the slopes
-    that its visits have seen, weighted like the points. Smooth losses: that of gradients.
+    to t. Batches come in a new random order in each epoch. Of a loss with kinks all epochs are
+    made, as nothing tells when to stop.
     """
 
-    def batches(self, problem: Records) -> MiniBatches:
+    def batches(self, problem: FiniteSum) -> MiniBatches:
         """Large ones: their number of steps is what counts."""
         return MiniBatches(problem, self.batch_size)
 
-    def minimise(
-        self,
-        problem: Records,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        batches = self.batches(problem)
-        mu, smooth = problem.strong_convexity, problem.is_smooth
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray:
+        batches, mu = self.batches(problem), problem.strong_convexity
         center = np.zeros(problem.dimension) if problem.center is None else problem.center
         w = average = start
-        dual = np.zeros(0 if smooth else problem.n_records)
         t, check = 0, 1.0
         for epoch in range(1, int(self.max_passes) + 1):
             for j in rng.permutation(len(batches)).tolist():
                 t += 1
-                batch = batches[j]
-                slopes = batch.residuals(w)
-                share = 2.0 / (t + 1.0)
+                share, batch = 2.0 / (t + 1.0), batches[j]
                 average = average + share * (w - average)
-                if not smooth:
-                    dual[batch.positions] += 2.0 / (epoch + 1.0) * (slopes - dual[batch.positions])
-                gradient = batches.gradient(batch, slopes)
+                gradient = batches.gradient(batch, batch.residuals(w))
                 w = problem.domain.project((1.0 - share) * w + share * (center - gradient / mu))
             if epoch >= check:
                 check *= _CHECK_GROWTH
-                if smooth:
-                    distance = certify(problem, average).distance
-                else:
-                    distance = certify_dual(problem, dual).certificate.distance
-                if distance <= accuracy:
+                if _is_certified(problem, average, accuracy):
                     break
-        return average if smooth else (average, dual)
+        return average
+
+
+def _is_certified(
+    problem: Problem, point: np.ndarray, accuracy: float, gradient: np.ndarray | None = None
+) -> bool:
+    return problem.is_smooth and certify(problem, point, gradient).distance <= accuracy

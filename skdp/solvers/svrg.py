@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from skdp.solvers.base import Records
+from skdp.solvers.base import FiniteSum
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import BestSoFar, StochasticSolver, draws
 
@@ -26,14 +26,8 @@ class SVRG(StochasticSolver):
     ``BestSoFar``) goes back to its best snapshot with half the step.
     """
 
-    losses = "smooth"
-
-    def minimise(
-        self,
-        problem: Records,
-        accuracy: float,
-        start: np.ndarray,
-        rng: np.random.Generator,
+    def _solve(
+        self, problem: FiniteSum, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
         batches = self.batches(problem)
         smoothness = batches.smoothness(rng)

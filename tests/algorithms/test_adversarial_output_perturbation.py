@@ -165,7 +165,7 @@ def point_before_noise(problem, seed=5, **options):
     """What was solved: the known noise subtracted, small enough to stay in the ball."""
     noise, again = (NoiseSource(np.random.default_rng(seed).bytes) for _ in range(2))
     result = adversarial_output_perturbation(problem, *EXACT, noise=noise, **FINE, **options)
-    return result.point - result.plan.mechanism.noise(problem.dimension, again), result.plan
+    return result.point - result.plan.mechanism.draw(problem.dimension, again), result.plan
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -218,6 +218,7 @@ def test_nothing_is_certified_that_is_not_finite():
     assert saddle_gap(broken, np.zeros(3), problem.start_v) == math.inf
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("kind", ["location", "regression"])
 def test_sensitivity_search(kind):
     """Exact solutions of neighbours: never above Delta; attained by the location problem."""
@@ -289,7 +290,7 @@ def test_release_and_plan(budget):
     expected = min(delta + 2.0 * plan.accuracy, 2.0 * problem.radius)
     assert plan.mechanism.sensitivity == pytest.approx(expected, rel=1e-6)
     assert plan.mechanism == calibrated_mechanism(budget, plan.mechanism.sensitivity)
-    exact = problem.domain.project(example.solution() + plan.mechanism.noise(d, again))
+    exact = problem.domain.project(example.solution() + plan.mechanism.draw(d, again))
     assert distance(result.point, exact) <= plan.accuracy
     assert np.linalg.norm(result.point) <= problem.radius
     assert plan.release().mechanism == plan.mechanism.name

@@ -317,6 +317,7 @@ def test_split_and_share():
     )
 
 
+@pytest.mark.slow
 def test_sampled_run_is_within_the_budget():
     """Algorithm 3: the outer batches too; with half of the budget left for a Gaussian."""
     pytest.importorskip("dp_accounting")
@@ -338,6 +339,7 @@ def test_sampled_run_is_within_the_budget():
         assert sampled / full == pytest.approx(plan.multipliers[0] / whole.multipliers[0])
 
 
+@pytest.mark.slow
 def test_what_sampling_saves_goes_to_the_sampled_release():
     """The lower solutions keep their part; the noise in the hypergradient hardly grows."""
     pytest.importorskip("dp_accounting")
@@ -504,8 +506,8 @@ class Keeping(Solver):
     def __init__(self, lock=None):
         self.kept, self.lock = [], lock
 
-    def minimise(self, problem, accuracy, start, rng):
-        self.kept.append(Newton().minimise(problem, accuracy, start, rng))
+    def _solve(self, problem, accuracy, start, rng):
+        self.kept.append(Newton()._solve(problem, accuracy, start, rng))
         return self.kept[-1]
 
 
@@ -546,6 +548,7 @@ class Unequal(Replay):
         return self.exact[which] + deviation * noise.standard_normal(3), deviation**2
 
 
+@pytest.mark.slow
 def test_debiasing():
     """Mean hypergradient of 4000 noisy runs: 5 standard errors (6e-7), and far off without."""
     problem, x, lam = tuning_problem(n=100), np.log([0.05]), 3.0
@@ -758,6 +761,7 @@ def outer_releases(kind, lam, multipliers, runs):
     return found, apart
 
 
+@pytest.mark.audit
 def test_audit_of_the_outer_noise():
     """E3: the trade-off between neighbours is the one that is paid for, neither worse nor better.
 
@@ -788,6 +792,7 @@ def test_audit_of_the_printed_outer_noise():
     assert often - math.e * seldom > 0.5  # the claim is 1e-6
 
 
+@pytest.mark.audit
 def test_law_of_the_outer_noise():
     """Standard deviation ``multiplier * 2 b`` at the points used: 3e4 normal numbers, 2.5 % is
     6 standard errors. Points beyond Y are projected before the bounds are used."""

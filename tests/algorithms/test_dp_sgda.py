@@ -9,7 +9,6 @@ import importlib
 import inspect
 import json
 import math
-import os
 import sys
 
 import numpy as np
@@ -19,7 +18,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from skdp.algorithms import DPSGDAPlan, dp_sgda, plan_dp_sgda
-from skdp.algorithms.sampled_gaussian import sampled_gaussian_event
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy import (
     GaussianEvent,
     PoissonSampledEvent,
@@ -40,7 +40,7 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 CONSTANTS = SaddleConstants(
     n_records=100, dimension_x=3, dimension_y=2, strong_convexity=0.5, strong_concavity=0.5,
@@ -53,7 +53,7 @@ RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
 
 
 def seeded(seed):
-    return np.random.default_rng(seed).bytes
+    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def problem_of(n=40, seed=0, domains=None, bounds=(1.0, 1.0, 1.0), mu=(0.5, 1.0), **centers):
@@ -73,6 +73,7 @@ def linear_problem(b, c, bounds=(1.0, 1.0), mu=1e-12):
 # --- price --------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sampling_rate", "n_steps"),
     [(0.3, 1e-5, 0.05, 200), (2.0, 1e-5, 0.05, 200), (0.5, 1e-6, 0.01, 1000), (0.7, 1e-8, 0.5, 1)],
@@ -114,6 +115,7 @@ def test_noise_without_sampling_is_exact_and_needs_no_extra(delta, relation, mon
     assert plan.mechanism.sensitivity == pytest.approx(known, rel=1e-8)
 
 
+@pytest.mark.slow
 def test_sampling_saves_noise_and_steps_cost():
     pytest.importorskip("dp_accounting")
 
@@ -139,6 +141,7 @@ def test_smaller_gradient_ranges_save_noise():
     assert plans[1].noise_multiplier == plans[0].noise_multiplier
 
 
+@pytest.mark.slow
 def test_sampling_never_costs_more_noise_than_small_ranges_without_it():
     """Where the records' operators are nearly equal, the range may beat the sampling."""
     pytest.importorskip("dp_accounting")
@@ -154,6 +157,7 @@ def test_sampling_never_costs_more_noise_than_small_ranges_without_it():
     assert sampled.epsilon(1e-5) <= 0.5
 
 
+@pytest.mark.slow
 def test_the_sampled_event_says_what_happened():
     plan = plan_dp_sgda(CONSTANTS, **PLAN, noise_multiplier=1.5)
     step = plan.event.event
@@ -169,7 +173,8 @@ def test_the_sampled_event_says_what_happened():
     )
     gaussian = GaussianEvent(1.5, "add_remove")
     assert other.event == RepeatedEvent(PoissonSampledEvent(0.1, gaussian), 20)
-    assert other.event == sampled_gaussian_event(1.5, 0.1, 20)
+    steps = SampledGaussianMechanism(1.0, 1.5, 0.1, 20)
+    assert other.event == steps.event("add_remove")
     assert other.epsilon(1e-5) == tightest_epsilon(other.event, 1e-5)
 
 
@@ -204,6 +209,7 @@ def test_a_missing_or_old_accountant_is_named(monkeypatch):
 # --- the plan is public -------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @RELATIONS
 def test_the_plan_depends_on_public_numbers_only(relation):
     pytest.importorskip("dp_accounting")
@@ -211,7 +217,7 @@ def test_the_plan_depends_on_public_numbers_only(relation):
     results = [
         dp_sgda(
             problem_of(n, seed), PrivacyBudget(0.5, 1e-5), **PLAN, neighbouring=relation,
-            n_public=50, random_bytes=seeded(seed),
+            n_public=50, noise=seeded(seed),
         )
         for seed, n in enumerate(sizes)
     ]  # fmt: skip
@@ -219,7 +225,6 @@ def test_the_plan_depends_on_public_numbers_only(relation):
     assert plans == plans[:1] * 3
     assert isinstance(plans[0], DPSGDAPlan)
     assert (plans[0].n_public, plans[0].expected_batch) == (50, pytest.approx(5.0))
-    assert results[0].event == plans[0].event
     assert not np.array_equal(results[0].x, results[1].x)
 
 
@@ -282,7 +287,7 @@ def test_a_block_without_records_gets_no_noise():
 
 def sums_of(problem, x, y):
     module = importlib.import_module("skdp.algorithms.dp_sgda")
-    return module._batch_sums(problem, 1.0, x, y, None)
+    return module._batch_sums(problem, None, x, y)
 
 
 def scaled_movement(plan, one, other, x, y):
@@ -291,6 +296,7 @@ def scaled_movement(plan, one, other, x, y):
     return math.hypot(moved[0] / plan.unit_x, moved[1] / plan.unit_y)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), relation=st.sampled_from(["replace_one", "add_remove"]))
 def test_a_record_moves_the_scaled_sums_by_the_sensitivity_at_most(data, relation):
@@ -331,6 +337,7 @@ def test_the_sensitivity_is_reached(relation, balance):
     assert 0.99 * plan.mechanism.sensitivity < moved <= plan.mechanism.sensitivity
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 @RELATIONS
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate, relation):
@@ -354,7 +361,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate
             result = dp_sgda(
                 linear_problem(b[kept], c[kept], (2.0, 0.3)), sampling_rate=sampling_rate,
                 n_steps=1, learning_rate_x=0.7, learning_rate_y=5.0, neighbouring=relation,
-                n_public=n_public, noise_multiplier=0.5, random_bytes=random_bytes,
+                n_public=n_public, noise_multiplier=0.5, noise=NoiseSource(random_bytes),
             )  # fmt: skip
             blocks.append(result)
         one, two = blocks
@@ -377,19 +384,20 @@ def test_a_batch_is_summed_and_an_empty_one_is_zero():
     x, y = np.array([0.1, -0.2, 0.3]), np.array([0.4, 0.6])
     alone = [np.concatenate(problem.batch_operator(np.array([i]), x, y)) for i in range(30)]
     for seed in range(5):
-        drawn = module.poisson_sample(30, 0.3, seeded(seed))
-        sums = module._batch_sums(problem, 0.3, x, y, seeded(seed))
+        drawn = poisson_sample(30, 0.3, seeded(seed))
+        sums = module._batch_sums(problem, drawn, x, y)
         assert 0 < len(drawn) < 30
         np.testing.assert_allclose(np.concatenate(sums), sum(alone[i] for i in drawn), atol=1e-12)
-    everything = module._batch_sums(problem, 1.0, x, y, None)
+    everything = module._batch_sums(problem, None, x, y)
     np.testing.assert_allclose(np.concatenate(everything), sum(alone), atol=1e-12)
-    for block in module._batch_sums(problem, 0.3, x, y, lambda size: b"\xff" * size):
+    for block in module._batch_sums(problem, np.arange(0), x, y):
         np.testing.assert_array_equal(block, 0.0)
 
 
 # --- noise --------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly("audit", 2)
 @pytest.mark.parametrize("sampling_rate", [0.25, 1.0])
 @pytest.mark.parametrize("balance", [0.5, 0.2])
 @RELATIONS
@@ -403,7 +411,7 @@ def test_the_law_of_the_noise(sampling_rate, balance, relation):
         linear_problem(np.zeros((7, d)), np.zeros((7, d)), (2.0, 0.3)),
         sampling_rate=sampling_rate, n_steps=steps, learning_rate_x=3.0, learning_rate_y=0.5,
         noise_multiplier=multiplier, average=False, balance=balance, n_public=n_public,
-        neighbouring=relation, random_bytes=seeded(7),
+        neighbouring=relation, noise=seeded(7),
     )  # fmt: skip
     # multiplier * sensitivity * L / sqrt(share) is the noise of a sum
     sensitivity = {"replace_one": 2.0, "add_remove": 1.0}[relation]
@@ -417,7 +425,7 @@ def test_the_law_of_the_noise(sampling_rate, balance, relation):
 
 
 def test_coins_and_noise_are_secret_by_default():
-    assert inspect.signature(dp_sgda).parameters["random_bytes"].default is os.urandom
+    assert inspect.signature(dp_sgda).parameters["noise"].default is None
     for changes in ({"sampling_rate": 0.5}, {"noise_multiplier": 1.0}):
         points = []
         for _ in range(2):
@@ -428,7 +436,7 @@ def test_coins_and_noise_are_secret_by_default():
 
 def test_seeded_bytes_make_a_run_reproducible():
     public = RUN | {"sampling_rate": 0.3, "noise_multiplier": 1.0}
-    one, two = (dp_sgda(problem_of(), **public, random_bytes=seeded(1)) for _ in range(2))
+    one, two = (dp_sgda(problem_of(), **public, noise=seeded(1)) for _ in range(2))
     for name in ("x", "y", "last_x", "last_y"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
@@ -440,7 +448,7 @@ def test_seeded_bytes_make_a_run_reproducible():
 def test_without_noise_or_sampling_it_converges_to_the_saddle_point(domains):
     centers = {"center_x": np.array([0.1, 0.0, 0.1]), "center_y": np.array([0.3, 0.7])}
     problem = problem_of(domains=domains, **centers)
-    exact = solve_saddle_certified(problem, 1e-9)
+    exact = solve_certified(problem, 1e-9)
     steps = RUN | {"n_steps": 800, "learning_rate_x": 0.1, "learning_rate_y": 0.1}
     result = dp_sgda(problem, **steps)
     for point in ((result.x, result.y), (result.last_x, result.last_y)):
@@ -448,6 +456,7 @@ def test_without_noise_or_sampling_it_converges_to_the_saddle_point(domains):
         np.testing.assert_allclose(point[1], exact.y, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling_rate", [0.2, 1.0])
 @RELATIONS
 def test_it_converges_as_epsilon_grows(sampling_rate, relation):
@@ -455,14 +464,14 @@ def test_it_converges_as_epsilon_grows(sampling_rate, relation):
     if sampling_rate < 1:
         pytest.importorskip("dp_accounting")
     problem = problem_of(500, mu=(1.0, 1.0))
-    exact = solve_saddle_certified(problem, 1e-8)
+    exact = solve_certified(problem, 1e-8)
     distances = []
     for epsilon in (0.1, 1.0, 20.0):
         far = [
             dp_sgda(
                 problem, PrivacyBudget(epsilon, 1e-5), sampling_rate=sampling_rate, n_steps=60,
                 learning_rate_x=0.1, learning_rate_y=0.1, neighbouring=relation, n_public=500,
-                random_bytes=seeded(seed),
+                noise=seeded(seed),
             )
             for seed in range(10)
         ]  # fmt: skip
@@ -509,7 +518,7 @@ def test_a_step_with_regularisers_and_a_nominal_size_by_hand():
 def test_results_are_feasible(average, noise_multiplier):
     problem = problem_of(domains=(Ball(0.3), Simplex(2)))
     for seed in range(5):
-        changes = {"noise_multiplier": noise_multiplier, "random_bytes": seeded(seed)}
+        changes = {"noise_multiplier": noise_multiplier, "noise": seeded(seed)}
         result = dp_sgda(problem, **RUN | changes, average=average)
         for x, y in ((result.x, result.y), (result.last_x, result.last_y)):
             assert np.linalg.norm(x) <= 0.3
@@ -563,7 +572,6 @@ class Untouchable(SaddleProblem):
         ({"budget": PrivacyBudget(1.0), "noise_multiplier": None}, ValueError, "delta == 0"),
         ({"neighbouring": "swap"}, ValueError, "swap"),
         ({"neighbouring": "add_remove"}, ValueError, "needs n_public"),
-        ({"random_bytes": 0}, TypeError, "random_bytes"),
         ({"problem": CONSTANTS}, TypeError, "problem must be a SaddleProblem"),
     ],
 )

@@ -223,12 +223,10 @@ class Unreliable(Solver):
 
     def __init__(self, solution):
         self.solution = solution
-        self.failures = 0
 
-    def minimise(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         if rng.random() < 0.5:
             return self.solution
-        self.failures += 1
         return -self.solution * problem.domain.radius / np.linalg.norm(self.solution)
 
 
@@ -274,6 +272,7 @@ class TestE3AccuracyInExpectation:
         surely = exact + 2 * tolerance  # an accuracy that holds surely: the same noise will do
         assert exact_delta(surely, scale, 1.0) <= budget.delta
 
+    @pytest.mark.slow
     def test_e3_behind_the_gate_accuracy_holds_surely(self):
         rng = np.random.default_rng(0)
         X, y = rng.uniform(-0.5, 0.5, (500, 3)), rng.uniform(-1, 1, 500)
@@ -282,12 +281,13 @@ class TestE3AccuracyInExpectation:
         plan = plan_output_perturbation(
             problem.constants, PrivacyBudget(1.0, 1e-6), calibration="lowy2021_alg1"
         )
-        unreliable = Unreliable(solution)
+        failures = 0
         for seed in range(200):
             generator = np.random.default_rng(seed)
-            found = solve_certified(problem, plan.accuracy, unreliable, rng=generator).point
-            assert np.linalg.norm(found - solution) <= plan.accuracy
-        assert unreliable.failures > 50
+            found = solve_certified(problem, plan.accuracy, Unreliable(solution), rng=generator)
+            assert np.linalg.norm(found.point - solution) <= plan.accuracy
+            failures += len(found.attempts) > 1
+        assert failures > 50
         wrong = -solution * 2.0 / np.linalg.norm(solution)
         assert np.linalg.norm(wrong - solution) > plan.mechanism.sensitivity
 
@@ -321,6 +321,7 @@ class TestE4SubgradientListings:
     def solve(self, x, choose, iterations):
         return printed_e4_subgradient(lambda w, i: w - x[i], choose, self.n, 1.0, 1.0, iterations)
 
+    @pytest.mark.mostly("slow", 1)
     @pytest.mark.parametrize("rule", ["fixed", "cyclic", "random"])
     def test_e4_the_gap_exceeds_alpha_whatever_record_is_chosen(self, rule):
         budget = PrivacyBudget(1.0, 1e-6)
@@ -354,7 +355,9 @@ class TestE4SubgradientListings:
         else:
             assert moved / (sensitivity / budget.epsilon) > 100  # exact log density ratio
 
-    @pytest.mark.parametrize("loss", [HalfSquaredLoss(1.0), AbsoluteLoss(1.0)], ids=str)
+    @pytest.mark.parametrize(
+        "loss", [HalfSquaredLoss(1.0), AbsoluteLoss(1.0).smoothed(0.01)], ids=str
+    )
     @pytest.mark.parametrize("listing", ["ours", "printed"])
     def test_e4_ours_moves_as_little_as_assumed(self, loss, listing):
         """Subgradient, and the printed listing too, behind the gate: same data, same accuracy."""
@@ -626,6 +629,7 @@ class TestE6Katyusha:
             gaps.append(problem.value(points[-1]) - problem.value(solution))
         return float(np.linalg.norm(points[0] - points[1])), gaps
 
+    @pytest.mark.slow
     def test_e6_the_printed_momentum_breaks_the_promise(self):
         lipschitz, gap, epochs, _, sensitivity = self.setting()
         moved, gaps = self.run(printed_e6_momentum(self.n, self.mu, lipschitz), epochs)
@@ -633,6 +637,7 @@ class TestE6Katyusha:
         scale = published_scale(self.budget, sensitivity)
         assert exact_delta(moved, scale, 1.0) > 100 * self.budget.delta
 
+    @pytest.mark.slow
     def test_e6_the_corrected_momentum_keeps_it(self):
         _, gap, epochs, _, sensitivity = self.setting()
         moved, gaps = self.run(corrected_e6_momentum(self.n, self.mu, self.beta), epochs)
@@ -787,28 +792,28 @@ class TestE7IterationsOfStochasticSubgradient:
         tolerance = math.sqrt(2 * printed_e7_gap(budget, 1, n) / ridge)
         iterations = printed_e7_convex(budget, 1, n)
 
-        class StopsEarly(Solver):
-            def __init__(self):
-                self.answers = []
+        answers = []
 
-            def minimise(self, problem, accuracy, start, rng):
+        class StopsEarly(Solver):
+            def _solve(self, problem, accuracy, start, rng):
                 w = average = 0.0
                 for t in range(1, iterations + 1):
                     average += 2 / (t + 1) * (w - average)
                     slope = -float(problem.records.targets[rng.integers(n)])
                     w = min(max(w - 2 / (ridge * (t + 1)) * (slope + ridge * w), -1.0), 1.0)
-                self.answers.append(average)
+                answers.append(average)
                 return np.array([average])
 
         rows, targets = Records(np.ones((n, 1)), 1.0), np.array([-1.0, 1.0])
-        problem = FiniteSumProblem(rows.with_targets(targets), AbsoluteLoss(1.0), ridge, Ball(1.0))
-        solver = StopsEarly()
+        problem = FiniteSumProblem(
+            rows.with_targets(targets), AbsoluteLoss(1.0).smoothed(0.1), ridge, Ball(1.0)
+        )
         for seed in range(20):
             generator = np.random.default_rng(seed)
-            found = solve_certified(problem, tolerance, solver, rng=generator)
+            found = solve_certified(problem, tolerance, StopsEarly(), rng=generator)
             assert found.certificate.distance <= tolerance
             assert abs(float(found.point[0])) <= tolerance  # the solution is 0
-        assert max(map(abs, solver.answers)) > 1.5 * tolerance
+        assert max(map(abs, answers)) > 1.5 * tolerance
 
 
 # --- E8 -----------------------------------------------------------------------------------

@@ -63,6 +63,7 @@ def settings_of_draws(draw):
     return X, intercept, targets, loss, budget, options, draw(st.integers(0, 99))
 
 
+@pytest.mark.audit
 @given(settings_of_draws(), st.booleans())
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_every_data_set_has_a_draw(setting, localised):

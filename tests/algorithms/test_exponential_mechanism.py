@@ -97,6 +97,7 @@ def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None,
     return np.array([sampling.sample(data, bound, proposal, s, noise) for _ in range(size)])
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize(
     ("s", "alpha", "radius", "anchor", "multipliers"),
@@ -124,6 +125,7 @@ def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
     assert p_value(draws, other[:, 0], weights) < ALARM
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("lens", [False, True])
 def test_law_in_two_dimensions(loss, lens):
@@ -146,6 +148,7 @@ def test_law_in_two_dimensions(loss, lens):
     assert p_value(draws @ [0.8, 0.6], points @ [0.8, 0.6], flat) < ALARM
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_law_of_the_mechanism(loss):
     """The public function draws from the density that its plan states."""
@@ -199,6 +202,7 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
         assert np.array_equal(passed, np.flatnonzero(allowances >= 100.0 * gap))
 
 
+@pytest.mark.slow
 def test_projection_onto_a_lens():
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -240,6 +244,7 @@ def log_density(rows, targets, loss, s, grid):
     return energy - energy.max() - math.log(weights.sum() - 0.5 * (weights[0] + weights[-1]))
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize(
     ("loss", "radius"), [("logistic", 2.0), ("squared", 1.0), ("squared", 3.0)]
 )
@@ -303,6 +308,7 @@ def test_oscillation_against_the_published_one():
     assert _oscillation(LogisticLoss(), 1.0, 3.0, 0.0, 3.0) == pytest.approx(6.0)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("alpha", [0.0, 0.2])
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_utility_bound(loss, alpha):
@@ -351,6 +357,7 @@ def localised_plan(loss="squared", *, n=500, d=2, epsilon=4.0, radius=1.0, alpha
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("xi", [0.5, 1.0, 2.0])
 def test_the_local_ball_holds_the_minimiser(xi):
     rows, targets = records("squared", n=500, d=2)
@@ -385,6 +392,7 @@ def test_the_local_ball_holds_the_minimiser(xi):
     assert np.mean(excess) == pytest.approx(cost, rel=0.05, abs=spread + 1e-6)
 
 
+@pytest.mark.audit
 def test_law_around_a_center():
     """The second step draws from the stated density around the point that it is given."""
     rows, targets = records("logistic", n=60)
@@ -529,9 +537,9 @@ def test_the_law_does_not_depend_on_units(scale):
 class Remembering(Solver):
     """Keeps what it saw."""
 
-    def minimise(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         self.seen = problem
-        return Newton().minimise(problem, accuracy, start, rng)
+        return Newton()._solve(problem, accuracy, start, rng)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.02])

@@ -76,6 +76,7 @@ def test_converges_without_noise():
     assert np.linalg.norm(found - exact) < 0.02
 
 
+@pytest.mark.audit
 def test_batches_are_unbiased():
     """Mean error of 20 runs with little noise, seeded."""
     problem = problem_of()

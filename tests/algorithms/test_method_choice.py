@@ -30,6 +30,7 @@ def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, **kwargs):
     return choose(METHODS, "auto", objective, PrivacyBudget(epsilon, delta))
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_smallest_bound_wins(loss, delta):
@@ -40,6 +41,7 @@ def test_smallest_bound_wins(loss, delta):
         assert all(bound > 0 for bound in chosen.bounds.values())
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_bounds_fall_with_records_and_budget_and_rise_for_the_population(loss):
     def bounds(**kwargs):

@@ -39,7 +39,7 @@ from skdp.problems import (
     generalised_linear_constants,
 )
 from skdp.solvers import Newton, Solver, resolve_solver
-from skdp.solvers.gate import refuse_shared
+from skdp.solvers.copying import require_copyable
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
 
@@ -158,7 +158,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
     seen = []
 
     class Spy(Solver):
-        def minimise(self, problem, accuracy, start, rng):
+        def _solve(self, problem, accuracy, start, rng):
             matrix = problem.records.matrix
             matrix = matrix.toarray() if sparse else np.array(matrix)
             seen[-1].append(np.column_stack([matrix, problem.records.targets]))
@@ -182,6 +182,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
     assert len(np.unique(everything, axis=0)) == len(everything) <= 2000
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_sensitivity_search_around_any_center(loss):
     """Neighbours of a phase's problem, with a center on or in the ball and it active or not."""
@@ -543,7 +544,7 @@ def by_scipy(problem, accuracy):
 
 def test_functions_of_scipy_are_trusted():
     """And names of attributes are not taken for global variables."""
-    refuse_shared(resolve_solver(by_scipy))
+    require_copyable(resolve_solver(by_scipy))
     assert len(solve_in_phases(by_scipy).path) > 1
     X, targets = records("squared", 20_000)
     shared = {"data_norm": 1.0, "target_range": (-1, 1), "random_state": 0}
@@ -567,6 +568,6 @@ def test_what_has_no_memory_is_accepted():
 
     instance = Callable()
     for solver in (newton_point, with_numbers, instance.__call__, Callable(np.asarray), "lbfgs"):
-        refuse_shared(resolve_solver(solver))
+        require_copyable(resolve_solver(solver))
     assert len(solve_in_phases(instance).path) > 1
     assert instance.kept == []

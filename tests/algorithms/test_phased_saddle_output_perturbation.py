@@ -39,7 +39,7 @@ from skdp.solvers import (
     Catalyst,
     SaddleSolver,
     certifiable_saddle_accuracy,
-    solve_saddle_certified,
+    solve_certified,
 )
 
 #: The reference case: L = 1 jointly, D = 1.
@@ -135,7 +135,7 @@ def spying(function):
     """A solver object that calls a function of a test, which may keep what it sees."""
 
     class Spy(SaddleSolver):
-        def solve(self, problem, accuracy, start, rng):
+        def _solve(self, problem, accuracy, start, rng):
             return function(problem, accuracy)
 
     return Spy()
@@ -384,6 +384,7 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
     return total + c.lipschitz_y * c.smoothness_xy / nu * moved
 
 
+@pytest.mark.mostly("slow", 5)
 @pytest.mark.parametrize("mirrored", [False, True])
 @pytest.mark.parametrize("budget", [TABLE_BUDGET, PrivacyBudget(0.1, 1e-6), PrivacyBudget(1.0)])
 @pytest.mark.parametrize(
@@ -430,7 +431,7 @@ def test_utility_bound_holds_on_average():
 
     excess = []
     radii = Ball(1.0), Ball(1.0)
-    exact = solve_saddle_certified(
+    exact = solve_certified(
         BilinearProblem(A[None], b[None], c[None], (1.0, 1.0, 1.0), *radii, 1e-6, 1e-6), 1e-5
     )
     for _ in range(8):
@@ -553,6 +554,7 @@ def test_injected_noise(budget, release):
     assert result.path[-1] is (result.y if release == "y" else result.x)
 
 
+@pytest.mark.mostly("slow", 11)
 @pytest.mark.parametrize("calibration", ["analytic", "paper"])
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
 @pytest.mark.parametrize(
@@ -639,7 +641,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(release):
     def spy(given, accuracy):
         rows = [part.reshape(given.n_records, -1) for part in (given.matrices, given.offsets_x)]
         seen[-1].append((np.column_stack([*rows, given.offsets_y]), given))
-        point = solve_saddle_certified(given, accuracy)
+        point = solve_certified(given, accuracy)
         return point.x, point.y
 
     results = []
@@ -678,7 +680,7 @@ class Gambler(SaddleSolver):
     def __init__(self):
         self.memory = None
 
-    def solve(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         LOG.append((rng.random(), self.memory))
         self.memory = problem.mean_x[0]
         rng.random(int(1000 * abs(self.memory)))
@@ -778,6 +780,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
             np.testing.assert_allclose(hidden.path[j], results[0].path[j], atol=accuracy)
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
 @pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "floored"])
 def test_sensitivity_search(release, kind):
@@ -836,7 +839,7 @@ def test_movement_of_y_with_the_centre_of_x(mu):
                 *(np.full((2, 1, 1), tilt * root), np.zeros((2, 1)), np.zeros((2, 1))),
                 *((10 * root, 0.0, 0.0), Ball(20.0), Ball(20.0), *mu, np.array([center])),
             )
-            ends.append(solve_saddle_certified(problem, 1e-8).y[0])
+            ends.append(solve_certified(problem, 1e-8).y[0])
         ratios.append(abs(ends[0] - ends[1]) / 2 / (0.5 * mu[0] / root))
     assert max(ratios) == pytest.approx(1.0, abs=1e-6)
     assert max(ratios) == ratios[2]
@@ -892,7 +895,7 @@ def test_a_little_own_concavity_does_no_harm(own):
 def test_alpha_is_a_penalty_of_the_objective():
     problem = problem_of(n=2000, domains=(Ball(2.0), Ball(1.0)))
     rich = PrivacyBudget(1e7, 1e-5)
-    exact = solve_saddle_certified(problem.with_regularisers(0.5, 1e-6), 1e-6)
+    exact = solve_certified(problem.with_regularisers(0.5, 1e-6), 1e-6)
     plain = run(problem, rich, noise=NoiseSource())
     result = run(problem, rich, alpha=0.5, noise=NoiseSource())
     assert result.plan.alpha == 0.5
@@ -910,7 +913,7 @@ def test_a_large_budget_gives_the_solution(release):
     def primal(x):
         return float(problem.mean_x @ x + (x @ problem.mean_matrix - problem.mean_y).max())
 
-    exact = solve_saddle_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
+    exact = solve_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
     bound = bound_of(problem.constants, problem.constants.smoothness_xy)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
     assert primal(result.x) <= primal(exact.x) + min(0.02, bound(phases_of(result.plan)))
@@ -927,7 +930,7 @@ def test_a_large_budget_gives_the_solution_of_groups(public):
         strata=problem.records.groups if public else None,
     )  # fmt: skip
     assert result.plan.other_regularisation == pytest.approx(1e-3, rel=0.1)
-    exact = solve_saddle_certified(problem.with_regularisers(1e-3, 1e-3), 1e-4)
+    exact = solve_certified(problem.with_regularisers(1e-3, 1e-3), 1e-4)
     worst = problem.group_losses(exact.x).max()
     assert problem.group_losses(result.x).max() == pytest.approx(worst, abs=0.01)
     phased = run(
@@ -1025,7 +1028,7 @@ class Uncopyable(SaddleSolver):
     def __deepcopy__(self, memo):
         return self
 
-    def solve(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         return start
 
 

@@ -12,7 +12,7 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import Ball, BilinearProblem, SaddleConstants, Simplex, WholeSpace
-from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 #: The reference case: L = 1 jointly.
 UNIT = SaddleConstants(
@@ -144,7 +144,7 @@ def test_what_plans_refuse(changes, message):
 @pytest.mark.parametrize("release", ["both", "x", "y"])
 def test_result(release):
     problem = problem_of()
-    exact = solve_saddle_certified(problem, 1e-10)
+    exact = solve_certified(problem, 1e-10)
     result = saddle_output_perturbation(problem, PrivacyBudget(1e8, 1e-5), release=release)
     assert (result.x is None) == (release == "y") and (result.y is None) == (release == "x")
     if result.x is not None:
@@ -186,7 +186,7 @@ def test_plan_is_public():
 
 def test_nothing_of_the_solver_is_kept():
     class Collector(SaddleSolver):
-        def solve(self, problem, accuracy, start, rng):
+        def _solve(self, problem, accuracy, start, rng):
             self.seen = problem
             return start
 
@@ -229,6 +229,7 @@ def assert_total(total, law):
     assert low < total < high
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("release", ["both", "x", "y"])
 def test_law_of_gaussian_noise(release):
     """Sums of squares of both blocks and of their mixtures are chi-squared."""
@@ -244,6 +245,7 @@ def test_law_of_gaussian_noise(release):
         assert_total(noise[:, k].sum() / math.sqrt(N_DRAWS), stats.norm())
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("release", ["both", "x"])
 def test_law_of_spherical_laplace_noise(release):
     """The norm in scaled coordinates is Gamma(dimension), the direction uniform."""
@@ -271,7 +273,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget):
             WholeSpace(), WholeSpace(), 0.3, 5.0,
         ))  # fmt: skip
     plan = plan_saddle_output_perturbation(ends[0].constants, budget)
-    points = [solve_saddle_certified(end, 0.5 * plan.accuracy) for end in ends]
+    points = [solve_certified(end, 0.5 * plan.accuracy) for end in ends]
     moved = ends[0].constants.norm(
         float(np.linalg.norm(points[0].x - points[1].x)),
         float(np.linalg.norm(points[0].y - points[1].y)),

@@ -211,11 +211,11 @@ RUNS = {
     "proportions": lambda X: private_proportions(np.arange(N) % 2, 2, BUDGET, noise=noise())[0],
     "DP-SGD": lambda X: dp_sgd(
         labelled(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
-        learning_rate=1.0, random_bytes=np.random.default_rng(0).bytes,
+        learning_rate=1.0, noise=NoiseSource(np.random.default_rng(0).bytes),
     ).point,
     "DP-SGDA": lambda X: dp_sgda(
         bilinear(X), BUDGET, sampling_rate=1.0, n_steps=3, learning_rate_x=0.1,
-        learning_rate_y=0.1, random_bytes=np.random.default_rng(0).bytes,
+        learning_rate_y=0.1, noise=NoiseSource(np.random.default_rng(0).bytes),
     ).x,
     "localised descent": lambda X: dp_localized_gd(
         finite_sum(X), BUDGET, n_rounds=2, n_steps=3, noise=noise()

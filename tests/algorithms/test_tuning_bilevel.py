@@ -67,6 +67,7 @@ def test_within_the_budget(loss, q):
     np.testing.assert_allclose(tuned.alpha, np.exp(np.log(tuned.path[5:9]).mean(axis=0)))
 
 
+@pytest.mark.slow
 def test_mini_batches_are_within_the_budget():
     pytest.importorskip("dp_accounting")
     tuned = run(RIDGE, minibatch=True, n_steps=3, n=500)

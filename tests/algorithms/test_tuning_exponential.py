@@ -46,6 +46,7 @@ def records(loss, n=101, seed=0):
     return Records(X, 1.0, 0.1), t
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("role", ["train", "validate"])
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_no_neighbours_move_a_score_further(loss, role):
@@ -124,6 +125,7 @@ def test_relative_scores_have_sensitivity_one():
     )
 
 
+@pytest.mark.slow
 def test_relative_scores_have_sensitivity_one_beside_huge_costs():
     """A sum with a cost of 1e17 S is rounded to steps longer than S, and so is what follows.
 
@@ -144,6 +146,7 @@ def test_relative_scores_have_sensitivity_one_beside_huge_costs():
     assert 0.8 < worst <= 1.0
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("epsilon", [1e-8, 1e-9, 1e-10])
 def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch):
     """End to end: costs grow like 1 / epsilon^2. At 1e-9 sums jumped by eight sensitivities."""
@@ -194,6 +197,7 @@ def test_log_ratios_of_draws_lie_in_an_interval_of_length_epsilon():
     assert 0.5 * epsilon < worst <= epsilon * (1 + 1e-12)
 
 
+@pytest.mark.audit
 def test_draws_have_their_law():
     """Chi-square test, false alarms at the rate ALARM; a slightly other law would be seen."""
     scores = np.array([0.0, 0.3, 1.0, 0.5, 2.0])
@@ -237,6 +241,7 @@ def test_no_candidate_is_out_of_reach(gap):
         assert draw_by_score(scores, np.zeros(2), 1.0, source) == 1
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.parametrize("penalties", [ONE, GROUPS], ids=["one", "groups"])
@@ -299,6 +304,7 @@ def test_a_budget_that_is_too_small_for_a_draw_is_refused():
             draw_epsilon(budget, 0.2)
 
 
+@pytest.mark.audit
 def test_the_strengths_are_drawn_with_the_stated_law():
     """The whole function but for the fit, many times; false alarms at the rate ALARM."""
     rows, t = records("squared")

@@ -93,6 +93,7 @@ def test_the_weakest_group_counts_the_intercept_too():
         whitened(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("norm", [0.1, 1.0, 5.0])
 def test_no_neighbours_move_the_solution_further(loss, norm):
@@ -128,6 +129,7 @@ def test_neighbours_in_the_whitened_norm():
     assert 0.3 < worst <= 1.0
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_noise_has_its_law_in_whitened_coordinates(delta):
     rows, t = records("squared")
@@ -138,7 +140,7 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
     roots = np.sqrt(GROUPS.diagonal(np.full(2, 5.0)))
     plan = plan_final_fit(rows, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, 0.8)
     mechanism = calibrated_mechanism(budget, plan.mechanism.sensitivity, share=0.8)
-    expected = [np.linalg.norm(mechanism.noise(5, seeded(10_000 + k))) for k in range(4000)]
+    expected = [np.linalg.norm(mechanism.draw(5, seeded(10_000 + k))) for k in range(4000)]
     got, capped = [], 0
     for seed in range(200):
         point, release = final_fit(

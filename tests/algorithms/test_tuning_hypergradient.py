@@ -137,6 +137,7 @@ SEARCHES = {
 }
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("case", list(SEARCHES), ids=str)
 def test_no_neighbours_move_it_further(case):
     loss, what, role = case
@@ -181,6 +182,7 @@ def test_bounds_are_those_of_the_lemmas(loss, U):
         assert found.size == pytest.approx(L * Z, rel=1e-8)
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("n_folds", [None, 2, 3])
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_neighbours_of_the_mean_over_pairs(loss, n_folds):
@@ -406,6 +408,7 @@ def test_the_path_is_a_function_of_the_releases(monkeypatch):
         assert len(np.unique(paths[0])) > 3
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_noise_of_the_answers_has_its_law(delta, monkeypatch):
     """What is released less the exact value, in units of the noise."""

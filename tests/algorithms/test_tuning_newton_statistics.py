@@ -184,6 +184,7 @@ def test_number_of_gradients_grows_with_the_budget(delta):
     assert 0.999e4 <= total <= 1e4 * (1 + 1e-9)
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_law_of_the_noise(monkeypatch, delta):
     """What is released minus what it is made of, over the stated scale. False alarms: 1e-6."""
@@ -280,6 +281,7 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     assert (first.releases, first.plan) == (second.releases, second.plan)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("n_folds", [None, 3])
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("low", [1e-12, 1e-3])
@@ -349,6 +351,7 @@ def test_targets_are_refused_before_anything_is_released(bad, n_folds, monkeypat
 # --- choice of strengths -------------------------------------------------------------------------
 
 
+@pytest.mark.audit
 def test_estimate_with_a_centre_is_unbiased():
     """Against the mean true loss over draws of the noise; false alarms below 1e-5 (4.5 sigma)."""
     rng = np.random.default_rng(2)
@@ -457,6 +460,7 @@ def test_hessian_is_positive_however_far_the_model_is(rank, scale):
 # --- the limit of no noise -----------------------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("intercept", [0.0, 0.1])
 @pytest.mark.parametrize("n_folds", [None, 3])
 @pytest.mark.parametrize("alpha", [1e-3, 1e-1])

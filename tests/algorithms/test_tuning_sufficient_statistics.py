@@ -102,6 +102,7 @@ def test_coordinates_are_an_isometry(size):
 # ---------------------------------------------------------------------------------- sensitivity
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(
     seed=st.integers(0, 2**31),
@@ -231,6 +232,7 @@ def test_noise_is_drawn_once_for_each_entry():
     assert noise.sizes == [15] * 3
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
 def test_stated_deviations(budget):
     """Off the diagonal and in the vector the noise is as large as stated. Rate 1e-4; seeded."""
@@ -350,6 +352,7 @@ def biases(groups, lowest, draws, seed):
     return estimates, plain, indefinite / draws
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("groups", GROUPS)
 def test_estimate_is_unbiased(groups):
     """Lemma 2, where H is positive definite with noise and without.
@@ -371,6 +374,7 @@ def test_estimate_is_too_high_where_moments_are_indefinite():
     assert estimates.mean() >= 4.0 * estimates.std() / math.sqrt(len(estimates))
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_estimate_is_unbiased_for_released_moments(delta):
     """From records to the estimate, with the noise of the plan, spherical Laplace too.
@@ -471,6 +475,7 @@ def test_without_noise_models_are_those_of_scikit_learn(intercept):
         np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("folds", [2, 3])
 def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
     n = 84  # equal folds: scores are means over folds
@@ -580,6 +585,7 @@ def test_groups_find_the_strengths_in_any_unit_of_the_targets(unit, folds):
 # ------------------------------------------------------------------------------------ the contract
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("folds", [None, 2, 5])
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_are_respected(folds, seed):
@@ -663,6 +669,7 @@ def test_sparse_rows_equal_dense_ones(container, folds):
     np.testing.assert_allclose(sparse.point, dense.point, rtol=1e-6)
 
 
+@pytest.mark.mostly("slow", 9)
 @pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE, HUGE])
 @pytest.mark.parametrize(
@@ -718,6 +725,7 @@ def test_noisy_moments_without_full_rank_are_solved(low, folds):
         assert np.isfinite(tuned.point).all()
 
 
+@pytest.mark.slow
 def test_folds_do_not_choose_the_largest_model():
     """Few records: noise would make the weakest penalty look best; it is no candidate then.
 
@@ -731,6 +739,7 @@ def test_folds_do_not_choose_the_largest_model():
             assert np.mean((y - bounded @ tuned.point) ** 2) < 2.0 * np.mean(y**2)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("folds", [None, 2])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_no_copy_of_the_rows(dtype, folds):

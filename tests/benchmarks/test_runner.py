@@ -58,6 +58,7 @@ def test_unknown_case_is_refused():
     assert "no_such_case" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_case_runs_quickly_and_writes_its_table_and_figure(case, tmp_path):
     done = run(case, "--quick", "--out", tmp_path)
@@ -188,6 +189,7 @@ def test_slopes_of_tight_instances_are_those_of_the_theory(slopes, name, convex,
     assert all(0.0 < mean < 4.0 * f.bound for mean, f in zip(means, found, strict=True))
 
 
+@pytest.mark.slow
 def test_slopes_minimum_of_a_linear_model_is_one(slopes):
     for model in (slopes.HINGE, slopes.LOGISTIC, slopes.ABSOLUTE, slopes.SQUARED):
         given = slopes.Sample(model, 500, 3)
@@ -225,6 +227,7 @@ def test_phased_scale_compares_with_the_smallest_n(phased_scale):
     assert (smallest["extra_over_X"], smallest["total_over_X"]) == (1.0, 2.0)
 
 
+@pytest.mark.slow
 def test_phased_scale_sees_what_is_allocated(phased_scale):
     if phased_scale.resident_bytes("RssAnon") is None:
         pytest.skip("no /proc/self/status")
@@ -271,12 +274,12 @@ def test_saddle_data_least_of_a_quadratic_on_the_ball(saddle_data, diagonal, siz
 
 @pytest.mark.parametrize("name", ["interior", "boundary", "flat", "quadratic", "groups"])
 def test_saddle_data_gaps_are_zero_at_the_saddle_point_only(saddle_data, name):
-    from skdp.solvers import solve_saddle_certified
+    from skdp.solvers import solve_certified
 
     make = {"quadratic": saddle_data.quadratic, "groups": saddle_data.groups}
     given = make[name](3000) if name in make else saddle_data.bilinear(name, 3000, scale=0.1)
     weak = given.problem.with_regularisers(1e-5, 1e-5)
-    found = solve_saddle_certified(weak, 1e-6)
+    found = solve_certified(weak, 1e-6)
     at_start = given.measures(*given.problem.start())
     at_solution = given.measures(found.x, found.y)
     assert {"duality gap, records", "duality gap, distribution"} <= set(at_start)
@@ -319,14 +322,14 @@ def test_saddle_data_counts_operators_and_hessians(saddle_data):
     for solver in (Extragradient(), BestResponse("newton")):
         counter = saddle_data.Counter()
         problem = saddle_data.watched(saddle_data.groups(500, 3).problem, counter)
-        solver.solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
+        solver._solve(problem, 1e-3, problem.start(), np.random.default_rng(0))
         assert counter.operators > 0 and counter.operators % 500 == 0
         counts.append(counter.hessians)
     assert counts[0] == 0 < counts[1]
     short = saddle_data.Counter(limit=600)
     problem = saddle_data.watched(saddle_data.groups(500, 3).problem, short)
     with pytest.raises(saddle_data.OutOfWork):
-        Extragradient().solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
+        Extragradient()._solve(problem, 1e-6, problem.start(), np.random.default_rng(0))
 
 
 @pytest.fixture

@@ -50,6 +50,7 @@ def fits(baselines, logistic=False, n=2000, d=6, groups=None):
 # accounting
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("epsilon", [0.5, 3.0])
 @pytest.mark.parametrize("logistic", [False, True])
 def test_every_baseline_spends_at_most_the_budget_and_nearly_all_of_it(
@@ -75,6 +76,7 @@ def test_adassp_parameters_add_up_to_the_budget(baselines):
     assert mu_squared == pytest.approx(gaussian_noise_multiplier(1.0, DELTA) ** -2, rel=1e-12)
 
 
+@pytest.mark.search
 def test_adassp_sensitivities_by_search(baselines):
     """Replaced records move A'A, A'b and the least eigenvalue no further than claimed."""
     rng = np.random.default_rng(0)
@@ -116,6 +118,7 @@ def test_repeated_pure_runs_cost_what_the_theorem_says(baselines, shape, monkeyp
     assert spent == pytest.approx((2 + shape) * 0.5, rel=1e-4)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("shape", [0.0, 1.0, math.inf])
 def test_repetition_costs_more_than_one_run_and_less_than_all(baselines, shape):
     event = baselines.calibrated_base(1.0, DELTA, 10.0, shape)
@@ -143,6 +146,7 @@ def test_repeat_and_select_formula_of_papernot_and_steinke(baselines):
 # number of runs
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_repetitions_have_the_mean_and_the_law(baselines, shape):
     rng = np.random.default_rng(0)
@@ -352,6 +356,7 @@ def test_adassp_adds_the_noise_that_it_states(baselines, monkeypatch):
     np.testing.assert_allclose(moved, multiplier * square, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_scores_of_the_baselines_have_the_noise_that_is_paid_for(baselines, monkeypatch):
     """Scores move by bound / n each: what a constant score plus noise spreads by."""
     data = fits(baselines, n=300)

@@ -117,9 +117,9 @@ def audited(case, part, monkeypatch):
     fits, statistic = case[4], likelihood_ratio
     if case[1] == "bilevel_minibatch":
         statistic = sampled_statistic
-    full = GaussianMechanism.noise
+    full = GaussianMechanism.draw
     with monkeypatch.context() as patch:
-        patch.setattr(GaussianMechanism, "noise", lambda *args: part * full(*args))
+        patch.setattr(GaussianMechanism, "draw", lambda *args: part * full(*args))
         counts = [
             sum(statistic(case, side, 2 * seed + (side > 0)) > 0 for seed in range(fits))
             for side in (1.0, -1.0)

@@ -128,6 +128,7 @@ def parts_of(fitted, laboratory):
     return pairs
 
 
+@pytest.mark.mostly("slow", 20)
 @every_case
 def test_draws_are_those_of_the_report(name):
     """Kinds, numbers, dimensions, scales and multipliers of all draws."""
@@ -260,6 +261,7 @@ def pure_loss(draw):
     return draw.mechanism.sensitivity / draw.scale
 
 
+@pytest.mark.mostly("slow", 20)
 @pytest.mark.parametrize("name", [name for name in CASES if "minibatch" not in name])
 def test_no_record_costs_more_than_the_budget(name):
     """The draws that a record moves cost the budget at most, and for some record all of it.
@@ -360,6 +362,7 @@ def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate)
 # ------------------------------------------------------------------------------------ the bits
 
 
+@pytest.mark.mostly("slow", 20)
 @every_case
 def test_no_bits_are_used_twice(name, monkeypatch):
     """No word of 64 random bits reaches two draws of a seeded fit.

@@ -16,7 +16,7 @@ import pytest
 from fit_cases import CASES
 from laboratory import Laboratory
 
-from skdp.algorithms.exponential_mechanism import _oscillation
+from skdp.algorithms.exponential_mechanism import LocalizedExponentialPlan, _oscillation
 from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
 from skdp.algorithms.tuning import exponential as by_exponential
 from skdp.algorithms.tuning.final_fit import final_noise_cost
@@ -58,6 +58,7 @@ def weights_of(fitted):
 # -------------------------------------------------------------------------------- additive noise
 
 
+@pytest.mark.mostly("slow", 12)
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_coefficients_move_with_the_last_noise(name):
     """The last draw is changed along its first coordinate; the weights follow, at its stated scale.
@@ -101,6 +102,7 @@ def uniform_source(number):
     return source
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
 def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     """Every uniform number is tried: thresholds of the choice by bisection.
@@ -192,6 +194,7 @@ def one_proposal(patch, point, allowance):
     patch.setattr(NoiseSource, "exponential", exponential)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("penalty", [0.0, 0.5])
 @pytest.mark.parametrize("task", ["ridge", "logistic"])
 def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):
@@ -210,7 +213,8 @@ def test_point_of_a_ball_has_the_priced_density(task, penalty, monkeypatch):
         model, loss = DPLogisticRegression(classes=[0, 1], **shared), LogisticLoss()
         y = (y > 0).astype(float)
 
-    monkeypatch.setattr(type(model), "_localise", lambda *arguments: False)
+    # one draw from the whole ball
+    monkeypatch.setattr(LocalizedExponentialPlan, "bound", lambda plan: math.inf)
 
     def output(point, allowance):
         with monkeypatch.context() as patch, warnings.catch_warnings():

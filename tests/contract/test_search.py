@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from fuzzing import extreme_records, neighbour, outcome, random_case
 
-#: Settings in a run of the whole suite, and in ``pytest -m search``, in parts.
-FEW, MANY, PARTS = 100, 5000, 50
+#: Settings in a default run, and in ``pytest -m search``, in parts.
+FEW, MANY, PARTS = 30, 5000, 50
 
 
 @pytest.fixture(autouse=True)

@@ -69,6 +69,7 @@ def pair(case):
     return plain, wild
 
 
+@pytest.mark.mostly("slow", 20)
 @every_case
 def test_whole_state_follows_from_the_releases(name):
     """Every attribute of both fits, its parts and its pickle are the same, bit by bit."""
@@ -86,6 +87,7 @@ def test_whole_state_follows_from_the_releases(name):
     assert not differences
 
 
+@pytest.mark.mostly("slow", 20)
 @every_case
 def test_nothing_is_said_about_the_records(name, capfd):
     """Warnings, their number and text, and what is printed do not depend on the records."""

@@ -177,6 +177,7 @@ def audited_epsilon(cell, known_solution=False):
     return epsilon_lower_bound(*counts, cell.n_fits, cell.delta)
 
 
+# half of all combinations: every four of the five settings take all of theirs
 CELLS = [
     Cell(model, delta, data_norm, fit_intercept, neighbouring)
     for model in ("binary", "ridge")
@@ -184,6 +185,7 @@ CELLS = [
     for data_norm in (1.0, 100.0)
     for fit_intercept in (False, True)
     for neighbouring in ("replace_one", "add_remove")
+    if (model == "ridge") ^ (delta > 0) ^ (data_norm > 1) ^ fit_intercept ^ (neighbouring[0] == "a")
 ]
 CELLS += [Cell("multinomial", delta) for delta in (0.0, 0.3)]
 # one record and nothing else: here the released point is projected in most fits
@@ -194,6 +196,7 @@ def name(cell):
     return "-".join(str(value) for value in cell)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("cell", CELLS, ids=name)
 def test_audit_stays_below_the_claim(cell):
     """No attack with a set fixed in advance shows more than the claimed epsilon.
@@ -203,6 +206,7 @@ def test_audit_stays_below_the_claim(cell):
     assert audited_epsilon(cell) <= cell.epsilon
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("cell", CELLS, ids=name)
 def test_audit_finds_halved_noise(cell, monkeypatch):
     """With half of the noise the same attack on the same cell refutes the claim.
@@ -210,12 +214,12 @@ def test_audit_finds_halved_noise(cell, monkeypatch):
     A correct audit misses it with probability below 0.01; the seeds are fixed.
     """
     for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
-        full = mechanism.noise
+        full = mechanism.draw
 
-        def half(self, dimension, source, full=full):
-            return 0.5 * full(self, dimension, source)
+        def half(self, dimension, noise, full=full):
+            return 0.5 * full(self, dimension, noise)
 
-        monkeypatch.setattr(mechanism, "noise", half)
+        monkeypatch.setattr(mechanism, "draw", half)
     found = audited_epsilon.__wrapped__(cell, known_solution=True)
     assert found > cell.epsilon
 

@@ -21,6 +21,7 @@ def outputs(model, X):
     return {name: getattr(model, name)(X) for name in names if hasattr(model, name)}
 
 
+@pytest.mark.mostly("slow", 7)
 @every_estimator
 @pytest.mark.parametrize("bound", [0.5, 1.0, 2.0])
 def test_a_prediction_is_that_of_the_shortened_row(kind, bound):

@@ -59,6 +59,7 @@ def outcomes(estimator):
         return check_estimator(estimator, on_fail=None, on_skip=None)
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 def test_check_estimator(estimator):
     results = outcomes(estimator)
@@ -79,6 +80,7 @@ class DemandingRidge(DPRidge):
         return tags
 
 
+@pytest.mark.slow
 def test_ridge_scores_as_scikit_learn_demands_at_a_large_budget():
     estimator = DemandingRidge(epsilon=1e8, data_norm=6.0, target_range=(-140, 140))
     assert not [r for r in outcomes(estimator) if r["status"] == "failed"]

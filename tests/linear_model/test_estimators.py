@@ -218,6 +218,7 @@ def test_many_classes_do_not_warn():
     DPLogisticRegression(classes=range(30)).fit(np.eye(50), y)
 
 
+@pytest.mark.search
 def test_extreme_but_legal_parameters_never_fail_on_some_data():
     """What may be refused is refused from public numbers, for every data set alike."""
     rng = np.random.default_rng(0)

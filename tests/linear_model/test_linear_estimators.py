@@ -155,6 +155,7 @@ def smooth(r, name, quantile=0.5, threshold=0.6):
     return np.maximum(low * r, high * r), np.where(r > 0, high, low)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("coef_norm", [None, 0.5])
 @pytest.mark.parametrize("loss", ["smoothed_hinge", "huber", "absolute_error", "quantile"])
 def test_large_epsilon_gives_scipys_solution(loss, coef_norm):
@@ -386,6 +387,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.mostly("slow", 1)
 @every_loss
 def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
     for n, delta, epsilon, coef_norm in (
@@ -417,6 +419,7 @@ def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
                 assert "method_bounds" not in asked.privacy_.plan
 
 
+@pytest.mark.slow
 def test_every_method_is_chosen_somewhere():
     """The choice is a choice: each of the three methods wins for some shape and budget."""
     chosen = {}
@@ -462,6 +465,7 @@ METHODS = [
 ]
 
 
+@pytest.mark.mostly("slow", 9)
 @pytest.mark.parametrize("parameters", METHODS, ids=str)
 @every_loss
 def test_plans_are_public(loss, parameters):
@@ -618,9 +622,9 @@ ERRORS = [
     (DPLinearClassifier, {"loss": None}, ValueError, "loss == None, must be one of"),
     (DPLinearClassifier, {"loss": "huber"}, ValueError, "loss == 'huber', must be one of"),
     (DPLinearRegressor, {"loss": "hinge"}, ValueError, "loss == 'hinge', must be one of"),
-    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be a number >="),
-    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be <="),
-    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be a number >="),
+    (DPLinearRegressor, {"quantile": 0.0}, ValueError, "quantile == 0.0, must be in"),
+    (DPLinearRegressor, {"quantile": 1.0}, ValueError, "quantile == 1.0, must be in"),
+    (DPLinearRegressor, {"quantile": math.nan}, ValueError, "quantile == nan, must be in"),
     (DPLinearRegressor, {"quantile": "half"}, TypeError, "quantile must be a real number"),
     (DPLinearRegressor, {"huber_threshold": 0.0}, ValueError, "huber_threshold == 0.0"),
     (DPLinearRegressor, {"huber_threshold": -1}, ValueError, "huber_threshold == -1"),
@@ -629,8 +633,8 @@ ERRORS = [
 ]
 for _kind in (DPLinearClassifier, DPLinearRegressor):
     ERRORS += [
-        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be a number >= 0"),
-        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be <= "),
+        (_kind, {"tilt": -1.0}, ValueError, "tilt == -1.0, must be in"),
+        (_kind, {"tilt": math.inf}, ValueError, "tilt == inf, must be in"),
         (_kind, {"tilt": "much"}, TypeError, "tilt must be a real number"),
         (_kind, {"objective": "train"}, ValueError, "objective == 'train', must be one of"),
         (_kind, {"method": "sgd"}, ValueError, "method == 'sgd', must be one of"),
@@ -739,6 +743,7 @@ def test_layouts_and_precisions(loss, tilt):
 # --- the law of the noise --------------------------------------------------------------------
 
 
+@pytest.mark.mostly("audit", 1)
 @pytest.mark.parametrize("tilt", [0.0, 0.05])
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "huber", "quantile"])
 def test_noise_is_standard_normal_in_units_of_the_report(loss, tilt):
@@ -815,7 +820,6 @@ def exact_solution(loss, X, y, alpha, width, tilt):
         ({"method": "phased", "calibration": "paper"}, "epsilon < 1"),
         ({"method": "phased", "calibration": "paper", "epsilon": 0.5, "delta": 0}, "delta > 0"),
         ({"method": "exponential", "calibration": "paper", "delta": 0}, "calibration"),
-        ({"solver": "augmented_lagrangian"}, "kink"),
         ({"solver": "svrg", "tilt": 0.5}, "batches"),
     ],
 )

@@ -150,6 +150,7 @@ def probe_directions(dimension):
 # -------------------------------------------------------------------------------------- Gaussian
 
 
+@pytest.mark.audit
 @every_model
 def test_gaussian_noise_has_mean_zero(model):
     """The release is centred at the exact solution. False-alarm rate 1e-5 per model."""
@@ -158,6 +159,7 @@ def test_gaussian_noise_has_mean_zero(model):
     assert_plausible(square, stats.chi2(noise.shape[1]), 1e-5)
 
 
+@pytest.mark.audit
 @every_model
 def test_gaussian_noise_has_the_stated_covariance(model):
     """Covariance ``noise_scale^2 I``: as a whole and along each axis and between axes.
@@ -171,6 +173,7 @@ def test_gaussian_noise_has_the_stated_covariance(model):
         assert_plausible(square, stats.chi2(len(noise)), 1e-5 / len(directions))
 
 
+@pytest.mark.audit
 @every_model
 def test_gaussian_noise_is_normal(model):
     """Coordinates, along and between axes, are normal, and squared norms chi-squared.
@@ -184,6 +187,7 @@ def test_gaussian_noise_is_normal(model):
     assert_law((noise**2).sum(axis=1), stats.chi2(noise.shape[1]), 1e-5)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", DELTAS)
 def test_multinomial_noise_has_nothing_outside_of_its_subspace(mechanism):
     """Coefficients and their noise sum to zero over the classes, to the last bits. No false alarms.
@@ -199,6 +203,7 @@ def test_multinomial_noise_has_nothing_outside_of_its_subspace(mechanism):
 # ------------------------------------------------------------------------------ spherical Laplace
 
 
+@pytest.mark.audit
 @every_model
 def test_pure_noise_has_gamma_distributed_norm(model):
     """delta = 0: the norm is Gamma(dimension, noise_scale). False-alarm rate 2e-5 per model."""
@@ -208,6 +213,7 @@ def test_pure_noise_has_gamma_distributed_norm(model):
     assert_plausible(norm.sum(), stats.gamma(noise.size), 1e-5)
 
 
+@pytest.mark.audit
 @every_model
 def test_pure_noise_has_uniform_direction(model):
     """delta = 0: every coordinate u of the direction has ``(1 + u) / 2 ~ Beta((m-1)/2, (m-1)/2)``.
@@ -222,6 +228,7 @@ def test_pure_noise_has_uniform_direction(model):
         assert_law((1 + sample) / 2, stats.beta(shape, shape), 1e-5 / len(probes))
 
 
+@pytest.mark.audit
 @every_model
 def test_pure_noise_has_independent_norm_and_direction(model):
     """delta = 0: the direction is uniform among short and among long vectors alike.
@@ -242,6 +249,7 @@ def test_pure_noise_has_independent_norm_and_direction(model):
 # ------------------------------------------------------------------------------- the random bits
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", DELTAS)
 @pytest.mark.parametrize("model", ["binary", "ridge"])
 def test_system_noise_has_the_stated_law(model, mechanism):
@@ -282,6 +290,7 @@ def test_system_noise_ignores_seeds_of_numpy(model):
     assert (points[0] != points[1]).all()
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("mechanism", DELTAS)
 @every_model
 def test_seeds_decide_the_noise(model, mechanism):
@@ -321,9 +330,9 @@ class _Drawing(Solver):
     def __init__(self, n_draws):
         self.n_draws = n_draws
 
-    def minimise(self, problem, accuracy, start, rng):
+    def _solve(self, problem, accuracy, start, rng):
         type(self).drawn = NoiseSource(rng.bytes).standard_normal(self.n_draws)
-        return Newton().minimise(problem, accuracy, start, rng)
+        return Newton()._solve(problem, accuracy, start, rng)
 
 
 @pytest.mark.parametrize("mechanism", DELTAS)
@@ -340,6 +349,7 @@ def test_solver_randomness_does_not_touch_the_noise(mechanism):
     np.testing.assert_array_equal(points[0], points[2])
 
 
+@pytest.mark.audit
 def test_solver_randomness_is_independent_of_the_noise():
     """What a solver can draw does not help to guess the noise.
 
@@ -392,6 +402,7 @@ def test_release_is_solution_plus_scaled_draw(model, monkeypatch):
     assert distance <= 0.001 * release.noise_scale
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 def test_large_noise_is_projected_onto_the_ball(model):
     """The release is the projection of solution plus noise, no more and no less.
@@ -459,6 +470,7 @@ def test_source_inverts_the_normal_law():
     assert 0 <= centre.gamma(3) < 1e-15
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("shape", [1, 2, 7])
 def test_source_draws_gamma_variables(shape):
     """Sums of exponentials. False-alarm rate 2e-6 per shape."""

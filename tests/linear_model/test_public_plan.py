@@ -144,6 +144,7 @@ def public_parameters(draw):
     return model, n, d, params
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(
     public=public_parameters(),
@@ -167,6 +168,7 @@ def test_statement_does_not_depend_on_records(public, storage, records, choices,
     assert statement(first) == statement(second)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("storage", CONTAINERS)
 @pytest.mark.parametrize("records", RECORDS)
 @every_model
@@ -205,6 +207,7 @@ def test_duplicate_entries_that_overflow_are_bounded_silently(model):
     np.testing.assert_allclose(fitted.coef_, dense.coef_, rtol=0, atol=2 * tau)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("calibration", ["analytic", "paper"])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("alpha", ["auto", 1e-4])

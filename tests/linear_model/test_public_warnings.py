@@ -18,6 +18,7 @@ def seen(model, X, y):
     return [(warning.category, str(warning.message)) for warning in found]
 
 
+@pytest.mark.mostly("slow", 4)
 @every_estimator
 def test_a_norm_that_was_not_declared_warns(kind):
     X, y = records(kind, n=20_000)
@@ -53,6 +54,7 @@ def test_the_report_states_the_bound(kind):
     assert "rows are shortened to Euclidean norm 0.25" in str(report)
 
 
+@pytest.mark.mostly("slow", 4)
 @every_estimator
 def test_a_large_delta_warns(kind):
     X, y = records(kind, n=100)

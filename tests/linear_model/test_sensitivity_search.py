@@ -212,6 +212,7 @@ def solutions_of_extensions(kind, records, n_base, n_public, alpha, radius):
     return smaller, larger, max(error.max(), base_error.max())
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("coef_norm", [None, 0.05])
 @pytest.mark.parametrize("scaling", [0.0, 0.1])
 @pytest.mark.parametrize("kind", LOSSES)
@@ -323,6 +324,7 @@ def worst_movement(kind, relation, alpha, coef_norm, d, intercept, n=40, n_base=
     return plan, evolve(ratio, n_base + (n_base + 2) * (d + 1), 80 if kind == "softmax" else 150)
 
 
+@pytest.mark.search
 @pytest.mark.parametrize(
     ("kind", "relation", "alpha", "coef_norm", "reached"),
     [
@@ -356,6 +358,7 @@ def test_no_directed_search_moves_too_far(kind, relation, alpha, coef_norm, reac
     assert reached <= best <= 1.0
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_no_directed_search_with_intercept_moves_too_far(kind, relation):
@@ -366,6 +369,7 @@ def test_no_directed_search_with_intercept_moves_too_far(kind, relation):
         assert (0.83 if kind == "softmax" else 0.98) <= best <= 1.0
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("kind", LOSSES)
 def test_add_remove_bound_does_not_cover_replacements(kind):
     """The factor between the relations is needed: a search finds more than half of Delta.
@@ -400,6 +404,7 @@ def random_data(kind, rng, n, d):
     return X, targets if kind != "ridge" else targets * rng.uniform(size=n)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_package_solves_the_problem_that_is_attacked(kind, container):
@@ -458,6 +463,7 @@ def single(X):
     return X.astype(np.float32)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "container", [np.asarray, single, sp.csr_matrix, duplicated_csr, mislabelled_csr]
 )
@@ -529,6 +535,7 @@ def neighbours(draw):
     return kind, container, X, targets, first, second, public
 
 
+@pytest.mark.search
 @settings(max_examples=300, deadline=None)
 @given(neighbours())
 def test_no_random_neighbours_move_too_far(case):
@@ -729,6 +736,7 @@ def n_constant_genes(kind, d=2):
     return (N_CLASSES if kind == "softmax" else 1) * d + 2 * (d + 1)
 
 
+@pytest.mark.mostly("search", 4)
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_lipschitz_constant(kind, reach):
@@ -745,6 +753,7 @@ def test_lipschitz_constant(kind, reach):
     assert tight <= best <= 1.0 + 1e-12
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("reach", REACHES)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_gradient_diameter(kind, reach):
@@ -764,6 +773,7 @@ def test_gradient_diameter(kind, reach):
     assert tight <= best <= 1.0 + 1e-12
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("kind", LOSSES)
 def test_smoothness(kind):
     """``smoothness`` is above every difference quotient of a record's gradient, and attained."""
@@ -786,6 +796,7 @@ def test_smoothness(kind):
     assert (0.85 if kind == "softmax" else 0.97) <= best <= 1.0 + 1e-9
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("alpha", [0.001, 0.05, 1.0, 100.0, 1000.0])
 @pytest.mark.parametrize("kind", LOSSES)
 def test_solution_radius(kind, alpha):

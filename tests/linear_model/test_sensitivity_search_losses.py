@@ -290,6 +290,7 @@ REACHED = {"free": 0.78, "strong penalty": 0.99, "ball": 0.8, "small ball": 0.99
 SIZES = [(1, 1), (2, 1), (3, 2), (5, 3)]
 
 
+@pytest.mark.mostly("search", 3)
 @pytest.mark.parametrize("regime", REGIMES)
 @pytest.mark.parametrize("model", MODELS)
 def test_no_search_moves_too_far(model, regime):
@@ -326,6 +327,7 @@ TILTED_REACHED = {
 }
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("regime", TILTS)
 @pytest.mark.parametrize("model", TILTED_REACHED)
 def test_no_search_moves_a_tilted_solution_too_far(model, regime):
@@ -341,6 +343,7 @@ def test_no_search_moves_a_tilted_solution_too_far(model, regime):
     assert max(best.values()) >= needed, f"{model}, {regime}: the search reaches {best} only"
 
 
+@pytest.mark.search
 @pytest.mark.parametrize(("model", "reached"), [("logistic", 0.55), ("huber", 0.7)])
 def test_no_search_moves_a_tilted_solution_of_more_records_too_far(model, reached):
     """One record among 29 others: its weight is far above ``1 / n`` and below the printed one."""
@@ -380,6 +383,7 @@ def test_the_estimators_solve_what_is_attacked_by_this_plan(model, tilt):
         assert np.linalg.norm(np.atleast_2d(fitted.coef_) - W[0]) <= slack
 
 
+@pytest.mark.search
 def test_the_search_would_see_a_bound_that_is_too_small():
     """Half of the bound is exceeded for every loss, as it must be."""
     for model, tilt in itertools.product(("hinge", "huber", "logistic", "quantile"), (0.0, 0.5)):

@@ -48,6 +48,7 @@ def records(rng, kind, n, d, data_norm):
     return X, rng.choice([-1, 1], size=n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("logistic", [True, False])
 @pytest.mark.parametrize("seed", range(3))
 def test_every_fit_by_released_moments_succeeds(logistic, seed):
@@ -71,6 +72,7 @@ def test_every_fit_by_released_moments_succeeds(logistic, seed):
         assert (low <= model.alpha_path_).all() and (model.alpha_path_ <= high).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folds", [None, 4])
 @pytest.mark.parametrize("kind", ["zero", "equal", "normal"])
 def test_large_budgets_and_tiny_bounds(kind, folds):

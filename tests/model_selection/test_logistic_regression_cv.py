@@ -54,6 +54,7 @@ def cv(epsilon=1.0, delta=1e-6, **params):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -198,6 +199,7 @@ def test_bounds_of_records_are_enforced(container):
 # ------------------------------------------------------------------------------------ public report
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 @pytest.mark.parametrize("folds", [None, 3])
 def test_report_is_public_and_within_the_budget(delta, folds):
@@ -236,6 +238,7 @@ def private_loss(model, seeds, X, y, X_test, y_test):
     return np.mean(losses)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("n", "d", "strength", "shift", "kind"),
     [

@@ -20,6 +20,7 @@ METHODS = ("bilevel", "bilevel_minibatch", "hypergradient", "exponential", "publ
 
 
 # a fit of "bilevel_minibatch" takes seconds, whatever the size: fifty of them pass, but not here
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [m for m in METHODS if m != "bilevel_minibatch"])
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
 def test_check_estimator(estimator, method):
@@ -31,6 +32,7 @@ def test_check_estimator(estimator, method):
     assert sum(r["status"] == "passed" for r in results) > 40
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
 def test_whole_fit_is_within_the_budget(estimator, method):

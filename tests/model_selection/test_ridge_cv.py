@@ -54,6 +54,7 @@ def excess(model, X, clean):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -345,6 +346,7 @@ def coordinates(moments, gamma):
     return full[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 @pytest.mark.parametrize("cv", [None, 2])
 def test_audit_of_the_released_matrix(cv, delta, monkeypatch):

@@ -46,7 +46,7 @@ class NovelEvent(PrivacyEvent):
 
     neighbouring: Neighbouring = REPLACE_ONE
 
-    def _validate(self):
+    def __post_init__(self):
         pass
 
 
@@ -287,6 +287,7 @@ class TestGaussianDPAccountant(AccountantContract):
             total = self.total(RepeatedEvent(GaussianEvent(sigma, REPLACE_ONE), phases))
             assert epsilon * (1.0 - 1e-6) <= total.get_epsilon(1e-6) <= epsilon
 
+    @pytest.mark.mostly("slow", 1)
     @pytest.mark.parametrize(("sigma", "count"), [(0.8, 1), (3.0, 10), (20.0, 300)])
     def test_gaussians_against_dp_accounting(self, sigma, count):
         dp_accounting = pytest.importorskip("dp_accounting")
@@ -462,6 +463,7 @@ def test_tightest_takes_zcdp_for_many_softmax_draws(without_dp_accounting):
     assert bound < 0.9 * GaussianDPAccountant().compose(event).get_epsilon(1e-6)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "event",
     [
@@ -493,6 +495,7 @@ def test_convolution_is_not_asked_for_deltas_near_its_rounding(monkeypatch):
     assert with_it == [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
 
 
+@pytest.mark.slow
 def test_tightest_does_not_depend_on_order():
     other = PureEvent(0.3, REPLACE_ONE)
     forth = ComposedEvent([GAUSSIAN, other, RepeatedEvent(PURE, 2), DRAW])
@@ -500,6 +503,7 @@ def test_tightest_does_not_depend_on_order():
     assert tightest_epsilon(forth, 1e-5) == tightest_epsilon(back, 1e-5)
 
 
+@pytest.mark.search
 @settings(max_examples=8, deadline=None)
 @given(SPECS, st.floats(0.0, 0.9))
 def test_tightest_never_below_the_exact_loss(specs, fraction):
@@ -510,6 +514,7 @@ def test_tightest_never_below_the_exact_loss(specs, fraction):
         assert tightest_epsilon(event, exact * (1.0 - 1e-4)) > epsilon
 
 
+@pytest.mark.search
 @settings(max_examples=4, deadline=None)
 @given(st.floats(0.7, 5.0), SPECS)
 def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
@@ -557,6 +562,7 @@ def test_tightest_refuses_bad_deltas(bad):
 # --- plain addition of pure releases -----------------------------------------------------------
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("installed", [True, False])
 @pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
 @pytest.mark.parametrize("relation", RELATIONS)
@@ -594,6 +600,7 @@ def split_pure(events):
     return pure, [event for event in events if event not in pure]
 
 
+@pytest.mark.search
 def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
     """Each accountant alone, and the exact Gaussian part plus the epsilons of the others."""
 
@@ -650,6 +657,7 @@ def test_split_totals_are_valid(without_dp_accounting):
             assert exact(tightest_epsilon(event, delta), mu, pure) <= delta * (1.0 + 1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("installed", [True, False])
 @pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize("pure", [PURE, DRAW, PureEvent(1000.0, REPLACE_ONE)])
@@ -745,6 +753,7 @@ def test_one_sampled_gaussian_is_exact(probability, sigma):
     assert exact(epsilon * (1.0 - 1e-6)) > 1e-6
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("probability", "sigma", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
 )
@@ -807,6 +816,7 @@ def test_delta_is_shared_between_sampled_and_plain_releases(without_dp_accountin
     assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inner",
     [
@@ -852,6 +862,7 @@ def sampled_sum_delta(probability, noise, epsilon):
     return tails[0] - math.exp(epsilon) * tails[1]
 
 
+@pytest.mark.slow
 def test_the_pair_dominates_all_records_in_the_ball():
     """A search over directions and lengths of the two records; the claim is exact and attained."""
     rng = np.random.default_rng(0)
@@ -879,6 +890,7 @@ def test_the_pair_dominates_all_records_in_the_ball():
     assert max(tight) < 2e-5
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("probability", "noise"), [(1e-3, 0.3), (0.1, 1.0), (0.4, 2.0), (0.9, 0.7)]
 )
@@ -890,6 +902,7 @@ def test_one_sampled_sum_is_exact(probability, noise, delta):
     assert sampled_sum_delta(probability, noise, epsilon * (1.0 - 2e-3)) > delta
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("probability", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
 def test_two_sampled_sums_by_quadrature(probability, noise):
     pytest.importorskip(PLD_MODULE)
@@ -919,6 +932,7 @@ def test_sampled_sum_and_gaussian_by_quadrature():
     assert exact(epsilon * (1.0 - 2e-3)) > 1e-5
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     ("probability", "noise", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
 )
@@ -941,6 +955,7 @@ def test_sampled_sums_against_dp_accounting(probability, noise, count):
     assert ours >= below.get_epsilon_for_delta(1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [[GAUSSIAN], [PURE], [DRAW, GAUSSIAN]])
 def test_sampled_sums_compose_with_other_events(others):
     pytest.importorskip(PLD_MODULE)
@@ -956,6 +971,7 @@ def test_sampled_sums_compose_with_other_events(others):
     assert together == tightest_epsilon(ComposedEvent([*others, sums]), 1e-5)
 
 
+@pytest.mark.slow
 def test_sampled_sums_of_different_kinds_compose():
     pytest.importorskip(PLD_MODULE)
     one, other = sampled_sum(0.05, 1.0), sampled_sum(0.3, 4.0)
@@ -964,6 +980,7 @@ def test_sampled_sums_of_different_kinds_compose():
     assert both < sum(tightest_epsilon(event, 5e-6) for event in (one, other))
 
 
+@pytest.mark.slow
 def test_sampled_sums_cost_more_the_more_is_sampled_and_never_more_than_all():
     pytest.importorskip(PLD_MODULE)
     losses = [
@@ -976,6 +993,7 @@ def test_sampled_sums_cost_more_the_more_is_sampled_and_never_more_than_all():
     assert losses[5] < 0.95 * losses[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitivity", [2.0, 0.1])
 @pytest.mark.parametrize("probability", [0.01, 0.9, 1.0])
 def test_a_small_sensitivity_may_beat_the_sampling(probability, sensitivity):
@@ -987,12 +1005,14 @@ def test_a_small_sensitivity_may_beat_the_sampling(probability, sensitivity):
     assert tightest_epsilon(event, 1e-5) <= plain
 
 
+@pytest.mark.slow
 def test_a_sampled_sum_within_a_sample_under_replace_one_keeps_its_own_sampling():
     event = sampled_sum(0.1, 2.0)
     nested = PoissonSampledEvent(0.2, ComposedEvent([PURE, event]))
     assert tightest_epsilon(nested, 1e-5) == tightest_epsilon(ComposedEvent([PURE, event]), 1e-5)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("old", [False, True])
 def test_sampled_sums_without_a_new_dp_accounting_are_unsampled(old, monkeypatch):
     event = ComposedEvent([RepeatedEvent(sampled_sum(0.1, 2.0), 3), PURE])

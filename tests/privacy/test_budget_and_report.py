@@ -17,7 +17,6 @@ from skdp.privacy import (
     tightest_epsilon,
 )
 from skdp.privacy.events import GaussianEvent, Neighbouring
-from skdp.privacy.report import Release
 
 
 @pytest.mark.parametrize(
@@ -61,22 +60,6 @@ def test_report_is_plain_and_readable():
     assert plain["releases"][0]["event"]["type"] == "gaussian"
     assert plain["event"]["type"] == "composed"
     assert "replace-one" in str(report) and "Lowy" in str(report)
-
-
-def test_remarks_of_a_report_are_public_arithmetic():
-    """What a plan says about the result is printed; the numbers are those of the plan."""
-    relation = Neighbouring.REPLACE_ONE
-    event = GaussianEvent(1.0, relation)
-    release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
-
-    def text(**plan):
-        return str(PrivacyReport(1.0, 1e-6, relation, "a method", (release,), plan=plan))
-
-    assert "mostly noise" in text(accuracy=0.1, radius=5.0)  # 3 sqrt(4) > 5
-    assert "mostly noise" not in text(accuracy=0.1, radius=7.0)
-    phased = text(block_sizes=[70, 30], noise_scales=[3.0, 0.5], radius=1.0)
-    assert "70, 30 records with noise of scale 3, 0.5" in phased
-    assert "output 0.5, phased 0.25" in text(method_bounds={"output": 0.5, "phased": 0.25})
 
 
 @pytest.mark.parametrize("relation", Neighbouring)

@@ -209,6 +209,7 @@ def test_pure_mu_at_any_size(epsilon):
         assert excess(pure_mu(epsilon) * (1.0 - 3e-9), epsilon) > 0
 
 
+@pytest.mark.search
 @settings(max_examples=100, deadline=None)
 @given(SIZES, st.floats(-9.0, 39.0))
 @example(1e20, 0.0)
@@ -221,6 +222,7 @@ def test_delta_of_a_gaussian_at_any_size(mu, x):
         assert exact_delta(epsilon, mu) <= gaussian_delta(epsilon, mu) <= 1.0
 
 
+@pytest.mark.search
 @settings(max_examples=60, deadline=None)
 @given(SIZES, DELTAS.filter(bool))
 @example(1e150, 1e-6)
@@ -235,6 +237,7 @@ def test_epsilon_of_a_gaussian_at_any_size(mu, delta):
         assert exact_delta(epsilon * (1.0 - 1e-6), mu) > delta
 
 
+@pytest.mark.search
 @settings(max_examples=50, deadline=None)
 @given(SIZES, DELTAS.filter(bool))
 @example(LARGEST, 1e-6)
@@ -244,6 +247,7 @@ def test_mu_of_a_budget_at_any_size(epsilon, delta):
     assert exact_delta(epsilon, mu) <= delta
 
 
+@pytest.mark.search
 @settings(max_examples=100, deadline=None)
 @given(releases([PureEvent, ExponentialMechanismEvent]), DELTAS, st.floats(0.0, 1.0))
 def test_conversion_of_pure_totals_at_any_size(parts, delta, fraction):
@@ -257,6 +261,7 @@ def test_conversion_of_pure_totals_at_any_size(parts, delta, fraction):
         assert exact_pure_delta(weaker, total) <= accountant.get_delta(weaker) <= 1.0
 
 
+@pytest.mark.search
 @settings(max_examples=50, deadline=None)
 @given(releases([GaussianEvent]), DELTAS)
 @example([(GaussianEvent(1e170, REPLACE_ONE), 10**300)], 1e-6)
@@ -275,6 +280,7 @@ def test_gaussian_totals_at_any_size(parts, delta):
             assert exact_delta(epsilon, mu) <= delta
 
 
+@pytest.mark.search
 def test_mixed_totals_at_any_size(without_dp_accounting):
     """Not below the exact cost of either part."""
 
@@ -301,6 +307,7 @@ def test_mixed_totals_at_any_size(without_dp_accounting):
 PROBABILITIES = st.floats(-320.0, 0.0).map(lambda power: 10.0**power)
 
 
+@pytest.mark.search
 @settings(max_examples=200, deadline=None)
 @given(SIZES, PROBABILITIES, COUNTS)
 @example(1e-300, 1e-300, 10**300)
@@ -317,6 +324,7 @@ def test_amplified_epsilons_at_any_size(epsilon, probability, count):
     assert tightest_epsilon(RepeatedEvent(event, count), 0.0) == ceil_float(Fraction(once) * count)
 
 
+@pytest.mark.search
 def test_sampled_gaussians_at_any_size(without_dp_accounting):
     """Not below the exact cost of one of them: removing a record gives q delta(inner epsilon)."""
 

@@ -249,6 +249,7 @@ def constants_of(kind, norm, intercept, a, R, bias, d=2):
     return risk.constants(design, 1.0, R)
 
 
+@pytest.mark.mostly("slow", 4)
 @every_loss
 @every_norm
 @pytest.mark.parametrize(
@@ -291,6 +292,7 @@ def test_diameter_of_saturated_log_loss(norm):
         assert constants.gradient_diameter == pytest.approx(expected)
 
 
+@pytest.mark.mostly("slow", 1)
 @every_loss
 @every_norm
 @pytest.mark.parametrize(("a", "R", "bias"), [(0.1, 1.0, 0.1), (1.0, 0.3, 0.03), (1.0, 3.0, 1e-3)])
@@ -364,6 +366,7 @@ def solved(kind, attack, X, t, alpha, *, bias, ball=1.0, tau=1e-5, n_public=None
     return found.point, found.certificate.distance, problem, radius
 
 
+@pytest.mark.mostly("search", 1)
 @every_loss
 @every_norm
 @pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
@@ -413,6 +416,7 @@ def test_neighbours_solutions_are_near(kind, norm, relation):
     assert best >= (0.75 if relation == "replace_one" else 0.5)
 
 
+@pytest.mark.mostly("search", 4)
 @every_loss
 @every_norm
 @pytest.mark.parametrize("alpha", [0.05, 1.0, 50.0])
@@ -460,7 +464,7 @@ def test_stochastic_solvers_are_refused(name):
 def test_refusals():
     rows, t = Records(np.eye(2), 1.0, 0.3), np.array([0.0, 1.0])
     attack = Attack(2, 0.1, 0.3)
-    with pytest.raises(ValueError, match="both must be > 0"):
+    with pytest.raises(ValueError, match="must be > 0"):
         AdversarialProblem(rows.with_targets(t), LogisticLoss(), 1.0, Ball(1.0), attack, 0.0)
     with pytest.raises(ValueError, match="different intercept"):
         AdversarialProblem(

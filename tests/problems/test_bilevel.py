@@ -279,6 +279,7 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
     return -minimize(lambda z: -moved(z), z, method="Nelder-Mead", options=options).fun
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("u", [None, 0.3, 20.0])
 @pytest.mark.parametrize("disjoint", [True, False])
 @pytest.mark.parametrize("relative", [(1.0,), (1.0, 8.0)])

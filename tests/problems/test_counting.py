@@ -4,15 +4,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp.problems import (
-    CountedLoss,
     FiniteSumProblem,
     HingeLoss,
     LogisticLoss,
     Records,
     SoftmaxLoss,
     WholeSpace,
+    counted,
 )
-from skdp.solvers import AugmentedLagrangian
+from skdp.solvers import Newton
 
 
 def make(loss, sparse=False, n=101):
@@ -21,56 +21,61 @@ def make(loss, sparse=False, n=101):
     rows = Records(sp.csr_matrix(X) if sparse else X, 1.0, 0.1)
     rows.block_size = 16
     problem = FiniteSumProblem(rows.with_targets(targets), loss, 0.1, WholeSpace())
-    problem.loss = CountedLoss(problem.loss)
-    return problem, problem.loss
+    problem = counted(problem)
+    return problem, problem.counts
 
 
 def test_counts():
     for loss in (LogisticLoss(), SoftmaxLoss(3)):
         for sparse in (False, True):
-            problem, counted = make(loss, sparse)
+            problem, counts = make(loss, sparse)
             w = np.zeros(problem.dimension)
             problem.gradient(w)
-            assert (counted.gradients, counted.hessians, counted.values) == (101, 0, 0)
+            assert (counts.gradients, counts.hessians, counts.values) == (101, 0, 0)
             problem.value_and_gradient(w)
-            assert (counted.gradients, counted.values) == (202, 101)
+            assert (counts.gradients, counts.values) == (202, 101)
             problem.residuals_and_gradient(w)
-            assert counted.gradients == 303
+            assert counts.gradients == 303
             problem.batch(slice(3, 101, 7)).residuals(w)
-            assert counted.gradients == 303 + 14
+            assert counts.gradients == 303 + 14
             problem.batch(np.array([5, 5, 7])).residuals(w)
-            assert counted.gradients == 303 + 17
+            assert counts.gradients == 303 + 17
             problem.hessian(w)
             problem.hessian_vector(w, w)
-            assert (counted.gradients, counted.hessians) == (320, 202)
-            problem.thinned(10).gradient(w)
+            assert (counts.gradients, counts.hessians) == (320, 202)
+            problem.subsample(10).gradient(w)
             problem.for_solver().gradient(w)
-            assert counted.gradients == 320 + 11 + 101
+            assert counts.gradients == 320 + 11 + 101
             problem.margins(w)
             problem.pull_back(np.zeros_like(problem.margins(w)))
-            assert counted.gradients == 432
+            assert counts.gradients == 432
 
 
 def test_a_counted_loss_changes_nothing():
-    problem, counted = make(HingeLoss())
-    plain = problem.with_loss(HingeLoss())
+    problem, _ = make(HingeLoss())
+    plain = FiniteSumProblem(problem.records, HingeLoss(), problem.alpha, problem.domain)
+    assert isinstance(problem.loss, HingeLoss)
     assert not problem.is_smooth
     w = np.array([0.3, -0.2, 0.1, 1.0])
     np.testing.assert_array_equal(problem.gradient(w), plain.gradient(w))
     assert problem.value(w) == plain.value(w)
     for mine, theirs in zip(
-        counted.pieces(problem.records.targets),
+        problem.loss.pieces(problem.records.targets),
         HingeLoss().pieces(problem.records.targets),
         strict=True,
     ):
         np.testing.assert_array_equal(mine, theirs)
     for name in ("lipschitz", "gradient_diameter", "solution_radius"):
-        assert getattr(counted, name)(1.0, 2.0) == getattr(HingeLoss(), name)(1.0, 2.0)
+        assert getattr(problem.loss, name)(1.0, 2.0) == getattr(HingeLoss(), name)(1.0, 2.0)
     for name in ("curvature", "curvature_trace", "margin_scale", "n_outputs"):
-        assert getattr(counted, name) == getattr(HingeLoss(), name)
+        assert getattr(problem.loss, name) == getattr(HingeLoss(), name)
 
 
-def test_the_augmented_lagrangian_is_counted_too():
-    problem, counted = make(HingeLoss())
-    AugmentedLagrangian().solve(problem, 1e-4)
-    assert counted.gradients > problem.n_records
+def test_certified_solves_are_counted():
+    problem, counts = make(LogisticLoss())
+    Newton().solve(problem, 1e-4)
+    assert counts.gradients > problem.n_records
+    reported = []
+    watched = counted(problem.subsample(2), reported.append)
+    watched.gradient(np.zeros(4))
+    assert reported[-1] == watched.counts.gradients == 51

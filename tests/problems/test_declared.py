@@ -293,7 +293,7 @@ def test_add_remove_is_refused():
         ({"gradient_error": -1e-9}, "gradient_error"),
         ({"radius": -1.0}, "radius == -1"),
         ({"n_records": 0}, "n_records == 0"),
-        ({"n_records": 1.5}, "n_records == 1.5"),
+        ({"n_records": 1.5}, "n_records must be an integer"),
         ({"dimension": 0}, "dimension == 0"),
         ({"domain": Box(np.zeros(3), np.ones(3))}, "domain has 3 dimensions"),
         ({"center": np.zeros(3)}, "center must be"),

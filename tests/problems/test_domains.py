@@ -19,6 +19,7 @@ def domains(dimension, rng):
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     name=st.sampled_from(["whole", "ball", "box", "orthant", "simplex"]),

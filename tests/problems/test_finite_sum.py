@@ -101,7 +101,7 @@ def test_prox_minimises_its_definition():
 
 def test_thinned_problem_keeps_each_kth_record():
     problem = make(SoftmaxLoss(3))
-    thin = problem.thinned(4)
+    thin = problem.subsample(4)
     assert thin.n_records == 10 and thin.n_public == 10
     np.testing.assert_array_equal(thin.records.targets, problem.records.targets[::4])
 
@@ -159,7 +159,7 @@ def test_nominal_size():
     assert large.smoothness > small.smoothness
     with pytest.raises(ValueError, match="n_public"):
         make(LogisticLoss(), n=301, n_public=30)
-    assert large.thinned(7).n_records <= 10 * large.thinned(7).n_public
+    assert large.subsample(7).n_records <= 10 * large.subsample(7).n_public
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.saddle import block_movement, joint_movement
-from skdp.solvers import certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 #: Nearly linear up to the kink: its records can have every loss and gradient that is allowed.
 HINGE = SmoothedLoss(HingeLoss(), 2e-3)
@@ -71,7 +71,7 @@ class Instance:
 def solution(problem):
     c = problem.constants
     accuracy = max(min(1e-10, 1e-7 * c.argmin_sensitivity), certifiable_saddle_accuracy(c))
-    return solve_saddle_certified(problem, accuracy)
+    return solve_certified(problem, accuracy)
 
 
 def movement(first, second):
@@ -278,6 +278,7 @@ def climb(mode, loss, target, seed, n_random=20, n_steps=40):
     return best
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("mode", ["right", "wrong", "noisy", "public", "floored"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_climbing_stays_below_the_bounds(mode, name):
@@ -290,6 +291,7 @@ def centred(vector):
     return float(np.linalg.norm(vector - vector.mean()))
 
 
+@pytest.mark.mostly("search", 2)
 @pytest.mark.parametrize("mode", ["wrong", "public", "floored"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_operators_of_neighbours(mode, name):

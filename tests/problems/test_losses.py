@@ -363,6 +363,7 @@ def search_constants(loss, feature_norm, radius, m=6000, seed=5):
 EXACT_DIAMETER = (LogisticLoss, HalfSquaredLoss, SquaredHingeLoss, PiecewiseLinearLoss)
 
 
+@pytest.mark.mostly("search", 3)
 @every_loss
 def test_no_record_exceeds_the_constants(loss):
     best = {}
@@ -384,6 +385,7 @@ def test_no_record_exceeds_the_constants(loss):
     assert best["largest_value"] >= 0.9, best
 
 
+@pytest.mark.mostly("slow", 12)
 @every_smooth_loss
 def test_smoothness_is_the_lipschitz_constant_of_the_gradient(loss):
     rng = np.random.default_rng(6)
@@ -480,6 +482,7 @@ def one_record_solutions(loss, feature_norms, t, alpha):
     return abs(low + high) / 2
 
 
+@pytest.mark.mostly("search", 6)
 @every_loss
 def test_solution_radius(loss):
     """Single records of every norm up to the bound: attained, and not exceeded."""

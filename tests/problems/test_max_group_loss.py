@@ -130,6 +130,7 @@ def test_derivatives(name, kind, floored):
         assert slope == pytest.approx(-slope_y[g], abs=1e-8)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("name", MAIN)
 def test_best_response(name):
     rng = np.random.default_rng(2)
@@ -341,6 +342,7 @@ def extreme_records(loss, direction, radius, rng):
     return list(itertools.product(rows, levels))
 
 
+@pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("name", LOSSES)
 def test_constants_hold_for_every_record(name):
     """Each record's own function, and every pair of records, at extreme and random points."""
@@ -414,6 +416,7 @@ def exact_losses(mpmath, name, z, target):
     return mpmath.log(total) - logits[target], slope
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("floored", [False, True])
 @pytest.mark.parametrize("name", MAIN)
 def test_operator_rounding(name, floored):

@@ -17,7 +17,7 @@ from skdp.problems import (
     Simplex,
     WholeSpace,
 )
-from skdp.solvers import certifiable_saddle_accuracy, solve_saddle_certified
+from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 UNIT = SaddleConstants(
     n_records=1000, dimension_x=3, dimension_y=2, strong_convexity=0.1, strong_concavity=0.4,
@@ -50,7 +50,7 @@ def with_record(problem, record, i=0):
 def solution(problem):
     accuracy = max(1e-7 * problem.constants.argmin_sensitivity,
                    certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-    return solve_saddle_certified(problem, accuracy)
+    return solve_certified(problem, accuracy)
 
 
 def moved(first, second):
@@ -159,6 +159,7 @@ DOMAINS = {
 }
 
 
+@pytest.mark.mostly("search", 3)
 @pytest.mark.parametrize("kinds", list(itertools.product(DOMAINS, DOMAINS)), ids="-".join)
 def test_random_neighbours_stay_below_the_bounds(kinds):
     """Boundaries are active in most of them; n = 1 to 4, moduli over four orders."""
@@ -179,6 +180,7 @@ def test_random_neighbours_stay_below_the_bounds(kinds):
     assert (worst <= 1).all()
 
 
+@pytest.mark.search
 @pytest.mark.parametrize("kinds", [("ball", "simplex"), ("simplex", "ball"), ("ball", "ball")])
 def test_climbing_stays_below_the_bounds(kinds):
     """Nelder-Mead on all records and the moduli, for the largest relative movement."""
@@ -383,8 +385,8 @@ def test_solvers_agree_on_losses_of_groups(solver):
     rows = np.clip(rng.normal(size=200) + groups - 0.5, -1, 1)
     problem = WorstGroup(rows, groups, [1 / 3] * 3, 2.0, 0.3, 0.5, np.full(3, 1 / 3), math.log(9))
     accuracy = 1e-7
-    found = solve_saddle_certified(problem, accuracy, solver, rng=rng)
-    other = solve_saddle_certified(problem, accuracy)
+    found = solve_certified(problem, accuracy, solver, rng=rng)
+    other = solve_certified(problem, accuracy)
     assert len(found.attempts) == 1
     assert problem.constants.norm(*(
         float(np.linalg.norm(a - b)) for a, b in ((found.x, other.x), (found.y, other.y))

@@ -187,6 +187,7 @@ def test_large_exponents_are_stable():
 # --- constants -------------------------------------------------------------------------------
 
 
+@pytest.mark.mostly("search", 7)
 @pytest.mark.parametrize("tilt", [0.1, 2.0, 20.0])
 @every_loss
 def test_smoothness_is_never_exceeded(loss, tilt):
@@ -246,6 +247,7 @@ def largest_weight(loss, tilt, n, radius, seed=0):
     return (1.0 / (1.0 + (n - 1) * np.exp(-exponent))).max()
 
 
+@pytest.mark.mostly("search", 10)
 @pytest.mark.parametrize("n", [2, 10, 1000])
 @pytest.mark.parametrize(("tilt", "radius"), [(0.01, 1.0), (0.5, 2.0), (1.0, 3.0), (3.0, 0.2)])
 @every_loss
@@ -299,6 +301,7 @@ def test_risk_and_problem_have_the_same_constants():
             risk.problem(rows.with_targets(targets_for(loss, rng, 30)), 0.2, radius, n_public=30)
 
 
+@pytest.mark.mostly("search", 3)
 @every_loss
 def test_no_solution_leaves_the_radius(loss):
     """A tilted solution weighs the same terms: it lies in the ball of the mean's solution."""
@@ -331,6 +334,7 @@ def test_rounding_is_below_its_bound(loss, tilt, sparse):
             assert float(np.sqrt(error @ error)) <= problem.gradient_rounding(w)
 
 
+@pytest.mark.slow
 def test_many_small_weights_are_not_rounded_away():
     """One record outweighs each of many others, but not their sum."""
     n = 400_000
@@ -451,8 +455,7 @@ def test_what_only_a_mean_has_is_refused():
     for call in (
         lambda: problem.batch(slice(0, 2)),
         lambda: problem.residuals_and_gradient(np.zeros(3)),
-        lambda: problem.thinned(2),
-        lambda: problem.with_loss(LogisticLoss()),
+        lambda: problem.subsample(2),
     ):
         with pytest.raises(NotImplementedError, match="no mean"):
             call()

@@ -52,6 +52,7 @@ def planted(n, seed, d=20):
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -193,6 +194,7 @@ def test_without_an_attack_it_is_the_plain_model(relation, calibration):
 # -------------------------------------------------------------------------------------- noise law
 
 
+@pytest.mark.mostly("audit", 1)
 @every_model
 @pytest.mark.parametrize(("norm", "delta"), [(2, 1e-3), (INF, 0.0)])
 def test_noise_law(model, norm, delta):

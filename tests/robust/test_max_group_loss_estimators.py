@@ -1,5 +1,6 @@
 """The estimators for the worst group: groups and their ways in, plan, noise, audit, quality."""
 
+import functools
 import gc
 import importlib
 import inspect
@@ -35,7 +36,7 @@ from skdp.problems import (
     Records,
 )
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
-from skdp.solvers import solve_saddle_certified
+from skdp.solvers import solve_certified
 
 #: The module; a function of its name hides it in the package.
 phases = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
@@ -86,6 +87,7 @@ X, Y, GROUPS = conflicting(120, 5, d=3, share=0.3)
 # ------------------------------------------------------------------------------ scikit-learn's own
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "estimator",
     [
@@ -146,6 +148,11 @@ def test_one_description_of_the_parameters():
         assert all(f"\n    {name} : " in cls.__doc__ for name in names)
 
 
+@functools.cache
+def pickled_fit(model):
+    return pickle.dumps(model().fit(X, Y, groups=GROUPS))
+
+
 @every_model
 @pytest.mark.parametrize(
     ("parameters", "error", "words"),
@@ -202,7 +209,7 @@ def test_one_description_of_the_parameters():
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
 def test_refused_parameters_leave_the_model_as_it_was(model, parameters, error, words):
-    fitted = model().fit(X, Y, groups=GROUPS)
+    fitted = pickle.loads(pickled_fit(model))
     before = pickle.dumps({k: v for k, v in vars(fitted).items() if k not in parameters})
     fitted.set_params(**parameters)
     with pytest.raises(error, match=words):
@@ -261,6 +268,7 @@ def test_sample_weights_are_refused(model):
 FEW = GROUPS == "few"
 
 
+@pytest.mark.mostly("slow", 3)
 @every_model
 @pytest.mark.parametrize(
     ("groups", "names"),
@@ -321,6 +329,7 @@ def test_inferred_group_names_are_a_leak(model):
     assert "not protected" in str(public.privacy_)
 
 
+@pytest.mark.mostly("slow", 4)
 @every_model
 @every_mode
 def test_empty_groups(model, mode):
@@ -403,6 +412,7 @@ def test_order_of_proportions(model):
     assert equal.privacy_.plan["largest_group_weights"] == [2.0, 2.0]
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 @every_mode
 def test_nothing_of_the_groups_stays(model, mode):
@@ -443,6 +453,7 @@ def test_group_weights_of_an_earlier_fit_are_gone(model):
 # ----------------------------------------------------------------- frames, pipelines, and searches
 
 
+@pytest.mark.mostly("slow", 2)
 @every_model
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
 def test_groups_in_a_column(model, make):
@@ -542,6 +553,7 @@ GRID = {"epsilon": [0.5, 5.0]}
 PIPED_GRID = {"dpmaxgrouplossclassifier__epsilon": [0.5, 5.0]}
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("wrap", [lambda model: model, piped], ids=["bare", "pipeline"])
 def test_metadata_routing(wrap, seen):
     """The groups of the training records reach every fit."""
@@ -616,6 +628,7 @@ def other_data(n, d, seed):
     return features, np.ones(n, dtype=int), np.where(np.arange(n) < n - 1, "few", "most")
 
 
+@pytest.mark.mostly("slow", 5)
 @every_model
 @every_mode
 @pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
@@ -641,6 +654,7 @@ def test_report_is_public(model, mode, container):
     assert report["plan"]["regularisation"] and report["plan"]["other_regularisation"] > 0
 
 
+@pytest.mark.slow
 def test_public_parameters_show_in_the_report():
     """The comparison above is not empty."""
     reports = set()
@@ -675,6 +689,7 @@ def test_report(model):
 # ----------------------------------------------------------------------------- releases and budget
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("delta", [1e-5, 0.0])
 @every_mode
 @every_model
@@ -736,6 +751,7 @@ def problem_of(fitted, features, y, groups):
     )
 
 
+@pytest.mark.mostly("audit", 1)
 @every_model
 @every_mode
 @pytest.mark.parametrize("delta", [1e-3, 0.0])
@@ -757,7 +773,7 @@ def test_noise_law(model, mode, delta):
         assert np.linalg.norm(fitted.coef_) < 0.99 * radius  # nothing was projected
         if exact is None or mode == "histogram":
             problem = problem_of(fitted, X, Y, GROUPS)
-            exact = solve_saddle_certified(problem, 1e-3 * release.noise_scale).x
+            exact = solve_certified(problem, 1e-3 * release.noise_scale).x
         lengths.append(np.linalg.norm(np.ravel(fitted.coef_) - exact) / release.noise_scale)
     law, statistic = stats.chi2(3 * fits), float(np.square(lengths).sum())
     if delta == 0:
@@ -765,6 +781,7 @@ def test_noise_law(model, mode, delta):
     assert law.ppf(5e-5) <= statistic <= law.isf(5e-5)
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("delta", [1e-3, 0.0])
 def test_noise_law_of_proportions(delta):
     """Proportions are released with the stated noise. False alarms: 1e-4 per test."""
@@ -784,6 +801,7 @@ def test_noise_law_of_proportions(delta):
     assert law.ppf(5e-5) <= statistic <= law.isf(5e-5)
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("weights", [False, True], ids=["coefficients", "joint"])
 @every_mode
 def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
@@ -813,7 +831,7 @@ def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
         )
     assert len(drawn) == len(steps) == len(report.plan["block_sizes"]) > 1
     for noise, (problem, plan, (x, _)) in zip(drawn, steps, strict=True):
-        exact = solve_saddle_certified(problem, plan.accuracy)
+        exact = solve_certified(problem, plan.accuracy)
         np.testing.assert_allclose(problem.center_x, center, atol=1e-12)
         noisy = exact.x + plan.noise_scale_x * noise[:5]
         allowed = 2 * plan.accuracy / math.sqrt(plan.constants.strong_convexity)
@@ -878,7 +896,7 @@ def audited_epsilon(mode, epsilon, delta):
         assert plan["largest_group_weights"] == [1.5, 1.5]
         release = fitted.privacy_.releases[-1]
         problem = problem_of(fitted, features, y, groups)
-        point = solve_saddle_certified(problem, plan["accuracies"][0] / 4)
+        point = solve_certified(problem, plan["accuracies"][0] / 4)
         exact.append(point.x[0])
         # saves time; it is certified like any other
         fitted.solver = lambda problem, accuracy, point=point: (point.x, point.y)
@@ -901,22 +919,24 @@ def audited_epsilon(mode, epsilon, delta):
     return epsilon_lower_bound(*counts, delta)
 
 
+@pytest.mark.audit
 @every_cell
 def test_audit_stays_below_the_claim(mode, epsilon, delta):
     """False-alarm rate 1e-4 per cell."""
     assert audited_epsilon(mode, epsilon, delta) <= epsilon
 
 
+@pytest.mark.audit
 @every_cell
 def test_audit_finds_halved_noise(mode, epsilon, delta, monkeypatch):
     """With half of the noise the same attack refutes the claim."""
     for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
-        full = mechanism.noise
+        full = mechanism.draw
 
-        def half(self, dimension, source, full=full):
-            return 0.5 * full(self, dimension, source)
+        def half(self, dimension, noise, full=full):
+            return 0.5 * full(self, dimension, noise)
 
-        monkeypatch.setattr(mechanism, "noise", half)
+        monkeypatch.setattr(mechanism, "draw", half)
     assert audited_epsilon(mode, epsilon, delta) > epsilon
 
 
@@ -929,6 +949,7 @@ def worst_accuracy(model, data):
     return min(right[groups == name].mean() for name in NAMES)
 
 
+@pytest.mark.slow
 def test_worst_group_does_better_than_without_groups():
     """At epsilon = 1: on fresh records, every one of five fits beats every plain one, by far.
 
@@ -955,6 +976,7 @@ def test_worst_group_does_better_than_without_groups():
         assert min(robust) - max(plain) > 2 * spread
 
 
+@pytest.mark.slow
 def test_worst_group_of_a_regression_does_better():
     """Mean squared error of the worse group on fresh records, five fits against five plain ones."""
     rng = np.random.default_rng(7)
@@ -1004,7 +1026,7 @@ def test_minimax_value_at_a_large_budget(model):
         1e-4,
         1e-3,
     )
-    best = solve_saddle_certified(problem, 1e-3)
+    best = solve_certified(problem, 1e-3)
     least = problem.group_losses(best.x)
     assert np.ptp(least) < 0.01 * least.max()  # both groups bind: the conflict is real
     losses = problem.group_losses(np.ravel(fitted.coef_))
@@ -1012,6 +1034,7 @@ def test_minimax_value_at_a_large_budget(model):
     assert lower * (1 - 1e-3) <= losses.max() <= 1.03 * least.max()
 
 
+@pytest.mark.mostly("slow", 1)
 @every_model
 def test_group_weights(model):
     """On the simplex, only if asked for, and larger for the group that is harder to please."""
@@ -1034,6 +1057,7 @@ def test_group_weights(model):
     assert noisy.group_weights_.sum() == pytest.approx(1.0, abs=1e-12)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", ["log_loss", "hinge", "smoothed_hinge", "squared_hinge"])
 def test_shapes(loss):
     three = np.arange(120) % 3
@@ -1053,6 +1077,7 @@ def test_shapes(loss):
         np.testing.assert_allclose(fitted.coef_.sum(axis=0), 0.0, atol=1e-12)
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("loss", ["squared_error", "huber", "absolute_error", "quantile"])
 def test_units_of_the_target(loss):
     """Targets in other units give the same fit in these units."""
@@ -1071,6 +1096,7 @@ def test_units_of_the_target(loss):
     np.testing.assert_array_equal(clipped.coef_, bounded.coef_)
 
 
+@pytest.mark.mostly("slow", 3)
 @every_model
 @every_mode
 def test_storage_and_clipping_do_not_matter(model, mode):

@@ -12,6 +12,7 @@ from skdp.problems import (
     LogisticLoss,
     MaxGroupLossProblem,
     Records,
+    counted,
 )
 from skdp.solvers import (
     GDA,
@@ -24,14 +25,11 @@ from skdp.solvers import (
     SaddleSVRG,
     certifiable_saddle_accuracy,
     certify_saddle,
+    resolve_solver,
     solve_certified,
-    solve_saddle_certified,
 )
-from skdp.solvers import resolve_solver as minimiser
 from skdp.solvers.progress import Progress
-from skdp.solvers.saddle.auto import Auto
 from skdp.solvers.saddle.best_response import _Found, _PrimalProblem
-from skdp.solvers.saddle.counting import counted
 
 INNER = [SaddleSVRG(), SaddleSAGA(), LSVRE(), AcceleratedSaddleSVRG(), GDA(), Extragradient()]
 ALL = [
@@ -41,7 +39,7 @@ ALL = [
     BestResponse("accelerated_gradient"),
     *(Catalyst(inner, max_passes=30_000) for inner in INNER),
     Catalyst("best_response"),
-    Auto(),
+    resolve_solver("auto", saddle=True),
 ]
 MU = [(1.0, 1.0), (0.125, 0.5), (0.5, 1.0 / 16)]
 
@@ -51,7 +49,7 @@ def groups(mu_x=0.5, mu_y=0.5, n=400):
     """A problem, and its solution to all certifiable digits."""
     problem = GroupLogistic.random(n, 3, 3, mu_x, mu_y)
     accuracy = certifiable_saddle_accuracy(problem.constants)
-    found = solve_saddle_certified(problem, accuracy, Extragradient())
+    found = solve_certified(problem, accuracy, Extragradient())
     return problem, (found.x, found.y), found.distance
 
 
@@ -76,13 +74,14 @@ def primal(problem):
     return _PrimalProblem(problem, 0.0)
 
 
+@pytest.mark.mostly("slow", 6)
 @pytest.mark.parametrize("solver", ALL, ids=repr)
 @pytest.mark.parametrize("mu", MU)
 def test_worst_group_is_solved(solver, mu):
     problem, exact, slack = groups(*mu)
     accuracy = 1e-5 * problem.constants.localisation
     rng = np.random.default_rng(0)
-    found = solve_saddle_certified(problem, accuracy, solver, rng=rng)
+    found = solve_certified(problem, accuracy, solver, rng=rng)
     assert len(found.attempts) == 1
     assert distance(problem, found.x, found.y, exact) <= found.distance + slack
     assert found.distance <= accuracy
@@ -91,14 +90,14 @@ def test_worst_group_is_solved(solver, mu):
 @pytest.mark.parametrize("solver", ["newton", "lbfgs", "gradient_descent", "accelerated_gradient"])
 def test_any_minimisation_solver_will_do(solver):
     problem, exact = chosen(("sphere", "edge"), 1.0, 1.0, n=64)
-    found = solve_saddle_certified(problem, 1e-5, BestResponse(solver))
+    found = solve_certified(problem, 1e-5, BestResponse(solver))
     assert len(found.attempts) == 1
     assert distance(problem, found.x, found.y, exact) <= 1e-5
 
 
 def test_a_function_is_a_minimisation_solver_as_well():
     problem, exact = chosen(("interior", "face"), 1.0, 1.0, n=64)
-    found = solve_saddle_certified(problem, 1e-8, BestResponse(lambda problem, accuracy: exact[0]))
+    found = solve_certified(problem, 1e-8, BestResponse(lambda problem, accuracy: exact[0]))
     assert len(found.attempts) == 1 and found.distance <= 1e-8
 
 
@@ -144,7 +143,7 @@ def test_sufficient_accuracy_of_the_best_response():
 
 def test_the_certificate_of_the_minimisation_is_one_as_well():
     problem, exact, slack = groups()
-    found = solve_certified(primal(problem), 1e-8, minimiser("newton"))
+    found = solve_certified(primal(problem), 1e-8, "newton")
     away = np.linalg.norm(found.point - exact[0])
     assert away <= found.certificate.distance + slack / math.sqrt(0.5) <= 2e-8
 
@@ -157,7 +156,7 @@ def test_newton_takes_few_passes():
         watched = counted(problem, total.append)
         accuracy = max(1e-6 * problem.constants.localisation,
                        certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-        answer = BestResponse("newton").solve(watched, accuracy, problem.start(), None)
+        answer = BestResponse("newton")._solve(watched, accuracy, problem.start(), None)
         assert certify_saddle(problem, *answer).distance <= accuracy
         assert total[-1] <= 150 * problem.n_records
 
@@ -167,30 +166,31 @@ def test_what_best_responses_are_not_for():
     problem = ConcaveRecords(regularised)
     for solver in ("best_response", Catalyst("best_response")):
         with pytest.raises(ValueError, match="linear in y"):
-            solve_saddle_certified(problem, 1e-3, solver)
+            solve_certified(problem, 1e-3, solver)
     blind = regularised.for_solver()
     blind.offers = frozenset()
     with pytest.raises(ValueError, match="needs hessian"):
-        solve_saddle_certified(blind, 1e-3, BestResponse("newton"))
-    assert len(solve_saddle_certified(blind, 1e-6, BestResponse()).attempts) == 1
+        solve_certified(blind, 1e-3, BestResponse("newton"))
+    assert len(solve_certified(blind, 1e-6, BestResponse()).attempts) == 1
 
 
 def test_the_default_is_chosen_by_public_numbers():
+    auto = resolve_solver("auto", saddle=True)
     problem, _ = chosen(("interior", "face"), 0.25, 1.0)
-    assert repr(Auto.choice(problem)) == "BestResponse(solver='newton')"
-    assert isinstance(Auto.choice(ConcaveRecords(problem)), Extragradient)
+    assert repr(auto.for_problem(problem, 1e-6)) == "BestResponse(solver='newton')"
+    assert isinstance(auto.for_problem(ConcaveRecords(problem), 1e-6), Extragradient)
     large = ConcaveRecords(problem)
     object.__setattr__(large.constants, "n_records", 10**6)
-    assert isinstance(Auto.choice(large), LSVRE)
-    found = solve_saddle_certified(problem, 1e-6)
+    assert isinstance(auto.for_problem(large, 1e-6), LSVRE)
+    found = solve_certified(problem, 1e-6)
     assert [attempt.solver for attempt in found.attempts] == ["BestResponse(solver='newton')"]
-    assert Auto().pass_limit(problem, 1e-6) == BestResponse("newton").pass_limit(problem, 1e-6)
+    assert auto.pass_limit(problem, 1e-6) == BestResponse("newton").pass_limit(problem, 1e-6)
 
 
 def test_the_last_resort():
     """Where there are no Hessians; from the start, which is better than the lazy answer."""
     problem = ConcaveRecords(chosen(("sphere", "vertex"), 0.25, 1.0)[0])
-    found = solve_saddle_certified(problem, 1e-8, lambda problem, accuracy: problem.start())
+    found = solve_certified(problem, 1e-8, lambda problem, accuracy: problem.start())
     assert [attempt.solver for attempt in found.attempts][1:] == ["Extragradient()"]
     assert found.distance <= 1e-8
 
@@ -199,12 +199,13 @@ def test_catalyst_gives_up_after_its_passes():
     problem, _ = chosen(("sphere", "edge"), 2.0**-10, 2.0**-10, n=64)
     total = []
     solver = Catalyst(GDA(), max_passes=50.0)
-    answer = solver.solve(counted(problem, total.append), 1e-9, problem.start(), rng_of(0))
+    answer = solver._solve(counted(problem, total.append), 1e-9, problem.start(), rng_of(0))
     assert 50 * 64 < total[-1] <= 54 * 64  # the certificate of the start is not counted
     before = certify_saddle(problem, *problem.start()).distance
     assert certify_saddle(problem, *problem.project(*answer)).distance <= before
 
 
+@pytest.mark.slow
 def test_catalyst_pays():
     """Where mu_x is much smaller than mu_y."""
     problem = GroupLogistic.random(400, 3, 3, 2.0**-12, 0.5)
@@ -213,7 +214,7 @@ def test_catalyst_pays():
         total = []
         accuracy = 1e-5 * problem.constants.localisation
         watched = counted(problem, total.append)
-        answer = solver.solve(watched, accuracy, problem.start(), rng_of(0))
+        answer = solver._solve(watched, accuracy, problem.start(), rng_of(0))
         assert certify_saddle(problem, *answer).distance <= accuracy
         passes.append(total[-1] / problem.n_records)
     assert passes[0] < passes[1]
@@ -225,13 +226,13 @@ def test_catalyst_in_y(inner):
     seen = []
 
     class Spy(type(inner)):
-        def solve(self, problem, accuracy, start, rng):
+        def _solve(self, problem, accuracy, start, rng):
             seen.append((problem.alpha_x, problem.alpha_y))
-            return super().solve(problem, accuracy, start, rng)
+            return super()._solve(problem, accuracy, start, rng)
 
     regularised, exact = chosen(("sphere", "edge"), 2.0**-6, 1.0, n=64)
     problem = ConcaveRecords(regularised)
-    answer = Catalyst(Spy(**vars(inner))).solve(problem, 1e-6, problem.start(), rng_of(0))
+    answer = Catalyst(Spy(**vars(inner)))._solve(problem, 1e-6, problem.start(), rng_of(0))
     found = certify_saddle(problem, *problem.project(*answer))
     assert distance(problem, found.x, found.y, exact) <= found.distance <= 1e-6
     assert len(seen) > 1
@@ -245,17 +246,17 @@ def test_limits_are_public_and_kept():
         limit = solver.pass_limit(problem, accuracy)
         assert limit == solver.pass_limit(groups(*MU[1])[0], accuracy)
         total = []
-        solver.solve(counted(problem, total.append), accuracy, problem.start(), rng_of(0))
+        solver._solve(counted(problem, total.append), accuracy, problem.start(), rng_of(0))
         assert total[-1] <= 1.2 * limit * problem.n_records
 
 
 def test_progress_is_printed(capsys, monkeypatch):
     problem, _ = chosen(("sphere", "vertex"), 0.25, 0.25, n=64)
     accuracy = 1e-6
-    quiet = solve_saddle_certified(problem, accuracy, "lsvre", rng=rng_of(0))
+    quiet = solve_certified(problem, accuracy, "lsvre", rng=rng_of(0))
     assert capsys.readouterr().out == ""
     monkeypatch.setattr(Progress.__init__, "__defaults__", (0.0,))
-    told = solve_saddle_certified(problem, accuracy, "lsvre", rng=rng_of(0), verbose=1)
+    told = solve_certified(problem, accuracy, "lsvre", rng=rng_of(0), verbose=1)
     assert np.array_equal(told.x, quiet.x) and np.array_equal(told.y, quiet.y)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 2 and all(line.startswith("[skdp] LSVRE(): ") for line in lines)
@@ -265,7 +266,7 @@ def test_progress_is_printed(capsys, monkeypatch):
     def lazy(problem, accuracy):
         return problem.start()
 
-    solve_saddle_certified(problem, accuracy, lazy, verbose=1)
+    solve_certified(problem, accuracy, lazy, verbose=1)
     lines = capsys.readouterr().out.splitlines()
     assert "lazy: 0 passes over the records, accuracy not reached" in lines[0]
     assert lines[-1].startswith("[skdp] BestResponse(solver='newton'): ")
@@ -290,6 +291,7 @@ def test_evaluations_are_counted():
     assert total[-1] == 400
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("lt", [30, 300])
 def test_rounding_of_extragradient_steps(lt):
     """Residuals of iterates that go on for ever, for rotations of all speeds up to lt.
@@ -329,6 +331,7 @@ def test_rounding_of_extragradient_steps(lt):
     assert (worst <= 5 * eps * lt * np.sqrt((exact**2).sum(axis=(0, 2)))).all()
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
     "weights",
     [
@@ -355,7 +358,7 @@ def test_many_records_are_thinned_at_first(weights):
         problem.offers = frozenset(records)
         counts = []
         watched = counted(problem, counts.append)
-        found = solve_saddle_certified(watched, accuracy, BestResponse("newton"))
+        found = solve_certified(watched, accuracy, BestResponse("newton"))
         assert len(found.attempts) == 1 and found.distance <= accuracy
         assert certify_saddle(problem, found.x, found.y).distance <= accuracy
         evaluations.append(counts[-1])

@@ -21,8 +21,8 @@ from skdp.solvers import (
     SaddleSVRG,
     certifiable_saddle_accuracy,
     certify_saddle,
-    resolve_saddle_solver,
-    solve_saddle_certified,
+    resolve_solver,
+    solve_certified,
 )
 from skdp.solvers.saddle.extragradient import extragradient_iterations
 
@@ -53,6 +53,7 @@ ROBUST = [
 ]
 
 
+@pytest.mark.mostly("search", 5)
 @places
 @pytest.mark.parametrize("mu", [(0, 0), (-7, -7), (-20, -20), (4, -20), (-20, 0), (10, -10)])
 def test_certificate_is_never_below_the_distance(place, mu):
@@ -85,7 +86,7 @@ def test_certificate_without_constraints():
     exact = np.full(2, -2.0), np.full(3, -0.5)
     found = certify_saddle(problem, np.zeros(2), np.zeros(3))
     assert distance(problem, found.x, found.y, exact) <= found.distance
-    assert solve_saddle_certified(problem, 1e-9).distance <= 1e-9
+    assert solve_certified(problem, 1e-9).distance <= 1e-9
 
 
 def test_certificate_of_what_is_not_finite():
@@ -94,17 +95,19 @@ def test_certificate_of_what_is_not_finite():
         assert certify_saddle(problem, np.full(2, np.nan), np.ones(3) / 3).distance == math.inf
 
 
+@pytest.mark.mostly("slow", 25)
 @places
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 @pytest.mark.parametrize("mu", [(1.0, 1.0), (0.25, 0.5), (256.0, 0.125)])
 def test_every_solver_reaches_the_accuracy(solver, place, mu):
     problem, exact = chosen(place, *mu, n=64)
     accuracy = 1e-5 * problem.constants.localisation
-    found = solve_saddle_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
+    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
     assert [attempt.solver for attempt in found.attempts] == [repr(solver)]
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
 
+@pytest.mark.mostly("slow", 33)
 @places
 @pytest.mark.parametrize("solver", ROBUST, ids=repr)
 @pytest.mark.parametrize("exponents", [(6, 6), (0, -6), (-9, -9), (-18, -18), (4, -18)])
@@ -113,7 +116,7 @@ def test_condition_numbers(solver, place, exponents):
     problem, exact = chosen(place, *(2.0**e for e in exponents))
     accuracy = max(1e-5 * problem.constants.localisation,
                    0.5 * certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-    found = solve_saddle_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
+    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
     assert [attempt.solver for attempt in found.attempts] == [repr(solver)]
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
@@ -129,6 +132,7 @@ SHORT = [
 ]
 
 
+@pytest.mark.mostly("slow", 11)
 @places
 @pytest.mark.parametrize("solver", SHORT, ids=repr)
 @pytest.mark.parametrize("exponents", [(-4, -4), (-9, -9), (-18, -18), (4, -18)])
@@ -137,11 +141,12 @@ def test_gate_around_every_solver(solver, place, exponents):
     problem, exact = chosen(place, *(2.0**e for e in exponents), n=16)
     accuracy = max(1e-5 * problem.constants.localisation,
                    0.5 * certifiable_saddle_accuracy(problem.constants))  # fmt: skip
-    found = solve_saddle_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
+    found = solve_certified(problem, accuracy, solver, rng=np.random.default_rng(0))
     assert found.attempts[0].solver == repr(solver)
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
 
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("place", [("interior", "face"), ("sphere", "vertex")], ids="-".join)
 def test_proven_number_of_iterations_suffices(place):
     """Korpelevich's steps of constant length on records that attain the bounds."""
@@ -221,7 +226,7 @@ def writer(problem, accuracy):
 )
 def test_broken_solvers_are_repaired(broken):
     problem, exact = chosen(("sphere", "vertex"), 0.25, 0.25)
-    found = solve_saddle_certified(problem, 1e-8, broken)
+    found = solve_certified(problem, 1e-8, broken)
     assert distance(problem, found.x, found.y, exact) <= found.distance <= 1e-8
     trusted = "BestResponse(solver='newton')"
     assert [attempt.solver for attempt in found.attempts] == [broken.__name__, trusted]
@@ -231,7 +236,7 @@ def test_broken_solvers_are_repaired(broken):
 
 def test_a_right_answer_is_taken():
     problem, exact = chosen(("sphere", "vertex"), 0.25, 0.25)
-    found = solve_saddle_certified(problem, 1e-8, lambda problem, accuracy: exact)
+    found = solve_certified(problem, 1e-8, lambda problem, accuracy: exact)
     assert len(found.attempts) == 1 and found.distance <= 1e-8
 
 
@@ -239,37 +244,37 @@ def test_nothing_stays_in_the_solver():
     class Collector(SaddleSolver):
         seen = None
 
-        def solve(self, problem, accuracy, start, rng):
+        def _solve(self, problem, accuracy, start, rng):
             self.seen = problem
             return start
 
     solver = Collector()
-    solve_saddle_certified(chosen(("sphere", "vertex"))[0], 1e-6, solver)
+    solve_certified(chosen(("sphere", "vertex"))[0], 1e-6, solver)
     assert solver.seen is None
 
 
 def test_a_coarse_accuracy_is_a_public_decision():
     problem, _ = chosen(("sphere", "sphere"))
-    found = solve_saddle_certified(problem, problem.constants.diameter, raises)
+    found = solve_certified(problem, problem.constants.diameter, raises)
     assert found.attempts == () and not found.x.any() and not found.y.any()
 
 
 def test_what_cannot_be_certified():
     problem, _ = chosen(("sphere", "vertex"))
     with pytest.raises(RuntimeError, match="double precision"):
-        solve_saddle_certified(problem, 1e-18)
+        solve_certified(problem, 1e-18)
     with pytest.raises(ValueError, match="accuracy"):
-        solve_saddle_certified(problem, 0.0)
+        solve_certified(problem, 0.0)
 
 
 def test_names():
-    assert isinstance(resolve_saddle_solver("svrg"), SaddleSVRG)
-    assert isinstance(resolve_saddle_solver("best_response"), BestResponse)
-    assert isinstance(resolve_saddle_solver("catalyst"), Catalyst)
+    assert isinstance(resolve_solver("svrg", saddle=True), SaddleSVRG)
+    assert isinstance(resolve_solver("best_response", saddle=True), BestResponse)
+    assert isinstance(resolve_solver("catalyst", saddle=True), Catalyst)
     with pytest.raises(ValueError, match="Did you mean 'extragradient'"):
-        resolve_saddle_solver("extra_gradient")
+        resolve_solver("extra_gradient", saddle=True)
     with pytest.raises(ValueError, match="not the class"):
-        resolve_saddle_solver(SaddleSVRG)
+        resolve_solver(SaddleSVRG, saddle=True)
     assert repr(SaddleSVRG(batch_size=3)) == "SaddleSVRG(batch_size=3)"
 
 
@@ -283,7 +288,7 @@ def test_proximal_points_of_the_accelerated_method():
         problem.domain_x, problem.domain_y, 1.0, 1.0,
     )  # fmt: skip
     solver = AcceleratedSaddleSVRG(batch_size=1, max_passes=20_000)
-    found = solve_saddle_certified(problem, 1e-4, solver, rng=np.random.default_rng(0))
+    found = solve_certified(problem, 1e-4, solver, rng=np.random.default_rng(0))
     assert len(found.attempts) == 1
     assert distance(problem, found.x, found.y, exact) <= 1e-4
 
@@ -296,7 +301,7 @@ def test_concavity_of_the_records_themselves(place, solver):
     problem = ConcaveRecords(regularised)
     assert problem.value(*exact) == pytest.approx(regularised.value(*exact))
     assert distance(problem, *problem.start(), exact) <= problem.constants.localisation
-    found = solve_saddle_certified(problem, 1e-5, solver, rng=np.random.default_rng(0))
+    found = solve_certified(problem, 1e-5, solver, rng=np.random.default_rng(0))
     assert len(found.attempts) == 1
     assert distance(problem, found.x, found.y, exact) <= found.distance <= 1e-5
 
@@ -325,7 +330,7 @@ def test_operators_are_asked_for_at_feasible_points_only(solver):
     problem, exact = chosen(("sphere", "vertex"), 0.25, 0.5, n=64)
     parts = problem.matrices, problem.offsets_x, problem.offsets_y
     problem = Guarded(*parts, (4.0, 16.0, 16.0), problem.domain_x, problem.domain_y, 0.25, 0.5)
-    found = solve_saddle_certified(problem, 1e-6, solver, rng=np.random.default_rng(0))
+    found = solve_certified(problem, 1e-6, solver, rng=np.random.default_rng(0))
     assert len(found.attempts) == (2 if solver is far_away else 1)
     assert all(attempt.error is None for attempt in found.attempts)
     assert distance(problem, found.x, found.y, exact) <= 1e-6
@@ -340,5 +345,5 @@ def test_unequal_batches_are_unbiased():
     )  # fmt: skip
     for kind in (SaddleSVRG, AcceleratedSaddleSVRG, SaddleSAGA, LSVRE):
         solver = kind(batch_size=10)
-        found = solve_saddle_certified(problem, 1e-7, solver, rng=rng)
+        found = solve_certified(problem, 1e-7, solver, rng=rng)
         assert len(found.attempts) == 1

@@ -111,10 +111,8 @@ class Laboratory:
             self._substitute(name)
         self._replace("exact_sampling", "sample", self._point)
         self._replace("tuning.exponential", "draw_by_score", self._choice)
-        for module in ("localized_gradient_descent", "bilevel"):
-            self._replace(module, "poisson_batch", self._batch)
-        for module in ("dp_sgd", "dp_sgda"):
-            self._replace(module, "poisson_sample", self._sample)
+        for module in ("localized_gradient_descent", "bilevel", "dp_sgd", "dp_sgda"):
+            self._replace(module, "poisson_sample", self._batch)
         return self
 
     def __exit__(self, *args: object) -> None:
@@ -142,16 +140,16 @@ class Laboratory:
 
     def _observe(self, mechanism: Any) -> None:
         """Keep in mind which mechanism asks for noise."""
-        original = mechanism.noise
+        original = mechanism.draw
 
-        def noise(this: Any, *args: Any) -> Any:
+        def draw(this: Any, *args: Any) -> Any:
             self._mechanism = this
             try:
                 return original(this, *args)
             finally:
                 self._mechanism = None
 
-        self._patch.setattr(mechanism, "noise", noise)
+        self._patch.setattr(mechanism, "draw", draw)
 
     def _substitute(self, name: str) -> None:
         original, draw = getattr(NoiseSource, name), getattr(self, f"_{name}")
@@ -230,16 +228,9 @@ class Laboratory:
             self._is_sampling = False
 
     def _batch(self, original: Any, n_records: int, rate: float, noise: NoiseSource) -> Any:
-        self._begin("coins", int(n_records), rate=float(rate))
-        self._is_sampling = True
-        try:
-            return original(n_records, rate, noise)
-        finally:
-            self._is_sampling = False
-
-    def _sample(self, original: Any, n_records: int, rate: float, *args: Any) -> Any:
-        self._begin("coins", int(n_records), rate=float(rate))
-        return original(n_records, rate, *args)
+        if rate < 1.0:
+            self._begin("coins", int(n_records), rate=float(rate))
+        return original(n_records, rate, noise)
 
     def add(self, symbol: Symbol, value: Any) -> np.ndarray:
         """Record what a symbol is added to; the sum."""

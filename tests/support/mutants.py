@@ -49,10 +49,9 @@ MUTANTS = (
     Mutant(
         "all phases but the last draw a tenth of their noise",
         "algorithms/phased_output_perturbation.py",
-        "problem, phase.accuracy, phase.mechanism, solver, coin, noise, verbose",
-        "problem, phase.accuracy, phase.mechanism if k + 1 == len(plan.phases) else "
-        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), "
-        "solver, coin, noise, verbose",
+        "problem, phase.accuracy, phase.mechanism, step)",
+        "problem, phase.accuracy, phase.mechanism if k + 1 == len(self.phases) else "
+        "replace(phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity), step)",
         f"{_DRAWS} -k phases",
     ),
     Mutant(
@@ -69,7 +68,7 @@ MUTANTS = (
         "algorithms/kernel.py",
         "    return problem.domain.project(point) if project else point",
         "    if problem.center is not None and problem.center.any():\n"
-        "        point = solution.point + 0.1 * mechanism.noise(point.size, noise)\n"
+        "        point = solution.point + 0.1 * mechanism.draw(point.size, run.noise)\n"
         "    return problem.domain.project(point) if project else point",
         f"{_DRAWS} -k phases",
     ),
@@ -77,7 +76,7 @@ MUTANTS = (
         "noise of hypergradient queries sqrt(7) too small",
         "algorithms/tuning/hypergradient.py",
         "        released = plan.mechanism.release(value, noise)",
-        "        released = value + plan.mechanism.noise(value.size, noise) / math.sqrt(7.0)",
+        "        released = value + plan.mechanism.draw(value.size, noise) / math.sqrt(7.0)",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(
@@ -99,9 +98,8 @@ MUTANTS = (
     Mutant(
         "output perturbation in bilevel steps with half of its noise",
         "algorithms/private_solvers.py",
-        "            problem, accuracy, mechanism, self.solver, solver_rng, noise, project=False",
-        "            problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), "
-        "self.solver, solver_rng, noise, project=False",
+        "problem, accuracy, mechanism, run, project=False",
+        "problem, accuracy, GaussianMechanism(0.5 * sensitivity, multiplier), run, project=False",
         f"{_DRAWS} -k bilevel",
     ),
     Mutant(
@@ -198,8 +196,8 @@ MUTANTS = (
     Mutant(
         "concentration of the exponential mechanism doubled",
         "algorithms/exponential_mechanism.py",
-        "        plan.concentration,",
-        "        2.0 * plan.concentration,",
+        "                self.concentration,",
+        "                2.0 * self.concentration,",
         f"{_DRAWS} -k exponential",
     ),
     Mutant(
@@ -247,14 +245,21 @@ def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
         if mutant is not None:
             plant(mutant, package)
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
-        command += ["--tb=line", *shlex.split(tests)]
+        command += ["--tb=line", f"--config-file={ROOT / 'pyproject.toml'}", f"--rootdir={ROOT}"]
+        # all kinds of tests, also those that a plain run leaves out
+        command += ["-m", "", *(_absolute(word) for word in shlex.split(tests))]
         paths = os.pathsep.join([folder, str(ROOT / "tests" / "support")])
         environment = {**os.environ, "PYTHONPATH": paths, "PYTHONDONTWRITEBYTECODE": "1"}
         environment.pop("PYTEST_ADDOPTS", None)
+        # in the folder of the copy: Python imports from where it runs, before PYTHONPATH
         done = subprocess.run(
-            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )
     return done.returncode, done.stdout[-600:]
+
+
+def _absolute(word: str) -> str:
+    return str(ROOT / word) if word.startswith("tests/") else word
 
 
 def main() -> int:

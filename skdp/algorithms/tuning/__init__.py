@@ -10,7 +10,6 @@ from skdp.algorithms.tuning.final_fit import (
     FinalFitPlan,
     PublicRulePlan,
     SplitPlan,
-    TunedResult,
     plan_final_fit,
 )
 from skdp.algorithms.tuning.hypergradient import HypergradientPlan
@@ -21,7 +20,7 @@ from skdp.algorithms.tuning.moments import (
     private_moments,
 )
 from skdp.algorithms.tuning.newton import NewtonPlan
-from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 
 __all__ = [
@@ -38,6 +37,7 @@ __all__ = [
     "TunedResult",
     "TuningMethod",
     "TuningObjective",
+    "TuningPlan",
     "plan_final_fit",
     "plan_private_moments",
     "private_moments",

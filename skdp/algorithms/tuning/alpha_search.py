@@ -118,7 +118,7 @@ class SteinRisk:
     noisy H and c, with the deviations s and s_c of their noise: without the last term its
     expectation is that of the loss on the records, but for a constant, where H_+ = H
     (docs/theory/tuning.md, Lemma 2). Where H has negative eigenvalues, the third term is half-way
-    between this and the unbiased one. The last term is the excess cost of other records, v being the
+    between this and the unbiased one. The last term is the excess cost of other records, v the
     variance of the residuals. With a center m, w is w - m in all terms.
 
     Parameters
@@ -170,7 +170,7 @@ class SteinRisk:
         by_turned = weights * np.outer(su, u) + np.diag(weights @ (su * u))
         by_Q += 0.5 * ((turned @ by_turned) * turned).sum(axis=1)
         w = ridge.center + step
-        return float(value), -ridge.penalties.members @ (omega * (w * (Q @ by_w) + by_Q))
+        return float(value), -(ridge.penalties.members @ (omega * (w * (Q @ by_w) + by_Q)))
 
     def uniform(self, alphas: np.ndarray) -> np.ndarray:
         """Return the risks where all groups have one alpha; see :class:`Risk`.

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_real
 from skdp.algorithms.bilevel import BilevelPlan, plan_steps
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.plan import Run
 from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
@@ -127,7 +127,7 @@ class BilevelTuningPlan(SplitPlan):
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
         tuned = self.steps.run(NoiseAwareProblem(data, self), run)
-        alpha, path = np.exp(tuned.x), np.exp(tuned.path)
+        alpha, path = np.exp(tuned.point), np.exp(tuned.path)
         if not np.array_equal(path[-1], alpha):  # the average of the later iterates
             path = np.vstack([path, alpha])
         return path, tuned.plan.releases

@@ -19,8 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_count
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.parameters import check_count
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.algorithms.tuning.hypergradient import Parts, solve_splits

@@ -16,10 +16,15 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_positive, check_real
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.parameters import check_real
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.tuning.objective import TuningObjective, event_of_share
+from skdp.algorithms.tuning.objective import (
+    TunedResult,
+    TuningObjective,
+    TuningPlan,
+    event_of_share,
+)
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, PrivacyEvent
 from skdp.privacy.report import Release
@@ -30,31 +35,12 @@ __all__ = [
     "FinalFitPlan",
     "PublicRulePlan",
     "SplitPlan",
-    "TunedResult",
     "noise_cost_gradient",
     "plan_final_fit",
 ]
 
 #: Step in log alpha for the gradient of the cost of noise.
 _LOG_STEP = 1e-4
-
-
-@dataclass(frozen=True)
-class TunedResult(Result):
-    """A private model with a private alpha.
-
-    Attributes
-    ----------
-    point : ndarray of shape (dimension,)
-    plan : Plan
-        As carried out: its releases are complete; point, alpha and path are functions of them.
-    alpha : ndarray of shape (n_groups,)
-    path : ndarray of shape (n_iterates, n_groups)
-        Values on the way to `alpha`, the last of them.
-    """
-
-    alpha: np.ndarray
-    path: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -147,7 +133,7 @@ def noise_cost_gradient(
 
 
 @dataclass(frozen=True)
-class SplitPlan(Plan):
+class SplitPlan(TuningPlan):
     """Choose alpha with a share of the budget, fit with the rest; replace-one neighbours.
 
     Parameters
@@ -163,8 +149,6 @@ class SplitPlan(Plan):
         Empty until the run: noise scales depend on earlier releases.
     """
 
-    objective: TuningObjective
-    budget: PrivacyBudget
     coef_norm: float | None = None
     tune_share: float = 0.2
     releases: tuple[Release, ...] = ()
@@ -174,7 +158,7 @@ class SplitPlan(Plan):
 
     def __post_init__(self) -> None:
         check_real("tune_share", self.tune_share, *self._shares)
-        check_real("coef_norm", self.norm_guess, 1e-150, 1e150)
+        check_positive(coef_norm=self.norm_guess)
 
     @property
     def norm_guess(self) -> float:

@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from skdp._checks import check_count
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.parameters import check_count
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.algorithms.tuning.noisy_search import bisect, descend
@@ -38,7 +38,7 @@ from skdp.algorithms.tuning.objective import TuningObjective, event_of_share
 from skdp.algorithms.tuning.splits import Splits
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -52,7 +52,6 @@ from skdp.problems import (
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.solvers import resolve_solver, solve_certified
-from skdp.solvers.base import own_copy
 
 __all__ = [
     "HypergradientBounds",
@@ -82,9 +81,9 @@ class HypergradientBounds:
     radius : float
         Bound on the norm of the whitened minimiser.
     gradient, drift : float
-        The first bounds the gradient of the validation loss. An error e of the minimiser and eta of the linear solve move p by at most
-        ``e_p = drift * e + eta``, and the hypergradient by at most
-        ``e (gradient + e_p) + radius * e_p``.
+        The first bounds the gradient of the validation loss. An error e of the minimiser and eta of
+        the linear solve move p by at most ``e_p = drift * e + eta``, and the hypergradient by at
+        most ``e (gradient + e_p) + radius * e_p``.
     """
 
     train: float
@@ -192,7 +191,7 @@ def solve_splits(
     solver = resolve_solver(run.solver)
     for train, validation in parts:
         problem = objective.problem(train, alpha)
-        found = solve_certified(problem, 0.5 * accuracy, own_copy(solver), rng=run.rng)
+        found = solve_certified(problem, 0.5 * accuracy, solver, rng=run.rng)
         yield problem, objective.problem(validation, alpha), found.point
 
 
@@ -292,7 +291,14 @@ class HypergradientPlan(SplitPlan):
                 parts or self.splits.of(data), self.objective, alpha, query.accuracy, run
             )
             released = query.mechanism.release(value, run.noise)
-            releases.append(self._release(query.mechanism, len(releases) + 1))
+            releases.append(
+                query.mechanism.describe(
+                    f"hypergradient {len(releases) + 1}",
+                    len(alpha),
+                    data.n_records,
+                    "docs/theory/hypergradient.md, Lemmas 2 to 4",
+                )
+            )
             return released + self.noise_cost_gradient(alpha), query.mechanism
 
         search = bisect if self.objective.penalties.n_groups == 1 else descend
@@ -300,15 +306,3 @@ class HypergradientPlan(SplitPlan):
             answer, self.objective.penalties, self.rule_alpha, self.n_queries, self.norm_guess
         )
         return path, tuple(releases)
-
-    def _release(self, mechanism: AdditiveMechanism, number: int) -> Release:
-        return Release(
-            name=f"hypergradient {number}",
-            mechanism=mechanism.name,
-            sensitivity=mechanism.sensitivity,
-            noise_scale=mechanism.noise_scale,
-            dimension=self.objective.penalties.n_groups,
-            n_records=self.objective.n_records,
-            reference="docs/theory/hypergradient.md, Lemmas 2 to 4",
-            event=mechanism.event(Neighbouring.REPLACE_ONE),
-        )

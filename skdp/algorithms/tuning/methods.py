@@ -1,7 +1,6 @@
 """The methods of private tuning: one row per plan.
 
-A new method is a module with a :class:`~skdp.algorithms.plan.Plan` whose run returns a
-:class:`TunedResult`, and a row here.
+A new method is a module with a :class:`TuningPlan` and a row here.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.exponential import DrawPlan
-from skdp.algorithms.tuning.final_fit import PublicRulePlan, TunedResult
+from skdp.algorithms.tuning.final_fit import PublicRulePlan
 from skdp.algorithms.tuning.hypergradient import HypergradientPlan
 from skdp.algorithms.tuning.newton import NewtonPlan
-from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -34,7 +33,7 @@ class TuningMethod:
 
     Parameters
     ----------
-    plan : callable ``(objective, budget, **options) -> Plan``
+    plan : callable ``(objective, budget, **options) -> TuningPlan``
         Public numbers only.
     options : tuple of str
         Those of "n_folds" and "tune_share" that the plan has.
@@ -45,7 +44,7 @@ class TuningMethod:
         releases show that they hold nothing but noise may go up to a constant model.
     """
 
-    plan: Callable[..., Plan]
+    plan: Callable[..., TuningPlan]
     options: tuple[str, ...] = ("n_folds", "tune_share")
     needs_delta: bool = False
     largest: float = 10.0
@@ -114,6 +113,4 @@ def tune(
     """
     objective = TuningObjective.of(records, loss, penalties)
     plan = TUNING_METHODS[method].plan(objective, budget, **options)
-    result = plan.run(records, Run(solver, solver_rng, noise))
-    assert isinstance(result, TunedResult)
-    return result
+    return plan.run(records, Run(solver, solver_rng, noise))

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.parameters import check_real
+from skdp._checks import check_positive
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
 from skdp.problems.records import Block
@@ -23,36 +22,17 @@ from skdp.problems.silence import without_warnings
 __all__ = [
     "MomentsPlan",
     "PrivateMoments",
-    "describe",
     "mean_over",
+    "of_each_fold",
     "plan_private_moments",
     "private_moments",
     "sum_rounding",
 ]
 
 
-def describe(
-    name: str,
-    mechanism: AdditiveMechanism,
-    dimension: int,
-    n_records: int,
-    reference: str,
-    n_folds: int | None = None,
-) -> Release:
-    """State an additive release of all records or of every fold.
-
-    Folds are disjoint, so the releases of all are paid for once.
-    """
-    return Release(
-        name=name,
-        mechanism=mechanism.name,
-        sensitivity=mechanism.sensitivity,
-        noise_scale=mechanism.noise_scale,
-        dimension=dimension,
-        n_records=n_records,
-        reference=reference if n_folds is None else f"{reference}, in each of {n_folds} folds",
-        event=mechanism.event(Neighbouring.REPLACE_ONE),
-    )
+def of_each_fold(reference: str, n_folds: int | None) -> str:
+    """Reference of a release that every fold makes; folds are disjoint, so it is paid for once."""
+    return reference if n_folds is None else f"{reference}, in each of {n_folds} folds"
 
 
 def sum_rounding(design: Design) -> float:
@@ -96,9 +76,11 @@ class MomentsPlan:
     def release(self, n_folds: int | None = None) -> Release:
         """The statement about all records, or about each fold."""
         reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
-        n_records = self.design.n_records
-        return describe(
-            "second moments", self.mechanism, self.dimension, n_records, reference, n_folds
+        return self.mechanism.describe(
+            "second moments",
+            self.dimension,
+            self.design.n_records,
+            of_each_fold(reference, n_folds),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -193,8 +175,7 @@ def plan_private_moments(
     share : float, default=1.0
         Part of the budget that may be spent.
     """
-    check_real("target_bound", target_bound, 1e-150, 1e150)
-    check_real("coef_norm", coef_norm, 1e-150, 1e150)
+    check_positive(target_bound=target_bound, coef_norm=coef_norm)
     norm = design.feature_norm
     k = coef_norm * norm / target_bound
     ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))

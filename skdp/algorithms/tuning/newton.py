@@ -45,17 +45,17 @@ from skdp.algorithms.tuning.alpha_search import (
     SteinRisk,
     search_alpha,
 )
-from skdp.algorithms.tuning.final_fit import TunedResult
 from skdp.algorithms.tuning.moments import (
     MomentsPlan,
     PrivateMoments,
-    describe,
     mean_over,
+    of_each_fold,
     plan_private_moments,
     private_moments,
     sum_rounding,
 )
 from skdp.algorithms.tuning.normal_margins import NormalMargins
+from skdp.algorithms.tuning.objective import TunedResult
 from skdp.algorithms.tuning.positive_factor import rounding_floor
 from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
@@ -176,9 +176,11 @@ class NewtonPlan(MomentsTuningPlan):
     @property
     def releases(self) -> tuple[Release, ...]:
         shape = self.design.width, self.design.n_records
-        reference = "docs/theory/tuning.md, Lemma 3: gradient of the log loss"
+        reference = of_each_fold(
+            "docs/theory/tuning.md, Lemma 3: gradient of the log loss", self.n_folds
+        )
         gradients = (
-            describe(f"gradient {k + 1}", mechanism, *shape, reference, self.n_folds)
+            mechanism.describe(f"gradient {k + 1}", *shape, reference)
             for k, mechanism in enumerate(self.gradients)
         )
         return (self.moments.release(self.n_folds), *gradients)
@@ -344,8 +346,8 @@ class _Statistics:
     def _turning_point(self, point: np.ndarray, gradient: np.ndarray) -> float:
         """Part of the step to a point after which the penalised loss rises, or 1.
 
-        A step that is too long ends uphill. The zero of the linearly interpolated derivative is then the
-        better center, and the interpolated gradient is what the loss has about there.
+        A step that is too long ends uphill. The zero of the linearly interpolated derivative is
+        then the better center, and the interpolated gradient is about that of the loss there.
         """
         away = point - self.center
         before = float((self._shares @ self._true_gradients + self.omega * self.center) @ away)

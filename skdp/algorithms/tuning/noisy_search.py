@@ -1,8 +1,8 @@
 """The zero of a derivative from few noisy answers: all of it is post-processing.
 
-The derivative is that of a loss in log alpha. Both searches start from the
-public rule (:class:`skdp.algorithms.tuning.PublicRulePlan`) and trust an answer by as much as it stands
-out from its noise, so that they stay there when the answers are noise. See
+The derivative is that of a loss in log alpha. Both searches start from the public rule
+(:class:`skdp.algorithms.tuning.PublicRulePlan`) and trust an answer by as much as it stands out
+from its noise, so that they stay there when the answers are noise. See
 docs/theory/hypergradient.md, section 3.
 """
 

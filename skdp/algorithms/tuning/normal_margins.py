@@ -52,7 +52,7 @@ class NormalMargins:
         return mu * mu + s * s
 
     def gradient_weights(self, w: np.ndarray) -> tuple[float, float]:
-        """Return ``E[sigmoid(z) - 1/2] / E z`` and ``E[sigmoid'(z)]``, factors of abar E z and C w."""
+        """Return ``E[sigmoid(z) - 1/2] / E z`` and ``E[sigmoid'(z)]``: of abar E z and C w."""
         mu, s = self._moments(w)
         half = 0.5 * np.tanh(0.5 * (mu + s * _NODES))  # sigmoid - 1/2
         level = 0.25 / math.cosh(0.5 * min(abs(mu), 700.0)) ** 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
@@ -22,7 +24,7 @@ from skdp.problems import (
 from skdp.problems.records import scaled_norm
 from skdp.problems.rounding import chain
 
-__all__ = ["TuningObjective", "event_of_share"]
+__all__ = ["TunedResult", "TuningObjective", "TuningPlan", "event_of_share"]
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,42 @@ class TuningObjective:
         moved = 2.0 * square * slope / self.n_records
         alpha = (2.0 * loss.curvature * variance * (moved / coef_norm) ** 2) ** (1.0 / 3.0)
         return float(self.penalties.clipped(alpha))
+
+
+@dataclass(frozen=True)
+class TunedResult(Result):
+    """A private model with a private alpha.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+    plan : Plan
+        As carried out: its releases are complete; point, alpha and path are functions of them.
+    alpha : ndarray of shape (n_groups,)
+    path : ndarray of shape (n_iterates, n_groups)
+        Values on the way to `alpha`, the last of them.
+    """
+
+    alpha: np.ndarray
+    path: np.ndarray
+
+
+@dataclass(frozen=True)
+class TuningPlan(Plan):
+    """Choose alpha privately, together with the model for it; replace-one neighbours.
+
+    Parameters
+    ----------
+    objective : TuningObjective
+    budget : PrivacyBudget
+        For all releases together.
+    """
+
+    objective: TuningObjective
+    budget: PrivacyBudget
+
+    @abstractmethod
+    def run(self, data: Records, run: Run) -> TunedResult: ...
 
 
 def event_of_share(budget: PrivacyBudget, share: float) -> PrivacyEvent:

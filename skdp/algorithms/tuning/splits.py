@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._checks import check_count
 from skdp.problems import Records
 
 __all__ = ["Splits", "fold_slices"]
@@ -16,8 +17,7 @@ def fold_slices(n_records: int, n_folds: int | None) -> list[slice]:
     """Return folds of records: ``i % n_folds == k`` in the k-th, or one of all records for None."""
     if n_folds is None:
         return [slice(None)]
-    if not 2 <= n_folds <= n_records:
-        raise ValueError(f"n_folds == {n_folds}, must be from 2 to n_samples={n_records}.")
+    check_count("n_folds", n_folds, 2, n_records)
     return [slice(k, None, n_folds) for k in range(n_folds)]
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
     RidgeModels,
@@ -24,16 +24,14 @@ from skdp.algorithms.tuning.alpha_search import (
     SteinRisk,
     search_alpha,
 )
-from skdp.algorithms.tuning.final_fit import TunedResult
 from skdp.algorithms.tuning.moments import (
     MomentsPlan,
     PrivateMoments,
     plan_private_moments,
     private_moments,
 )
-from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
 from skdp.algorithms.tuning.splits import fold_slices
-from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 from skdp.problems.silence import without_warnings
@@ -42,7 +40,7 @@ __all__ = ["MomentsTuningPlan", "SufficientStatisticsPlan"]
 
 
 @dataclass(frozen=True)
-class MomentsTuningPlan(Plan):
+class MomentsTuningPlan(TuningPlan):
     """Choose alpha and fit the model on released statistics; replace-one neighbours.
 
     Parameters
@@ -54,8 +52,6 @@ class MomentsTuningPlan(Plan):
         budget of its round. Default: no folds.
     """
 
-    objective: TuningObjective
-    budget: PrivacyBudget
     n_folds: int | None = None
 
     @property

@@ -1,4 +1,4 @@
-"""Non-private solvers of saddle problems, and the gate that checks their answers.
+"""Non-private solvers of saddle problems.
 
 =====================  ==========================================================
 full operators         :class:`GDA`, :class:`Extragradient`
@@ -14,19 +14,8 @@ regulariser of one block does not spoil the condition of the other: steps ``eta 
 ``eta / mu_y``, and Euclidean projections of each block.
 """
 
-from skdp.solvers.saddle.base import (
-    CallableSaddleSolver,
-    SaddleSolver,
-    resolve_saddle_solver,
-    solve_saddle_certified,
-)
 from skdp.solvers.saddle.best_response import BestResponse
 from skdp.solvers.saddle.catalyst import Catalyst
-from skdp.solvers.saddle.certificate import (
-    SaddlePoint,
-    certifiable_saddle_accuracy,
-    certify_saddle,
-)
 from skdp.solvers.saddle.extragradient import Extragradient
 from skdp.solvers.saddle.gda import GDA
 from skdp.solvers.saddle.lsvre import LSVRE
@@ -38,15 +27,8 @@ __all__ = [
     "LSVRE",
     "AcceleratedSaddleSVRG",
     "BestResponse",
-    "CallableSaddleSolver",
     "Catalyst",
     "Extragradient",
-    "SaddlePoint",
     "SaddleSAGA",
     "SaddleSVRG",
-    "SaddleSolver",
-    "certifiable_saddle_accuracy",
-    "certify_saddle",
-    "resolve_saddle_solver",
-    "solve_saddle_certified",
 ]

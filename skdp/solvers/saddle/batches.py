@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.saddle.base import Pair
-from skdp.solvers.saddle.certificate import certify_saddle
+from skdp.solvers.base import Pair, SaddleSolver
+from skdp.solvers.certificates import certify_saddle
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
 
-__all__ = ["DIVERGENCE", "SHRINKAGE", "Best", "SaddleBatches"]
+__all__ = ["DIVERGENCE", "SHRINKAGE", "Best", "SaddleBatches", "StochasticSaddleSolver"]
 
 #: Share of the Lipschitz constant that was measured on a few batches. The steps of the theorems
 #: are for the worst case; where these longer ones fail to converge, solvers raise the constant.
@@ -23,6 +23,25 @@ _SHARE = 0.4
 SHRINKAGE = 0.9
 #: and one that leaves more than this to be forgotten.
 DIVERGENCE = 10.0
+
+
+class StochasticSaddleSolver(SaddleSolver):
+    """Base of the saddle solvers that work on batches.
+
+    Parameters
+    ----------
+    batch_size : int, optional
+        Default: n / 16 records, at most 256.
+    max_passes : float, default=2000
+        Passes over the records after which it gives up.
+    """
+
+    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
+        self.batch_size = batch_size
+        self.max_passes = max_passes
+
+    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
+        return self.max_passes
 
 
 class Best:
@@ -84,8 +103,8 @@ class SaddleBatches:
                 if moved <= 1e-6 * length:  # the way is blocked by the domain
                     v = -v[0], -v[1]
                     continue
-                slope = problem.batch_operator(rows, *far)
-                change = slope[0] - base[0], slope[1] - base[1]
+                operator = problem.batch_operator(rows, *far)
+                change = operator[0] - base[0], operator[1] - base[1]
                 size = constants.dual_norm(euclidean_norm(change[0]), euclidean_norm(change[1]))
                 largest = max(largest, size / moved)
                 v = change[0] / constants.strong_convexity, change[1] / constants.strong_concavity

@@ -1,4 +1,4 @@
-"""Minimisation of the best response: saddle points by any solver of minimisation problems."""
+"""Saddle points by minimisation of the primal function, with any solver of such problems."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
-from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.certificate import STEP, certify_saddle
+from skdp.solvers.base import Pair, SaddleSolver, Solver
+from skdp.solvers.certificates import STEP, certify_saddle
+from skdp.solvers.resolve import resolve_solver
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
     from skdp.problems.saddle import Response
-    from skdp.solvers.base import Solver
 
 __all__ = ["BestResponse", "is_linear"]
 
@@ -29,13 +29,13 @@ _ROUGH = 1e-2
 #: Records in the sample that rough solutions are computed of, at least and per coordinate of x,
 _MIN_SAMPLE, _PER_COORDINATE = 1 << 14, 100
 #: and the ratio of records from which it pays.
-_THINNING_PAYS = 4
+_SAMPLING_PAYS = 4
 
 _EPS = float(np.finfo(np.float64).eps)
 
 
 class BestResponse(SaddleSolver):
-    """Minimises ``Phi(x) = max over y of F(x, y)``, where f is linear in y.
+    """Minimises the primal function ``Phi(x) = max over y of F(x, y)``, where f is linear in y.
 
     The maximiser is a projection, ``y(x) = Proj(c_y + grad_y f(x) / alpha_y)``. Phi is
     mu_x-strongly convex with gradient ``grad_x F(x, y(x))``, and smooth, because y(x) is Lipschitz
@@ -62,10 +62,10 @@ class BestResponse(SaddleSolver):
     ) -> None:
         self.solver = solver
 
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
-        solver, x, part = self._resolved(), start[0], _thinned(problem)
+        solver, x, part = self._resolved(), start[0], _subsample(problem)
         alphas = _softer(problem) if part is problem else [*_softer(problem), problem.alpha_y]
         for alpha in alphas:
             regularised = part.with_regularisers(
@@ -90,8 +90,6 @@ class BestResponse(SaddleSolver):
         return 2.0 * once * (1.0 + len(_softer(problem)))
 
     def _resolved(self) -> Solver:
-        from skdp.solvers import resolve_solver  # it builds on this package
-
         return resolve_solver(self.solver)
 
 
@@ -104,10 +102,10 @@ def _softer(problem: SaddleProblem) -> list[float]:
     return alphas[::-1]
 
 
-def _thinned(problem: SaddleProblem) -> SaddleProblem:
-    """The problem of so many records, far apart, that its solution is a good start."""
+def _subsample(problem: SaddleProblem) -> SaddleProblem:
+    """Some evenly spaced records, enough for a good start; all where that does not pay."""
     step = problem.n_records // max(_MIN_SAMPLE, _PER_COORDINATE * problem.constants.dimension_x)
-    if step < _THINNING_PAYS or "records" not in problem.offers:
+    if step < _SAMPLING_PAYS or "records" not in problem.offers:
         return problem
     return problem.take(np.arange(0, problem.n_records, step))
 
@@ -121,10 +119,9 @@ def _minimise(
 ) -> Pair:
     primal = _PrimalProblem(problem, accuracy)
     try:
-        answer = solver.minimise(primal, primal.sufficient_accuracy, x, rng)
+        point = solver._solve(primal, primal.sufficient_accuracy, x, rng)
     except _Found as found:
         return found.pair
-    point = answer[0] if isinstance(answer, tuple) else answer
     x = problem.domain_x.project(np.asarray(point, dtype=np.float64))
     return x, problem.best_response(x).y
 
@@ -144,7 +141,7 @@ class _Found(Exception):
 
 
 class _PrimalProblem(Problem):
-    """The best response as a minimisation problem; :class:`_Found` is raised at its solution.
+    """The primal function as a problem; :class:`_Found` is raised at its solution.
 
     Certificates of the minimisation rest on the smoothness ``ell_xy^2 / mu_y``, the square
     of what that of the saddle point needs; this is why the latter decides when to stop.
@@ -202,10 +199,10 @@ class _PrimalProblem(Problem):
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         """A generalised one: the derivative of the projection is that of the face it lands on."""
-        response = self._respond(w)
-        cross = self.saddle.cross_derivative(w)
-        bend = cross.T @ self.saddle.domain_y.projection_derivative(response.free) @ cross
-        hessian = self.saddle.hessian_x(w, response.y) + bend / self.saddle.alpha_y
+        response, saddle = self._respond(w), self.saddle
+        cross = saddle.cross_derivative(w)
+        curvature = cross.T @ saddle.domain_y.projection_derivative(response.free) @ cross
+        hessian = saddle.hessian_x(w, response.y) + curvature / saddle.alpha_y
         return hessian + self.alpha * np.eye(w.size)
 
     def gradient_rounding(self, w: np.ndarray) -> float:

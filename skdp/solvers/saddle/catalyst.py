@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skdp.problems.counting import counted
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.saddle.base import Pair, SaddleSolver, resolve_saddle_solver
+from skdp.solvers.base import Pair, SaddleSolver
+from skdp.solvers.certificates import certifiable_saddle_accuracy, certify_saddle
+from skdp.solvers.resolve import resolve_solver
 from skdp.solvers.saddle.batches import SaddleBatches
-from skdp.solvers.saddle.certificate import certifiable_saddle_accuracy, certify_saddle
-from skdp.solvers.saddle.counting import counted
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -55,7 +56,7 @@ class Catalyst(SaddleSolver):
         self.solver = solver
         self.max_passes = max_passes
 
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         most = self.max_passes * problem.n_records
@@ -76,7 +77,7 @@ class Catalyst(SaddleSolver):
         return self.max_passes
 
     def _resolved(self) -> SaddleSolver:
-        return resolve_saddle_solver(self.solver)
+        return resolve_solver(self.solver, saddle=True)
 
 
 class _OutOfPassesError(Exception):
@@ -99,11 +100,11 @@ class _Search:
         size = getattr(solver, "batch_size", None)
         batches = SaddleBatches(problem, size)
         count = len(batches) if hasattr(solver, "batch_size") else 1
-        whole = max(1.0, batches.lipschitz(problem, self.best, rng) / math.sqrt(count))
-        beta, root = modulus * (whole - 1.0), math.sqrt(1.0 / whole)
+        factor = max(1.0, batches.lipschitz(problem, self.best, rng) / math.sqrt(count))
+        beta, root = modulus * (factor - 1.0), math.sqrt(1.0 / factor)
         if beta == 0.0:
             self._accept(
-                problem, problem.project(*solver.solve(problem, self.accuracy, self.best, rng))
+                problem, problem.project(*solver._solve(problem, self.accuracy, self.best, rng))
             )
             return
         z, anchor = self.best, self.best[block]
@@ -112,7 +113,7 @@ class _Search:
             near, before = _near(problem, block, beta, anchor), z[block]
             floor = certifiable_saddle_accuracy(near.constants)
             for _ in range(_TRIALS):
-                answer = solver.solve(near, max(tolerance, floor), z, rng)
+                answer = solver._solve(near, max(tolerance, floor), z, rng)
                 found = certify_saddle(near, *near.project(*answer))
                 z = found.x, found.y
                 self._accept(problem, z)
@@ -136,7 +137,7 @@ def _near(problem: SaddleProblem, block: int, beta: float, anchor: np.ndarray) -
     The sum of two multiples of squared distances is one to their weighted mean, but for a constant.
     """
     alphas, centers = [problem.alpha_x, problem.alpha_y], [problem.center_x, problem.center_y]
-    whole = alphas[block] + beta
-    centers[block] = (alphas[block] * centers[block] + beta * anchor) / whole
-    alphas[block] = whole
+    factor = alphas[block] + beta
+    centers[block] = (alphas[block] * centers[block] + beta * anchor) / factor
+    alphas[block] = factor
     return problem.with_regularisers(alphas[0], alphas[1], centers[0], centers[1])

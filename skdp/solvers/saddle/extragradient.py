@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.certificate import STEP, certify_saddle
+from skdp.solvers.base import Pair, SaddleSolver
+from skdp.solvers.certificates import STEP, certify_saddle
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleConstants, SaddleProblem
@@ -52,7 +52,7 @@ class Extragradient(SaddleSolver):
     (:func:`extragradient_iterations`).
     """
 
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         constants = problem.constants
@@ -65,17 +65,17 @@ class Extragradient(SaddleSolver):
         limit = extragradient_iterations(constants, 0.5 * accuracy, first)
         pause = 0
         for _ in range(limit + 1):
-            slopes = problem.operator(x, y)
+            operator = problem.operator(x, y)
             while True:
                 steps = eta / constants.strong_convexity, eta / constants.strong_concavity
-                half = problem.project(x - steps[0] * slopes[0], y - steps[1] * slopes[1])
-                slopes_half = problem.operator(*half)
+                half = problem.project(x - steps[0] * operator[0], y - steps[1] * operator[1])
+                operator_half = problem.operator(*half)
                 after = problem.project(
-                    x - steps[0] * slopes_half[0], y - steps[1] * slopes_half[1]
+                    x - steps[0] * operator_half[0], y - steps[1] * operator_half[1]
                 )
                 move_x, move_y = x - half[0], y - half[1]
                 last_x, last_y = after[0] - half[0], after[1] - half[1]
-                change_x, change_y = slopes[0] - slopes_half[0], slopes[1] - slopes_half[1]
+                change_x, change_y = operator[0] - operator_half[0], operator[1] - operator_half[1]
                 excess = 2.0 * eta * float(change_x @ last_x + change_y @ last_y)
                 moved = constants.norm(euclidean_norm(move_x), euclidean_norm(move_y))
                 last = constants.norm(euclidean_norm(last_x), euclidean_norm(last_y))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.certificate import certify_saddle
+from skdp.solvers.base import Pair, SaddleSolver
+from skdp.solvers.certificates import certify_saddle
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -32,7 +32,7 @@ class GDA(SaddleSolver):
     def __init__(self, max_iterations: int = 100_000) -> None:
         self.max_iterations = max_iterations
 
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         constants = problem.constants
@@ -40,12 +40,12 @@ class GDA(SaddleSolver):
         step_x, step_y = eta / constants.strong_convexity, eta / constants.strong_concavity
         x, y = start
         for iteration in range(self.max_iterations):
-            slope_x, slope_y = problem.operator(x, y)
+            gradient_x, gradient_y = problem.operator(x, y)
             if iteration % _PAUSE == 0:
-                reached = certify_saddle(problem, x, y, (slope_x, slope_y)).distance
+                reached = certify_saddle(problem, x, y, (gradient_x, gradient_y)).distance
                 if reached <= accuracy:
                     break
-            x, y = problem.project(x - step_x * slope_x, y - step_y * slope_y)
+            x, y = problem.project(x - step_x * gradient_x, y - step_y * gradient_y)
         return x, y
 
     def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:

@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.batches import DIVERGENCE, SHRINKAGE, Best, SaddleBatches
+from skdp.solvers.base import Pair
+from skdp.solvers.saddle.batches import (
+    DIVERGENCE,
+    SHRINKAGE,
+    Best,
+    SaddleBatches,
+    StochasticSaddleSolver,
+)
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -16,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["LSVRE"]
 
 
-class LSVRE(SaddleSolver):
+class LSVRE(StochasticSaddleSolver):
     """L-SVRE: ``n + sqrt(n) kappa`` operators without nested loops.
 
     In scaled coordinates, with m batches, ``p = min(1, 2 / m)``, ``t = 0.9 sqrt(p) / l`` and a
@@ -24,20 +30,9 @@ class LSVRE(SaddleSolver):
     ``z <- prox(zb - t (B(w) + B_j(zh) - B_j(w)))``, and with probability p ``w = z`` (Zhang et al.
     2022 specification, section 4.4). l is measured, and doubled up to its public bound when a run
     of steps fails to reduce the certificate.
-
-    Parameters
-    ----------
-    batch_size : int, optional
-        Default: n / 16 records, at most 256.
-    max_passes : float, default=2000
-        Passes over the records after which it gives up.
     """
 
-    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
-        self.batch_size = batch_size
-        self.max_passes = max_passes
-
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         batches, passes, (x, y) = SaddleBatches(problem, self.batch_size), 0.0, start
@@ -76,6 +71,3 @@ class LSVRE(SaddleSolver):
                     x, y = snapshot = best.pair
                     full = problem.data_operator(x, y)
         return best.pair
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.max_passes

@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.batches import DIVERGENCE, SHRINKAGE, Best, SaddleBatches
+from skdp.solvers.base import Pair
+from skdp.solvers.saddle.batches import (
+    DIVERGENCE,
+    SHRINKAGE,
+    Best,
+    SaddleBatches,
+    StochasticSaddleSolver,
+)
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -15,27 +21,16 @@ if TYPE_CHECKING:
 __all__ = ["SaddleSAGA"]
 
 
-class SaddleSAGA(SaddleSolver):
+class SaddleSAGA(StochasticSaddleSolver):
     """:class:`SaddleSVRG` with a table of the batches' last operators in place of a snapshot.
 
     ``z <- prox(z - s (B_j(z) - table_j + mean of the table))``, then ``table_j = B_j(z)`` at the
     old z. With m batches ``s = 1 / (8 l^2 + 2 m)`` in scaled coordinates; l is measured, and
     doubled up to its public bound when m or ``1 / s`` steps fail to reduce the certificate. One
     batch per step; the table has the size of m solutions.
-
-    Parameters
-    ----------
-    batch_size : int, optional
-        Default: n / 16 records, at most 256.
-    max_passes : float, default=2000
-        Passes over the records after which it gives up.
     """
 
-    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
-        self.batch_size = batch_size
-        self.max_passes = max_passes
-
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         batches, passes, (x, y) = SaddleBatches(problem, self.batch_size), 0.0, start
@@ -53,8 +48,8 @@ class SaddleSAGA(SaddleSolver):
             step_y = step / constants.strong_concavity
             length = int(min(max(count, 1.0 / step), count * (self.max_passes - passes) + 1.0))
             for j in batches.draws(rng, length):
-                slope_x, slope_y = problem.batch_operator(batches.rows[j], x, y)
-                change_x, change_y = slope_x - table[j][0], slope_y - table[j][1]
+                gradient_x, gradient_y = problem.batch_operator(batches.rows[j], x, y)
+                change_x, change_y = gradient_x - table[j][0], gradient_y - table[j][1]
                 x, y = problem.prox(
                     x - step_x * (mean_x + change_x),
                     y - step_y * (mean_y + change_y),
@@ -63,7 +58,7 @@ class SaddleSAGA(SaddleSolver):
                 )
                 mean_x = mean_x + batches.weights[j] * change_x
                 mean_y = mean_y + batches.weights[j] * change_y
-                table[j] = slope_x, slope_y
+                table[j] = gradient_x, gradient_y
             passes += 2.0 + length / count
             shrinkage = best.improve((x, y))
             if not shrinkage <= SHRINKAGE:
@@ -71,6 +66,3 @@ class SaddleSAGA(SaddleSolver):
                 if not shrinkage <= DIVERGENCE:
                     (x, y), fresh = best.pair, True
         return best.pair
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.max_passes

@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.solvers.saddle.base import Pair, SaddleSolver
-from skdp.solvers.saddle.batches import DIVERGENCE, SHRINKAGE, Best, SaddleBatches
+from skdp.solvers.base import Pair
+from skdp.solvers.saddle.batches import (
+    DIVERGENCE,
+    SHRINKAGE,
+    Best,
+    SaddleBatches,
+    StochasticSaddleSolver,
+)
 
 if TYPE_CHECKING:
     from skdp.problems import SaddleProblem
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AcceleratedSaddleSVRG", "SaddleSVRG"]
 
 
-class SaddleSVRG(SaddleSolver):
+class SaddleSVRG(StochasticSaddleSolver):
     """Stochastic forward-backward steps with variance reduction: ``n + kappa^2`` operators.
 
     In scaled coordinates, B being the operator of the data part and zs a snapshot:
@@ -29,29 +35,32 @@ class SaddleSVRG(SaddleSolver):
     ``m = log 4 / log(1 + s)`` steps, an epoch reduces the expected squared distance to 3/4
     (docs/theory/saddle.md, Lemma 5). Here l is measured on a few batches, and doubled up to its
     public bound after every epoch that fails to reduce the certificate.
-
-    Parameters
-    ----------
-    batch_size : int, optional
-        Default: n / 16 records, at most 256.
-    max_passes : float, default=2000
-        Passes over the records after which it gives up.
     """
 
-    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
-        self.batch_size = batch_size
-        self.max_passes = max_passes
+    _accelerated = False
 
-    def solve(
+    def _solve(
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
-        return _svrg(problem, accuracy, start, rng, self.batch_size, self.max_passes, False)
+        batches, passes, z = SaddleBatches(problem, self.batch_size), 0.0, start
+        lipschitz = batches.lipschitz(problem, z, rng)
+        best, factor = Best(problem, z), 1.0  # factor = 1 + t
+        while passes < self.max_passes and best.distance > accuracy:
+            if self._accelerated:
+                factor = max(1.0, lipschitz / math.sqrt(len(batches)))
+            step, length = _epoch_size(lipschitz / factor)
+            length = min(length, math.ceil(len(batches) * (self.max_passes - passes)))
+            z = _epoch(problem, batches, z, factor - 1.0, step, length, rng)
+            passes += 3.0 + 2.0 * length / len(batches)
+            shrinkage = best.improve(z)
+            if not shrinkage <= 1.0 - (1.0 - SHRINKAGE) / factor:
+                lipschitz = min(2.0 * lipschitz, problem.constants.data_lipschitz)
+                if not shrinkage <= DIVERGENCE:
+                    z = best.pair
+        return best.pair
 
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.max_passes
 
-
-class AcceleratedSaddleSVRG(SaddleSolver):
+class AcceleratedSaddleSVRG(SaddleSVRG):
     """Proximal points, each an epoch of :class:`SaddleSVRG`: ``n + sqrt(n) kappa`` operators.
 
     In scaled coordinates t times the distance to the snapshot is added to the operator,
@@ -59,50 +68,9 @@ class AcceleratedSaddleSVRG(SaddleSolver):
     ``l / (1 + t)``. The published ``2 log(2 (1 + t)) / log(4/3)`` epochs per proximal point (Zhang
     et al. 2022 specification, section 4.4) are for the worst case: one epoch, from its own
     snapshot, was 5 to 30 times faster wherever it was measured.
-
-    Parameters
-    ----------
-    batch_size : int, optional
-    max_passes : float, default=2000
     """
 
-    def __init__(self, batch_size: int | None = None, max_passes: float = 2000.0) -> None:
-        self.batch_size = batch_size
-        self.max_passes = max_passes
-
-    def solve(
-        self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
-    ) -> Pair:
-        return _svrg(problem, accuracy, start, rng, self.batch_size, self.max_passes, True)
-
-    def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
-        return self.max_passes
-
-
-def _svrg(
-    problem: SaddleProblem,
-    accuracy: float,
-    start: Pair,
-    rng: np.random.Generator,
-    batch_size: int | None,
-    max_passes: float,
-    proximal: bool,
-) -> Pair:
-    batches, passes, z = SaddleBatches(problem, batch_size), 0.0, start
-    lipschitz = batches.lipschitz(problem, z, rng)
-    best = Best(problem, z)
-    while passes < max_passes and best.distance > accuracy:
-        whole = max(1.0, lipschitz / math.sqrt(len(batches))) if proximal else 1.0  # 1 + t
-        step, length = _epoch_size(lipschitz / whole)
-        length = min(length, math.ceil(len(batches) * (max_passes - passes)))
-        z = _epoch(problem, batches, z, whole - 1.0, step, length, rng)
-        passes += 3.0 + 2.0 * length / len(batches)
-        shrinkage = best.improve(z)
-        if not shrinkage <= 1.0 - (1.0 - SHRINKAGE) / whole:
-            lipschitz = min(2.0 * lipschitz, problem.constants.data_lipschitz)
-            if not shrinkage <= DIVERGENCE:
-                z = best.pair
-    return best.pair
+    _accelerated = True
 
 
 def _epoch_size(lipschitz: float) -> tuple[float, int]:

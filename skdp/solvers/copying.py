@@ -1,10 +1,10 @@
-"""Whether the functions that a solver consists of can keep something from one call to the next.
+"""Private copies of solvers, and which solvers can be copied.
 
-``copy.deepcopy`` gives a solver object a state of its own, but it shares functions. A function is
-without memory if it assigns to nothing but its local variables, and if all that it refers to
-(variables of enclosing functions, defaults, attributes, global variables) is of a kind that does
-not change. Objects may keep what they like in attributes, because each copy has its own, but not
-in attributes of their class.
+``copy.deepcopy`` gives a solver object its own state, but shares functions. A function is
+stateless if it assigns to nothing but its local variables, and if everything that it refers to
+(variables of enclosing functions, defaults, attributes, global variables) is immutable. Objects
+may keep what they like in attributes, because each copy has its own, but not in attributes of
+their class.
 
 The standard library, numpy, scipy and scikit-learn are trusted. No such check can find files,
 attributes of modules, global variables in the methods of a class, or a ``__deepcopy__`` that
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["kept_in_functions"]
+__all__ = ["is_copyable", "private_copy", "require_copyable", "solver_name"]
 
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, range, np.generic, np.dtype)
 _CODE = (type, types.ModuleType, types.FunctionType, np.ufunc)
@@ -33,12 +33,59 @@ _TRUSTED = {"numpy", "scipy", "sklearn", "skdp", *sys.stdlib_module_names} - {"_
 _REFLECTION = {"setattr", "globals", "vars", "__dict__", "__setattr__", "exec", "eval"}
 
 
-def kept_in_functions(solver: Any) -> Iterator[str]:
-    """Places where the functions of a deep copy of `solver` could keep something, in words."""
-    return _places(solver, set())
+def private_copy(solver: Any) -> Any:
+    """Copy a solver for one solve, so that it keeps nothing about the records.
+
+    A solver that cannot be copied is returned as it is.
+    """
+    with contextlib.suppress(Exception):
+        return copy.deepcopy(solver)
+    return solver
 
 
-def _places(value: Any, seen: set[int]) -> Iterator[str]:
+def require_copyable(solver: Any) -> None:
+    """Refuse a solver that could carry state from one solve to the next.
+
+    Raises
+    ------
+    ValueError
+        By the solver alone, before anything is computed.
+    """
+    if private_copy(solver) is solver:
+        raise ValueError(
+            f"{solver_name(solver)} cannot be copied. Each phase needs a private copy of the "
+            "solver: what it keeps of one block of records must not reach the next."
+        )
+    for place in _shared_state(solver, set()):
+        raise ValueError(
+            f"{solver_name(solver)} could keep something of one block of records for the next in "
+            f"{place}. Pass an object, a skdp.solvers.Solver or one with __call__: each phase "
+            "works on a copy."
+        )
+
+
+def is_copyable(solver: Any) -> bool:
+    """Whether :func:`require_copyable` accepts a solver."""
+    try:
+        require_copyable(solver)
+    except ValueError:
+        return False
+    return True
+
+
+def solver_name(solver: Any) -> str:
+    """Name a solver, or the function that it adapts, in reports."""
+    function = getattr(solver, "function", None)
+    if function is not None:
+        return str(getattr(function, "__qualname__", type(function).__name__))
+    try:
+        return repr(solver)[:200]
+    except Exception:
+        return type(solver).__name__
+
+
+def _shared_state(value: Any, seen: set[int]) -> Iterator[str]:
+    """Places where the functions of a deep copy of a solver could keep something, in words."""
     if id(value) in seen or isinstance(value, (*_CONSTANTS, types.ModuleType, np.ndarray)):
         return
     seen.add(id(value))
@@ -46,7 +93,7 @@ def _places(value: Any, seen: set[int]) -> Iterator[str]:
         return
     parts: list[Any] = []
     if isinstance(value, type):
-        yield from _kept_by_class(value)
+        yield from _class_state(value)
     elif isinstance(value, types.FunctionType):
         yield from (f"{name!r}, which it assigns" for name in _assigned(value))
         for name, part in _references(value):
@@ -64,12 +111,12 @@ def _places(value: Any, seen: set[int]) -> Iterator[str]:
     elif callable(value) and not _is_constant(value) and _is_shared(value):
         yield f"a {type(value).__name__} that cannot be copied"
     else:
-        yield from _places(type(value), seen)
+        yield from _shared_state(type(value), seen)
         parts = list(getattr(value, "__dict__", {}).values())
         slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
         parts += [getattr(value, name) for name in slots if hasattr(value, name)]
     for part in parts:
-        yield from _places(part, seen)
+        yield from _shared_state(part, seen)
 
 
 def _is_trusted(value: type | types.FunctionType) -> bool:
@@ -81,7 +128,7 @@ def _slots(kind: type) -> tuple[str, ...]:
     return (slots,) if isinstance(slots, str) else tuple(slots)
 
 
-def _kept_by_class(kind: type) -> Iterator[str]:
+def _class_state(kind: type) -> Iterator[str]:
     """Attributes of a class that can change; all its objects share them."""
     for parent in kind.__mro__:
         if _is_trusted(parent):

@@ -5,13 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from skdp.algorithms.sampled_gaussian import (
-    poisson_batch,
-    sampled_gaussian_event,
-    sampling_rates,
-    smallest_scale,
-)
-from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.mechanisms.sampled_gaussian import poisson_sample, sampling_rates, smallest_scale
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, PoissonSampledEvent
@@ -22,8 +17,9 @@ WHOLE = gaussian_noise_multiplier(1.0, 1e-6)
 
 def half_sampled(scale, rate=0.1, steps=10):
     """Half of the budget for one Gaussian, half for sampled sums."""
-    sampled = sampled_gaussian_event(scale * WHOLE * math.sqrt(2 * steps), rate, steps, 2.0)
-    return ComposedEvent((GaussianEvent(WHOLE * math.sqrt(2), "replace_one"), sampled))
+    sampled = SampledGaussianMechanism(1.0, scale * WHOLE * math.sqrt(2 * steps), rate, steps)
+    whole = GaussianEvent(WHOLE * math.sqrt(2), "replace_one")
+    return ComposedEvent((whole, sampled.event("replace_one")))
 
 
 def test_sampling_rates():
@@ -33,6 +29,7 @@ def test_sampling_rates():
     assert sampling_rates(PoissonSampledEvent(0.3, GaussianEvent(1.0, "replace_one"))) == [(0.3, 1)]
 
 
+@pytest.mark.slow
 def test_scale_of_the_sampled_part_of_a_run():
     pytest.importorskip("dp_accounting")
     scale = smallest_scale(half_sampled, BUDGET)
@@ -60,7 +57,7 @@ def test_coins():
     noise, rate, runs = NoiseSource(np.random.default_rng(0).bytes), 0.3, 2000
     taken = np.zeros((runs, 50))
     for k in range(runs):
-        batch = poisson_batch(50, rate, noise)
+        batch = poisson_sample(50, rate, noise)
         assert (np.diff(batch) > 0).all()
         taken[k, batch] = 1.0
     spread = math.sqrt(rate * (1 - rate) / runs)

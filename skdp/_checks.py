@@ -1,0 +1,91 @@
+"""Checks of numbers and options: one wording for all errors about parameters."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+__all__ = [
+    "InvalidTypeError",
+    "check_bool",
+    "check_count",
+    "check_non_negative",
+    "check_option",
+    "check_positive",
+    "check_real",
+]
+
+_Closed = Literal["both", "left", "right", "neither"]
+
+
+class InvalidTypeError(TypeError, ValueError):
+    """A parameter of the wrong type; both errors, as in scikit-learn."""
+
+
+def check_real(
+    name: str,
+    value: Any,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    closed: _Closed = "both",
+) -> None:
+    """Raise unless `value` is a real number between `low` and `high`; `closed` ends belong to it.
+
+    Raises
+    ------
+    InvalidTypeError
+        If `value` is no real number; a bool is none.
+    ValueError
+        If it is NaN or out of range.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise InvalidTypeError(f"{name} must be a real number, got {value!r}.")
+    _check_range(name, float(value), low, high, closed)
+
+
+def _check_range(name: str, value: float, low: float, high: float, closed: _Closed) -> None:
+    left, right = closed in ("both", "left"), closed in ("both", "right")
+    above = low <= value if left else low < value
+    if above and (value <= high if right else value < high):
+        return
+    if high < math.inf:
+        range_ = f"in {'[' if left else '('}{low:.10g}, {high:.10g}{']' if right else ')'}"
+    else:
+        range_ = f"{'>=' if left else '>'} {low:.10g}{'' if right else ' and finite'}"
+    raise ValueError(f"{name} == {value}, must be {range_}.")
+
+
+def check_positive(**parameters: Any) -> None:
+    """Raise as :func:`check_real` unless all parameters are finite and > 0."""
+    for name, value in parameters.items():
+        check_real(name, value, 0.0, closed="neither")
+
+
+def check_non_negative(**parameters: Any) -> None:
+    """Raise as :func:`check_real` unless all parameters are finite and >= 0."""
+    for name, value in parameters.items():
+        check_real(name, value, 0.0, closed="left")
+
+
+def check_count(name: str, value: Any, low: int = 1, high: float = math.inf) -> None:
+    """Raise InvalidTypeError or ValueError unless `value` is an integer in [low, high]."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise InvalidTypeError(f"{name} must be an integer, got {value!r}.")
+    _check_range(name, int(value), low, high, "both")
+
+
+def check_option(name: str, value: Any, options: Sequence[str]) -> None:
+    """Raise ValueError unless `value` is one of some strings."""
+    if not (isinstance(value, str) and value in options):
+        raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
+
+
+def check_bool(name: str, value: Any) -> None:
+    """Raise InvalidTypeError unless `value` is True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidTypeError(f"{name} == {value!r}, must be True or False.")
