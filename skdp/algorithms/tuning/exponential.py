@@ -22,10 +22,8 @@ import numpy as np
 from skdp._checks import check_count
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning.final_fit import SplitPlan
-from skdp.algorithms.tuning.hypergradient import Parts, solve_splits
 from skdp.algorithms.tuning.objective import TuningObjective
-from skdp.algorithms.tuning.splits import Splits
+from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
@@ -154,7 +152,7 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
 
 
 @dataclass(frozen=True)
-class DrawPlan(SplitPlan):
+class DrawPlan(HeldOutPlan):
     """Draw alpha from a grid, then fit.
 
     With one group there is one draw. With several, first one alpha is drawn for all, then one for
@@ -162,27 +160,18 @@ class DrawPlan(SplitPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`; the loss a :class:`HalfSquaredLoss` or a :class:`LogisticLoss`.
-        ``delta == 0`` is possible.
-    n_folds : int, optional
-        See :class:`Splits`. K folds need K solves per candidate and have a smaller sensitivity.
+    objective, budget, coef_norm, tune_share, n_folds
+        As in :class:`HeldOutPlan`.
     n_candidates : int, default=15
         Per draw, evenly spaced in the logarithm within the bounds, besides the public rule.
     """
 
-    n_folds: int | None = None
     n_candidates: int = 15
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("n_candidates", self.n_candidates, 2)
-        penalties = self.objective.penalties
-        plan_score(self.objective, np.full(penalties.n_groups, penalties.low), self.splits)
-
-    @property
-    def splits(self) -> Splits:
-        return Splits(self.objective.n_records, self.n_folds)
+        plan_score(self.objective, self.weakest, self.splits)
 
     @property
     def n_draws(self) -> int:
@@ -207,10 +196,9 @@ class DrawPlan(SplitPlan):
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            **super().to_dict(),
             "n_candidates": len(self.grid),
-            "n_folds": None if self.n_folds is None else int(self.n_folds),
             "draw_epsilon": self.draw_epsilon,
-            "tune_share": float(self.tune_share),
             "rule_alpha": self.rule_alpha,
         }
 

@@ -22,7 +22,6 @@ of "smaller" or "larger" by as much as its noise permits. Several follow noisy g
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +31,9 @@ from scipy.linalg import cho_factor, cho_solve
 from skdp._checks import check_count
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.objective import TuningObjective, event_of_share
-from skdp.algorithms.tuning.splits import Splits
+from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import PrivacyEvent
@@ -51,7 +49,6 @@ from skdp.problems import (
 )
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
-from skdp.solvers import resolve_solver, solve_certified
 
 __all__ = [
     "HypergradientBounds",
@@ -60,11 +57,7 @@ __all__ = [
     "hypergradient",
     "hypergradient_bounds",
     "plan_hypergradient",
-    "solve_splits",
 ]
-
-#: Pairs of training and validation records.
-Parts = Iterable[tuple[Records, Records]]
 
 
 @dataclass(frozen=True)
@@ -184,17 +177,6 @@ def plan_hypergradient(
     return HypergradientQuery(exact, accuracy, error, mechanism)
 
 
-def solve_splits(
-    parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
-) -> Iterator[tuple[FiniteSumProblem, FiniteSumProblem, np.ndarray]]:
-    """Yield the whitened problems of each split and the minimiser of the first: not private."""
-    solver = resolve_solver(run.solver)
-    for train, validation in parts:
-        problem = objective.problem(train, alpha)
-        found = solve_certified(problem, 0.5 * accuracy, solver, rng=run.rng)
-        yield problem, objective.problem(validation, alpha), found.point
-
-
 def hypergradient(
     parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
 ) -> np.ndarray:
@@ -234,31 +216,23 @@ def _mean_hessian(problem: FiniteSumProblem, point: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class HypergradientPlan(SplitPlan):
+class HypergradientPlan(HeldOutPlan):
     """Search for alpha with noisy hypergradients, then fit.
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`; the loss a :class:`HalfSquaredLoss` or a :class:`LogisticLoss`.
-        ``delta == 0`` is possible: noise is spherical Laplace then.
-    n_folds : int, optional
-        See :class:`Splits`. K folds need K solves per query and have less noise.
+    objective, budget, coef_norm, tune_share, n_folds
+        As in :class:`HeldOutPlan`. Noise is spherical Laplace for ``delta == 0``.
     n_queries : int, default=7
         Releases of a hypergradient; each has an equal part of the share of the choice.
     """
 
-    n_folds: int | None = None
     n_queries: int = 7
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_count("n_queries", self.n_queries)
-        self.query(np.full(self.objective.penalties.n_groups, self.objective.penalties.low))
-
-    @property
-    def splits(self) -> Splits:
-        return Splits(self.objective.n_records, self.n_folds)
+        self.query(self.weakest)
 
     @property
     def query_share(self) -> float:
@@ -270,9 +244,8 @@ class HypergradientPlan(SplitPlan):
 
     def to_dict(self) -> dict[str, Any]:
         return {
+            **super().to_dict(),
             "n_queries": int(self.n_queries),
-            "n_folds": None if self.n_folds is None else int(self.n_folds),
-            "tune_share": float(self.tune_share),
             "start_alpha": self.rule_alpha,
         }
 

@@ -1,16 +1,24 @@
-"""Folds, and splits into training and validation records: by position, never by value."""
+"""Validation on held-out records: folds and splits are made by position, never by value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_count
-from skdp.problems import Records
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.final_fit import SplitPlan
+from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.problems import FiniteSumProblem, Records
+from skdp.solvers import resolve_solver, solve_certified
 
-__all__ = ["Splits", "fold_slices"]
+__all__ = ["HeldOutPlan", "Parts", "Splits", "fold_slices", "solve_splits"]
+
+#: Training and validation records of some splits.
+Parts = Iterable[tuple[Records, Records]]
 
 
 def fold_slices(n_records: int, n_folds: int | None) -> list[slice]:
@@ -69,3 +77,43 @@ class Splits:
             return max(train / (n - n // 2), validation / (n // 2))
         largest = -(-n // folds)
         return (validation / (n // folds) + (folds - 1) * train / (n - largest)) / folds
+
+
+def solve_splits(
+    parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
+) -> Iterator[tuple[FiniteSumProblem, FiniteSumProblem, np.ndarray]]:
+    """Yield the whitened problems of each split and the minimiser of the first: not private."""
+    solver = resolve_solver(run.solver)
+    for train, validation in parts:
+        problem = objective.problem(train, alpha)
+        found = solve_certified(problem, 0.5 * accuracy, solver, rng=run.rng)
+        yield problem, objective.problem(validation, alpha), found.point
+
+
+@dataclass(frozen=True)
+class HeldOutPlan(SplitPlan):
+    """Choose alpha by the exact minimisers' losses on held-out records, then fit.
+
+    Parameters
+    ----------
+    objective, budget, coef_norm, tune_share
+        As in :class:`SplitPlan`; the loss a :class:`skdp.problems.HalfSquaredLoss` or a
+        :class:`skdp.problems.LogisticLoss`. ``delta == 0`` is possible.
+    n_folds : int, optional
+        See :class:`Splits`. K folds need K solves per value of alpha and have less noise.
+    """
+
+    n_folds: int | None = None
+
+    @property
+    def splits(self) -> Splits:
+        return Splits(self.objective.n_records, self.n_folds)
+
+    @property
+    def weakest(self) -> np.ndarray:
+        """The lower bounds of alpha: what is refused at some alpha is refused there."""
+        return np.full(self.objective.penalties.n_groups, self.objective.penalties.low)
+
+    def to_dict(self) -> dict[str, Any]:
+        n_folds = None if self.n_folds is None else int(self.n_folds)
+        return {"n_folds": n_folds, "tune_share": float(self.tune_share)}
