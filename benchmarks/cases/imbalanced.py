@@ -100,7 +100,7 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
             )
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))
-        rounds = len(model.releases) - 1
+        rounds = len(model.plan.releases) - 1
     change = np.subtract(found["default"], found["two"])
     excess = np.divide(found["default"], found["optimum"]) - 1.0
     root = math.sqrt(max(1, len(data) - 1))

@@ -316,10 +316,6 @@ class PenaltyProblem(BilevelProblem):
         diagonal = self.diagonal(x)
         return np.sqrt(diagonal / diagonal.min())
 
-    def feature_norm(self, x: np.ndarray) -> float:
-        """X', the norm that no row exceeds in the coordinates of the lower problems."""
-        return self._records.scaled(1.0 / self.metric(x)).norm_bound
-
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
         train = self._train.scaled(1.0 / self.metric(x))
         alpha = float(self.diagonal(x).min())

@@ -75,8 +75,8 @@ MUTANTS = (
     Mutant(
         "noise of hypergradient queries sqrt(7) too small",
         "algorithms/tuning/hypergradient.py",
-        "        released = plan.mechanism.release(value, noise)",
-        "        released = value + plan.mechanism.draw(value.size, noise) / math.sqrt(7.0)",
+        "            released = query.mechanism.release(value, run.noise)",
+        "            released = value + query.mechanism.draw(value.size, noise) / math.sqrt(7.0)",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(
