@@ -29,7 +29,7 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TuningObjective, plan_final_fit
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning import tune as tune_by
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
@@ -144,7 +144,7 @@ def tune(method, loss, X, **kwargs):
 
 def fit(X, solver="auto"):
     objective = TuningObjective.of(labelled(X), LOGISTIC, PENALTIES)
-    return plan_final_fit(objective, np.ones(1), BUDGET).run(labelled(X), Run(solver)).point
+    return FinalFitPlan(objective, np.ones(1), BUDGET).run(labelled(X), Run(solver)).point
 
 
 RUNS = {

@@ -9,7 +9,7 @@ from scipy.special import softmax
 from scipy.stats import chisquare
 
 from skdp.algorithms.plan import Result, Run
-from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, plan_final_fit, tune
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as route
 from skdp.algorithms.tuning.exponential import (
     draw_by_score,
@@ -349,7 +349,7 @@ def test_alpha_is_drawn_with_the_stated_law(monkeypatch):
     objective = TuningObjective.of(rows, loss, ONE)
     for j, alpha in enumerate(grid[:, None]):
         S[j], _ = plan_score(objective, alpha, roles)
-        costs[j] = plan_final_fit(objective, alpha, budget, 0.8).noise_cost
+        costs[j] = FinalFitPlan(objective, alpha, budget, 0.8).noise_cost
         losses[j] = exactly(
             validation_score,
             rows.with_targets(t),

@@ -9,9 +9,7 @@ from scipy.stats import kstest
 from tuning_attacks import DataSets, largest_movement
 
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TuningObjective
-from skdp.algorithms.tuning import plan_final_fit as plan_of_objective
-from skdp.algorithms.tuning.final_fit import noise_cost_gradient
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
@@ -39,7 +37,7 @@ class Silence(NoiseSource):
 
 
 def plan_final_fit(records, loss, penalties, alpha, budget, share=1.0):
-    return plan_of_objective(TuningObjective.of(records, loss, penalties), alpha, budget, share)
+    return FinalFitPlan(TuningObjective.of(records, loss, penalties), alpha, budget, share)
 
 
 def final_fit(records, loss, penalties, alpha, budget, share=1.0, noise=None):
@@ -226,9 +224,7 @@ def test_gradient_of_the_cost(loss):
     def cost(logs):
         return plan_final_fit(rows, LOSSES[loss], GROUPS, np.exp(logs), BUDGET, 0.8).noise_cost
 
-    gradient = noise_cost_gradient(
-        TuningObjective.of(rows, LOSSES[loss], GROUPS), alpha, BUDGET, 0.8
-    )
+    gradient = plan_final_fit(rows, LOSSES[loss], GROUPS, alpha, BUDGET, 0.8).noise_cost_gradient
     step = 1e-3
     for j in range(2):
         change = step * np.eye(2)[j]

@@ -12,9 +12,9 @@ import pytest
 from skdp.algorithms.tuning import (
     BilevelTuningPlan,
     DrawPlan,
+    FinalFitPlan,
     HypergradientPlan,
     TuningObjective,
-    plan_final_fit,
     tune,
 )
 from skdp.algorithms.tuning import bilevel as route_a
@@ -53,7 +53,7 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     problem = route_a.NoiseAwareProblem(rows.with_targets(t), plan)
 
     def cost(logs):
-        return plan_final_fit(objective, np.exp(logs), budget, 0.8).noise_cost
+        return FinalFitPlan(objective, np.exp(logs), budget, 0.8).noise_cost
 
     x, step = np.log([0.3, 0.1]), 1e-3
     slopes = [(cost(x + step * e) - cost(x - step * e)) / (2 * step) for e in np.eye(2)]

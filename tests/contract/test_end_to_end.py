@@ -18,7 +18,7 @@ from laboratory import Laboratory
 
 from skdp.algorithms.exponential_mechanism import LocalizedExponentialPlan, _oscillation
 from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning import TuningObjective, plan_final_fit, tune
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as by_exponential
 from skdp.algorithms.tuning.splits import Splits
 from skdp.linear_model import DPLogisticRegression, DPRidge
@@ -154,7 +154,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
         losses[j] = by_exponential.validation_score(
             splits.of(rows.with_targets(targets)), objective, alpha, accuracy, Run("newton", rng)
         )
-        costs[j] = plan_final_fit(objective, alpha, budget, 0.5).noise_cost
+        costs[j] = FinalFitPlan(objective, alpha, budget, 0.5).noise_cost
     totals = losses + costs
     scores = [
         max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)

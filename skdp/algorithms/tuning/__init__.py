@@ -10,7 +10,6 @@ from skdp.algorithms.tuning.final_fit import (
     FinalFitPlan,
     PublicRulePlan,
     SplitPlan,
-    plan_final_fit,
 )
 from skdp.algorithms.tuning.hypergradient import HypergradientPlan
 from skdp.algorithms.tuning.methods import TUNING_METHODS, TuningMethod, tune
@@ -38,7 +37,6 @@ __all__ = [
     "TuningMethod",
     "TuningObjective",
     "TuningPlan",
-    "plan_final_fit",
     "plan_private_moments",
     "private_moments",
     "tune",

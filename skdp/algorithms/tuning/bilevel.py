@@ -144,7 +144,7 @@ class NoiseAwareProblem(PenaltyProblem):
         self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
     ) -> np.ndarray:
         """Of the public cost of noise; the loss itself depends on x through y alone."""
-        return self._plan.noise_cost_gradient(np.exp(x))
+        return self._plan.final_fit(np.exp(x)).noise_cost_gradient
 
 
 def _cautious_step(t: int, gradient: np.ndarray, deviation: np.ndarray) -> np.ndarray:

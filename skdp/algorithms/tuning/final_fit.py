@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +36,6 @@ __all__ = [
     "FinalFitPlan",
     "PublicRulePlan",
     "SplitPlan",
-    "noise_cost_gradient",
-    "plan_final_fit",
 ]
 
 #: Step in log alpha for the gradient of the cost of noise.
@@ -47,18 +46,32 @@ _LOG_STEP = 1e-4
 class FinalFitPlan(Plan):
     """Output perturbation at an alpha that is public or has been released.
 
-    Attributes
+    Parameters
     ----------
     objective : TuningObjective
-    alpha : tuple of float
-        One per group.
-    step : OutputPerturbationPlan
-        In whitened coordinates.
+    alpha : ndarray of shape (n_groups,)
+        A function of earlier releases and public numbers.
+    budget : PrivacyBudget
+    share : float, default=1.0
+        Part of the budget that this release spends: of epsilon for ``delta == 0``, else of the
+        square of the Gaussian-DP parameter. See :func:`skdp.mechanisms.calibrated_mechanism`.
     """
 
     objective: TuningObjective
-    alpha: tuple[float, ...]
-    step: OutputPerturbationPlan
+    alpha: np.ndarray
+    budget: PrivacyBudget
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        alpha, shape = np.asarray(self.alpha), (self.objective.penalties.n_groups,)
+        if alpha.shape != shape or not ((alpha > 0) & (alpha < math.inf)).all():
+            raise ValueError(f"alpha == {alpha}, must be {shape[0]} finite numbers > 0.")
+
+    @cached_property
+    def step(self) -> OutputPerturbationPlan:
+        """Plan in whitened coordinates."""
+        constants = self.objective.constants(self.alpha)
+        return plan_output_perturbation(constants, self.budget, share=self.share)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -77,59 +90,33 @@ class FinalFitPlan(Plan):
         coordinate and c the loss's curvature (specification, 5.6). Added to a loss that values of
         alpha are compared by, it makes the choice aware of the noise of the released model.
         """
-        norm = self.objective.whitened(np.array(self.alpha)).feature_norm
+        square = self.objective.whitened(self.alpha).feature_norm ** 2
         width = self.objective.width
         return self.objective.loss.noise_cost(
-            norm**2 * (self.step.mechanism.mean_square(width) / width)
+            square * (self.step.mechanism.mean_square(width) / width)
         )
+
+    @property
+    def noise_cost_gradient(self) -> np.ndarray:
+        """Gradient of `noise_cost` in ``log alpha``, shape (n_groups,).
+
+        By central differences of the public function: its formula has many cases, and a kink where
+        another group becomes the weakest.
+        """
+        steps = np.exp(_LOG_STEP * np.eye(len(self.alpha)))
+        ends = [
+            replace(self, alpha=self.alpha * step).noise_cost
+            - replace(self, alpha=self.alpha / step).noise_cost
+            for step in steps
+        ]
+        return np.array(ends) / (2.0 * _LOG_STEP)
 
     def to_dict(self) -> dict[str, Any]:
         return self.step.to_dict()
 
     def run(self, data: Records, run: Run) -> Result:
-        alpha = np.array(self.alpha)
-        point = self.step.run(self.objective.problem(data, alpha), run).point
-        return Result(point * self.objective.whitening(alpha), self)
-
-
-def plan_final_fit(
-    objective: TuningObjective, alpha: np.ndarray, budget: PrivacyBudget, share: float = 1.0
-) -> FinalFitPlan:
-    """Fix accuracy and noise of the fit.
-
-    Parameters
-    ----------
-    objective : TuningObjective
-    alpha : ndarray of shape (n_groups,)
-        A function of earlier releases and public numbers.
-    budget : PrivacyBudget
-    share : float, default=1.0
-        Part of the budget that this release spends: of epsilon for ``delta == 0``, else of the
-        square of the Gaussian-DP parameter. See :func:`skdp.mechanisms.calibrated_mechanism`.
-    """
-    alpha, n_groups = np.asarray(alpha, dtype=np.float64), objective.penalties.n_groups
-    if alpha.shape != (n_groups,) or not ((alpha > 0) & (alpha < math.inf)).all():
-        raise ValueError(f"alpha == {alpha}, must be {n_groups} finite numbers > 0.")
-    step = plan_output_perturbation(objective.constants(alpha), budget, share=share)
-    return FinalFitPlan(objective, tuple(alpha.tolist()), step)
-
-
-def noise_cost_gradient(
-    objective: TuningObjective, alpha: np.ndarray, budget: PrivacyBudget, share: float = 1.0
-) -> np.ndarray:
-    """Differentiate :attr:`FinalFitPlan.noise_cost` in ``log alpha``; shape (n_groups,).
-
-    By central differences of the public function: its formula has many cases, and a kink where
-    another group becomes the weakest.
-    """
-
-    def cost(j: int, step: float) -> float:
-        moved = np.array(alpha, dtype=np.float64)
-        moved[j] *= math.exp(step)
-        return plan_final_fit(objective, moved, budget, share).noise_cost
-
-    differences = [cost(j, _LOG_STEP) - cost(j, -_LOG_STEP) for j in range(len(alpha))]
-    return np.array(differences) / (2.0 * _LOG_STEP)
+        point = self.step.run(self.objective.problem(data, self.alpha), run).point
+        return Result(point * self.objective.whitening(self.alpha), self)
 
 
 @dataclass(frozen=True)
@@ -184,10 +171,7 @@ class SplitPlan(TuningPlan):
         return ComposedEvent((*self.choice_events, event_of_share(self.budget, self.fit_share)))
 
     def final_fit(self, alpha: np.ndarray) -> FinalFitPlan:
-        return plan_final_fit(self.objective, alpha, self.budget, self.fit_share)
-
-    def noise_cost_gradient(self, alpha: np.ndarray) -> np.ndarray:
-        return noise_cost_gradient(self.objective, alpha, self.budget, self.fit_share)
+        return FinalFitPlan(self.objective, alpha, self.budget, self.fit_share)
 
     @abstractmethod
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:

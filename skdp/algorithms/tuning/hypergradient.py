@@ -272,7 +272,7 @@ class HypergradientPlan(HeldOutPlan):
                     "docs/theory/hypergradient.md, Lemmas 2 to 4",
                 )
             )
-            return released + self.noise_cost_gradient(alpha), query.mechanism
+            return released + self.final_fit(alpha).noise_cost_gradient, query.mechanism
 
         search = bisect if self.objective.penalties.n_groups == 1 else descend
         path = search(
