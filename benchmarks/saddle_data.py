@@ -8,7 +8,7 @@ and a simplex. Bounds and proportions are public; nothing is scaled or clipped.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,6 @@ from skdp.problems import (
     LogisticLoss,
     MaxGroupLossProblem,
     Records,
-    SaddleConstants,
     SaddleProblem,
     counted,
 )
@@ -125,14 +124,13 @@ class QuadraticSaddleProblem(BilinearProblem):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         c, bounds = self.constants, arguments[3]
-        changed = {name: getattr(c, name) for name in c.__dataclass_fields__} | {
-            "lipschitz_x": c.lipschitz_x + self.Q.max(),
-            "lipschitz_y": c.lipschitz_y + self.R.max(),
-            "smoothness_xx": float(self.Q.max()),
-            "smoothness_yy": float(self.R.max()),
-            "gradient_ranges": ((2.0 * bounds[1], 2.0 * bounds[2]),),
-        }
-        self.constants = SaddleConstants(**changed)
+        largest = float(self.Q.max()), float(self.R.max())
+        x, y = (
+            replace(block, lipschitz=block.lipschitz + curvature, smoothness=curvature)
+            for block, curvature in zip((c.x, c.y), largest, strict=True)
+        )
+        ranges = ((2.0 * bounds[1], 2.0 * bounds[2]),)
+        self.constants = replace(c, x=x, y=y, gradient_ranges=ranges)
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return super().value(x, y) + 0.5 * float(x @ (self.Q * x) - y @ (self.R * y))

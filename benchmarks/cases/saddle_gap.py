@@ -309,12 +309,10 @@ def by_bound(given: Instance, budget: PrivacyBudget, grid: Grid) -> list[dict[st
         learning_rate_y=1.0,
     )
     rates = []
-    for reach, lipschitz, dimension, scale in (
-        (c.half_diameter_x, c.lipschitz_x, c.dimension_x, probe.noise_scale_x),
-        (c.half_diameter_y, c.lipschitz_y, c.dimension_y, probe.noise_scale_y),
-    ):
-        noise = math.sqrt(dimension) * scale / probe.expected_batch
-        rates.append(reach / (math.sqrt(steps) * math.hypot(lipschitz, noise)))
+    for block, scale in ((c.x, probe.noise_scale_x), (c.y, probe.noise_scale_y)):
+        noise = math.sqrt(block.dimension) * scale / probe.expected_batch
+        slowed = math.sqrt(steps) * math.hypot(block.lipschitz, noise)
+        rates.append(0.5 * block.diameter / slowed)
     setting = Setting(share, steps, *rates)
     return descend(given, budget, setting, range(grid.seeds_at(c.n_records)), BOUND)
 

@@ -37,11 +37,11 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.blocks import deal
+from skdp.algorithms.blocks import assign_blocks
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import SaddleConstants, SaddleProblem
-from skdp.solvers import certify_saddle
+from skdp.solvers import SaddleSolver, certify_saddle
 from skdp.solvers.saddle import (
     GDA,
     LSVRE,
@@ -50,7 +50,6 @@ from skdp.solvers.saddle import (
     Catalyst,
     Extragradient,
     SaddleSAGA,
-    SaddleSolver,
     SaddleSVRG,
 )
 
@@ -223,10 +222,8 @@ def measured(given: Instance, algorithm: str, name: str, grid: Grid) -> dict[str
         for c in visited:
             if name not in WITHOUT_BATCHES:
                 batch = max(1, min(256, c.n_records // 16))
-            kx = max(
-                1.0, c.smoothness_xx / c.strong_convexity, c.smoothness_xy / c.strong_convexity
-            )
-            ky = max(1.0, c.smoothness_xy / c.strong_concavity)
+            kx = max(1.0, c.x.smoothness / c.x.modulus, c.coupling / c.x.modulus)
+            ky = max(1.0, c.coupling / c.y.modulus)
             predicted += contestant.leading(c.n_records, c.data_lipschitz, kx, ky, batch)
     return {
         "kappa": max(c.data_lipschitz for c in visited),
@@ -264,13 +261,13 @@ def alg4(given: Instance, solver: SaddleSolver, seed: int, counter: Counter) -> 
     problem = given.problem
     plan = plan_phased_saddle_output_perturbation(problem.constants, BUDGET, utility=given.utility)
     rng, noise = np.random.default_rng(seed), NoiseSource(np.random.default_rng(seed + 1000).bytes)
-    dealt = deal(rng, problem.n_records, plan.block_sizes, None)
+    assignment = assign_blocks(rng, problem.n_records, plan.block_sizes, None)
     own, center = watched(problem, counter), problem.domain_x.project(problem.center_x)
     passed, visited = True, []
     for k, (phase, strength) in enumerate(zip(plan.phases, plan.regularisation, strict=True)):
         block: SaddleProblem = own
         if plan.block_sizes[0] < problem.n_records:
-            block = own.take(np.flatnonzero(dealt == k))
+            block = own.take(np.flatnonzero(assignment == k))
         block = block.with_regularisers(
             strength, plan.other_regularisation, center, problem.center_y
         )

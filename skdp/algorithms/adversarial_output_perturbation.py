@@ -1,340 +1,150 @@
-"""Output perturbation for losses under attack whose inner problem is not solved in closed form.
+"""Output perturbation under attacks whose inner problem is not solved in closed form.
 
 Algorithm 8 of Lowy and Razaviyayn (2021), with errata E2 and E3 corrected: find an approximate
-saddle point of ``H(w, v)``, prove how good its w is, add noise. Here the black box may be any
-function: what it returns is certified by :func:`saddle_gap`, in place of an accuracy in
-expectation.
-
-An attack that is merely found, by projected gradient ascent for instance, proves nothing: it is a
-*lower* bound of the inner maximum. The certificate therefore asks for concavity in v, and for a v
-that is nearly maximal.
+saddle point of f(x, y), y the attack, prove how good its x is, add noise. An attack that is merely
+found, by projected gradient ascent for instance, proves nothing: it is a *lower* bound of the inner
+maximum. Therefore f must be concave in y, and its regularised maximiser is certified as well.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_count, check_positive
-from skdp.algorithms.output_perturbation import OutputPerturbationPlan
-from skdp.algorithms.plan import Result
+from skdp._checks import check_positive
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, OutputPerturbationPlan
+from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
-from skdp.problems import ConcaveInnerProblem
-from skdp.problems.domains import euclidean_norm
+from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
+from skdp.solvers import (
+    SaddleSolver,
+    certifiable_saddle_accuracy,
+    resolve_solver,
+    solve_certified,
+)
 
-__all__ = [
-    "SaddleSolver",
-    "adversarial_output_perturbation",
-    "extragradient_iterations",
-    "plan_adversarial_output_perturbation",
-    "saddle_gap",
-]
+__all__ = ["adversarial_output_perturbation", "plan_adversarial_output_perturbation"]
 
-#: A solver: ``(problem, gap) -> (w, v)``.
-SaddleSolver = Callable[[ConcaveInnerProblem, float], tuple[np.ndarray, np.ndarray]]
 
-#: Solver accuracy as a fraction of half the sensitivity: costs 1 % of noise. A gap is quadratic
-#: in it, so a smaller one would soon ask for more digits than there are.
-ACCURACY_FRACTION = 1e-2
-#: Iterations of the default solver where no number is proven to suffice.
-MAX_ITERATIONS = 20_000
+@dataclass(frozen=True)
+class AdversarialPlan(OutputPerturbationPlan):
+    """One certified saddle point, of which x is released; constants of the primal function."""
 
-_EPS = float(np.finfo(np.float64).eps)
-#: Length of a step of the extragradient method, in units of 1 / Lipschitz constant.
-_STEP = 0.4
+    def run(self, data: Any, run: Run) -> Result:
+        """Solve a saddle problem whose constants are those of the plan, or smaller; add noise."""
+        solver = resolve_solver(run.solver, saddle=True)
+        # half of the accuracy: another solver changes the point by no more than the accuracy
+        accuracy = 0.5 * self.accuracy * math.sqrt(self.constants.strong_convexity)
+        with without_warnings():
+            point = solve_certified(data, accuracy, solver, rng=run.rng, verbose=run.verbose)
+            noisy = self.mechanism.release(point.x, run.noise)
+            return Result(data.domain_x.project(noisy), self)
 
 
 def adversarial_output_perturbation(
-    problem: ConcaveInnerProblem,
+    problem: SaddleProblem,
     budget: PrivacyBudget,
     *,
+    mean_of_records: bool,
+    gradient_diameter: float | None = None,
     accuracy_fraction: float = ACCURACY_FRACTION,
-    solver: SaddleSolver | None = None,
-    max_iterations: int = MAX_ITERATIONS,
+    solver: str | SaddleSolver | Callable[..., Any] = "auto",
+    solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
+    verbose: int = 0,
 ) -> Result:
-    """Minimise ``max over v in S of H(w, v)`` over a ball of w, privately.
+    """Minimise ``max over y of F(x, y)`` privately; x is released.
 
-    *Proof.* Neighbours' minimisers differ by at most ``Delta = 2 L / (mu N)`` (N = n for a mean of
-    records, else 1): a maximum over v keeps Lipschitz constants and strong convexity (Lowy and
-    Razaviyayn 2021, Lemma 5.4), so Prop. 2.2 applies to it. A point with ``saddle_gap <= g`` is
-    within ``tau = sqrt(2 g / mu)`` of the minimiser, for every data set and surely. Two
-    neighbours' points differ by at most ``Delta + 2 tau`` for pure and for approximate budgets
-    (the printed ``Delta + 2 g / mu`` of the latter, erratum E2, is too small), and by at most
-    2 R, being in the ball. Projecting after the noise is post-processing.
+    *Proof.* The primal function ``max over y of F`` is mu_x-strongly convex, and as a maximum it
+    keeps the Lipschitz constant of f in x (Lowy and Razaviyayn 2021, Lemma 5.4; not its smoothness,
+    erratum E19). Where f is ``(1/n) sum f_i(x, y_i)`` on a product of domains, so is the primal
+    function a mean of one function per record, whatever f_i does with y_i. By Prop. 2.2
+    neighbours' minimisers differ by at most ``Delta = D / (mu_x N)``, N = n for such a mean,
+    else 1. The gate certifies x to a distance of tau, for every data set and surely, so that two
+    neighbours' points differ by at most ``Delta + 2 tau`` for pure and for approximate
+    budgets (the printed ``Delta + 2 g / mu`` of the latter for a gap g, erratum E2, is too small).
+    Projecting after the noise is post-processing.
 
     Parameters
     ----------
-    problem : ConcaveInnerProblem
+    problem : SaddleProblem
+        Such as :class:`skdp.problems.DeclaredSaddleProblem`. Strong concavity in y is part of it:
+        a regulariser ``(a/2) ||y - c||^2`` of a function that is merely concave lowers the primal
+        function by at most ``(a/2) max ||y - c||^2``. For a mean of records the natural size of a
+        is that for one record, over n.
     budget : PrivacyBudget
-    accuracy_fraction : float, default=0.01
+    mean_of_records, gradient_diameter, accuracy_fraction
         See :func:`plan_adversarial_output_perturbation`.
-    solver : callable ``(problem, gap) -> (w, v)``, optional
-        Should return a pair whose :func:`saddle_gap` is at most `gap`. Whatever it does, what it
-        returns is projected and certified; if that fails, the default solver goes on from
-        there. Default: the projected extragradient method.
-    max_iterations : int, default=20000
-        Public number of iterations of the default solver, unless H is strongly concave in v:
-        then it takes up to :func:`extragradient_iterations`, which is proven to suffice.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    solver, solver_rng, noise, verbose
+        See :func:`skdp.algorithms.saddle_output_perturbation`.
 
     Returns
     -------
     Result
         The private point and the public plan; nothing else depends on the records.
-
-    Raises
-    ------
-    RuntimeError
-        If no point could be certified. *This error says something about the records and is
-        outside of the guarantee.* In exact arithmetic it cannot occur if the declared numbers hold
-        and H is strongly concave in v, which
-        :meth:`skdp.problems.ConcaveInnerProblem.with_concavity` brings about. Without strong
-        concavity it is the caller's claim that the solver suffices for every data set.
     """
-    check_count("max_iterations", max_iterations, 0)
-    if not (solver is None or callable(solver)):
-        raise ValueError(f"solver == {solver!r}, must be a callable (problem, gap) -> (w, v).")
     plan = plan_adversarial_output_perturbation(
-        problem, budget, accuracy_fraction=accuracy_fraction
+        problem.constants,
+        budget,
+        mean_of_records=mean_of_records,
+        gradient_diameter=gradient_diameter,
+        accuracy_fraction=accuracy_fraction,
     )
-    point = _certified_point(problem, plan.accuracy, solver, int(max_iterations))
-    with without_warnings():
-        noisy = plan.mechanism.release(point, NoiseSource() if noise is None else noise)
-        return Result(problem.domain.project(noisy), plan)
+    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
 
 
 def plan_adversarial_output_perturbation(
-    problem: ConcaveInnerProblem,
+    constants: SaddleConstants,
     budget: PrivacyBudget,
     *,
+    mean_of_records: bool,
+    gradient_diameter: float | None = None,
     accuracy_fraction: float = ACCURACY_FRACTION,
-) -> OutputPerturbationPlan:
-    """Fix the accuracy and the noise from the declared numbers; H is not evaluated.
+) -> AdversarialPlan:
+    """Fix the accuracy and the noise from public constants; replace-one neighbours.
 
-    The accuracy is ``accuracy_fraction Delta / 2``, or what double precision can certify if that
-    is larger: ``sqrt(16 e / mu)`` with e the rounding error of a gap.
+    The accuracy is ``accuracy_fraction Delta / 2``, or the accuracy in x that double precision can
+    certify if that is larger.
 
     Parameters
     ----------
-    problem : ConcaveInnerProblem
+    constants : SaddleConstants
+        L_x bounds the gradient in x of f, with ``mean_of_records=True`` of f_i.
     budget : PrivacyBudget
-    accuracy_fraction : float, default=0.01
+    mean_of_records : bool
+        Whether ``f = (1/n) sum f_i(x, y_i)``, f_i a function of record i, and the domain of y the
+        product of those of the y_i. Only then does the sensitivity shrink with n.
+    gradient_diameter : float, optional
+        D, bound on the difference of the gradients, at one x, of the primal functions of
+        two neighbouring data sets (with ``mean_of_records=True``: of two records).
+        Default: ``2 L_x``.
+    accuracy_fraction : float, default=1e-3
 
     Returns
     -------
-    OutputPerturbationPlan
+    AdversarialPlan
     """
     check_positive(accuracy_fraction=accuracy_fraction)
-    constants = problem.constants
-    exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
-    floor = math.sqrt(16.0 * _gap_rounding(problem) / problem.strong_convexity)
+    if gradient_diameter is not None and not 0 < gradient_diameter <= 2.0 * constants.x.lipschitz:
+        raise ValueError(
+            f"gradient_diameter == {gradient_diameter}, must be > 0 and at most twice the "
+            f"Lipschitz constant, 2 * {constants.x.lipschitz}."
+        )
+    primal = constants.primal(
+        gradient_diameter, 1.0 / constants.n_records if mean_of_records else 1.0
+    )
+    exact = primal.argmin_sensitivity(Neighbouring.REPLACE_ONE)
+    floor = certifiable_saddle_accuracy(constants) / math.sqrt(constants.x.modulus)
     accuracy = max(0.5 * accuracy_fraction * exact, floor)
-    mechanism = calibrated_mechanism(budget, min(exact + 2.0 * accuracy, 2.0 * problem.radius))
+    mechanism = calibrated_mechanism(budget, min(exact + 2.0 * accuracy, constants.x.diameter))
     reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (E2, E3)"
     if not budget.is_pure:
         reference += " with the analytic Gaussian mechanism"
-    return OutputPerturbationPlan(
-        constants, Neighbouring.REPLACE_ONE, exact, accuracy, mechanism, reference
-    )
-
-
-@without_warnings()
-def saddle_gap(
-    problem: ConcaveInnerProblem,
-    w: np.ndarray,
-    v: np.ndarray,
-    gradients: tuple[np.ndarray, np.ndarray] | None = None,
-) -> float:
-    """Bound on ``G(w) - min G`` for a feasible pair, ``G(w) = max over v in S of H(w, v)``.
-
-    With ``a = max over v' in S of <grad_v H(w, v), v' - v>`` and, over the ball of w',
-    ``b = max of <grad_w H(w, v), w - w'> - (mu / 2) ||w' - w||^2``, it is ``a + b``.
-
-    *Proof.* Concavity in v: ``H(w, v') <= H(w, v) + <grad_v H, v' - v>``, so
-    ``G(w) <= H(w, v) + a``. Strong convexity in w: for every w' of the ball
-    ``G(w') >= H(w', v) >= H(w, v) + <grad_w H, w' - w> + (mu / 2) ||w' - w||^2 >= H(w, v) - b``.
-    The quadratic in b is isotropic, so its maximiser is the projection of ``w - grad_w H / mu``;
-    without the ball ``b = ||grad_w H||^2 / (2 mu)``, which is never smaller.
-
-    G being mu-strongly convex (Lemma 5.4) with minimiser w*,
-    ``||w - w*|| <= sqrt(2 (a + b) / mu)``. For a v that is far from maximal a is large, and so is
-    the gap, however small ``H(w, v)`` may be.
-
-    Parameters
-    ----------
-    problem : ConcaveInnerProblem
-    w : ndarray of shape (dimension,)
-    v : ndarray
-        Feasible, as :meth:`skdp.problems.ConcaveInnerProblem.project` returns them.
-    gradients : pair of ndarray, optional
-        Both gradients there, when they are at hand.
-
-    Returns
-    -------
-    float
-        Rounding errors are added; ``inf`` where something is not finite.
-    """
-    slope_w, slope_v = problem.gradients(w, v) if gradients is None else gradients
-    mu, error = problem.strong_convexity, problem.rounding_w
-    gain = float(problem.linear_max_v(slope_v.copy())) - float((slope_v * v).ravel().sum())
-    slope = euclidean_norm(slope_w) * (1.0 + w.size * _EPS) + error
-    nearest = problem.domain.project(w - slope_w / mu)
-    step = w - nearest
-    length = euclidean_norm(step)
-    blur = problem.domain.projection_rounding(w.size)
-    blur += 4.0 * _EPS * (euclidean_norm(w) + slope / mu)
-    drop = float(slope_w @ step) - 0.5 * mu * length**2
-    drop += error * (length + blur + error / mu)  # of the gradient
-    drop += (slope + mu * (length + blur)) * blur  # of the maximiser
-    drop += (w.size + 8.0) * _EPS * slope * length  # of the product
-    terms = (gain, drop, 0.5 * slope**2 / mu)
-    if not all(math.isfinite(term) for term in terms):
-        return math.inf
-    return max(0.0, gain) + max(0.0, min(terms[1:])) + problem.rounding_gain
-
-
-def _gap_rounding(problem: ConcaveInnerProblem) -> float:
-    """Public bound on what :func:`saddle_gap` adds for rounding near the solution."""
-    mu, error = problem.strong_convexity, problem.rounding_w
-    slope = problem.lipschitz + 2.0 * problem.smoothness_w * problem.radius
-    blur = problem.domain.projection_rounding(problem.dimension)
-    blur += 4.0 * _EPS * (problem.radius + slope / mu)
-    # in the interior error^2 / mu is left, on the sphere slope * blur
-    return problem.rounding_gain + 2.0 * error**2 / mu + 2.0 * (slope + mu * blur) * blur
-
-
-def _certified_point(
-    problem: ConcaveInnerProblem,
-    accuracy: float,
-    solver: SaddleSolver | None,
-    max_iterations: int,
-) -> np.ndarray:
-    """A point of the ball within `accuracy` of the minimiser."""
-    w = np.zeros(problem.dimension)
-    if accuracy >= problem.radius:  # a public decision: the centre will do
-        return w
-    gap = 0.5 * problem.strong_convexity * accuracy**2
-    with without_warnings():
-        w, v = problem.project(w, problem.start_v)
-        if solver is not None:
-            found = _foreign_pair(problem, gap, solver)
-            if found is not None and saddle_gap(problem, *found) <= saddle_gap(problem, w, v):
-                w, v = found
-        w, reached = _extragradient(problem, gap, w, v, max_iterations)
-    if not reached <= gap:
-        raise RuntimeError(
-            "No saddle point could be certified. This error depends on the records and is not "
-            "covered by the privacy guarantee: use another solver, more iterations, or "
-            "problem.with_concavity(strength), for which success is proven."
-        )
-    return w
-
-
-def _foreign_pair(
-    problem: ConcaveInnerProblem, gap: float, solver: SaddleSolver
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """What a foreign solver makes of an object of its own, projected; None if it is no use."""
-    try:
-        w, v = solver(replace(problem), gap)
-        w = np.array(w, dtype=np.float64).ravel()
-        v = np.array(v, dtype=np.float64).reshape(problem.start_v.shape)
-        if w.shape != (problem.dimension,) or not (np.isfinite(w).all() and np.isfinite(v).all()):
-            return None
-        return problem.project(w, v)
-    except KeyboardInterrupt:
-        raise
-    except BaseException:  # whatever it raises depends on the records
-        return None
-
-
-def _metric(problem: ConcaveInnerProblem) -> tuple[float, float, float, float]:
-    """Weights of w and v, and modulus and Lipschitz constant of the gradients in that metric.
-
-    In the norm ``p_w ||w||^2 + p_v ||v||^2`` the operator ``(grad_w H / p_w, -grad_v H / p_v)`` is
-    Lipschitz with the norm of a symmetric 2 x 2 matrix. With moduli as weights, its ratio to the
-    modulus of monotonicity does not grow with the number of records.
-    """
-    mu, nu = problem.strong_convexity, problem.strong_concavity
-    p_w, p_v = mu, nu
-    if nu == 0:
-        p_w = problem.smoothness_w
-        p_v = max(problem.smoothness_v, problem.coupling**2 / p_w)
-        p_v = p_v if p_v > 0 else 1.0
-    matrix = np.array(
-        [
-            [problem.smoothness_w / p_w, problem.coupling / math.sqrt(p_w * p_v)],
-            [problem.coupling / math.sqrt(p_w * p_v), problem.smoothness_v / p_v],
-        ]
-    )
-    modulus = min(mu / p_w, nu / p_v)
-    return p_w, p_v, modulus, float(np.linalg.norm(matrix, 2)) * (1.0 + 1e-9)
-
-
-def extragradient_iterations(problem: ConcaveInnerProblem, gap: float) -> float:
-    """Iterations after which the gap is proven to be at most `gap`; inf without strong concavity.
-
-    *Proof.* In the metric of the solver, with modulus m, Lipschitz constant l >= m and step
-    ``s = 0.4 / l``, one iteration obeys ``d_{k+1}^2 <= d_k^2 - (1 - s^2 l^2) e^2 - 2 s m h^2`` with
-    d the distance to the saddle point, e the length of the first half and h the distance after it
-    (Korpelevich 1976). ``h^2 >= d_k^2 / 2 - e^2`` and ``s^2 l^2 + 2 s m <= 0.96`` give
-    ``d_{k+1}^2 <= (1 - s m) d_k^2``.
-
-    The gap at distance d of the saddle point is at most ``c_1 d + c_2 d^2``. With d_w and d_v the
-    two distances, D_v the diameter of S, g the gradients at (w, v) and g* those at the saddle
-    point, ``a <= ||g_v - g*_v|| D_v + ||g*_v|| d_v``, since ``max <g*_v, v' - v*> = 0``, and
-    ``b <= ||g_w - g*_w||^2 / (2 mu) + ||g*_w|| d_w``, since ``<g*_w, w* - w'> <= 0``.
-
-    Parameters
-    ----------
-    problem : ConcaveInnerProblem
-    gap : float
-
-    Returns
-    -------
-    float
-    """
-    p_w, p_v, modulus, lipschitz = _metric(problem)
-    if modulus == 0:
-        return math.inf
-    diameter, diameter_v = 2.0 * problem.radius, 2.0 * problem.radius_v
-    start = math.sqrt(p_w * diameter**2 + p_v * diameter_v**2)
-    per_w, per_v = 1.0 / math.sqrt(p_w), 1.0 / math.sqrt(p_v)  # d_w, d_v for d = 1
-    change_w = problem.smoothness_w * per_w + problem.coupling * per_v
-    change_v = problem.smoothness_v * per_v + problem.coupling * per_w
-    slope_w = problem.lipschitz + problem.smoothness_w * diameter
-    linear = change_v * diameter_v + problem.lipschitz_v * per_v + slope_w * per_w
-    quadratic = 0.5 * change_w**2 / problem.strong_convexity
-    wanted = min(start, gap / (linear + quadratic * start))
-    contraction = _STEP * modulus / lipschitz
-    return max(1.0, math.ceil(2.0 * math.log(start / wanted) / -math.log1p(-contraction)))
-
-
-def _extragradient(
-    problem: ConcaveInnerProblem, gap: float, w: np.ndarray, v: np.ndarray, max_iterations: int
-) -> tuple[np.ndarray, float]:
-    """Projected extragradient method until certified: the best w and its gap."""
-    p_w, p_v, _, lipschitz = _metric(problem)
-    step_w, step_v = _STEP / (lipschitz * p_w), _STEP / (lipschitz * p_v)
-    # half of the gap is for rounding
-    proven = extragradient_iterations(problem, 0.5 * gap)
-    limit = int(proven) if math.isfinite(proven) else max_iterations
-    best, best_gap = w, math.inf
-    for _ in range(limit + 1):
-        slopes = problem.gradients(w, v)
-        reached = saddle_gap(problem, w, v, slopes)
-        if reached < best_gap:
-            best, best_gap = w, reached
-        if best_gap <= gap:
-            break
-        half = problem.project(w - step_w * slopes[0], v + step_v * slopes[1])
-        slopes = problem.gradients(*half)
-        w, v = problem.project(w - step_w * slopes[0], v + step_v * slopes[1])
-    return best, best_gap
+    return AdversarialPlan(primal, Neighbouring.REPLACE_ONE, exact, accuracy, mechanism, reference)

@@ -139,7 +139,7 @@ class BilevelPlan(Plan):
         ]
         if self.outer_multiplier is not None:
             # the largest distance that the domain allows
-            moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.reach, lam)
+            moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam)
             reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
             releases.append(
                 self._outer(moved / self.outer_sampling_rate).describe(

@@ -1,4 +1,4 @@
-"""How phased algorithms share out the records, independently of what is in them."""
+"""Blocks of records for phased algorithms, drawn independently of the records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["GROWING_SCHEDULES", "block_sizes", "deal", "separate_coins"]
+__all__ = ["GROWING_SCHEDULES", "assign_blocks", "block_sizes", "spawn_generators"]
 
 #: Growth of mu_k and decrease of n_k from phase to phase that planners try: the published
 #: one (equal blocks), and those that remove the logarithm of n.
@@ -21,13 +21,13 @@ def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     return sizes
 
 
-def deal(
+def assign_blocks(
     rng: np.random.Generator,
     n_records: int,
     sizes: Sequence[int],
     strata: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The block of each record, in an order that does not depend on the records.
+    """Draw the block of each record, independently of the records.
 
     Parameters
     ----------
@@ -49,22 +49,22 @@ def deal(
         raise ValueError(f"{len(sizes)} blocks, must be at most 255.")
     if strata is not None and np.shape(strata) != (n_records,):
         raise ValueError(f"strata has shape {np.shape(strata)}, must be ({n_records},).")
-    dealt = np.repeat(np.arange(len(shares), dtype=np.uint8), shares)
+    blocks = np.repeat(np.arange(len(shares), dtype=np.uint8), shares)
     if strata is None:
-        rng.shuffle(dealt)
-        return dealt
+        rng.shuffle(blocks)
+        return blocks
     order = rng.permutation(n_records)
     order = order[np.argsort(strata[order], kind="stable")]
     # places of each block at equal distances, so that every stretch has its share of all blocks
     places = np.concatenate([(np.arange(m) + 0.5) / max(m, 1) for m in shares])
-    spread = np.empty_like(dealt)
-    spread[order] = dealt[np.argsort(places, kind="stable")]
+    spread = np.empty_like(blocks)
+    spread[order] = blocks[np.argsort(places, kind="stable")]
     return spread
 
 
-def separate_coins(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:
-    """One generator per phase, drawn beforehand.
+def spawn_generators(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:
+    """Draw one generator per phase, before the first of them.
 
-    How many coins a phase uses must not reach the next one (review W8).
+    The number of draws in a phase must not affect the next one (review W8).
     """
     return [np.random.default_rng(rng.integers(2**63, size=4)) for _ in range(n_phases)]

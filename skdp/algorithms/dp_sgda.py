@@ -310,8 +310,8 @@ def plan_dp_sgda(
         n_public = constants.n_records
     check_count("n_public", n_public)
     alphas = (
-        constants.strong_convexity if alpha_x is None else alpha_x,
-        constants.strong_concavity if alpha_y is None else alpha_y,
+        constants.x.modulus if alpha_x is None else alpha_x,
+        constants.y.modulus if alpha_y is None else alpha_y,
     )
     rates = learning_rate_x, learning_rate_y
     for block, rate, alpha in zip("xy", rates, alphas, strict=True):
@@ -343,15 +343,15 @@ def plan_dp_sgda(
         neighbouring=relation,
         mechanism=mechanism,
         delta=None if budget is None else budget.delta,
-        dimension_x=constants.dimension_x,
-        dimension_y=constants.dimension_y,
+        dimension_x=constants.x.dimension,
+        dimension_y=constants.y.dimension,
         n_averaged=n_steps if average == "all" else second_half if average else 1,
         learning_rate_x=float(learning_rate_x),
         learning_rate_y=float(learning_rate_y),
         alpha_x=float(alphas[0]),
         alpha_y=float(alphas[1]),
-        lipschitz_x=float(constants.lipschitz_x),
-        lipschitz_y=float(constants.lipschitz_y),
+        lipschitz_x=float(constants.x.lipschitz),
+        lipschitz_y=float(constants.y.lipschitz),
         balance=share,
     )
 
@@ -361,7 +361,7 @@ def plan_dp_sgda(
 
 
 def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[float, float]) -> float:
-    lipschitz = constants.lipschitz_x, constants.lipschitz_y
+    lipschitz = constants.x.lipschitz, constants.y.lipschitz
     for block, bound in zip("xy", lipschitz, strict=True):
         if bound > 0:
             check_real(f"lipschitz_{block}", bound, 1e-50, 1e50)
@@ -373,8 +373,8 @@ def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[floa
         return 1.0 if lipschitz[0] > 0 else 0.0
     if balance != "auto":
         return float(balance)
-    noise_x = math.sqrt(rates[0] * constants.dimension_x) * lipschitz[0]
-    noise_y = math.sqrt(rates[1] * constants.dimension_y) * lipschitz[1]
+    noise_x = math.sqrt(rates[0] * constants.x.dimension) * lipschitz[0]
+    noise_y = math.sqrt(rates[1] * constants.y.dimension) * lipschitz[1]
     return min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
 
 
@@ -387,7 +387,7 @@ def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbour
     """How far the scaled sums of a batch move; proof in :func:`dp_sgda`."""
     if relation is Neighbouring.ADD_REMOVE:
         return ROUNDING_SLACK
-    units = _units(constants.lipschitz_x, constants.lipschitz_y, balance)
+    units = _units(constants.x.lipschitz, constants.y.lipschitz, balance)
     worst = max(
         math.hypot(*(g / unit if unit > 0 else 0.0 for g, unit in zip(pair, units, strict=True)))
         for pair in constants.ranges
@@ -445,6 +445,7 @@ def _check_records_are_apart(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
     ):
         return
     raise ValueError(
-        "With floored means one record changes the weights of all others in its group: "
-        "use sampling_rate=1 and neighbouring='replace_one', or weights that are not floored."
+        "The data part must be a mean of one function per record; with floored means one record "
+        "changes the weights of all others in its group. Use sampling_rate=1 and "
+        "neighbouring='replace_one', or weights that are not floored."
     )

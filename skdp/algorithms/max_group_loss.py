@@ -1,8 +1,7 @@
 """The worst group's loss, privately: phases of the saddle problem, by public bounds.
 
-Zhang et al. (2022), specification, section 7.4. What weighs the groups against each other is
-public, protected by being the same for all data sets, or released first by
-:func:`private_proportions` with a share of the budget.
+Zhang et al. (2022), specification, section 7.4. The factors of the groups' losses are public, the
+same for all data sets, or released first by :func:`private_proportions` with a share of the budget.
 """
 
 from __future__ import annotations
@@ -58,11 +57,11 @@ class MaxGroupLossBound:
     y* is taken half-way from equal weights to one group. A group has only ``n / c`` records. Noise
     moves the losses of different groups in different directions, of which the maximum takes the
     worst: ``sqrt(2 log(G) q v)`` with the variance v of a coordinate of the noise and the
-    mean square ``q = loss.sampling_scale * h`` of a slope along one direction,
+    mean square ``q = loss.sampling_scale * h`` of the gradient along one direction,
     ``h = loss.curvature * second_moment``.
 
     Where mu_1 > 2 h it is multiplied by ``(mu_1 / 2 h)^2``: it would favour the predictor 0 if
-    the budget is small, from which no label can be told.
+    the budget is small, which predicts no label.
 
     Parameters
     ----------
@@ -88,12 +87,12 @@ class MaxGroupLossBound:
         largest = risk.loss.largest_value(design.feature_norm, self.radius)
         dimension, c = risk.dimension(design), weights.bound
         comparator = min(self.radius, risk.reference_norm(design))
-        bend = risk.loss.curvature * design.second_moment
-        slope = min(lipschitz, math.sqrt(risk.loss.sampling_scale * bend))
-        slope *= math.sqrt(2.0 * math.log(weights.n_groups))
-        total = risk.penalty_cost(design, phases[0].strength, comparator)
-        away = 0.5 * Simplex(weights.n_groups).reach
-        total += 0.5 * phases[0].other_strength * away**2
+        curvature = risk.loss.curvature * design.second_moment
+        gradient = min(lipschitz, math.sqrt(risk.loss.sampling_scale * curvature))
+        gradient *= math.sqrt(2.0 * math.log(weights.n_groups))
+        total = risk.penalty_cost(design, phases[0].regularisation, comparator)
+        away = 0.5 * Simplex(weights.n_groups).circumradius
+        total += 0.5 * phases[0].other_regularisation * away**2
         square, moved = 0.0, 0.0
         for k, phase in enumerate(phases):
             if self.objective == "population":
@@ -103,12 +102,12 @@ class MaxGroupLossBound:
             else:
                 total += c * risk.sampling_cost(design, phase.modulus, phase.n_records)
             if k:
-                total += min(0.5 * phase.strength * square, moved)
+                total += min(0.5 * phase.regularisation * square, moved)
             square = phase.mean_square
             variance = square / dimension
-            moved = risk.noise_cost(design, variance) + slope * math.sqrt(variance)
+            moved = risk.noise_cost(design, variance) + gradient * math.sqrt(variance)
             moved = min(lipschitz * math.sqrt(square), moved) + 0.5 * self.alpha * square
-        return (total + moved) * max(1.0, 0.5 * phases[0].strength / bend) ** 2
+        return (total + moved) * max(1.0, 0.5 * phases[0].regularisation / curvature) ** 2
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,7 @@ class MaxGroupLossResult:
         The released points of all phases.
     plan : PhasedSaddlePlan
     risk : EmpiricalRisk
-        What was minimised: smooth.
+        The smooth risk that was minimised.
     """
 
     point: np.ndarray
@@ -166,7 +165,7 @@ def max_group_loss(
     radius : float
         Public radius of the ball.
     alpha : float, default=0.0
-        Strength of a penalty that is part of the objective.
+        Of a penalty that is part of the objective.
     share : float, default=1.0
         Part of the budget that may be spent.
     release_weights : bool, default=False

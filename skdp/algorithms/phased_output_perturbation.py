@@ -22,7 +22,12 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
@@ -55,7 +60,7 @@ _MAX_PHASES = 24
 _PATIENCE = 3
 #: Half-widths and numbers of points of the grids of ``log mu_1`` that schedules are compared on,
 #: each around the best point of the one before.
-_GRIDS = ((12.0, 25), (1.0, 17), (0.125, 9))
+_GRIDS = ((12.0, 49), (0.5, 17))
 #: Accuracy of the planned ``log mu_1``.
 _LOG_ACCURACY = 0.02
 
@@ -114,11 +119,9 @@ class PhasedPlan(Plan):
 
     def bound(self) -> float:
         dimension = self.phases[0].constants.dimension
-        constants = replace(
-            self.phases[0].constants,
-            n_records=np.array(self.block_sizes),
-            strong_convexity=self.alpha + np.array(self.regularisation),
-        )
+        sizes: Any = np.array(self.block_sizes)
+        modulus: Any = self.alpha + np.array(self.regularisation)
+        constants = replace(self.phases[0].constants, n_records=sizes, strong_convexity=modulus)
         accuracy = np.array([phase.accuracy for phase in self.phases])
         noise = np.array([phase.mechanism.mean_square(dimension) for phase in self.phases])
         return float(phased_utility_bound(self.objective, constants, accuracy, noise))
@@ -142,21 +145,21 @@ class PhasedPlan(Plan):
         solver = resolve_solver(run.solver)
         if len(self.phases) > 1:
             require_copyable(solver)
-        dealt = deal(run.rng, data.n_records, self.block_sizes)
-        coins = separate_coins(run.rng, len(self.phases))
+        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
+        generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
         with without_warnings():
-            for k, (phase, mu, coin) in enumerate(
-                zip(self.phases, self.regularisation, coins, strict=True)
+            for k, (phase, mu, generator) in enumerate(
+                zip(self.phases, self.regularisation, generators, strict=True)
             ):
                 # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
                 total = self.alpha + mu
                 center = path[-1] * (mu / total)
                 block = data
                 if self.block_sizes[0] < data.n_records:
-                    block = data.take(np.flatnonzero(dealt == k))
+                    block = data.take(np.flatnonzero(assignment == k))
                 problem = self.risk.problem(block, total, self.radius, center=center)
-                step = Run(solver, coin, run.noise, run.verbose)
+                step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
                 del problem, block  # before the next block is copied
         return PhasedResult(path[-1], self, tuple(path[1:]))
@@ -284,7 +287,7 @@ def plan_phased_output_perturbation(
         published = zhang_schedule(
             budget, "alg2", lipschitz, objective.radius, n_records, dimension
         )
-        sizes = (published.block_records,) * published.n_phases
+        sizes = [published.block_records] * published.n_phases
         strengths = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, strengths, "zhang2022_alg1")
     search = _ScheduleSearch(objective, budget)
@@ -334,7 +337,7 @@ class _ScheduleSearch:
         balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
         self.middle = math.log(self.constants.lipschitz * balance)
 
-    def bounds(self, log_first: Any, growth: Any, sizes: np.ndarray) -> Any:
+    def bounds(self, log_first: Any, growth: Any, sizes: Any) -> Any:
         """Bounds for logarithms of mu_1; the last axis of `sizes` is that of the phases."""
         strengths = np.exp(log_first)[..., None] * np.power(growth, np.arange(sizes.shape[-1]))
         constants = replace(
@@ -408,9 +411,9 @@ def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
 def phased_utility_bound(
     objective: Objective,
     constants: ProblemConstants,
-    accuracy: np.ndarray,
-    noise_square: np.ndarray,
-) -> np.ndarray:
+    accuracy: Any,
+    noise_square: Any,
+) -> Any:
     """Bound the expected excess risk of phases, for choosing among plans.
 
     The recursion of Zhang et al. (2022), Theorem 3.7 (specification, section 3.5),
@@ -439,7 +442,8 @@ def phased_utility_bound(
     -------
     ndarray of the shape of `accuracy` without its last axis
     """
-    risk, design, modulus = objective.risk, objective.design, constants.strong_convexity
+    risk, design = objective.risk, objective.design
+    modulus: Any = constants.strong_convexity
     strengths = modulus - objective.alpha
     present = np.broadcast_to(np.greater_equal(constants.n_records, 1), accuracy.shape)
     if objective.population:

@@ -23,7 +23,12 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skdp._checks import check_count, check_non_negative, check_option, check_real
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.published import zhang_schedule
 from skdp.algorithms.saddle_output_perturbation import (
@@ -37,7 +42,7 @@ from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
-from skdp.problems.saddle import block_movement, joint_movement
+from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.problems.silence import without_warnings
 from skdp.solvers import SaddleSolver, resolve_solver
 from skdp.solvers.copying import require_copyable
@@ -51,17 +56,17 @@ __all__ = [
     "plan_phased_saddle_output_perturbation",
 ]
 
-#: What leaves the phases. "joint": x from all of them, and y from the last one.
+#: The released blocks. "joint": x of all phases, and y of the last one.
 PhasedRelease = Literal["x", "y", "joint"]
 
 _MAX_PHASES = 24
 #: Those of minimisation, and steps between blocks of about equal size: the terms of y do not
 #: fall with mu_k, only with the size of the blocks.
 _SCHEDULES = (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
-#: Regularisers are at least this part of what would suit records without noise: smaller ones would
-#: need an accuracy beyond double precision.
+#: Least regularisers, in units of those that suit records without noise: smaller ones would need an
+#: accuracy beyond double precision.
 _WEAKEST = 1e-7
-#: So many numbers of phases in a row that do not lower the bound end the search of a schedule.
+#: Numbers of phases in a row without a lower bound that end the search of a schedule.
 _PATIENCE = 2
 
 
@@ -71,8 +76,8 @@ class SaddlePhase(NamedTuple):
     Attributes
     ----------
     n_records : int
-    strength, other_strength : float
-        Of the regularisers of the released block (mu_k) and of the other one (nu).
+    regularisation, other_regularisation : float
+        Of the released block (mu_k) and of the other one (nu).
     modulus, other_modulus : float
         Of the whole objective in them.
     sensitivity : float
@@ -82,8 +87,8 @@ class SaddlePhase(NamedTuple):
     """
 
     n_records: int
-    strength: float
-    other_strength: float
+    regularisation: float
+    other_regularisation: float
     modulus: float
     other_modulus: float
     sensitivity: float
@@ -107,39 +112,32 @@ class SaddleUtilityBound:
     noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
     paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
 
+    D_x and D_y are the sums of the radii and the norms of the centers.
+
     Parameters
     ----------
-    lipschitz, other_lipschitz : float
-        L_x and L_y.
-    cross_smoothness : float
-        ell_xy.
-    distance, other_distance : float
-        D_x and D_y: bounds on the distance of the solution, and of any y, to the centres.
+    constants : SaddleConstants
+        x is the block that is released.
     """
 
-    lipschitz: float
-    other_lipschitz: float
-    cross_smoothness: float
-    distance: float
-    other_distance: float
+    constants: SaddleConstants
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
-        first, last = phases[0], phases[-1]
-        total = 0.5 * first.strength * self.distance**2
-        total += 0.5 * first.other_strength * self.other_distance**2
+        x, y, first, last = self.constants.x, self.constants.y, phases[0], phases[-1]
+        total = 0.5 * first.regularisation * (x.radius + x.center_norm) ** 2
+        total += 0.5 * first.other_regularisation * (y.radius + y.center_norm) ** 2
         for k, phase in enumerate(phases):
-            square = self.lipschitz**2 / phase.modulus
-            square += self.other_lipschitz**2 / phase.other_modulus
+            square = x.lipschitz**2 / phase.modulus + y.lipschitz**2 / phase.other_modulus
             total += 2.0 * square / phase.n_records
             if k + 1 < len(phases):
                 later = phases[k + 1]
-                pull = later.strength / math.sqrt(later.modulus * later.other_modulus)
-                total += 0.5 * self.other_lipschitz * pull * phase.sensitivity
+                pull = later.regularisation / math.sqrt(later.modulus * later.other_modulus)
+                total += 0.5 * y.lipschitz * pull * phase.sensitivity
             if k:
-                total += 0.5 * phase.strength * phases[k - 1].mean_square
-        total += self.lipschitz * math.sqrt(last.mean_square)
-        response = self.cross_smoothness / last.other_modulus
-        return total + self.other_lipschitz * response * last.sensitivity
+                total += 0.5 * phase.regularisation * phases[k - 1].mean_square
+        total += x.lipschitz * math.sqrt(last.mean_square)
+        response = self.constants.coupling / last.other_modulus
+        return total + y.lipschitz * response * last.sensitivity
 
 
 @dataclass(frozen=True)
@@ -156,7 +154,7 @@ class PhasedSaddlePlan:
     other_regularisation : float
         nu, of the other block.
     alpha : float
-        Strength of the penalty on the released block that is part of the objective.
+        Of the penalty on the released block that is part of the objective.
     released : {"x", "y", "joint"}
     reference : str
     """
@@ -190,8 +188,8 @@ class PhasedSaddlePlan:
         return {
             "released": self.released,
             "alpha": self.alpha,
-            "lipschitz_x": constants.lipschitz_x,
-            "lipschitz_y": constants.lipschitz_y,
+            "lipschitz_x": constants.x.lipschitz,
+            "lipschitz_y": constants.y.lipschitz,
             "gradient_ranges": [list(pair) for pair in constants.ranges],
             "block_sizes": list(self.block_sizes),
             "regularisation": list(self.regularisation),
@@ -209,7 +207,7 @@ class PhasedSaddleResult:
     Attributes
     ----------
     x, y : ndarray or None
-        None is what is not released.
+        None if not released.
     path : tuple of ndarray
         The released blocks of all phases; they may be published together.
     plan : PhasedSaddlePlan
@@ -242,17 +240,16 @@ def phased_saddle_output_perturbation(
     Parameters
     ----------
     problem : SaddleProblem
-        Its regularisers are replaced by those of the phases; their centres stay: that of the
-        released block is where the phases start. What every record's function has of strong
-        concavity (convexity) of its own serves in place of nu.
+        Its regularisers are replaced by those of the phases; their centers stay: that of the
+        released block is where the phases start. The strong concavity
+        (convexity) of every record's function serves in place of nu.
     budget : PrivacyBudget
     release : {"x", "y", "joint"}, default="x"
-        "x": Alg. 4, or the convex-strongly-concave variant if the problem has a strong
-        concavity of its own. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
+        "x": Alg. 4, or the convex-strongly-concave variant if every record's function is
+        strongly concave. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
         phase that releases both of its blocks together.
     alpha : float, default=0.0
-        Strength of a penalty ``(alpha / 2) ||x||^2`` on the released block that is part of the
-        objective.
+        Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
     share : float, default=1.0
         Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
         and Alg. 5 on the same records cost one budget with 1/2 each.
@@ -264,7 +261,7 @@ def phased_saddle_output_perturbation(
         Copied for each phase. Refused if it cannot be copied, or if it is a function that refers to
         something that can change.
     solver_rng : numpy.random.Generator, optional
-        The solver's own randomness; also draws the order in which records are dealt to blocks.
+        The solver's own randomness; also draws the assignment of records to blocks.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
     verbose : int, default=0
@@ -282,8 +279,7 @@ def phased_saddle_output_perturbation(
     plan = plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
-        own_convexity=problem.own_convexity,
-        own_concavity=problem.own_concavity,
+        record_moduli=problem.record_moduli,
         release=release,
         alpha=alpha,
         share=share,
@@ -295,28 +291,29 @@ def phased_saddle_output_perturbation(
         require_copyable(chosen)
     rng = np.random.default_rng() if solver_rng is None else solver_rng
     noise = NoiseSource() if noise is None else noise
-    dealt = deal(rng, problem.n_records, plan.block_sizes, strata)
-    start = problem.center_y if release == "y" else problem.center_x
-    domain = problem.domain_y if release == "y" else problem.domain_x
+    assignment = assign_blocks(rng, problem.n_records, plan.block_sizes, strata)
+    mirrored = release == "y"
+    start, fixed = problem.center_x, problem.center_y
+    domain = problem.domain_y if mirrored else problem.domain_x
+    if mirrored:
+        start, fixed = fixed, start
     path, x, y = [domain.project(start)], None, None
-    coins = separate_coins(rng, len(plan.phases))
+    generators = spawn_generators(rng, len(plan.phases))
     with without_warnings():
-        for k, (phase, strength, coin) in enumerate(
-            zip(plan.phases, plan.regularisation, coins, strict=True)
+        for k, (phase, mu, generator) in enumerate(
+            zip(plan.phases, plan.regularisation, generators, strict=True)
         ):
             # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
-            own = alpha + strength, path[-1] * (strength / (alpha + strength))
-            other = plan.other_regularisation
-            if release == "y":
-                strengths, centers = (other, own[0]), (problem.center_x, own[1])
-            else:
-                strengths, centers = (own[0], other), (own[1], problem.center_y)
+            alphas = alpha + mu, plan.other_regularisation
+            centers = path[-1] * (mu / (alpha + mu)), fixed
+            if mirrored:
+                alphas, centers = alphas[::-1], centers[::-1]
             block = problem
             if plan.block_sizes[0] < problem.n_records:
-                block = problem.take(np.flatnonzero(dealt == k))
-            block = block.with_regularisers(*strengths, *centers)
-            x, y = solve_and_release_saddle(block, phase, chosen, coin, noise, verbose)
-            released = y if release == "y" else x
+                block = problem.take(np.flatnonzero(assignment == k))
+            block = block.with_regularisers(*alphas, *centers)
+            x, y = solve_and_release_saddle(block, phase, chosen, generator, noise, verbose)
+            released = y if mirrored else x
             assert released is not None
             path.append(released)
             del block  # before the next one is copied
@@ -327,8 +324,7 @@ def plan_phased_saddle_output_perturbation(
     constants: SaddleConstants,
     budget: PrivacyBudget,
     *,
-    own_convexity: float = 0.0,
-    own_concavity: float = 0.0,
+    record_moduli: tuple[float, float] = (0.0, 0.0),
     release: PhasedRelease = "x",
     alpha: float = 0.0,
     share: float = 1.0,
@@ -343,8 +339,8 @@ def plan_phased_saddle_output_perturbation(
     constants : SaddleConstants
         Of all records; bounded domains. The moduli in it do not matter.
     budget : PrivacyBudget
-    own_convexity, own_concavity : float, default=0.0
-        Moduli of every record's own function.
+    record_moduli : pair of float, default=(0.0, 0.0)
+        Strong convexity in x and strong concavity in y of every record's function.
     release, alpha, share
         See :func:`phased_saddle_output_perturbation`.
     calibration : {"analytic", "paper"}, default="analytic"
@@ -356,7 +352,7 @@ def plan_phased_saddle_output_perturbation(
     utility : callable, optional
         Hashable. Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
     n_phases : int, optional
-        Default: the planner chooses. "paper" has its own number.
+        Default: the planner chooses. "paper" prescribes it.
 
     Returns
     -------
@@ -368,95 +364,84 @@ def plan_phased_saddle_output_perturbation(
         If a domain is not bounded, or a number makes no sense.
     """
     check_option("release", release, ("x", "y", "joint"))
-    check_non_negative(alpha=alpha, own_convexity=own_convexity, own_concavity=own_concavity)
+    check_non_negative(alpha=alpha)
+    for modulus in record_moduli:
+        check_non_negative(record_moduli=modulus)
     check_real("share", share, 0.0, 1.0, closed="right")
     if n_phases is not None:
         check_count("n_phases", n_phases, 1, 255)
-    if not (math.isfinite(constants.radius_x) and math.isfinite(constants.radius_y)):
+    if not (math.isfinite(constants.x.radius) and math.isfinite(constants.y.radius)):
         raise ValueError("Phases need bounded domains.")
     mirrored = release == "y"
-    own, other_own = own_convexity, own_concavity
-    if mirrored:
-        own, other_own = other_own, own
+    view = constants.exchanged() if mirrored else constants  # x is the released block in it
+    convexity, concavity = record_moduli[::-1] if mirrored else record_moduli
+    convexity += alpha
 
     def phase(
-        size: int, strength: float, other: float, kind: SaddleCalibration, block: SaddleRelease
+        size: int, mu: float, nu: float, kind: SaddleCalibration, block: SaddleRelease
     ) -> SaddleOutputPerturbationPlan:
-        modulus, other_modulus = own + alpha + strength, other_own + other
-        if mirrored:
-            modulus, other_modulus = other_modulus, modulus
-        stated = replace(
-            constants,
-            n_records=size,
-            strong_convexity=modulus,
-            strong_concavity=other_modulus,
-            # any point of the domain may be the centre
-            center_norm_x=max(constants.radius_x, constants.center_norm_x),
-            center_norm_y=max(constants.radius_y, constants.center_norm_y),
+        # any point of the domain may be the center
+        x, y = (
+            replace(block, modulus=modulus, center_norm=max(block.radius, block.center_norm))
+            for block, modulus in ((view.x, convexity + mu), (view.y, concavity + nu))
         )
+        stated = replace(constants, n_records=size, x=y if mirrored else x, y=x if mirrored else y)
         return plan_saddle_output_perturbation(
             stated, budget, release=block, calibration=kind, share=share
         )
 
     def plan(
-        strengths: Sequence[float],
-        sizes: Sequence[int],
-        other: float,
-        kind: SaddleCalibration,
-        reference: str,
+        mus: Sequence[float], sizes: Sequence[int], nu: float, kind: SaddleCalibration, name: str
     ) -> PhasedSaddlePlan:
         blocks: list[SaddleRelease] = ["y" if mirrored else "x"] * len(sizes)
         if release == "joint":
             blocks[-1] = "both"
         phases = tuple(
-            phase(size, strength, other, kind, block)
-            for size, strength, block in zip(sizes, strengths, blocks, strict=True)
+            phase(size, mu, nu, kind, block)
+            for size, mu, block in zip(sizes, mus, blocks, strict=True)
         )
-        return PhasedSaddlePlan(phases, tuple(strengths), other, alpha, release, reference)
+        return PhasedSaddlePlan(phases, tuple(mus), nu, alpha, release, name)
 
     if calibration == "paper":
         if release == "joint":
             raise ValueError(
                 "calibration='paper' releases one block: 'x' (Alg. 4) or 'y' (Alg. 5)."
             )
-        lipschitz = math.hypot(constants.lipschitz_x, constants.lipschitz_y)
-        radius = max(constants.radius_x, constants.radius_y)
-        # the condition of section 4.3; an own concavity below it is left unused
-        strong = other_own * radius * math.sqrt(constants.n_records) >= lipschitz
-        variant = "c-sc" if other_own > 0 and strong else "alg4"
-        dimensions = constants.dimension_x, constants.dimension_y
-        printed = zhang_schedule(
-            budget,
-            variant,
-            lipschitz,
-            radius,
-            constants.n_records,
-            dimensions[mirrored] if variant == "c-sc" else max(dimensions),
+        lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
+        radius = max(constants.x.radius, constants.y.radius)
+        # the condition of section 4.3; a concavity below it is left unused
+        strong = concavity * radius * math.sqrt(constants.n_records) >= lipschitz
+        variant = "c-sc" if concavity > 0 and strong else "alg4"
+        dimension = view.x.dimension
+        if variant == "alg4":
+            dimension = max(dimension, view.y.dimension)
+        published = zhang_schedule(
+            budget, variant, lipschitz, radius, constants.n_records, dimension
         )
-        strengths = [printed.regularisation * 2.0**k for k in range(1, printed.n_phases + 1)]
-        sizes = [printed.block_records] * printed.n_phases
+        mus: Sequence[float] = [
+            published.regularisation * 2.0**k for k in range(1, published.n_phases + 1)
+        ]
+        sizes: Sequence[int] = [published.block_records] * published.n_phases
         if variant == "c-sc":
-            return plan(strengths, sizes, 0.0, "paper", "Zhang et al. 2022, section 4.3")
+            return plan(mus, sizes, 0.0, "paper", "Zhang et al. 2022, section 4.3")
         reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4}"
-        return plan(strengths, sizes, printed.regularisation, "zhang2022_alg4", reference)
+        return plan(mus, sizes, published.regularisation, "zhang2022_alg4", reference)
     check_option("calibration", calibration, ("analytic", "paper"))
-    view = constants.exchanged() if mirrored else constants
     if utility is None:
-        utility = SaddleUtilityBound(
-            view.lipschitz_x,
-            view.lipschitz_y,
-            view.smoothness_xy,
-            view.radius_x + view.center_norm_x,
-            view.radius_y + view.center_norm_y,
-        )
+        utility = SaddleUtilityBound(view)
     joint = release == "joint"
-    schedule = _Schedules(view, budget, own, alpha, other_own, share, utility, joint)
-    blocks, moduli, other = _best_schedule(schedule, n_phases)
-    reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4} with planned blocks and parallel "
-    reference += "composition, "
-    reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
-    chosen = plan(moduli, blocks, other, "analytic", reference)
-    if len(blocks) == 1:
+    schedule = _Schedules(view, budget, convexity, concavity, share, utility, joint)
+    sizes, mus, nu = _best_schedule(schedule, n_phases)
+    noise = "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
+    chosen = plan(
+        mus,
+        sizes,
+        nu,
+        "analytic",
+        f"Zhang et al. 2022, Alg. {5 if mirrored else 4} with planned blocks and parallel "
+        f"composition, {noise}",
+    )
+    if len(sizes) == 1:
         chosen = replace(chosen, reference=chosen.phases[0].reference)
     return chosen
 
@@ -471,9 +456,8 @@ class _Schedules:
 
     constants: SaddleConstants
     budget: PrivacyBudget
-    own: float
-    alpha: float
-    other_own: float
+    convexity: float
+    concavity: float
     share: float
     utility: UtilityBound
     joint: bool
@@ -489,15 +473,15 @@ class _Schedules:
                 sizes = block_sizes(n_records, count, decrease)
                 if sizes[-1] < 1 or stale == _PATIENCE:
                     break
-                value, strengths, other = self._tuned(sizes, growth, None)
-                if self.other_own > 0:  # then there need not be a regulariser
+                value, mus, nu = self._tuned(sizes, growth, None)
+                if self.concavity > 0:  # then there need not be a regulariser
                     plain = self._tuned(sizes, growth, 0.0)
                     if plain[0] <= 1.01 * value:
-                        value, strengths, other = plain
+                        value, mus, nu = plain
                 stale = 0 if value < least else stale + 1
                 least = min(least, value)
                 if value < best_value * (1.0 - 1e-9):
-                    best, best_value = (tuple(sizes), tuple(strengths), other), value
+                    best, best_value = (tuple(sizes), tuple(mus), nu), value
         if best is None:
             raise ValueError(f"n_phases == {n_phases} for {n_records} records.")
         return best
@@ -507,21 +491,22 @@ class _Schedules:
     ) -> tuple[float, list[float], float]:
         constants = self.constants
         balance = math.sqrt(2.0 / constants.n_records)
-        radii = constants.radius_x or 1.0, constants.radius_y or 1.0
-        start = [math.log(max(constants.lipschitz_x, 1e-300) / radii[0] * balance)]
-        other = max(constants.lipschitz_y, 1e-300) / radii[1] * balance
-        if fixed is None and constants.half_diameter_y == 0:
-            fixed = other  # there is one y, so any regulariser will do
-        if fixed is None:
-            start.append(math.log(other))
+        suited = [
+            max(block.lipschitz, 1e-300) / (block.radius or 1.0) * balance
+            for block in (constants.x, constants.y)
+        ]
+        if fixed is None and constants.y.diameter == 0:
+            fixed = suited[1]  # there is one y, so any regulariser will do
+        start = [math.log(number) for number in suited[: 2 if fixed is None else 1]]
 
         def split(logs: Sequence[float]) -> tuple[list[float], float]:
             first, *rest = (
                 math.exp(min(max(number, begin + math.log(_WEAKEST)), 300.0))
                 for number, begin in zip(logs, start, strict=True)
             )
-            strengths = [first * growth**k for k in range(len(sizes))]
-            return strengths, rest[0] if fixed is None else fixed
+            return [first * growth**k for k in range(len(sizes))], rest[
+                0
+            ] if fixed is None else fixed
 
         def bound(logs: Sequence[float]) -> float:
             return self.utility(self._phases(sizes, *split(logs)))
@@ -530,36 +515,31 @@ class _Schedules:
         options = {"initial_simplex": simplex, "xatol": 0.02, "fatol": math.inf, "maxfev": 200}
         with np.errstate(all="ignore"):  # bounds may be infinite
             found = minimize(bound, start, method="Nelder-Mead", options=options)
-        strengths, other = split([float(number) for number in found.x])
-        return float(found.fun), strengths, other
+        return float(found.fun), *split([float(number) for number in found.x])
 
-    def _phases(self, sizes: list[int], strengths: list[float], other: float) -> list[SaddlePhase]:
-        constants, other_modulus = self.constants, self.other_own + other
-        phases = []
-        for k, (size, strength) in enumerate(zip(sizes, strengths, strict=True)):
-            modulus = self.own + self.alpha + strength
+    def _phases(self, sizes: list[int], mus: list[float], nu: float) -> list[SaddlePhase]:
+        constants, phases = self.constants, []
+        for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):
+            moduli = self.convexity + mu, self.concavity + nu
             if self.joint and k + 1 == len(sizes):
-                moved = joint_movement(constants.ranges, modulus, other_modulus, size)
-                moved /= math.sqrt(modulus)
+                moved = joint_sensitivity(constants.ranges, moduli, size) / math.sqrt(moduli[0])
                 square = self._joint_square
             else:
-                moved = block_movement(constants.ranges, modulus, other_modulus, size)
+                moved = block_sensitivity(constants.ranges, moduli, size)
                 square = self._square
-            moved = min((1.0 + ACCURACY_FRACTION) * moved, 2.0 * constants.half_diameter_x)
-            phases.append(
-                SaddlePhase(size, strength, other, modulus, other_modulus, moved, square * moved**2)
-            )
+            moved = min((1.0 + ACCURACY_FRACTION) * moved, constants.x.diameter)
+            phases.append(SaddlePhase(size, mu, nu, *moduli, moved, square * moved**2))
         return phases
 
     @cached_property
     def _square(self) -> float:
         """Mean square of the noise of x for a sensitivity of 1."""
-        return self._unit.mean_square(self.constants.dimension_x)
+        return self._unit.mean_square(self.constants.x.dimension)
 
     @cached_property
     def _joint_square(self) -> float:
-        total = self.constants.dimension_x + self.constants.dimension_y
-        return self._unit.mean_square(total) * self.constants.dimension_x / total
+        x, y = self.constants.x.dimension, self.constants.y.dimension
+        return self._unit.mean_square(x + y) * x / (x + y)
 
     @cached_property
     def _unit(self) -> AdditiveMechanism:

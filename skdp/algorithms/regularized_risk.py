@@ -145,12 +145,17 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
     """
     feature_unit = objective.design.feature_norm**2
     noise_unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
+    comparator_norm = objective.comparator_norm
 
     def bound(log_alpha: float) -> float:
         alpha = feature_unit * math.exp(log_alpha)
         smooth, constants = _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
         _, accuracy, sensitivity = solution_sensitivity(constants, objective.neighbouring)
-        return math.log(utility_bound(smooth, constants, accuracy, noise_unit * sensitivity**2))
+        noise_square = noise_unit * sensitivity**2
+        value = utility_bound(
+            smooth, constants, accuracy, noise_square, comparator_norm=comparator_norm
+        )
+        return math.log(value)
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
     best = int(np.argmin([bound(point) for point in _GRID]))

@@ -42,7 +42,7 @@ __all__ = [
     "saddle_output_perturbation",
 ]
 
-#: What leaves the algorithm. A second release would cost a second budget.
+#: The released blocks. A second release would cost a second budget.
 SaddleRelease = Literal["both", "x", "y"]
 SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
 
@@ -56,7 +56,7 @@ class SaddleOutputPerturbationPlan:
     constants : SaddleConstants
     released : {"both", "x", "y"}
     exact_sensitivity : float
-        Bound on the movement of the exact solution: in the norm
+        Sensitivity of the exact solution: in the norm
         ``||(x, y)||_M = sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` if both blocks are released, else the
         Euclidean one of the block.
     accuracy : float
@@ -77,12 +77,12 @@ class SaddleOutputPerturbationPlan:
     @property
     def noise_scale_x(self) -> float:
         """Noise scale of the coordinates of x; 0 if x is not released."""
-        return self._scale("x", self.constants.strong_convexity)
+        return self._scale("x")
 
     @property
     def noise_scale_y(self) -> float:
         """Noise scale of the coordinates of y; 0 if y is not released."""
-        return self._scale("y", self.constants.strong_concavity)
+        return self._scale("y")
 
     @property
     def noise_deviation_x(self) -> float:
@@ -90,16 +90,16 @@ class SaddleOutputPerturbationPlan:
         deviation = math.sqrt(self.mechanism.mean_square(self.dimension) / self.dimension)
         return deviation * self.noise_scale_x / self.mechanism.noise_scale
 
-    def _scale(self, block: str, modulus: float) -> float:
+    def _scale(self, block: Literal["x", "y"]) -> float:
         if self.released == "both":
-            return self.mechanism.noise_scale / math.sqrt(modulus)
+            return self.mechanism.noise_scale / math.sqrt(getattr(self.constants, block).modulus)
         return self.mechanism.noise_scale if self.released == block else 0.0
 
     @property
     def dimension(self) -> int:
         """Number of coordinates that are released."""
-        sizes = {"x": self.constants.dimension_x, "y": self.constants.dimension_y}
-        return sum(sizes.values()) if self.released == "both" else sizes[self.released]
+        released = ("x", "y") if self.released == "both" else (self.released,)
+        return sum(getattr(self.constants, block).dimension for block in released)
 
     def release(self, name: str | None = None) -> Release:
         """The statement about what leaves the algorithm."""
@@ -116,10 +116,10 @@ class SaddleOutputPerturbationPlan:
         constants = self.constants
         return {
             "released": self.released,
-            "mu_x": constants.strong_convexity,
-            "mu_y": constants.strong_concavity,
-            "lipschitz_x": constants.lipschitz_x,
-            "lipschitz_y": constants.lipschitz_y,
+            "mu_x": constants.x.modulus,
+            "mu_y": constants.y.modulus,
+            "lipschitz_x": constants.x.lipschitz,
+            "lipschitz_y": constants.y.lipschitz,
             "gradient_ranges": [list(pair) for pair in constants.ranges],
             "exact_sensitivity": self.exact_sensitivity,
             "accuracy": self.accuracy,
@@ -135,7 +135,7 @@ class SaddleOutputPerturbationResult:
     Attributes
     ----------
     x, y : ndarray or None
-        None is what is not released.
+        None if not released.
     plan : SaddleOutputPerturbationPlan
     """
 
@@ -156,11 +156,11 @@ def plan_saddle_output_perturbation(
     """Fix the accuracy and the noise from public constants; replace-one neighbours.
 
     Two neighbours' certified pairs differ by at most ``Delta + 2 tau`` in the norm M, Delta being
-    ``constants.argmin_sensitivity``. For a joint release, noise that is isotropic in the
+    ``constants.sensitivity``. For a joint release, noise that is isotropic in the
     coordinates ``(sqrt(mu_x) x, sqrt(mu_y) y)`` therefore protects both blocks with one budget:
     ``sigma_x = c (Delta + 2 tau) / sqrt(mu_x)``, sigma_y with mu_y (Zhang et al. 2022
     specification, section 2.7), spherical Laplace noise for delta = 0. A block alone moves by
-    at most ``Delta_x + 2 tau / sqrt(mu_x)`` with Delta_x of ``constants.argmin_sensitivity_x``.
+    at most ``Delta_x + 2 tau / sqrt(mu_x)`` with Delta_x of ``constants.sensitivity_x``.
 
     Parameters
     ----------
@@ -190,19 +190,11 @@ def plan_saddle_output_perturbation(
     check_real("share", share, 0.0, 1.0, closed="right")
     check_positive(accuracy_fraction=accuracy_fraction)
     # `unit` turns distances in the norm M into those that the mechanism sees
-    unit, exact, diameter = {
-        "both": (1.0, constants.argmin_sensitivity, constants.diameter),
-        "x": (
-            1.0 / math.sqrt(constants.strong_convexity),
-            constants.argmin_sensitivity_x,
-            2.0 * constants.half_diameter_x,
-        ),
-        "y": (
-            1.0 / math.sqrt(constants.strong_concavity),
-            constants.argmin_sensitivity_y,
-            2.0 * constants.half_diameter_y,
-        ),
-    }[release]
+    unit, exact, diameter = 1.0, constants.sensitivity, constants.diameter
+    if release != "both":
+        block = constants.x if release == "x" else constants.y
+        unit, diameter = 1.0 / math.sqrt(block.modulus), block.diameter
+        exact = constants.sensitivity_x if release == "x" else constants.sensitivity_y
     floor = certifiable_saddle_accuracy(constants)
     if calibration != "analytic":
         if share != 1.0 or (release == "both" and calibration == "zhang2022_alg4"):
@@ -231,8 +223,8 @@ def _published_plan(
 ) -> SaddleOutputPerturbationPlan:
     if budget.is_pure:
         raise ValueError("delta == 0: Zhang et al. (2022), Alg. 3 to 5 need delta > 0.")
-    lipschitz = math.hypot(constants.lipschitz_x, constants.lipschitz_y)
-    mu_x, mu_y, n = constants.strong_convexity, constants.strong_concavity, constants.n_records
+    lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
+    (mu_x, mu_y), n = constants.moduli, constants.n_records
     # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), and the solver may err by half
     exact = 2.0 * lipschitz / (n * math.sqrt(min(mu_x, mu_y))) * ROUNDING_SLACK
     accuracy = max(0.5 * exact, floor)
@@ -318,7 +310,7 @@ def solve_and_release_saddle(
     Returns
     -------
     x, y : ndarray or None
-        None is what is not released.
+        None if not released.
     """
     point = solve_certified(problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose)
     release = plan.mechanism.release
@@ -326,8 +318,7 @@ def solve_and_release_saddle(
         return problem.domain_x.project(release(point.x, noise)), None
     if plan.released == "y":
         return None, problem.domain_y.project(release(point.y, noise))
-    root_x = math.sqrt(plan.constants.strong_convexity)
-    root_y = math.sqrt(plan.constants.strong_concavity)
+    root_x, root_y = map(math.sqrt, plan.constants.moduli)
     noisy = release(np.concatenate([root_x * point.x, root_y * point.y]), noise)
-    x, y = np.split(noisy, [plan.constants.dimension_x])
+    x, y = np.split(noisy, [plan.constants.x.dimension])
     return problem.project(x / root_x, y / root_y)

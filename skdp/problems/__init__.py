@@ -5,7 +5,6 @@ values, gradients and Hessians, privacy analyses see :class:`ProblemConstants` a
 """
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
-from skdp.problems.adversarial_inner import ConcaveInnerProblem
 from skdp.problems.bilevel import (
     BilevelConstants,
     BilevelProblem,
@@ -16,6 +15,7 @@ from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.counting import Counts, counted
 from skdp.problems.declared import DeclaredProblem
+from skdp.problems.declared_saddle import DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import (
     MAX_SIZE_RATIO,
@@ -50,7 +50,7 @@ from skdp.problems.piecewise_linear import (
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.risks import Design, EmpiricalRisk, Objective
-from skdp.problems.saddle import SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
 
 __all__ = [
@@ -65,10 +65,11 @@ __all__ = [
     "BilevelConstants",
     "BilevelProblem",
     "BilinearProblem",
+    "BlockConstants",
     "Box",
-    "ConcaveInnerProblem",
     "Counts",
     "DeclaredProblem",
+    "DeclaredSaddleProblem",
     "Design",
     "Domain",
     "EmpiricalRisk",

@@ -65,7 +65,6 @@ since ``rho'^2 + rho rho'' <= 1``, only ``a nu rho'' <= a nu / e`` is left of p 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -89,7 +88,6 @@ from skdp.problems.risks import Design, EmpiricalRisk
 from skdp.problems.rounding import EPS, chain
 
 __all__ = [
-    "AdversarialLoss",
     "AdversarialProblem",
     "AdversarialRisk",
     "Attack",
@@ -176,13 +174,13 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class AdversarialLoss(ABC):
-    """A worst case as a function psi of the margin z, the target and the dual norm nu.
+class AttackedMarginLoss:
+    """``psi(z, t, nu) = phi(z - s a nu, t)`` of a loss that does not increase with ``s z``.
 
     Parameters
     ----------
     base : Loss
-        The loss without an attack.
+        phi, the loss without an attack.
     radius : float
         a.
     """
@@ -190,53 +188,40 @@ class AdversarialLoss(ABC):
     base: Loss
     radius: float
 
-    @abstractmethod
-    def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
-        """Psi of each record, shape (n,)."""
-
-    @abstractmethod
-    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
-        """``(psi_z, psi_nu)``."""
-
-    @abstractmethod
-    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
-        """``(psi_zz, psi_znu, psi_nunu)``."""
-
-
-@dataclass(frozen=True)
-class AttackedMarginLoss(AdversarialLoss):
-    """``phi(z - s a nu, t)`` of a loss that does not increase with ``s z``."""
-
     def _attacked(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, np.ndarray]:
         shift = (1.0 - 2.0 * t) * self.radius
         return z + shift * nu, shift
 
     def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
+        """Psi of each record, shape (n,)."""
         return self.base.value(self._attacked(z, t, nu)[0], t)
 
     def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
+        """``(psi_z, psi_nu)``."""
         margins, shift = self._attacked(z, t, nu)
-        slope = self.base.derivative(margins, t)
-        return slope, shift * slope
+        derivative = self.base.derivative(margins, t)
+        return derivative, shift * derivative
 
     def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
+        """``(psi_zz, psi_znu, psi_nunu)``."""
         margins, shift = self._attacked(z, t, nu)
-        bend = self.base.second_derivative(margins, t)
-        return bend, shift * bend, shift**2 * bend
+        second = self.base.second_derivative(margins, t)
+        return second, shift * second, shift**2 * second
 
 
 @dataclass(frozen=True)
-class AttackedResidualLoss(AdversarialLoss):
-    """``(rho(z - t) + a nu)^2 / 2``.
+class AttackedResidualLoss:
+    """``psi(z, t, nu) = (rho(z - t) + a nu)^2 / 2``; methods as of :class:`AttackedMarginLoss`.
 
     Parameters
     ----------
-    base : HalfSquaredLoss
     radius : float
+        a.
     width : float
         e of rho, > 0.
     """
 
+    radius: float
     width: float
 
     def _parts(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
@@ -250,13 +235,12 @@ class AttackedResidualLoss(AdversarialLoss):
         return 0.5 * self._parts(z, t, nu)[0] ** 2
 
     def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
-        total, slope, _ = self._parts(z, t, nu)
-        return total * slope, self.radius * total
+        total, derivative, _ = self._parts(z, t, nu)
+        return total * derivative, self.radius * total
 
     def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
-        total, slope, bend = self._parts(z, t, nu)
-        bend = slope**2 + total * bend
-        return bend, self.radius * slope, np.full_like(z, self.radius**2)
+        total, first, second = self._parts(z, t, nu)
+        return first**2 + total * second, self.radius * first, np.full_like(z, self.radius**2)
 
 
 def _check_attackable(loss: Loss) -> None:
@@ -302,26 +286,26 @@ def adversarial_constants(
     if not math.isfinite(radius):
         raise ValueError("Attacked losses need a bounded domain.")
     lift = attack.radius * attack.dual_bound(mean.row_width)
-    reach = attack.feature_norm(feature_norm, mean.row_width)
-    lipschitz = loss.lipschitz(reach, radius)
-    by_vertices = lipschitz / reach * max(2.0 * feature_norm, reach) * ROOT_SLACK
+    attacked_norm = attack.feature_norm(feature_norm, mean.row_width)
+    lipschitz = loss.lipschitz(attacked_norm, radius)
+    by_vertices = lipschitz / attacked_norm * max(2.0 * feature_norm, attacked_norm) * ROOT_SLACK
     smoothness, rounding = math.inf, 0.0
     if bias > 0:
-        steepest = loss.lipschitz(reach, 3.0 * radius) / reach
+        steepest = loss.lipschitz(attacked_norm, 3.0 * radius) / attacked_norm
         width = attack.rounding_width(bias - _residual_width(loss, bias), mean.row_width)
-        smoothness = loss.smoothness(reach) + steepest * attack.radius / width
+        smoothness = loss.smoothness(attacked_norm) + steepest * attack.radius / width
         most = mean.n_records * mean.size_ratio
         additions = chain(most, mean.block_size) + 32.0
         rounding = (mean.row_width + additions) * steepest * lift
         if isinstance(loss, HalfSquaredLoss):
-            bent = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
-            smoothness += bent * feature_norm
-            rounding += 4.0 * loss.target_bound * (2.0 * reach + bent)
+            kink = 3.0 * radius * lift * feature_norm / _residual_width(loss, bias)
+            smoothness += kink * feature_norm
+            rounding += 4.0 * loss.target_bound * (2.0 * attacked_norm + kink)
         rounding *= EPS * mean.size_ratio
     return replace(
         mean,
         lipschitz=lipschitz,
-        gradient_diameter=min(loss.gradient_diameter(reach, radius), by_vertices),
+        gradient_diameter=min(loss.gradient_diameter(attacked_norm, radius), by_vertices),
         smoothness=smoothness,
         radius=radius,
         additional_rounding=rounding,
@@ -375,8 +359,8 @@ class AdversarialProblem(FiniteSumProblem):
             self.constants, loss, attack, self.bias, records.norm_bound
         )
         width = _residual_width(loss, self.bias)
-        self.attacked: AdversarialLoss = (
-            AttackedResidualLoss(loss, attack.radius, width)
+        self.attacked: AttackedMarginLoss | AttackedResidualLoss = (
+            AttackedResidualLoss(attack.radius, width)
             if width
             else AttackedMarginLoss(loss, attack.radius)
         )
@@ -485,8 +469,7 @@ class AdversarialRisk(EmpiricalRisk):
 
         The surrogates change a margin by at most ``0.05 spread``, with the spread kept between
         0.01 and 1 times the margins of a good predictor. The lower limit keeps the problem solvable
-        where there is hardly any noise, the upper one keeps the attack in it where there is
-        little else.
+        at little noise, the upper one keeps the attack in it at much noise.
 
         Parameters
         ----------
@@ -539,12 +522,11 @@ class AdversarialRisk(EmpiricalRisk):
         cost = super().noise_cost(design, variance)
         if self.attack.radius == 0:
             return cost
-        reach = self.attack.feature_norm(design.feature_norm, design.width)
+        attacked_norm = self.attack.feature_norm(design.feature_norm, design.width)
         norm = self.reference_norm(design)
+        lipschitz = self.loss.lipschitz(attacked_norm, norm)
         longer = math.hypot(norm, math.sqrt(self.attack.n_features(design.width) * variance))
-        return cost + self._lift(design) * self.loss.lipschitz(reach, norm) / reach * (
-            longer - norm
-        )
+        return cost + self._lift(design) * lipschitz / attacked_norm * (longer - norm)
 
     def generalisation_cost(self, design: Design, constants: ProblemConstants) -> float:
         """``L Delta``, uniform stability, if there is an attack."""

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from skdp._checks import check_non_negative
-from skdp.problems.domains import Domain, euclidean_norm
+from skdp.problems.domains import Domain
 from skdp.problems.records import read_only_view
-from skdp.problems.saddle import SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
 __all__ = ["BilinearProblem"]
@@ -34,7 +34,7 @@ class BilinearProblem(SaddleProblem):
     domain_x, domain_y : Domain
         Bounded, unless the first of the bounds is 0.
     mu_x, mu_y : float
-        Strengths of the regularisers.
+        Moduli of the regularisers.
     center_x, center_y : ndarray, optional
     """
 
@@ -74,25 +74,11 @@ class BilinearProblem(SaddleProblem):
         lipschitz_y = bound_y + (largest * radii[0] if largest > 0 else 0.0)
         if not (math.isfinite(lipschitz_x) and math.isfinite(lipschitz_y)):
             raise ValueError("Bilinear functions have Lipschitz constants on bounded domains only.")
-        norm_x = 0.0 if center_x is None else euclidean_norm(np.asarray(center_x, dtype=np.float64))
-        norm_y = 0.0 if center_y is None else euclidean_norm(np.asarray(center_y, dtype=np.float64))
         constants = SaddleConstants(
             n_records=n,
-            dimension_x=dx,
-            dimension_y=dy,
-            strong_convexity=float(mu_x),
-            strong_concavity=float(mu_y),
-            lipschitz_x=lipschitz_x,
-            lipschitz_y=lipschitz_y,
-            smoothness_xy=largest,
-            radius_x=radii[0],
-            radius_y=radii[1],
-            reach_x=domain_x.reach,
-            reach_y=domain_y.reach,
-            center_norm_x=norm_x,
-            center_norm_y=norm_y,
-            projection_rounding_x=domain_x.projection_rounding(dx),
-            projection_rounding_y=domain_y.projection_rounding(dy),
+            x=BlockConstants.on(domain_x, dx, center_x, modulus=mu_x, lipschitz=lipschitz_x),
+            y=BlockConstants.on(domain_y, dy, center_y, modulus=mu_y, lipschitz=lipschitz_y),
+            coupling=largest,
         )
         super().__init__(domain_x, domain_y, constants, center_x, center_y)
         self._average()
@@ -126,8 +112,8 @@ class BilinearProblem(SaddleProblem):
         self, positions: slice | np.ndarray, x: np.ndarray, y: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         matrices = self.matrices[positions]
-        slope_x = (matrices @ y + self.offsets_x[positions]).mean(axis=0)
-        return slope_x, (self.offsets_y[positions] - x @ matrices).mean(axis=0)
+        data_x = (matrices @ y + self.offsets_x[positions]).mean(axis=0)
+        return data_x, (self.offsets_y[positions] - x @ matrices).mean(axis=0)
 
 
 @without_warnings()

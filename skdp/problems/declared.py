@@ -43,7 +43,7 @@ class DeclaredProblem(Problem):
         Modulus of f itself, on the domain. A penalty that is the same for all data sets counts
         here if f contains it.
     alpha : float, default=0.0
-        Strength of the regulariser; ``strong_convexity + alpha`` must be > 0.
+        Of the regulariser; ``strong_convexity + alpha`` must be > 0.
     domain : Domain, optional
         Default: ``Ball(radius)``, or the whole space if no radius is given.
     radius : float, optional
@@ -60,7 +60,7 @@ class DeclaredProblem(Problem):
     hessian : callable, optional
         ``w -> ndarray of shape (dimension, dimension)``, that of f.
     center : ndarray of shape (dimension,), optional
-        Centre of the regulariser; default 0. Must not depend on the records.
+        Center of the regulariser; default 0. Must not depend on the records.
     gradient_error : float, default=0.0
         Bound on the error of a computed gradient beyond that of a plain sum over the records.
 
@@ -73,7 +73,7 @@ class DeclaredProblem(Problem):
     cancels in the difference, so ``||w - w'|| <= D / mu``, or ``D / (mu n)`` for a mean. The bounds
     are used at minimisers only, hence the restriction to norms of at most R.
 
-    *Localisation.* With c the centre, projected onto the domain, ``||w - c|| <= L / mu``: strong
+    *Localisation.* With c the center, projected onto the domain, ``||w - c|| <= L / mu``: strong
     convexity between w and c, optimality of w, and ``<c - center, c - w> <= 0``. It bounds the
     norm of the solution wherever L holds at c.
 
@@ -152,7 +152,7 @@ class DeclaredProblem(Problem):
             in_ball=math.isfinite(domain.radius),
             domain_radius=domain.radius,
             record_weight=1.0 / int(n_records) if mean_of_records else 1.0,
-            # what the formula of a regulariser around 0 leaves out
+            # the formula is for a regulariser around 0
             additional_rounding=gradient_error + 4.0 * EPS * alpha * euclidean_norm(start),
         )
         self._check_function(domain.project(start), exact=gradient_error == 0.0)
@@ -162,7 +162,7 @@ class DeclaredProblem(Problem):
         return self.constants.smoothness + self.alpha
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = self._function(w.copy())  # what it does to w must not reach the solver
+        value, gradient = self._function(w.copy())  # it may write into w
         gradient = self._vector(gradient)
         offset = self._offset(w)
         return (
@@ -173,20 +173,20 @@ class DeclaredProblem(Problem):
     def hessian(self, w: np.ndarray) -> np.ndarray:
         if self._hessian is None:
             return super().hessian(w)
-        bend = np.array(self._hessian(w.copy()), dtype=np.float64)
-        if bend.shape != 2 * (self.dimension,):
+        hessian = np.array(self._hessian(w.copy()), dtype=np.float64)
+        if hessian.shape != 2 * (self.dimension,):
             raise ValueError(
-                f"the Hessian has shape {bend.shape}, must be {2 * (self.dimension,)}."
+                f"the Hessian has shape {hessian.shape}, must be {2 * (self.dimension,)}."
             )
-        bend.flat[:: self.dimension + 1] += self.alpha
-        return bend
+        hessian.flat[:: self.dimension + 1] += self.alpha
+        return hessian
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         # outside of the ball where L holds, gradients grow with the distance to it
         constants, norm = self.constants, euclidean_norm(w)
         beyond = max(0.0, norm - constants.radius)
-        slope = constants.lipschitz + constants.smoothness * beyond
-        return constants.gradient_rounding_at(norm, slope)
+        largest = constants.lipschitz + constants.smoothness * beyond
+        return constants.gradient_rounding_at(norm, largest)
 
     def _vector(self, gradient: np.ndarray) -> np.ndarray:
         gradient = np.asarray(gradient, dtype=np.float64)

@@ -50,11 +50,11 @@ class Domain(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no derivative of its projection.")
 
     def center(self, dimension: int) -> np.ndarray:
-        """The point of the set whose largest distance to the others is :meth:`reach`."""
+        """The point of the set whose largest distance to the others is :meth:`circumradius`."""
         return np.zeros(dimension)
 
     @property
-    def reach(self) -> float:
+    def circumradius(self) -> float:
         """Largest distance from :meth:`center` to a point of the set."""
         return self.radius
 
@@ -145,7 +145,7 @@ class Box(Domain):
         return self.project(0.5 * self.lower + 0.5 * self.upper)
 
     @property
-    def reach(self) -> float:
+    def circumradius(self) -> float:
         return 0.5 * float(np.linalg.norm(self.upper - self.lower)) * (1.0 + 1e-9)
 
 
@@ -185,5 +185,5 @@ class Simplex(Domain):
         return np.full(dimension, 1.0 / dimension)
 
     @property
-    def reach(self) -> float:
+    def circumradius(self) -> float:
         return math.sqrt(1.0 - 1.0 / self.dimension) * (1.0 + 1e-12)

@@ -140,6 +140,24 @@ class FiniteSumProblem(Problem):
     def hessian(self, w: np.ndarray) -> np.ndarray:
         return self._evaluate(w, hessian=True)[2]
 
+    @property
+    def is_quadratic(self) -> bool:
+        return "records" in self.offers and self.loss.is_quadratic and self.n_outputs == 1
+
+    def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not self.is_quadratic:
+            return super().gradient_and_hessian(w)
+        weights, curvature = self._unpack(w), self.loss.curvature
+
+        def statistic(block: Block) -> tuple[np.ndarray, np.ndarray]:
+            residuals = self.loss.derivative(block.margins(weights), block.targets)
+            return block.pull_back(residuals), block.gram(None)
+
+        gradient, hessian = self.records.total(statistic)
+        hessian *= curvature / self.n_public
+        hessian.flat[:: self.dimension + 1] += self.alpha
+        return gradient.ravel() / self.n_public + self.alpha * self._offset(w), hessian
+
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
         low, high = _SINGLE_RANGE
         norms = self.records.data_norm, self.records.norm_bound

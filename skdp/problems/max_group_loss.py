@@ -21,14 +21,14 @@ from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Records, read_only_view
 from skdp.problems.risks import Design
 from skdp.problems.rounding import chain
-from skdp.problems.saddle import Response, SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, Response, SaddleConstants, SaddleProblem
 
 __all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
 
 
 @dataclass(frozen=True)
 class GroupWeights:
-    """By what the summed losses of a group are multiplied, as a multiple of 1 / n.
+    """Factors of the summed losses of the groups, in units of 1 / n.
 
     Parameters
     ----------
@@ -107,8 +107,8 @@ class GroupWeights:
         c, root = self.bound, math.sqrt(2.0)
         if self.floored and not self.public_groups:
             return ((c * max(gradient_diameter, lipschitz), root * c * largest_loss),)
-        centred = math.sqrt(1.0 - 1.0 / self.n_groups)
-        same = (c * gradient_diameter, c * largest_loss * centred)
+        centered = math.sqrt(1.0 - 1.0 / self.n_groups)
+        same = (c * gradient_diameter, c * largest_loss * centered)
         if self.public_groups or self.n_groups == 1:
             return (same,)
         return same, (c * lipschitz, root * c * largest_loss)
@@ -135,39 +135,36 @@ def max_group_loss_constants(
     radius : float
         Of the ball of w.
     alpha_x, alpha_y : float
-        Strengths of the regularisers of w and of the weights.
+        Of the regularisers of w and of the weights.
     center_norm_x, center_norm_y : float, default=0.0
     """
     feature_norm = design.feature_norm
     lipschitz = loss.lipschitz(feature_norm, radius)
     diameter = min(loss.gradient_diameter(feature_norm, radius), 2.0 * lipschitz)
-    largest_loss, smoothness = (
-        loss.largest_value(feature_norm, radius),
-        loss.smoothness(feature_norm),
-    )
+    largest_loss = loss.largest_value(feature_norm, radius)
+    smoothness = loss.smoothness(feature_norm)
     if not (math.isfinite(largest_loss) and math.isfinite(smoothness)):
         raise ValueError(f"{loss!r} is not smooth or not bounded on a ball.")
-    c, ball, simplex = weights.bound, Ball(radius), Simplex(weights.n_groups)
-    dimension = loss.n_outputs * design.width
+    c = weights.bound
     return SaddleConstants(
         n_records=design.n_records,
-        dimension_x=dimension,
-        dimension_y=weights.n_groups,
-        strong_convexity=alpha_x,
-        strong_concavity=alpha_y,
-        lipschitz_x=c * lipschitz,
-        lipschitz_y=c * largest_loss,
-        smoothness_xx=c * smoothness,
-        smoothness_xy=c * lipschitz,
+        x=BlockConstants.on(
+            Ball(radius),
+            loss.n_outputs * design.width,
+            modulus=alpha_x,
+            lipschitz=c * lipschitz,
+            smoothness=c * smoothness,
+            center_norm=center_norm_x,
+        ),
+        y=BlockConstants.on(
+            Simplex(weights.n_groups),
+            weights.n_groups,
+            modulus=alpha_y,
+            lipschitz=c * largest_loss,
+            center_norm=center_norm_y,
+        ),
+        coupling=c * lipschitz,
         gradient_ranges=weights.ranges(lipschitz, diameter, largest_loss),
-        radius_x=radius,
-        radius_y=1.0,
-        reach_x=ball.reach,
-        reach_y=simplex.reach,
-        center_norm_x=center_norm_x,
-        center_norm_y=center_norm_y,
-        projection_rounding_x=ball.projection_rounding(dimension),
-        projection_rounding_y=simplex.projection_rounding(weights.n_groups),
         summation_chain=chain(design.n_records, design.block_size),
     )
 
@@ -189,7 +186,7 @@ class MaxGroupLossProblem(SaddleProblem):
     radius : float
         Of the ball of w.
     alpha_x, alpha_y : float
-        Strengths of the regularisers, > 0.
+        Of the regularisers, > 0.
     center_x : ndarray, optional
         Default: 0.
     center_y : ndarray, optional

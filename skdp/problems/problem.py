@@ -66,6 +66,10 @@ class Problem(ABC):
         """Hessian at `w`, shape (dimension, dimension), if offered."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
 
+    def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and Hessian at `w`, if offered, in one pass where that is cheap."""
+        return self.gradient(w), self.hessian(w)
+
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
         """Hessian to a few digits where that is faster, for methods that correct it."""
         return self.hessian(w)
@@ -83,6 +87,11 @@ class Problem(ABC):
     def n_outputs(self) -> int:
         """Number of coefficients per column of the rows."""
         return 1
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether the Hessian is the same everywhere."""
+        return False
 
     @property
     def is_smooth(self) -> bool:

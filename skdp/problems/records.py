@@ -107,11 +107,14 @@ class Block:
         out[:, :d] = (self.matrix.T @ residuals).T
         return out if self.factors is None else out * self.factors
 
-    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
+    def gram(self, weights: np.ndarray | None, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
 
-        `rough`: in single precision, which takes half the time.
+        None stands for weights of 1. `rough`: in single precision, which takes half the time.
         """
+        if weights is None and not sp.issparse(self.matrix):
+            return self._plain_gram()
+        weights = np.ones(self.matrix.shape[0]) if weights is None else weights
         d = self.matrix.shape[1]
         out = np.empty((d + bool(self.intercept),) * 2)
         if self.intercept:
@@ -137,6 +140,17 @@ class Block:
                 out[:d, :d] = root.T @ root  # one symmetric product: half the arithmetic
         else:
             out[:d, :d] = self.matrix.T @ (weights[:, None] * self.matrix)
+        return out if self.factors is None else out * np.outer(self.factors, self.factors)
+
+    def _plain_gram(self) -> np.ndarray:
+        """Return ``sum_i x_i x_i'`` of dense rows."""
+        d = self.matrix.shape[1]
+        out = np.empty((d + bool(self.intercept),) * 2)
+        rows = self.matrix if self.scale is None else self.scale[:, None] * self.matrix
+        out[:d, :d] = rows.T @ rows
+        if self.intercept:
+            out[:d, d] = out[d, :d] = self.intercept * rows.sum(axis=0)
+            out[d, d] = self.intercept**2 * len(rows)
         return out if self.factors is None else out * np.outer(self.factors, self.factors)
 
 

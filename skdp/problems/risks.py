@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -188,8 +188,8 @@ class EmpiricalRisk:
         return ()
 
     def penalty_cost(
-        self, design: Design, strength: float, distance: float, second_moment: float | None = None
-    ) -> float:
+        self, design: Design, strength: Any, distance: float, second_moment: float | None = None
+    ) -> Any:
         """Bound on the excess risk that a penalty causes over a point at a distance.
 
         ``(D^2 / 2) mu h / (mu + h)`` with ``h = loss.curvature * second_moment``; proof in
@@ -199,11 +199,11 @@ class EmpiricalRisk:
         h = self.loss.curvature * moment
         return 0.5 * distance**2 * strength / (1.0 + strength / h)
 
-    def noise_cost(self, design: Design, variance: float) -> float:
+    def noise_cost(self, design: Design, variance: Any) -> Any:
         """Bound on the expected excess risk of isotropic noise of a variance per coordinate."""
         return self.loss.noise_cost(design.feature_norm**2 * variance)
 
-    def sampling_cost(self, design: Design, strength: float, size: int) -> float:
+    def sampling_cost(self, design: Design, strength: Any, size: Any) -> Any:
         """Estimate of the excess risk on all records of a solution for `size` of them.
 
         ``(d s / 2) (1 / size - 1 / n) (h / (h + mu))^2``, the asymptotic value on a reference
@@ -215,7 +215,7 @@ class EmpiricalRisk:
         missing = 1.0 / size - 1.0 / design.n_records
         return 0.5 * self.dimension(design) * self.loss.sampling_scale * missing * shrunk**2
 
-    def generalisation_cost(self, design: Design, constants: ProblemConstants) -> float:
+    def generalisation_cost(self, design: Design, constants: ProblemConstants) -> Any:
         """Bound on the expected difference of population and empirical risk of a solution.
 
         The smaller of ``L Delta`` (uniform stability, Delta the movement of the solution) and

@@ -1,4 +1,4 @@
-"""Saddle problems: what a solver may know of them, and the public constants of their privacy.
+"""Saddle problems: their interface to solvers, and the public constants of their privacy.
 
 ``min over x in X, max over y in Y of f_S(x, y) + (a_x/2) ||x - c_x||^2 - (a_y/2) ||y - c_y||^2``
 with f_S a mean over records, convex in x and concave in y. Lemmas and proofs:
@@ -16,15 +16,96 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from skdp.problems.constants import ROUNDING_SLACK
+from skdp.problems.constants import ROUNDING_SLACK, ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 from skdp.problems.problem import copy_parts
 from skdp.problems.records import read_only_view
 from skdp.problems.rounding import EPS
 
-__all__ = ["Response", "SaddleConstants", "SaddleProblem", "block_movement", "joint_movement"]
+__all__ = [
+    "BlockConstants",
+    "Response",
+    "SaddleConstants",
+    "SaddleProblem",
+    "block_sensitivity",
+    "joint_sensitivity",
+]
 
 _Own = TypeVar("_Own", bound="SaddleProblem")
+
+
+@dataclass(frozen=True)
+class BlockConstants:
+    """Constants of one block, x or y, of a saddle problem.
+
+    Parameters
+    ----------
+    dimension : int
+    modulus : float
+        mu of the whole objective, the same for all data sets: strong convexity in x, strong
+        concavity in y.
+    lipschitz : float
+        L, bound on the gradient in the block of the function of one record, over all records and
+        feasible z. Of a loss in y it is the largest *absolute* value that counts, not its range
+        (review W2).
+    smoothness : float, default=0.0
+        Lipschitz constant of that gradient in the block itself.
+    radius : float, default=inf
+        Largest norm of a feasible point.
+    circumradius : float, optional
+        Largest distance of a feasible point to the center of the domain
+        (:attr:`skdp.problems.Domain.circumradius`). Default: the radius.
+    center_norm : float, default=0.0
+        Norm of the center of the regulariser.
+    projection_rounding : float, default=0.0
+        Bound on the error of a computed projection onto the domain.
+    additional_rounding : float, default=0.0
+        Error of a computed operator beyond that of :meth:`SaddleConstants.operator_rounding`.
+    """
+
+    dimension: int
+    modulus: float
+    lipschitz: float
+    smoothness: float = 0.0
+    radius: float = math.inf
+    circumradius: float | None = None
+    center_norm: float = 0.0
+    projection_rounding: float = 0.0
+    additional_rounding: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_count("dimension", self.dimension)
+        if not (self.radius >= 0 and self.diameter >= 0):
+            raise ValueError(
+                f"radius == {self.radius}, circumradius == {self.circumradius}, must be >= 0."
+            )
+        if not (self.modulus > 0 and math.isfinite(self.modulus)):
+            raise ValueError(f"modulus == {self.modulus}, must be > 0 and finite.")
+        for name in (
+            *("lipschitz", "smoothness", "center_norm"),
+            *("projection_rounding", "additional_rounding"),
+        ):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} == {getattr(self, name)}, must be >= 0 and finite.")
+
+    @classmethod
+    def on(
+        cls, domain: Domain, dimension: int, center: np.ndarray | None = None, **constants: float
+    ) -> BlockConstants:
+        """The constants of a block of this domain; `constants` are the other fields."""
+        return cls(
+            dimension,
+            radius=domain.radius,
+            circumradius=domain.circumradius,
+            projection_rounding=domain.projection_rounding(dimension),
+            **({} if center is None else {"center_norm": _norm(center)}),
+            **constants,
+        )
+
+    @property
+    def diameter(self) -> float:
+        """Bound on the distance of two feasible points."""
+        return 2.0 * (self.radius if self.circumradius is None else self.circumradius)
 
 
 @dataclass(frozen=True)
@@ -33,41 +114,23 @@ class SaddleConstants:
 
     Nothing here may be measured on the records. Write z = (x, y),
     ``A_S(z) = (grad_x, -grad_y)`` of the whole objective, ``a(z; i)`` of the function of record i
-    (without regularisers), and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``.
+    (without regularisers), and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is
+    strongly monotone with modulus 1.
 
     Parameters
     ----------
     n_records : int
         n, public. Neighbours differ in the record at one position (replace-one).
-    dimension_x, dimension_y : int
-    strong_convexity, strong_concavity : float
-        mu_x and mu_y of the whole objective, the same for all data sets: A_S is strongly monotone
-        with modulus 1 in the norm M.
-    lipschitz_x, lipschitz_y : float
-        L_x and L_y, bounds on ``||grad_x||`` and ``||grad_y||`` of the function of one record, over
-        all records and feasible z. Of a loss in a dual block it is the largest *absolute* value
-        that counts, not its range (review W2).
-    smoothness_xx, smoothness_xy, smoothness_yy : float
-        Of the function of one record: Lipschitz constants of grad_x in x, of either gradient in
-        the other variable, and of grad_y in y.
+    x, y : BlockConstants
+    coupling : float, default=0.0
+        Lipschitz constant of either gradient of the function of one record in the other variable.
     gradient_ranges : tuple of pairs of float, optional
         Pairs (G_x, G_y): for any two records there is a pair such that, at every feasible z, the
         two gradients differ by at most G_x in x and G_y in y. Only what is parallel to differences
         of feasible points counts: on a simplex the means of the entries do not.
         Default: ``((2 L_x, 2 L_y),)``.
-    radius_x, radius_y : float, default=inf
-        Largest norms of feasible x and y.
-    reach_x, reach_y : float, optional
-        Largest distances of feasible x and y to the centres of their domains
-        (:attr:`skdp.problems.Domain.reach`). Default: the radii.
-    center_norm_x, center_norm_y : float, default=0.0
-        Norms of the centres of the regularisers.
-    projection_rounding_x, projection_rounding_y : float, default=0.0
-        Bounds on the error of a computed projection onto X and Y.
     summation_chain : int, optional
         Most additions in a chain when the records are summed. Default: n.
-    additional_rounding_x, additional_rounding_y : float, default=0.0
-        Errors of a computed operator beyond those of :meth:`operator_rounding`.
 
     Notes
     -----
@@ -79,160 +142,122 @@ class SaddleConstants:
     *Proof.* ``<A_S(z), z' - z> >= 0`` and ``<A_S'(z'), z - z'> >= 0``; strong monotonicity:
     ``||z - z'||_M^2 <= <A_S(z') - A_S(z), z' - z>``. Added:
     ``||z - z'||_M^2 <= <A_S(z') - A_S'(z'), z' - z>``, where common records and regularisers cancel
-    at the one point z'. What is left is ``<a(z'; i) - a(z'; i'), z' - z> / n``.
+    at the one point z'. There remains ``<a(z'; i) - a(z'; i'), z' - z> / n``.
 
-    So (a, b) lies in a disc through 0 with centre ``(g_x, g_y) / (2 n)``. Its largest first
-    coordinate is :attr:`argmin_sensitivity_x`, its diameter :attr:`argmin_sensitivity`.
+    So (a, b) lies in a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its largest first
+    coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
     """
 
     n_records: int
-    dimension_x: int
-    dimension_y: int
-    strong_convexity: float
-    strong_concavity: float
-    lipschitz_x: float
-    lipschitz_y: float
-    smoothness_xx: float = 0.0
-    smoothness_xy: float = 0.0
-    smoothness_yy: float = 0.0
+    x: BlockConstants
+    y: BlockConstants
+    coupling: float = 0.0
     gradient_ranges: tuple[tuple[float, float], ...] | None = None
-    radius_x: float = math.inf
-    radius_y: float = math.inf
-    reach_x: float | None = None
-    reach_y: float | None = None
-    center_norm_x: float = 0.0
-    center_norm_y: float = 0.0
-    projection_rounding_x: float = 0.0
-    projection_rounding_y: float = 0.0
     summation_chain: int | None = None
-    additional_rounding_x: float = 0.0
-    additional_rounding_y: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("n_records", "dimension_x", "dimension_y"):
-            count = getattr(self, name)
-            if not (count >= 1 and count == int(count)):
-                raise ValueError(f"{name} == {count}, must be an integer >= 1.")
-        for name in ("strong_convexity", "strong_concavity"):
-            number = getattr(self, name)
-            if not (number > 0 and math.isfinite(number)):
-                raise ValueError(f"{name} == {number}, must be > 0 and finite.")
-        not_negative = ("radius_x", "radius_y")
-        finite = (
-            *("lipschitz_x", "lipschitz_y"),
-            *("smoothness_xx", "smoothness_xy", "smoothness_yy", "center_norm_x", "center_norm_y"),
-            *("projection_rounding_x", "projection_rounding_y"),
-            *("additional_rounding_x", "additional_rounding_y"),
-        )
-        for name in (*not_negative, *finite):
-            number = getattr(self, name)
-            if not number >= 0 or (name in finite and math.isinf(number)):
-                kind = "must be >= 0 and finite" if name in finite else "must be >= 0"
-                raise ValueError(f"{name} == {number}, {kind}.")
+        _check_count("n_records", self.n_records)
+        if not 0 <= self.coupling < math.inf:
+            raise ValueError(f"coupling == {self.coupling}, must be >= 0 and finite.")
         if self.gradient_ranges is not None:
             if not self.gradient_ranges:
                 raise ValueError("gradient_ranges is empty: None stands for the default.")
             ranges = tuple((float(first), float(second)) for first, second in self.gradient_ranges)
             object.__setattr__(self, "gradient_ranges", ranges)
         for first, second in self.ranges:
-            if not (0 <= first <= 2 * self.lipschitz_x and 0 <= second <= 2 * self.lipschitz_y):
+            if not (0 <= first <= 2 * self.x.lipschitz and 0 <= second <= 2 * self.y.lipschitz):
                 raise ValueError(
                     f"gradient_ranges has ({first}, {second}): a range is >= 0 and at most twice "
-                    f"the Lipschitz constant, 2 * {self.lipschitz_x} and 2 * {self.lipschitz_y}."
+                    f"the Lipschitz constant, 2 * {self.x.lipschitz} and 2 * {self.y.lipschitz}."
                 )
-        for name, reach in (("reach_x", self.half_diameter_x), ("reach_y", self.half_diameter_y)):
-            if not reach >= 0:
-                raise ValueError(f"{name} == {reach}, must be >= 0.")
 
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
         """The gradient ranges, or their default."""
-        default = ((2.0 * self.lipschitz_x, 2.0 * self.lipschitz_y),)
+        default = ((2.0 * self.x.lipschitz, 2.0 * self.y.lipschitz),)
         return default if self.gradient_ranges is None else self.gradient_ranges
 
     @property
-    def half_diameter_x(self) -> float:
-        """`reach_x`, or its default."""
-        return self.radius_x if self.reach_x is None else self.reach_x
-
-    @property
-    def half_diameter_y(self) -> float:
-        """`reach_y`, or its default."""
-        return self.radius_y if self.reach_y is None else self.reach_y
+    def moduli(self) -> tuple[float, float]:
+        """mu_x and mu_y."""
+        return self.x.modulus, self.y.modulus
 
     def norm(self, x: float, y: float) -> float:
         """``||(x, y)||_M`` of blocks of the given Euclidean norms."""
-        root_x, root_y = math.sqrt(self.strong_convexity), math.sqrt(self.strong_concavity)
-        return math.hypot(root_x * x, root_y * y)
+        return math.hypot(math.sqrt(self.x.modulus) * x, math.sqrt(self.y.modulus) * y)
 
     def dual_norm(self, x: float, y: float) -> float:
         """``sqrt(x^2 / mu_x + y^2 / mu_y)``, the norm of operators."""
-        root_x, root_y = math.sqrt(self.strong_convexity), math.sqrt(self.strong_concavity)
-        return math.hypot(x / root_x, y / root_y)
+        return math.hypot(x / math.sqrt(self.x.modulus), y / math.sqrt(self.y.modulus))
 
     @property
     def localisation(self) -> float:
         """``Lambda = sqrt(L_x^2 / mu_x + L_y^2 / mu_y)``, or less if the domains are small.
 
-        The saddle point is within it of the projected centres, in the norm M: these solve the
+        The saddle point is within it of the projected centers, in the norm M: these solve the
         problem without records, and Lemma 1 holds for any two operators of which one is strongly
         monotone. Dividing by n gives half of the sensitivity for the default ranges.
         """
-        return min(self.dual_norm(self.lipschitz_x, self.lipschitz_y), self.diameter)
+        return min(self.dual_norm(self.x.lipschitz, self.y.lipschitz), self.diameter)
 
     @property
     def diameter(self) -> float:
         """Bound on the distance in the norm M of two feasible points."""
-        return 2.0 * self.norm(self.half_diameter_x, self.half_diameter_y)
+        return self.norm(self.x.diameter, self.y.diameter)
 
     @property
-    def argmin_sensitivity(self) -> float:
+    def sensitivity(self) -> float:
         """How far the saddle point can move in the norm M: ``sqrt(g_x^2 + g_y^2) / n``.
 
         The diameter of the disc of Lemma 1, for the worst pair of ranges (Zhang et al. 2022
         specification, section 3.3 (5)-(7)). Never above the diameter of the domain.
         """
-        moduli = self.strong_convexity, self.strong_concavity
-        return min(joint_movement(self.ranges, *moduli, self.n_records), self.diameter)
+        return min(joint_sensitivity(self.ranges, self.moduli, self.n_records), self.diameter)
 
     @property
-    def argmin_sensitivity_x(self) -> float:
+    def sensitivity_x(self) -> float:
         """How far x can move: ``[G_x/mu_x + sqrt(G_x^2/mu_x^2 + G_y^2/(mu_x mu_y))] / (2 n)``.
 
         The largest first coordinate of the disc of Lemma 1, divided by ``sqrt(mu_x)``, for the
         worst pair of ranges. For the release of x alone; a joint release needs
-        :attr:`argmin_sensitivity` (review F-10).
+        :attr:`sensitivity` (review F-10).
         """
-        moduli = self.strong_convexity, self.strong_concavity
-        moved = block_movement(self.ranges, *moduli, self.n_records)
-        return min(moved, 2.0 * self.half_diameter_x)
+        return min(block_sensitivity(self.ranges, self.moduli, self.n_records), self.x.diameter)
 
     @property
-    def argmin_sensitivity_y(self) -> float:
-        """How far y can move: :attr:`argmin_sensitivity_x` with x and y exchanged."""
-        return self.exchanged().argmin_sensitivity_x
+    def sensitivity_y(self) -> float:
+        """How far y can move: :attr:`sensitivity_x` with x and y exchanged."""
+        return self.exchanged().sensitivity_x
 
     def exchanged(self) -> SaddleConstants:
         """The constants of the problem with x and y exchanged, and -f in place of f."""
-        return replace(
-            self,
-            **{
-                there: getattr(self, here)
-                for name in (
-                    *("dimension_{}", "lipschitz_{}", "radius_{}", "reach_{}", "center_norm_{}"),
-                    *("projection_rounding_{}", "additional_rounding_{}"),
-                )
-                for here, there in zip(
-                    (name.format("x"), name.format("y")),
-                    (name.format("y"), name.format("x")),
-                    strict=True,
-                )
-            },
-            strong_convexity=self.strong_concavity,
-            strong_concavity=self.strong_convexity,
-            smoothness_xx=self.smoothness_yy,
-            smoothness_yy=self.smoothness_xx,
-            gradient_ranges=tuple((second, first) for first, second in self.ranges),
+        ranges = tuple((second, first) for first, second in self.ranges)
+        return replace(self, x=self.y, y=self.x, gradient_ranges=ranges)
+
+    def primal(
+        self, gradient_diameter: float | None = None, record_weight: float = 1.0
+    ) -> ProblemConstants:
+        """The constants of ``max over y of F(x, y)``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
+
+        Parameters
+        ----------
+        gradient_diameter : float, optional
+            Default: ``2 L_x``.
+        record_weight : float, default=1.0
+            1 / n where it is a mean of one function per record.
+        """
+        x = self.x
+        return ProblemConstants(
+            n_records=self.n_records,
+            dimension=x.dimension,
+            strong_convexity=x.modulus,
+            lipschitz=x.lipschitz,
+            gradient_diameter=gradient_diameter or 2.0 * x.lipschitz,
+            smoothness=x.smoothness + self.coupling**2 / self.y.modulus,
+            radius=x.radius,
+            row_width=x.dimension,
+            block_size=self.n_records,
+            record_weight=record_weight,
         )
 
     @property
@@ -241,18 +266,13 @@ class SaddleConstants:
 
         Spectral norm of ``[[ell_xx/mu_x, c], [c, ell_yy/mu_y]]``, ``c = ell_xy / sqrt(mu_x mu_y)``.
         """
-        first = self.smoothness_xx / self.strong_convexity
-        last = self.smoothness_yy / self.strong_concavity
-        root = math.sqrt(self.strong_convexity) * math.sqrt(self.strong_concavity)
-        cross = self.smoothness_xy / root
+        first, last = (block.smoothness / block.modulus for block in (self.x, self.y))
+        cross = self.coupling / (math.sqrt(self.x.modulus) * math.sqrt(self.y.modulus))
         return 0.5 * (first + last) + math.hypot(0.5 * (first - last), cross)
 
     @property
-    def scaled_lipschitz(self) -> float:
-        """Lipschitz constant lt of the whole operator in these coordinates, at least 1.
-
-        The modulus of monotonicity is 1 there, so lt is the condition number of the problem.
-        """
+    def condition_number(self) -> float:
+        """Lipschitz constant of the whole operator in these coordinates, where its modulus is 1."""
         return 1.0 + self.data_lipschitz * (1.0 + 8.0 * EPS)
 
     def operator_rounding(self, norm_x: float, norm_y: float) -> tuple[float, float]:
@@ -267,37 +287,36 @@ class SaddleConstants:
             Bounds on the norms of x and y.
         """
         chain = (self.summation_chain or self.n_records) + 16.0
-        width = self.dimension_x + self.dimension_y + 16.0
-        errors = []
-        for lipschitz, own, other, modulus, center, extra in (
-            (
-                *(self.lipschitz_x, self.smoothness_xx * norm_x, self.smoothness_xy * norm_y),
-                *(self.strong_convexity, norm_x + self.center_norm_x, self.additional_rounding_x),
-            ),
-            (
-                *(self.lipschitz_y, self.smoothness_yy * norm_y, self.smoothness_xy * norm_x),
-                *(self.strong_concavity, norm_y + self.center_norm_y, self.additional_rounding_y),
-            ),
-        ):
-            sums = chain * lipschitz + width * (own + other) + 4.0 * modulus * center
-            errors.append(EPS * sums + extra)
-        return errors[0], errors[1]
+        width = self.x.dimension + self.y.dimension + 16.0
+
+        def error(block: BlockConstants, norm: float, other_norm: float) -> float:
+            product = block.smoothness * norm + self.coupling * other_norm
+            penalty = block.modulus * (norm + block.center_norm)
+            sums = chain * block.lipschitz + width * product + 4.0 * penalty
+            return EPS * sums + block.additional_rounding
+
+        return error(self.x, norm_x, norm_y), error(self.y, norm_y, norm_x)
 
 
-def joint_movement(
-    ranges: Iterable[tuple[float, float]], mu_x: float, mu_y: float, n_records: float
+def _check_count(name: str, count: float) -> None:
+    if not (count >= 1 and count == int(count)):
+        raise ValueError(f"{name} == {count}, must be an integer >= 1.")
+
+
+def joint_sensitivity(
+    ranges: Iterable[tuple[float, float]], moduli: tuple[float, float], n_records: float
 ) -> float:
-    """``sqrt(g_x^2 + g_y^2) / n`` of Lemma 1, the movement in the norm M, rounded up."""
-    root_x, root_y = math.sqrt(mu_x), math.sqrt(mu_y)
+    """``sqrt(g_x^2 + g_y^2) / n`` of Lemma 1, in the norm M, rounded up."""
+    root_x, root_y = map(math.sqrt, moduli)
     worst = max(math.hypot(first / root_x, second / root_y) for first, second in ranges)
     return worst / n_records * ROUNDING_SLACK
 
 
-def block_movement(
-    ranges: Iterable[tuple[float, float]], mu_x: float, mu_y: float, n_records: float
+def block_sensitivity(
+    ranges: Iterable[tuple[float, float]], moduli: tuple[float, float], n_records: float
 ) -> float:
     """``(g_x + sqrt(g_x^2 + g_y^2)) / (2 n sqrt(mu_x))`` of Lemma 1, that of x, rounded up."""
-    root_x, root_y = math.sqrt(mu_x), math.sqrt(mu_y)
+    root_x, root_y = map(math.sqrt, moduli)
     worst = max(
         first / root_x + math.hypot(first / root_x, second / root_y) for first, second in ranges
     )
@@ -305,22 +324,22 @@ def block_movement(
 
 
 class Response(NamedTuple):
-    """The maximiser of ``F(x, .)``, and what is known with it.
+    """The maximiser of ``F(x, .)``, with the value and the gradient there.
 
     Attributes
     ----------
     y : ndarray of shape (dimension_y,)
-    free : ndarray of shape (dimension_y,)
+    unprojected : ndarray of shape (dimension_y,)
         The point that was projected to y.
-    slope : ndarray of shape (dimension_x,)
+    gradient : ndarray of shape (dimension_x,)
         ``grad_x f(x, y)``, without the regulariser.
     value : float
         ``F(x, y)``.
     """
 
     y: np.ndarray
-    free: np.ndarray
-    slope: np.ndarray
+    unprojected: np.ndarray
+    gradient: np.ndarray
     value: float
 
 
@@ -334,14 +353,14 @@ class SaddleProblem(ABC):
     ----------
     domain_x, domain_y : Domain
     constants : SaddleConstants
-        Radii, reaches, centre norms and projection errors of the domains have to be in them.
+        Radii, center norms and projection errors of the domains have to be in them.
     center_x : ndarray of shape (dimension_x,), optional
-        Centre of the regulariser; it may depend on public numbers and released values only.
+        Center of the regulariser; it may depend on public numbers and released values only.
         Default: 0.
     center_y : ndarray of shape (dimension_y,), optional
     alpha_x, alpha_y : float, optional
-        Strengths of the regularisers, at most mu_x and mu_y: the rest of the moduli is that of
-        *every* record's function. Default: mu_x and mu_y.
+        Of the regularisers, at most mu_x and mu_y: the rest of the moduli is that of *every*
+        record's function. Default: mu_x and mu_y.
     """
 
     def __init__(
@@ -356,37 +375,8 @@ class SaddleProblem(ABC):
     ) -> None:
         self.domain_x, self.domain_y = domain_x, domain_y
         self.constants = constants
-        self.center_x = _center("center_x", center_x, constants.dimension_x)
-        self.center_y = _center("center_y", center_y, constants.dimension_y)
-        self.alpha_x = constants.strong_convexity if alpha_x is None else float(alpha_x)
-        self.alpha_y = constants.strong_concavity if alpha_y is None else float(alpha_y)
-        for name, alpha, modulus in (
-            ("alpha_x", self.alpha_x, constants.strong_convexity),
-            ("alpha_y", self.alpha_y, constants.strong_concavity),
-        ):
-            if not 0 <= alpha <= modulus:
-                raise ValueError(f"{name} == {alpha}, must be >= 0 and at most {modulus}.")
-        slack = 1.0 + 1e-12
-        for name, known, stated in (
-            ("radius_x", domain_x.radius, constants.radius_x),
-            ("radius_y", domain_y.radius, constants.radius_y),
-            ("reach_x", domain_x.reach, constants.half_diameter_x),
-            ("reach_y", domain_y.reach, constants.half_diameter_y),
-            (
-                "projection_rounding_x",
-                domain_x.projection_rounding(constants.dimension_x),
-                constants.projection_rounding_x,
-            ),
-            (
-                "projection_rounding_y",
-                domain_y.projection_rounding(constants.dimension_y),
-                constants.projection_rounding_y,
-            ),
-            ("center_norm_x", euclidean_norm(self.center_x), constants.center_norm_x),
-            ("center_norm_y", euclidean_norm(self.center_y), constants.center_norm_y),
-        ):
-            if known > stated * slack:
-                raise ValueError(f"constants.{name} == {stated}, must be at least {known}.")
+        self.center_x, self.alpha_x = _checked_block("x", domain_x, constants.x, center_x, alpha_x)
+        self.center_y, self.alpha_y = _checked_block("y", domain_y, constants.y, center_y, alpha_y)
 
     @abstractmethod
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
@@ -402,10 +392,13 @@ class SaddleProblem(ABC):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Mean of the data part's operator over the records at `positions` only."""
 
-    #: What a solver can have besides operators: "hessian" stands for :meth:`best_response`,
+    #: Evaluations for solvers besides operators: "hessian" stands for :meth:`best_response`,
     #: :meth:`hessian_x` and :meth:`cross_derivative`, where f is linear in y, "records" for
     #: :meth:`take`.
     offers: frozenset[str] = frozenset()
+
+    #: Whether :meth:`batch_operator` can be had.
+    has_batches: bool = True
 
     @property
     def is_mean(self) -> bool:
@@ -414,12 +407,12 @@ class SaddleProblem(ABC):
 
     def best_response(self, x: np.ndarray) -> Response:
         """The maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f(x) / a_y)``."""
-        if self.constants.smoothness_yy > 0 or not self.alpha_y > 0:
+        if self.constants.y.smoothness > 0 or not self.alpha_y > 0:
             raise NotImplementedError(f"{type(self).__name__} is not linear in y.")
-        y = self.domain_y.center(self.constants.dimension_y)
-        free = self.center_y - self.data_operator(x, y)[1] / self.alpha_y
-        y = self.domain_y.project(free)
-        return Response(y, free, self.data_operator(x, y)[0], self.value(x, y))
+        y = self.domain_y.center(self.constants.y.dimension)
+        unprojected = self.center_y - self.data_operator(x, y)[1] / self.alpha_y
+        y = self.domain_y.project(unprojected)
+        return Response(y, unprojected, self.data_operator(x, y)[0], self.value(x, y))
 
     def hessian_x(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         """Second derivative of the data part in x, if offered."""
@@ -451,17 +444,13 @@ class SaddleProblem(ABC):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> _Own:
-        """The problem of the same records with other regularisers.
-
-        What the records' functions themselves have of strong convexity and concavity stays.
-        """
-        other = copy.copy(self)
+        """The problem of the same records with other regularisers; `record_moduli` stay."""
+        other, c = copy.copy(self), self.constants
+        convexity, concavity = self.record_moduli
         constants = replace(
-            self.constants,
-            strong_convexity=self.own_convexity + alpha_x,
-            strong_concavity=self.own_concavity + alpha_y,
-            center_norm_x=0.0 if center_x is None else euclidean_norm(center_x),
-            center_norm_y=0.0 if center_y is None else euclidean_norm(center_y),
+            c,
+            x=replace(c.x, modulus=convexity + alpha_x, center_norm=_norm(center_x)),
+            y=replace(c.y, modulus=concavity + alpha_y, center_norm=_norm(center_y)),
         )
         SaddleProblem.__init__(
             *(other, self.domain_x, self.domain_y, constants),
@@ -470,20 +459,16 @@ class SaddleProblem(ABC):
         return other
 
     @property
-    def own_convexity(self) -> float:
-        """Strong convexity of every record's own function, without the regulariser."""
-        return _own_modulus(self.constants.strong_convexity, self.alpha_x)
-
-    @property
-    def own_concavity(self) -> float:
-        """Strong concavity of every record's own function, without the regulariser."""
-        return _own_modulus(self.constants.strong_concavity, self.alpha_y)
+    def record_moduli(self) -> tuple[float, float]:
+        """Strong convexity and concavity of every record's function, without the regularisers."""
+        mu_x, mu_y = self.constants.moduli
+        return _record_modulus(mu_x, self.alpha_x), _record_modulus(mu_y, self.alpha_y)
 
     def operator(self, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``(grad_x F, -grad_y F)`` of the whole objective."""
-        slope_x, slope_y = self.data_operator(x, y)
-        slope_x = slope_x + self.alpha_x * (x - self.center_x)
-        return slope_x, slope_y + self.alpha_y * (y - self.center_y)
+        data_x, data_y = self.data_operator(x, y)
+        data_x = data_x + self.alpha_x * (x - self.center_x)
+        return data_x, data_y + self.alpha_y * (y - self.center_y)
 
     def regulariser(self, x: np.ndarray, y: np.ndarray) -> float:
         """``(a_x/2) ||x - c_x||^2 - (a_y/2) ||y - c_y||^2``."""
@@ -510,14 +495,11 @@ class SaddleProblem(ABC):
         return self.project(x, (y + pull_y * self.center_y) / (1.0 + pull_y))
 
     def start(self) -> tuple[np.ndarray, np.ndarray]:
-        """The projected centres, within ``constants.localisation`` of the solution."""
+        """The projected centers, within ``constants.localisation`` of the solution."""
         return self.project(self.center_x, self.center_y)
 
     def for_solver(self: _Own) -> _Own:
-        """The same problem as another object: what a solver does to its attributes stays there.
-
-        Arrays are read-only views; constants, domains and losses are copies.
-        """
+        """A copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
         other = copy.copy(self)
         copy_parts(self, other)
         for name, attribute in vars(self).items():
@@ -526,13 +508,33 @@ class SaddleProblem(ABC):
         return other
 
 
-def _own_modulus(modulus: float, alpha: float) -> float:
+def _record_modulus(modulus: float, alpha: float) -> float:
     """``modulus - alpha``, or a little less: the modulus is a rounded sum."""
     return max(0.0, modulus - alpha - 2.0 * EPS * modulus) if alpha > 0 else modulus
 
 
-def _center(name: str, center: np.ndarray | None, dimension: int) -> np.ndarray:
+def _norm(center: np.ndarray | None) -> float:
+    return 0.0 if center is None else euclidean_norm(np.asarray(center, dtype=np.float64))
+
+
+def _checked_block(
+    name: str,
+    domain: Domain,
+    constants: BlockConstants,
+    center: np.ndarray | None,
+    alpha: float | None,
+) -> tuple[np.ndarray, float]:
+    """Center and alpha of a block's regulariser, if the constants cover them and the domain."""
+    dimension = constants.dimension
     center = np.zeros(dimension) if center is None else np.array(center, dtype=np.float64)
     if center.shape != (dimension,) or not np.isfinite(center).all():
-        raise ValueError(f"{name} must be a finite vector of shape ({dimension},).")
-    return read_only_view(center)
+        raise ValueError(f"center_{name} must be a finite vector of shape ({dimension},).")
+    alpha = constants.modulus if alpha is None else float(alpha)
+    if not 0 <= alpha <= constants.modulus:
+        raise ValueError(f"alpha_{name} == {alpha}, must be >= 0 and at most {constants.modulus}.")
+    known = BlockConstants.on(domain, dimension, center, modulus=1.0, lipschitz=0.0)
+    for field in ("radius", "diameter", "projection_rounding", "center_norm"):
+        least, stated = getattr(known, field), getattr(constants, field)
+        if least > stated * (1.0 + 1e-12):
+            raise ValueError(f"constants.{name}.{field} == {stated}, must be at least {least}.")
+    return read_only_view(center), alpha

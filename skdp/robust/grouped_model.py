@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ class GroupedLinearModel(DPLinearModel):
     histogram_share: float
     release_group_weights: bool
 
-    _methods: Any = {"output": None, "phased": None}
+    _methods: Any = MappingProxyType({"output": None, "phased": None})
     _is_bounded = True
     n_public = None
 

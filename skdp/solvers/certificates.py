@@ -164,8 +164,8 @@ def certify(problem: Problem, point: np.ndarray, gradient: np.ndarray | None = N
     rule, distance = "gradient", (length + rounding) / mu
     if math.isnan(distance):
         distance = math.inf
-    if domain.reach < distance:
-        away = domain.reach + euclidean_norm(point - domain.center(point.size))
+    if domain.circumradius < distance:
+        away = domain.circumradius + euclidean_norm(point - domain.center(point.size))
         if away < distance:
             rule, distance = "diameter", away
     ahead = point - gradient / beta
@@ -270,28 +270,22 @@ def certify_saddle(
     SaddlePoint
         Distance ``inf`` where something is not finite.
     """
-    if operator is None:
-        operator = problem.operator(x, y)
+    operators = problem.operator(x, y) if operator is None else operator
     constants = problem.constants
-    eta = STEP / constants.scaled_lipschitz
-    steps = eta / constants.strong_convexity, eta / constants.strong_concavity
-    after = problem.project(x - steps[0] * operator[0], y - steps[1] * operator[1])
-    operator_after = problem.operator(*after)
+    eta = STEP / constants.condition_number
+    steps = eta / constants.x.modulus, eta / constants.y.modulus
+    after = problem.project(x - steps[0] * operators[0], y - steps[1] * operators[1])
+    operators_after = problem.operator(*after)
     blocks = tuple(
         ForwardBackwardStep(*arguments)
         for arguments in zip(
-            (x, y),
-            after,
-            operator,
-            operator_after,
-            steps,
-            (constants.strong_convexity, constants.strong_concavity),
-            strict=True,
+            (x, y), after, operators, operators_after, steps, constants.moduli, strict=True
         )
     )
     norms = [euclidean_norm(block.before) for block in blocks]
     sizes = [
-        euclidean_norm(s) + euclidean_norm(t) for s, t in zip(operator, operator_after, strict=True)
+        euclidean_norm(s) + euclidean_norm(t)
+        for s, t in zip(operators, operators_after, strict=True)
     ]
     moves = [euclidean_norm(block.before - block.after) for block in blocks]
     errors, rounding = _allowances(
@@ -309,21 +303,12 @@ def certifiable_saddle_accuracy(constants: SaddleConstants) -> float:
     unbounded domain at the largest norms of a solution.
     """
     norms, sizes = [], []
-    for radius, center, lipschitz, modulus in (
-        (
-            *(constants.radius_x, constants.center_norm_x, constants.lipschitz_x),
-            constants.strong_convexity,
-        ),
-        (
-            *(constants.radius_y, constants.center_norm_y, constants.lipschitz_y),
-            constants.strong_concavity,
-        ),
-    ):
-        norm = min(radius, center + 2.0 * constants.localisation / math.sqrt(modulus))
-        norms.append(norm)
-        sizes.append(2.0 * (lipschitz + modulus * (norm + center)))
-    eta = STEP / constants.scaled_lipschitz
-    steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+    for block in (constants.x, constants.y):
+        away = 2.0 * constants.localisation / math.sqrt(block.modulus)
+        norms.append(min(block.radius, block.center_norm + away))
+        sizes.append(2.0 * (block.lipschitz + block.modulus * (norms[-1] + block.center_norm)))
+    eta = STEP / constants.condition_number
+    steps = eta / constants.x.modulus, eta / constants.y.modulus
     moves = [step * size for step, size in zip(steps, sizes, strict=True)]
     operator_rounding = constants.operator_rounding(*norms)
     errors, rounding = _allowances(constants, norms, sizes, moves, operator_rounding, steps)
@@ -339,25 +324,20 @@ def _allowances(
     steps: tuple[float, float],
 ) -> tuple[list[float], list[float]]:
     """Errors of the blocks of z+, and of those of s, from norms of z, of both A and of z - z+."""
-    projections = constants.projection_rounding_x, constants.projection_rounding_y
+    blocks = constants.x, constants.y
     errors = [
-        _EPS * (2.0 * norm + 3.0 * step * size) + projection
-        for norm, step, size, projection in zip(norms, steps, sizes, projections, strict=True)
+        _EPS * (2.0 * norm + 3.0 * step * size) + block.projection_rounding
+        for block, norm, step, size in zip(blocks, norms, steps, sizes, strict=True)
     ]
-    changes = (
-        constants.smoothness_xx * errors[0] + constants.smoothness_xy * errors[1],
-        constants.smoothness_yy * errors[1] + constants.smoothness_xy * errors[0],
-    )
-    moduli = constants.strong_convexity, constants.strong_concavity
-    dimensions = constants.dimension_x, constants.dimension_y
     rounding = [
         error / step
         + computed
-        + change
-        + modulus * error
-        + (dimension + 8.0) * _EPS * (move / step + size)
-        for error, step, computed, change, modulus, dimension, move, size in zip(
-            errors, steps, operator_rounding, changes, moduli, dimensions, moves, sizes, strict=True
+        + block.smoothness * error
+        + constants.coupling * other_error
+        + block.modulus * error
+        + (block.dimension + 8.0) * _EPS * (move / step + size)
+        for block, error, other_error, step, computed, move, size in zip(
+            blocks, errors, errors[::-1], steps, operator_rounding, moves, sizes, strict=True
         )
     ]
     return errors, rounding

@@ -58,7 +58,9 @@ class _Minimisation:
     def center(self, problem: Problem) -> Solution:
         """The center of the domain, certified by the size of the domain alone."""
         domain = problem.domain
-        return Solution(domain.center(problem.dimension), Certificate(domain.reach, "diameter"))
+        return Solution(
+            domain.center(problem.dimension), Certificate(domain.circumradius, "diameter")
+        )
 
     def start(self, problem: Problem) -> np.ndarray:
         """The default point to start from."""
@@ -82,8 +84,8 @@ class _Saddle:
 
     def center(self, problem: SaddleProblem) -> SaddlePoint:
         constants = problem.constants
-        x = problem.domain_x.center(constants.dimension_x)
-        y = problem.domain_y.center(constants.dimension_y)
+        x = problem.domain_x.center(constants.x.dimension)
+        y = problem.domain_y.center(constants.y.dimension)
         return SaddlePoint(x, y, 0.5 * constants.diameter)
 
     def start(self, problem: SaddleProblem) -> Pair:
@@ -92,7 +94,7 @@ class _Saddle:
     def feasible(self, problem: SaddleProblem, answer: Any) -> Pair:
         x, y = answer
         constants = problem.constants
-        return problem.project(_finite(x, constants.dimension_x), _finite(y, constants.dimension_y))
+        return problem.project(_finite(x, constants.x.dimension), _finite(y, constants.y.dimension))
 
     def certify(self, problem: SaddleProblem, point: Pair) -> SaddlePoint:
         return certify_saddle(problem, *point)

@@ -1,7 +1,7 @@
 """Newton's method with a Cholesky (or, on the sphere, eigenvalue) factorisation.
 
 Each step minimises a quadratic model over the domain. Least squares is its own model, so one
-step is the closed form of ridge regression, in a ball or not. When there
+step is the closed form of ridge regression, in a ball or not. For other losses, when there
 are many more rows than coefficients, the model's Hessian comes from an evenly spaced part
 of the rows and is improved by BFGS corrections: a step then costs one pass over the data
 instead of a Gram matrix. Gram matrices are made in single precision first. If a step fails to
@@ -142,14 +142,18 @@ class Newton(Solver):
     def _solve(
         self, problem: Problem, accuracy: float, start: np.ndarray, rng: np.random.Generator
     ) -> np.ndarray:
+        if problem.is_quadratic:  # its own model: one step, of which rounding is the only error
+            gradient, hessian = problem.gradient_and_hessian(start)
+            model = QuadraticModel(hessian, problem.domain, problem.strong_convexity)
+            return problem.domain.project(model.minimiser(start, gradient))
         sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
         step = problem.n_records // sample
-        w, model = start, None
+        w, sampled = start, None
         if step >= 4 and "records" in problem.offers:
             part = problem.subsample(step)  # type: ignore[attr-defined]
             w = _newton(part, 0.0, start, None, max_steps=8, rough=True)
-            model = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
-        return _newton(problem, accuracy, w, model)
+            sampled = QuadraticModel(part.hessian(w), problem.domain, problem.strong_convexity)
+        return _newton(problem, accuracy, w, sampled)
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
         return 2.0 * _MAX_STEPS + 2.0

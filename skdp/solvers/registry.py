@@ -86,7 +86,8 @@ class AutoSaddle(_Auto, SaddleSolver):
     def for_problem(self, problem: SaddleProblem, accuracy: float) -> SaddleSolver:
         if _newton_pays(problem):
             return BestResponse("newton")
-        return Extragradient() if problem.constants.n_records < _MANY_RECORDS else LSVRE()
+        many = problem.has_batches and problem.n_records >= _MANY_RECORDS
+        return LSVRE() if many else Extragradient()
 
 
 SOLVERS.update(
@@ -117,9 +118,9 @@ SADDLE_SOLVERS.update(
 
 def _newton_pays(problem: SaddleProblem) -> bool:
     """Whether Newton's method on the primal function can be had at a reasonable price."""
-    hard = problem.constants.scaled_lipschitz > _HARD
+    hard = problem.constants.condition_number > _HARD
     largest = _MAX_DIMENSION_IF_HARD if hard else _MAX_DIMENSION
-    small = problem.constants.dimension_x <= largest
+    small = problem.constants.x.dimension <= largest
     return small and "hessian" in problem.offers and is_linear(problem)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal, separate_coins
+from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
 
 FALSE_ALARM = 1e-6
 
@@ -30,9 +30,9 @@ def test_every_record_is_in_one_block(sizes, stratified):
     rng = np.random.default_rng(0)
     for n in (sum(sizes), sum(sizes) + 2):
         strata = rng.integers(0, 3, n) if stratified else None
-        dealt = deal(rng, n, sizes, strata)
-        assert dealt.shape == (n,)
-        counts = np.bincount(dealt, minlength=len(sizes) + 1)
+        assignment = assign_blocks(rng, n, sizes, strata)
+        assert assignment.shape == (n,)
+        counts = np.bincount(assignment, minlength=len(sizes) + 1)
         assert tuple(counts) == (*sizes, n - sum(sizes))
 
 
@@ -52,9 +52,9 @@ def test_dealing_is_uniform():
     rng = np.random.default_rng(1)
     first, last = np.zeros(4), np.zeros((4, 4))
     for _ in range(trials):
-        dealt = deal(rng, n, [int(size) for size in sizes[:3]])
-        first[dealt[0]] += 1
-        last[dealt[0], dealt[n - 1]] += 1
+        assignment = assign_blocks(rng, n, [int(size) for size in sizes[:3]])
+        first[assignment[0]] += 1
+        last[assignment[0], assignment[n - 1]] += 1
     assert_frequencies(first, trials * sizes / n)
     pairs = (np.outer(sizes, sizes) - np.diag(sizes)) / (n * (n - 1))
     assert_frequencies(last, trials * pairs)
@@ -66,14 +66,16 @@ def test_dealing_is_uniform_within_a_stratum():
     rng = np.random.default_rng(2)
     counts = {}
     for stratum in (0, 1):
-        known = np.bincount(deal(rng, 12, (6, 4, 2), strata)[strata == stratum], minlength=3)
+        known = np.bincount(
+            assign_blocks(rng, 12, (6, 4, 2), strata)[strata == stratum], minlength=3
+        )
         counts[stratum] = known
     seen = np.zeros((12, 3))
     for _ in range(trials):
-        dealt = deal(rng, 12, (6, 4, 2), strata)
+        assignment = assign_blocks(rng, 12, (6, 4, 2), strata)
         for stratum, known in counts.items():
-            assert (np.bincount(dealt[strata == stratum], minlength=3) == known).all()
-        seen[np.arange(12), dealt] += 1
+            assert (np.bincount(assignment[strata == stratum], minlength=3) == known).all()
+        seen[np.arange(12), assignment] += 1
     for record in (0, 1, 10, 11):
         stratum = strata[record]
         assert_frequencies(seen[record], trials * counts[stratum] / np.sum(strata == stratum))
@@ -93,10 +95,10 @@ def test_blocks_get_their_share_of_every_stratum():
         if min(sizes) < 1:
             continue
         strata = rng.choice(5, n, p=[0.6, 0.2, 0.1, 0.07, 0.03])
-        dealt = deal(rng, n, sizes, strata)
+        assignment = assign_blocks(rng, n, sizes, strata)
         for stratum in range(5):
             size = np.sum(strata == stratum)
-            got = np.bincount(dealt[strata == stratum], minlength=count)[:count]
+            got = np.bincount(assignment[strata == stratum], minlength=count)[:count]
             share = np.array(sizes) / n
             assert (np.abs(got - size * share) <= 1 + (count + 1) * share).all()
 
@@ -104,15 +106,15 @@ def test_blocks_get_their_share_of_every_stratum():
 def test_dealing_does_not_look_at_anything_but_strata_and_coins():
     """Names of the strata do not matter, only their order; without strata nothing does."""
     strata = np.random.default_rng(4).integers(0, 3, 50)
-    dealt = [
-        deal(np.random.default_rng(5), 50, (30, 20), labels)
+    assignment = [
+        assign_blocks(np.random.default_rng(5), 50, (30, 20), labels)
         for labels in (strata, strata * 10 - 4, np.array(["a", "b", "c"])[strata])
     ]
-    assert (dealt[0] == dealt[1]).all() and (dealt[0] == dealt[2]).all()
+    assert (assignment[0] == assignment[1]).all() and (assignment[0] == assignment[2]).all()
 
 
 def test_coins_of_one_phase_do_not_depend_on_those_of_another():
-    plain, greedy = (separate_coins(np.random.default_rng(6), 3) for _ in range(2))
+    plain, greedy = (spawn_generators(np.random.default_rng(6), 3) for _ in range(2))
     greedy[0].random(1000)
     numbers = [coins.random(4) for coins in plain]
     assert (greedy[1].random(4) == numbers[1]).all()
@@ -120,6 +122,6 @@ def test_coins_of_one_phase_do_not_depend_on_those_of_another():
     assert len({tuple(row) for row in numbers}) == 3
     # what is left of the generator does not depend on what the phases did either
     rngs = [np.random.default_rng(7) for _ in range(2)]
-    separate_coins(rngs[0], 2)[0].random(10)
-    separate_coins(rngs[1], 2)
+    spawn_generators(rngs[0], 2)[0].random(10)
+    spawn_generators(rngs[1], 2)
     assert rngs[0].random() == rngs[1].random()

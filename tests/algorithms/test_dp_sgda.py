@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from saddle_problems import changed
 from scipy import stats
 
 from skdp.algorithms import DPSGDAPlan, dp_sgda, plan_dp_sgda
@@ -31,6 +32,7 @@ from skdp.privacy import (
 from skdp.problems import (
     Ball,
     BilinearProblem,
+    BlockConstants,
     GroupWeights,
     LogisticLoss,
     MaxGroupLossProblem,
@@ -42,10 +44,7 @@ from skdp.problems import (
 )
 from skdp.solvers import solve_certified
 
-CONSTANTS = SaddleConstants(
-    n_records=100, dimension_x=3, dimension_y=2, strong_convexity=0.5, strong_concavity=0.5,
-    lipschitz_x=3.0, lipschitz_y=0.5,
-)  # fmt: skip
+CONSTANTS = SaddleConstants(100, BlockConstants(3, 0.5, 3.0), BlockConstants(2, 0.5, 0.5))
 PLAN = {"sampling_rate": 0.1, "n_steps": 20, "learning_rate_x": 0.1, "learning_rate_y": 0.2}
 #: Valid public arguments without noise to speak of.
 RUN = PLAN | {"sampling_rate": 1.0, "noise_multiplier": 1e-13}
@@ -269,15 +268,13 @@ def test_the_automatic_balance_minimises_the_noise_in_the_bound():
 
 
 def test_a_block_without_records_gets_no_noise():
-    constants = dataclasses.replace(CONSTANTS, lipschitz_y=0.0)
+    constants = changed(CONSTANTS, y_lipschitz=0.0)
     for balance in (0.3, "auto"):
         plan = plan_dp_sgda(constants, **PLAN, noise_multiplier=1.0, balance=balance)
         assert (plan.noise_scale_y, plan.unit_x) == (0.0, 3.0)
         assert plan.mechanism.sensitivity == pytest.approx(2.0)
-    for name in ("lipschitz_x", "gradient_ranges"):
-        nothing = dataclasses.replace(
-            constants, **{name: 0.0 if name == "lipschitz_x" else ((0.0, 0.0),)}
-        )
+    for change in ({"x_lipschitz": 0.0}, {"gradient_ranges": ((0.0, 0.0),)}):
+        nothing = changed(constants, **change)
         with pytest.raises(ValueError, match="depends on no record"):
             plan_dp_sgda(nothing, **PLAN, noise_multiplier=1.0)
 

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from saddle_problems import changed
 
 from skdp.algorithms import (
     SaddlePhase,
@@ -18,13 +19,14 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes, deal
+from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
     Ball,
     BilinearProblem,
+    BlockConstants,
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
@@ -44,9 +46,8 @@ from skdp.solvers import (
 
 #: The reference case: L = 1 jointly, D = 1.
 UNIT = SaddleConstants(
-    n_records=1000, dimension_x=10, dimension_y=10, strong_convexity=1.0, strong_concavity=1.0,
-    lipschitz_x=0.8, lipschitz_y=0.6, radius_x=1.0, radius_y=1.0,
-)  # fmt: skip
+    1000, BlockConstants(10, 1.0, 0.8, radius=1.0), BlockConstants(10, 1.0, 0.6, radius=1.0)
+)
 BUDGET = PrivacyBudget(0.5, 1e-5)
 ACCURACY_FRACTION = 1e-3
 
@@ -83,7 +84,7 @@ class Weakest:
     strength: float
 
     def __call__(self, phases):
-        wanted = (phases[0].strength, phases[0].other_strength)
+        wanted = (phases[0].regularisation, phases[0].other_regularisation)
         return sum(abs(math.log(strength / self.strength)) for strength in wanted)
 
 
@@ -105,15 +106,15 @@ class Curved(BilinearProblem):
         super().__init__(*args)
         self.own = own
         c = self.constants
-        constants = dataclasses.replace(
+        constants = changed(
             c,
-            strong_convexity=own[0] + self.alpha_x,
-            strong_concavity=own[1] + self.alpha_y,
-            lipschitz_x=c.lipschitz_x + own[0] * c.radius_x,
-            lipschitz_y=c.lipschitz_y + own[1] * c.radius_y,
-            smoothness_xx=own[0],
-            smoothness_yy=own[1],
-            gradient_ranges=((2 * c.lipschitz_x, 2 * c.lipschitz_y),),
+            x_modulus=own[0] + self.alpha_x,
+            y_modulus=own[1] + self.alpha_y,
+            x_lipschitz=c.x.lipschitz + own[0] * c.x.radius,
+            y_lipschitz=c.y.lipschitz + own[1] * c.y.radius,
+            x_smoothness=own[0],
+            y_smoothness=own[1],
+            gradient_ranges=((2 * c.x.lipschitz, 2 * c.y.lipschitz),),
         )
         super(BilinearProblem, self).__init__(
             self.domain_x, self.domain_y, constants, None, None, self.alpha_x, self.alpha_y
@@ -170,8 +171,7 @@ def plan_of(problem, budget=BUDGET, **kwargs):
     return plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
-        own_convexity=problem.own_convexity,
-        own_concavity=problem.own_concavity,
+        record_moduli=problem.record_moduli,
         **kwargs,
     )
 
@@ -183,8 +183,8 @@ def run(problem, budget=BUDGET, seed=3, **kwargs):
     )
 
 
-def dealt_of(problem, plan, seed=3):
-    return deal(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
+def assignment_of(problem, plan, seed=3):
+    return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
 
 
 def phases_of(plan, mirrored=False):
@@ -197,10 +197,10 @@ def phases_of(plan, mirrored=False):
                 constants.n_records,
                 strength,
                 plan.other_regularisation,
-                constants.strong_convexity,
-                constants.strong_concavity,
+                constants.x.modulus,
+                constants.y.modulus,
                 phase.mechanism.sensitivity,
-                phase.mechanism.mean_square(constants.dimension_x),
+                phase.mechanism.mean_square(constants.x.dimension),
             )
         )
     return phases
@@ -236,21 +236,21 @@ def test_published_algorithms_4_and_5():
 
 def test_published_convex_strongly_concave_variant():
     plan = plan_phased_saddle_output_perturbation(
-        UNIT, BUDGET, own_concavity=0.2, calibration="paper"
+        UNIT, BUDGET, record_moduli=(0.0, 0.2), calibration="paper"
     )
     assert plan.other_regularisation == 0.0
     assert plan.regularisation[0] == pytest.approx(2 * 2.675673, abs=1e-6)
     assert plan.noise_scales[0] == pytest.approx(0.3855496, abs=5e-8)
-    assert {phase.constants.strong_concavity for phase in plan.phases} == {0.2}
+    assert {phase.constants.y.modulus for phase in plan.phases} == {0.2}
     # the number of coordinates is that of the released block
-    wide = dataclasses.replace(UNIT, dimension_y=1000)
+    wide = changed(UNIT, y_dimension=1000)
     assert plan.regularisation == (
         plan_phased_saddle_output_perturbation(
-            wide, BUDGET, own_concavity=0.2, calibration="paper"
+            wide, BUDGET, record_moduli=(0.0, 0.2), calibration="paper"
         ).regularisation
     )
     mirror = plan_phased_saddle_output_perturbation(
-        UNIT.exchanged(), BUDGET, release="y", own_convexity=0.2, calibration="paper"
+        UNIT.exchanged(), BUDGET, release="y", record_moduli=(0.2, 0.0), calibration="paper"
     )
     assert mirror.noise_scales == plan.noise_scales
 
@@ -260,7 +260,7 @@ def test_published_phases_spend_half():
     half = PrivacyBudget(0.5 * BUDGET.epsilon, 0.5 * BUDGET.delta)
     for budget, own in ((half, 0.0), (BUDGET, 0.2)):
         plan = plan_phased_saddle_output_perturbation(
-            UNIT, BUDGET, own_concavity=own, calibration="paper"
+            UNIT, BUDGET, record_moduli=(0.0, own), calibration="paper"
         )
         for phase in plan.phases:
             ratio = phase.mechanism.sensitivity / phase.mechanism.noise_scale
@@ -274,14 +274,15 @@ def test_errata_e8():
     Specification, section 6: n = 1e6, d = 20, eps = 0.1, delta = 1e-10, mu_y = 3e-3, L = D = 1.
     """
     n, d, eps, delta, mu_y = 10**6, 20, 0.1, 1e-10, 3e-3
-    constants = dataclasses.replace(UNIT, n_records=n, dimension_x=d)
+    constants = changed(UNIT, n_records=n, x_dimension=d)
     plan = plan_phased_saddle_output_perturbation(
-        constants, PrivacyBudget(eps, delta), own_concavity=mu_y, calibration="paper"
+        constants, PrivacyBudget(eps, delta), record_moduli=(0.0, mu_y), calibration="paper"
     )
     phases, count = phases_of(plan), len(plan.phases)
     assert count == 20
     noise = sum(
-        0.5 * later.strength * phase.mean_square for phase, later in itertools.pairwise(phases)
+        0.5 * later.regularisation * phase.mean_square
+        for phase, later in itertools.pairwise(phases)
     )
     log = float(count)  # base 2, rounded up
     printed = 6 * log * (1 / math.sqrt(n) + 4 * math.sqrt(d * math.log(2.5 / delta)) / (n * eps))
@@ -301,7 +302,7 @@ def test_errata_e8():
 def test_gain_over_the_published_noise(epsilon, gain, basic, composed):
     """Specification 2.7: with Lambda in place of the block bound, and r = 0.01."""
     budget = PrivacyBudget(epsilon, 1e-5)
-    joint = dataclasses.replace(UNIT, lipschitz_x=0.0, lipschitz_y=1.0)
+    joint = changed(UNIT, x_lipschitz=0.0, y_lipschitz=1.0)
     paper = plan_phased_saddle_output_perturbation(joint, budget, calibration="paper")
     for phase in paper.phases:
         tight = plan_saddle_output_perturbation(phase.constants, budget, accuracy_fraction=0.01)
@@ -327,21 +328,8 @@ def test_gain_at_epsilon_4():
 # ---------------------------------------------------------------------------------------------
 # the planner
 
-TABLE = SaddleConstants(
-    n_records=10**5, dimension_x=20, dimension_y=20, strong_convexity=1.0, strong_concavity=1.0,
-    lipschitz_x=2**-0.5, lipschitz_y=2**-0.5, radius_x=1.0, radius_y=1.0,
-)  # fmt: skip
+TABLE = SaddleConstants(10**5, *(BlockConstants(20, 1.0, 2**-0.5, radius=1.0) for _ in range(2)))
 TABLE_BUDGET = PrivacyBudget(1.0, 1e-5**1.1)
-
-
-def bound_of(constants, cross):
-    return SaddleUtilityBound(
-        constants.lipschitz_x,
-        constants.lipschitz_y,
-        cross,
-        constants.radius_x + constants.center_norm_x,
-        constants.radius_y + constants.center_norm_y,
-    )
 
 
 @pytest.mark.parametrize(
@@ -351,10 +339,10 @@ def bound_of(constants, cross):
 )
 def test_numbers_of_the_specification(cross, known):
     """Specification 3.5, last line: L_x = L_y = 1/sqrt(2), D = 1, delta = n^-1.1."""
-    constants = dataclasses.replace(TABLE, smoothness_xy=cross)
+    constants = changed(TABLE, coupling=cross)
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
-    bound = bound_of(constants, cross)
+    bound = SaddleUtilityBound(constants)
     assert bound(phases_of(plan)) < 0.1 * bound(phases_of(paper))
     assert bound(phases_of(plan)) <= 1.02 * known
 
@@ -363,25 +351,25 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
     """The specification's formula for many (mu_1, nu) at once, written down a second time."""
     r, c = ACCURACY_FRACTION, constants
     if budget.is_pure:
-        unit = c.dimension_x * (c.dimension_x + 1) / budget.epsilon**2
+        unit = c.x.dimension * (c.x.dimension + 1) / budget.epsilon**2
     else:
-        unit = c.dimension_x * gaussian_noise_multiplier(budget.epsilon, budget.delta) ** 2
-    distances = c.radius_x + c.center_norm_x, c.radius_y + c.center_norm_y
+        unit = c.x.dimension * gaussian_noise_multiplier(budget.epsilon, budget.delta) ** 2
+    distances = c.x.radius + c.x.center_norm, c.y.radius + c.y.center_norm
     total = 0.5 * first * distances[0] ** 2 + 0.5 * nu * distances[1] ** 2
     before = 0.0
     for k, size in enumerate(sizes):
         mu = first * growth**k
-        square = c.lipschitz_x**2 / mu + c.lipschitz_y**2 / nu
-        moved = (1 + r) * (c.lipschitz_x / mu + np.sqrt(square / mu)) / size
-        moved = np.minimum(moved, 2 * c.radius_x)
+        square = c.x.lipschitz**2 / mu + c.y.lipschitz**2 / nu
+        moved = (1 + r) * (c.x.lipschitz / mu + np.sqrt(square / mu)) / size
+        moved = np.minimum(moved, 2 * c.x.radius)
         last = k + 1 == len(sizes)
         total = total + 2.0 * square / size
         if not last:
-            total = total + 0.5 * c.lipschitz_y * np.sqrt(growth * mu / nu) * moved
+            total = total + 0.5 * c.y.lipschitz * np.sqrt(growth * mu / nu) * moved
         total = total + 0.5 * mu * before
         before = unit * moved**2
-    total = total + c.lipschitz_x * np.sqrt(before)
-    return total + c.lipschitz_y * c.smoothness_xy / nu * moved
+    total = total + c.x.lipschitz * np.sqrt(before)
+    return total + c.y.lipschitz * c.coupling / nu * moved
 
 
 @pytest.mark.mostly("slow", 5)
@@ -390,27 +378,27 @@ def grid_bound(constants, budget, sizes, growth, first, nu):
 @pytest.mark.parametrize(
     "changes",
     [
-        {}, {"smoothness_xy": 1.0}, {"n_records": 300, "smoothness_xy": 0.3, "radius_y": 0.2},
-        {"lipschitz_x": 30.0, "radius_y": 1e-3, "n_records": 10**6, "center_norm_x": 0.5},
-        {"lipschitz_y": 30.0, "smoothness_xy": 30.0, "radius_x": 50.0},
+        {}, {"coupling": 1.0}, {"n_records": 300, "coupling": 0.3, "y_radius": 0.2},
+        {"x_lipschitz": 30.0, "y_radius": 1e-3, "n_records": 10**6, "x_center_norm": 0.5},
+        {"y_lipschitz": 30.0, "coupling": 30.0, "x_radius": 50.0},
     ],
     ids=str,
 )  # fmt: skip
 def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
-    constants = dataclasses.replace(TABLE, **changes)
+    constants = changed(TABLE, **changes)
     plan = plan_phased_saddle_output_perturbation(
         constants.exchanged() if mirrored else constants,
         budget,
         release="y" if mirrored else "x",
     )
-    found = bound_of(constants, constants.smoothness_xy)(phases_of(plan, mirrored))
+    found = SaddleUtilityBound(constants)(phases_of(plan, mirrored))
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
     assert found == pytest.approx(again, rel=1e-6)
     grid = np.exp(np.linspace(-9, 9, 90))
-    strengths = constants.lipschitz_x / constants.radius_x / math.sqrt(n) * grid
-    others = constants.lipschitz_y / constants.radius_y / math.sqrt(n) * grid
+    strengths = constants.x.lipschitz / constants.x.radius / math.sqrt(n) * grid
+    others = constants.y.lipschitz / constants.y.radius / math.sqrt(n) * grid
     best = min(
         grid_bound(constants, budget, sizes, growth, strengths[:, None], others).min()
         for growth, decrease in (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
@@ -443,7 +431,7 @@ def test_utility_bound_holds_on_average():
         )
         result = run(problem, noise=NoiseSource(rng.bytes))
         excess.append(primal(result.x) - primal(exact.x))
-    bound = bound_of(problem.constants, 0.5)(phases_of(result.plan))
+    bound = SaddleUtilityBound(problem.constants)(phases_of(result.plan))
     assert -1e-4 <= np.mean(excess) <= bound < 2.0
 
 
@@ -466,7 +454,7 @@ def test_another_bound_gives_another_plan():
         """Likes last phases that are small."""
 
         def __call__(self, phases):
-            return phases[-1].n_records + abs(math.log(phases[0].strength))
+            return phases[-1].n_records + abs(math.log(phases[0].regularisation))
 
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, utility=FewRecords())
     assert plan.block_sizes[-1] == 1
@@ -505,8 +493,8 @@ def test_every_phase_has_the_whole_share(budget, share, release):
         else:
             assert gaussian_delta(0.5, ratio / math.sqrt(share)) == pytest.approx(1e-5, rel=1e-6)
         c = phase.constants
-        sizes = {"x": c.argmin_sensitivity_x, "y": c.argmin_sensitivity_y}
-        exact = sizes.get(phase.released, c.argmin_sensitivity)
+        sizes = {"x": c.sensitivity_x, "y": c.sensitivity_y}
+        exact = sizes.get(phase.released, c.sensitivity)
         assert exact < phase.mechanism.sensitivity <= (1 + 1.1 * ACCURACY_FRACTION) * exact
 
 
@@ -514,11 +502,11 @@ def test_joint_noise_is_that_of_the_norm_of_the_moduli():
     """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y; review Z-5."""
     plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release="joint", n_phases=2)
     last, c = plan.phases[-1], plan.phases[-1].constants
-    moved = 2 * math.sqrt(0.64 / c.strong_convexity + 0.36 / c.strong_concavity) / c.n_records
+    moved = 2 * math.sqrt(0.64 / c.x.modulus + 0.36 / c.y.modulus) / c.n_records
     multiplier = gaussian_noise_multiplier(0.5, 1e-5) * (1 + ACCURACY_FRACTION)
-    known = multiplier * moved / math.sqrt(c.strong_convexity)
+    known = multiplier * moved / math.sqrt(c.x.modulus)
     assert last.noise_scale_x == pytest.approx(known, rel=1e-6)
-    known = multiplier * moved / math.sqrt(c.strong_concavity)
+    known = multiplier * moved / math.sqrt(c.y.modulus)
     assert last.noise_scale_y == pytest.approx(known, rel=1e-6)
     assert plan.phases[0].noise_scale_y == 0.0
     alone = plan_saddle_output_perturbation(c, BUDGET, release="x")
@@ -593,18 +581,21 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         assert real.n_records == plan.n_records
         data = block.matrices if isinstance(block, BilinearProblem) else block.records.targets
         assert len(data) == plan.n_records
-        for name in ("strong_convexity", "strong_concavity"):
-            assert getattr(real, name) >= getattr(plan, name) / ulp
-        modulus_x = problem.own_convexity + block.alpha_x
-        assert real.strong_convexity <= modulus_x * ulp
-        assert real.strong_concavity <= (problem.own_concavity + block.alpha_y) * ulp
+        moduli = problem.record_moduli
+        for block_real, block_plan, modulus, strength in (
+            (real.x, plan.x, moduli[0], block.alpha_x),
+            (real.y, plan.y, moduli[1], block.alpha_y),
+        ):
+            assert block_real.modulus >= block_plan.modulus / ulp
+            assert block_real.modulus <= (modulus + strength) * ulp
+            for name in (
+                *("dimension", "lipschitz", "smoothness", "radius", "diameter", "center_norm"),
+                *("projection_rounding", "additional_rounding"),
+            ):
+                assert getattr(block_real, name) <= getattr(block_plan, name) * ulp, name
         for name in (
-            *("lipschitz_x", "lipschitz_y", "smoothness_xx", "smoothness_xy", "smoothness_yy"),
-            *("radius_x", "radius_y", "half_diameter_x", "half_diameter_y"),
-            *("center_norm_x", "center_norm_y", "diameter", "argmin_sensitivity"),
-            *("argmin_sensitivity_x", "argmin_sensitivity_y", "data_lipschitz"),
-            *("projection_rounding_x", "projection_rounding_y"),
-            *("additional_rounding_x", "additional_rounding_y", "dimension_x", "dimension_y"),
+            *("diameter", "sensitivity", "sensitivity_x", "sensitivity_y"),
+            *("coupling", "data_lipschitz"),
         ):
             assert getattr(real, name) <= getattr(plan, name) * ulp, name
         for ours, planned in zip(real.ranges, plan.ranges, strict=True):
@@ -615,11 +606,11 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
             assert ours <= planned * ulp
         assert certifiable_saddle_accuracy(real) <= phase.accuracy * ulp
         assert accuracy == 0.5 * phase.accuracy
-        unit = {"x": plan.strong_convexity**-0.5, "y": plan.strong_concavity**-0.5}
-        exact = {"x": real.argmin_sensitivity_x, "y": real.argmin_sensitivity_y}
-        moved = exact.get(phase.released, real.argmin_sensitivity)
+        unit = {"x": plan.x.modulus**-0.5, "y": plan.y.modulus**-0.5}
+        exact = {"x": real.sensitivity_x, "y": real.sensitivity_y}
+        moved = exact.get(phase.released, real.sensitivity)
         total = moved + 2 * phase.accuracy * unit.get(phase.released, 1.0)
-        diameters = {"x": 2 * real.half_diameter_x, "y": 2 * real.half_diameter_y}
+        diameters = {"x": real.x.diameter, "y": real.y.diameter}
         total = min(total, diameters.get(phase.released, real.diameter))
         assert phase.mechanism.sensitivity >= total / ulp
 
@@ -652,7 +643,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(release):
     plan = results[0].plan
     differ = [not np.array_equal(a[0], b[0]) for a, b in zip(*seen, strict=True)]
     assert sum(differ) == 1
-    assert differ[dealt_of(problem, plan)[17]]
+    assert differ[assignment_of(problem, plan)[17]]
     everything = np.vstack([rows for rows, _ in seen[0]])
     assert len(np.unique(everything, axis=0)) == len(everything) <= 600
     # centres: the released block of the phase before, and a fixed one for the other
@@ -718,10 +709,10 @@ def test_no_method_of_a_solver_carries_anything_over():
 def extremal_pair(plan, k, release, bounds, radius, n, position):
     """Neighbours whose solutions of phase k are as far apart as Lemma 1 lets them be."""
     c = plan.phases[k].constants
-    root = math.sqrt(c.strong_convexity * c.strong_concavity)
+    root = math.sqrt(c.x.modulus * c.y.modulus)
     released = plan.phases[k].released
-    g_x = bounds[1] / math.sqrt(c.strong_convexity)
-    g_y = bounds[2] / math.sqrt(c.strong_concavity)
+    g_x = bounds[1] / math.sqrt(c.x.modulus)
+    g_y = bounds[2] / math.sqrt(c.y.modulus)
     first, second = (g_y, g_x) if released == "y" else (g_x, g_y)
     tilt = 0.0 if released == "both" else root * math.tan(0.5 * math.atan2(second, first))
     assert tilt <= bounds[0]
@@ -751,7 +742,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
         *(np.zeros((n, 1, 1)), zeros, zeros, bounds, Ball(radius), Ball(radius), 1.0, 1.0)
     )
     plan = plan_of(empty, budget, **kwargs)
-    position = int(np.flatnonzero(dealt_of(empty, plan) == k)[0])
+    position = int(np.flatnonzero(assignment_of(empty, plan) == k)[0])
     ends = extremal_pair(plan, k, release, bounds, radius, n, position)
     results = [run(end, budget, **kwargs) for end in ends]
     phase = plan.phases[k]
@@ -816,7 +807,7 @@ def test_sensitivity_search(release, kind):
         results = [run(p, release=release, n_phases=count, seed=trial) for p in problems]
         plan = results[0].plan
         assert results[1].plan == plan
-        k = int(dealt_of(problems[0], plan, trial)[0])
+        k = int(assignment_of(problems[0], plan, trial)[0])
         for j in range(k):
             np.testing.assert_array_equal(results[0].path[j], results[1].path[j])
         phase = plan.phases[k]
@@ -864,13 +855,13 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
     assert other == [0.0, 0.0]
     for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
         c = phase.constants
-        moduli = c.strong_convexity, c.strong_concavity
+        moduli = c.x.modulus, c.y.modulus
         assert moduli == pytest.approx((4.0, strength) if release == "y" else (strength, 4.0))
     # the other way round it adds to the strengths, and a regulariser is needed
     around = plan_of(problem, release="x" if release == "y" else "y", n_phases=2)
     assert around.other_regularisation > 0
     c = around.phases[0].constants
-    modulus = c.strong_convexity if release == "y" else c.strong_concavity
+    modulus = c.x.modulus if release == "y" else c.y.modulus
     assert modulus == pytest.approx(4.0 + around.regularisation[0])
 
 
@@ -878,17 +869,19 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
 def test_own_moduli_are_not_overstated_by_rounding(own, strength):
     """Constants of a phase are made of what is left when the old regulariser is taken away."""
     problem = problem_of(20, own=(own, own)).with_regularisers(strength, strength)
-    assert problem.own_concavity <= own and problem.own_convexity <= own
+    assert max(problem.record_moduli) <= own
 
 
 @pytest.mark.parametrize("own", [1e-12, 1e-4, 3e-3])
 def test_a_little_own_concavity_does_no_harm(own):
-    constants = dataclasses.replace(TABLE, smoothness_xy=0.3)
+    constants = changed(TABLE, coupling=0.3)
     plans = [
-        plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, own_concavity=concavity)
+        plan_phased_saddle_output_perturbation(
+            constants, TABLE_BUDGET, record_moduli=(0.0, concavity)
+        )
         for concavity in (0.0, own)
     ]
-    bounds = [bound_of(constants, 0.3)(phases_of(plan)) for plan in plans]
+    bounds = [SaddleUtilityBound(constants)(phases_of(plan)) for plan in plans]
     assert bounds[1] <= 1.001 * bounds[0]
 
 
@@ -900,7 +893,7 @@ def test_alpha_is_a_penalty_of_the_objective():
     result = run(problem, rich, alpha=0.5, noise=NoiseSource())
     assert result.plan.alpha == 0.5
     for phase, strength in zip(result.plan.phases, result.plan.regularisation, strict=True):
-        assert phase.constants.strong_convexity == pytest.approx(0.5 + strength)
+        assert phase.constants.x.modulus == pytest.approx(0.5 + strength)
     assert np.linalg.norm(result.x) < np.linalg.norm(plain.x)
     np.testing.assert_allclose(result.x, exact.x, atol=0.02)
 
@@ -914,7 +907,7 @@ def test_a_large_budget_gives_the_solution(release):
         return float(problem.mean_x @ x + (x @ problem.mean_matrix - problem.mean_y).max())
 
     exact = solve_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
-    bound = bound_of(problem.constants, problem.constants.smoothness_xy)
+    bound = SaddleUtilityBound(problem.constants)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
     assert primal(result.x) <= primal(exact.x) + min(0.02, bound(phases_of(result.plan)))
     assert np.linalg.norm(result.x) <= 1.0
@@ -974,13 +967,16 @@ def test_single_records_and_blocks():
         ({"release": "both"}, "release"), ({"calibration": "tight"}, "calibration"),
         ({"alpha": -1.0}, "alpha"), ({"alpha": math.nan}, "alpha"), ({"alpha": math.inf}, "alpha"),
         ({"share": 1.5}, "share"), ({"n_phases": 2000}, "n_phases"),
-        ({"constants": dataclasses.replace(UNIT, radius_x=math.inf)}, "bounded"),
-        ({"constants": dataclasses.replace(UNIT, radius_y=math.inf)}, "bounded"),
+        ({"constants": changed(UNIT, x_radius=math.inf)}, "bounded"),
+        ({"constants": changed(UNIT, y_radius=math.inf)}, "bounded"),
         ({"calibration": "paper", "release": "joint"}, "one block"),
         ({"calibration": "paper", "share": 0.5}, "shares of the budget"),
         ({"calibration": "paper", "budget": PrivacyBudget(2.0, 1e-5)}, "epsilon"),
         (
-            {"calibration": "paper", "budget": PrivacyBudget(1.0, 1e-5), "own_concavity": 0.2},
+            {
+                **{"calibration": "paper", "budget": PrivacyBudget(1.0, 1e-5)},
+                "record_moduli": (0.0, 0.2),
+            },
             "epsilon",
         ),
     ],
@@ -997,13 +993,13 @@ def test_what_plans_refuse(changes, message):
     "changes",
     [
         {"calibration": "paper", "budget": PrivacyBudget(0.5)}, {"share": 0.0}, {"n_phases": 0},
-        {"n_phases": 300}, {"n_phases": 2.5}, {"own_concavity": -1.0},
+        {"n_phases": 300}, {"n_phases": 2.5}, {"record_moduli": (0.0, -1.0)},
     ],
     ids=str,
 )  # fmt: skip
 def test_what_plans_should_refuse_in_words(changes):
     arguments = {"constants": UNIT, "budget": BUDGET} | changes
-    with pytest.raises(ValueError, match=r"delta|share|n_phases|own_concavity"):
+    with pytest.raises(ValueError, match=r"delta|share|n_phases|record_moduli"):
         plan_phased_saddle_output_perturbation(
             arguments.pop("constants"), arguments.pop("budget"), **arguments
         )
@@ -1060,14 +1056,13 @@ def test_functions_with_memory_are_refused():
 def test_the_printed_variant_needs_its_condition():
     """Section 4.3 is for mu_y >= L / (D sqrt(n)); a smaller one would ruin the noise."""
     constants = SaddleConstants(
-        n_records=1000, dimension_x=2, dimension_y=2, strong_convexity=1.0, strong_concavity=1.0,
-        lipschitz_x=1.0, lipschitz_y=0.0, radius_x=1.0, radius_y=1.0,
-    )  # fmt: skip
+        1000, BlockConstants(2, 1.0, 1.0, radius=1.0), BlockConstants(2, 1.0, 0.0, radius=1.0)
+    )
     budget = PrivacyBudget(0.5, 1e-5)
 
     def plan(own):
         return plan_phased_saddle_output_perturbation(
-            constants, budget, own_concavity=own, calibration="paper"
+            constants, budget, record_moduli=(0.0, own), calibration="paper"
         )
 
     assert "Alg. 4" in plan(0.9 / math.sqrt(1000)).reference

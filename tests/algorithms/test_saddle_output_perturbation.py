@@ -5,20 +5,25 @@ import math
 
 import numpy as np
 import pytest
+from saddle_problems import changed
 from scipy import stats
 
 from skdp.algorithms import plan_saddle_output_perturbation, saddle_output_perturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
-from skdp.problems import Ball, BilinearProblem, SaddleConstants, Simplex, WholeSpace
+from skdp.problems import (
+    Ball,
+    BilinearProblem,
+    BlockConstants,
+    SaddleConstants,
+    Simplex,
+    WholeSpace,
+)
 from skdp.solvers import SaddleSolver, certifiable_saddle_accuracy, solve_certified
 
 #: The reference case: L = 1 jointly.
-UNIT = SaddleConstants(
-    n_records=1000, dimension_x=10, dimension_y=10, strong_convexity=0.1, strong_concavity=0.4,
-    lipschitz_x=1.0, lipschitz_y=0.0,
-)  # fmt: skip
+UNIT = SaddleConstants(1000, BlockConstants(10, 0.1, 1.0), BlockConstants(10, 0.4, 0.0))
 BUDGET = PrivacyBudget(0.5, 1e-5)
 
 
@@ -49,9 +54,7 @@ def test_tight_algorithm_3():
 
 def test_published_noise_of_one_block():
     """Appendix: convex-strongly-concave, sigma_1 at n = 100, mu_1 = 2 * 2.675673, mu_y = 0.2."""
-    constants = dataclasses.replace(
-        UNIT, n_records=100, strong_convexity=2 * 2.675673, strong_concavity=0.2
-    )
+    constants = changed(UNIT, n_records=100, x_modulus=2 * 2.675673, y_modulus=0.2)
     plan = plan_saddle_output_perturbation(constants, BUDGET, release="x", calibration="paper")
     assert plan.noise_scale_x == pytest.approx(0.3855496, abs=5e-7)
     assert plan.noise_scale_y == 0.0
@@ -63,9 +66,7 @@ def test_published_noise_of_one_block():
 @pytest.mark.parametrize("release", ["both", "x", "y"])
 @pytest.mark.parametrize("mu", [(0.1, 0.4), (3.0, 0.01)])
 def test_published_noise_is_private(release, mu):
-    constants = dataclasses.replace(
-        UNIT, strong_convexity=mu[0], strong_concavity=mu[1], lipschitz_y=0.7
-    )
+    constants = changed(UNIT, x_modulus=mu[0], y_modulus=mu[1], y_lipschitz=0.7)
     for budget in (PrivacyBudget(0.9, 1e-5), PrivacyBudget(0.1, 1e-2)):
         plan = plan_saddle_output_perturbation(
             constants, budget, release=release, calibration="paper"
@@ -78,7 +79,7 @@ def test_published_noise_is_private(release, mu):
 
 
 def test_block_release_is_smaller_than_a_joint_one():
-    constants = dataclasses.replace(UNIT, lipschitz_y=1.0)
+    constants = changed(UNIT, y_lipschitz=1.0)
     plans = {
         release: plan_saddle_output_perturbation(constants, BUDGET, release=release)
         for release in ("both", "x", "y")
@@ -89,7 +90,7 @@ def test_block_release_is_smaller_than_a_joint_one():
     assert plans["x"].exact_sensitivity == pytest.approx(known)
     for plan in plans.values():
         c = plan.constants
-        unit = {"both": 1.0, "x": c.strong_convexity**-0.5, "y": c.strong_concavity**-0.5}
+        unit = {"both": 1.0, "x": c.x.modulus**-0.5, "y": c.y.modulus**-0.5}
         total = plan.exact_sensitivity + 2 * plan.accuracy * unit[plan.released]
         assert plan.mechanism.sensitivity == pytest.approx(total, rel=1e-14)
         assert plan.release().sensitivity == plan.mechanism.sensitivity
@@ -100,24 +101,24 @@ def test_block_release_is_smaller_than_a_joint_one():
 
 def test_noise_falls_with_budget_records_and_moduli():
     def scale(budget=BUDGET, **changes):
-        constants = dataclasses.replace(UNIT, lipschitz_y=0.5, **changes)
+        constants = changed(UNIT, y_lipschitz=0.5, **changes)
         return plan_saddle_output_perturbation(constants, budget).noise_scale_x
 
     assert scale(PrivacyBudget(1.0, 1e-5)) < scale() < scale(PrivacyBudget(0.5, 1e-6))
     assert scale(n_records=2000) < scale()
-    assert scale(strong_convexity=0.2) < scale()
-    assert scale(strong_concavity=0.8) < scale()
+    assert scale(x_modulus=0.2) < scale()
+    assert scale(y_modulus=0.8) < scale()
 
 
 def test_sensitivity_is_at_most_the_diameter():
-    constants = dataclasses.replace(UNIT, n_records=1, radius_x=0.5, radius_y=1.0, reach_y=0.7)
+    constants = changed(UNIT, n_records=1, x_radius=0.5, y_radius=1.0, y_circumradius=0.7)
     for release, known in (("both", 2 * constants.norm(0.5, 0.7)), ("x", 1.0)):
         plan = plan_saddle_output_perturbation(constants, BUDGET, release=release)
         assert plan.mechanism.sensitivity == pytest.approx(known)
 
 
 def test_accuracy_is_certifiable():
-    tiny = dataclasses.replace(UNIT, lipschitz_y=1.0, smoothness_xy=1.0, n_records=10**9)
+    tiny = changed(UNIT, y_lipschitz=1.0, coupling=1.0, n_records=10**9)
     plan = plan_saddle_output_perturbation(tiny, BUDGET)
     assert plan.accuracy == certifiable_saddle_accuracy(tiny)
     assert plan.mechanism.sensitivity >= plan.exact_sensitivity + 2 * plan.accuracy
@@ -130,7 +131,7 @@ def test_accuracy_is_certifiable():
         ({"accuracy_fraction": 0.0}, "accuracy_fraction"),
         ({"budget": PrivacyBudget(1.0), "calibration": "paper"}, "delta == 0"),
         ({"budget": PrivacyBudget(2.0, 1e-5), "calibration": "paper"}, "epsilon"),
-        ({"release": "y", "constants": dataclasses.replace(UNIT, lipschitz_x=0.0)}, "no record"),
+        ({"release": "y", "constants": changed(UNIT, x_lipschitz=0.0)}, "no record"),
     ],
 )  # fmt: skip
 def test_what_plans_refuse(changes, message):

@@ -39,8 +39,9 @@ from skdp.problems import (
     Attack,
     Ball,
     BilinearProblem,
-    ConcaveInnerProblem,
+    BlockConstants,
     DeclaredProblem,
+    DeclaredSaddleProblem,
     EmpiricalRisk,
     FiniteSumProblem,
     GroupWeights,
@@ -49,6 +50,7 @@ from skdp.problems import (
     PenaltyGroups,
     PenaltyProblem,
     Records,
+    SaddleConstants,
     SquaredHingeLoss,
     TiltedProblem,
 )
@@ -114,25 +116,18 @@ def bilinear(X):
 
 def concave(X):
     rows = bounded(X).materialise()
-    return ConcaveInnerProblem(
-        value=lambda w, v: float((rows @ w).mean() + w @ v - 0.5 * v @ v + 0.5 * w @ w),
-        gradient_w=lambda w, v: rows.mean(axis=0) + v + w,
-        gradient_v=lambda w, v: w - v,
-        project_v=Ball(0.5).project,
-        linear_max_v=lambda g: 0.5 * float(np.linalg.norm(g)),
-        start_v=np.zeros(2),
-        dimension=2,
-        radius=2.0,
-        n_records=N,
-        mean_of_records=True,
-        lipschitz=4.0,
-        strong_convexity=1.0,
-        smoothness_w=1.0,
+    domains = Ball(2.0), Ball(0.5)
+    constants = SaddleConstants(
+        N,
+        BlockConstants.on(domains[0], 2, modulus=1.0, lipschitz=4.0),
+        BlockConstants.on(domains[1], 2, modulus=1.0, lipschitz=3.0),
         coupling=1.0,
-        smoothness_v=1.0,
-        lipschitz_v=3.0,
-        radius_v=0.5,
-        strong_concavity=1.0,
+    )
+    return DeclaredSaddleProblem(
+        lambda w, v: float((rows @ w).mean() + w @ v),
+        lambda w, v: (rows.mean(axis=0) + v, w),
+        *domains,
+        constants,
     )
 
 
@@ -191,7 +186,7 @@ RUNS = {
         )
     },
     "adversarial": lambda X: adversarial_output_perturbation(
-        concave(X), BUDGET, noise=noise()
+        concave(X), BUDGET, mean_of_records=True, noise=noise()
     ).point,
     "saddle": lambda X: saddle_output_perturbation(bilinear(X), BUDGET, noise=noise()).x,
     "phased saddle": lambda X: phased_saddle_output_perturbation(
@@ -282,7 +277,7 @@ CALLED = {
         labelled(X), LOGISTIC, PURE, radius=1.0, alpha=0.2, solver=solver
     ),
     "adversarial": lambda X, solver: adversarial_output_perturbation(
-        concave(X), BUDGET, solver=solver
+        concave(X), BUDGET, mean_of_records=True, solver=solver
     ),
     "saddle": lambda X, solver: saddle_output_perturbation(bilinear(X), BUDGET, solver=solver),
     "phased saddle": lambda X, solver: phased_saddle_output_perturbation(

@@ -308,7 +308,7 @@ def test_saddle_data_quadratic_is_the_derivative_of_its_value(saddle_data):
     # the public constants bound every record's operator, and the difference of two
     singles = [problem.batch_operator(slice(i, i + 1), x, y) for i in range(50)]
     (range_x, range_y), c = problem.constants.ranges[0], problem.constants
-    for block, bound, width in ((0, c.lipschitz_x, range_x), (1, c.lipschitz_y, range_y)):
+    for block, bound, width in ((0, c.x.lipschitz, range_x), (1, c.y.lipschitz, range_y)):
         slopes = np.array([single[block] for single in singles])
         assert np.linalg.norm(slopes, axis=1).max() <= bound
         apart = np.linalg.norm(slopes[:, None] - slopes[None], axis=2).max()

@@ -152,7 +152,7 @@ def test_closed_form_is_the_largest_loss(kind, norm):
         w, x, t = rng.normal(size=2) * 2, rng.normal(size=2), targets_of(kind, rng, 1)
         brute = loss.value((x + p) @ w + 0.1, np.repeat(t, len(p))).max()
         attacked = (
-            AttackedResidualLoss(loss, a, 1e-12)
+            AttackedResidualLoss(a, 1e-12)
             if kind == "squared_error"
             else AttackedMarginLoss(loss, a)
         )

@@ -46,8 +46,8 @@ def test_projection(name, dimension, scale, seed):
         moved, away = np.linalg.norm(v - p), np.linalg.norm(point - p)
         rounding = 4e-15 * np.linalg.norm(point) * moved
         assert (point - p) @ (v - p) <= 2 * slack * (moved + away) + rounding
-        if np.isfinite(domain.reach):
-            assert np.linalg.norm(v - domain.center(dimension)) <= domain.reach * (1 + 1e-12)
+        if np.isfinite(domain.circumradius):
+            assert np.linalg.norm(v - domain.center(dimension)) <= domain.circumradius * (1 + 1e-12)
         assert np.linalg.norm(v) <= domain.radius * (1 + 1e-12)
 
 

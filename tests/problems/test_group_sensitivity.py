@@ -1,6 +1,6 @@
 """Searches for neighbours that move the saddle point of groups' losses further than is claimed.
 
-Attacked are ``argmin_sensitivity_x`` (Euclidean) and ``argmin_sensitivity`` (norm M) of
+Attacked are ``sensitivity_x`` (Euclidean) and ``argmin_sensitivity`` (norm M) of
 :class:`MaxGroupLossProblem`. Neighbours differ in one record: features, target and group. Proofs:
 docs/theory/saddle.md, "Groups".
 """
@@ -22,7 +22,7 @@ from skdp.problems import (
     SmoothedLoss,
     SoftmaxLoss,
 )
-from skdp.problems.saddle import block_movement, joint_movement
+from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
 #: Nearly linear up to the kink: its records can have every loss and gradient that is allowed.
@@ -70,7 +70,7 @@ class Instance:
 
 def solution(problem):
     c = problem.constants
-    accuracy = max(min(1e-10, 1e-7 * c.argmin_sensitivity), certifiable_saddle_accuracy(c))
+    accuracy = max(min(1e-10, 1e-7 * c.sensitivity), certifiable_saddle_accuracy(c))
     return solve_certified(problem, accuracy)
 
 
@@ -80,12 +80,12 @@ def movement(first, second):
     c = first.problem().constants
     slack = one.distance + other.distance
     dx, dy = np.linalg.norm(one.x - other.x), np.linalg.norm(one.y - other.y)
-    return np.array([dx, c.norm(dx, dy)]), np.array([slack / math.sqrt(c.strong_convexity), slack])
+    return np.array([dx, c.norm(dx, dy)]), np.array([slack / math.sqrt(c.x.modulus), slack])
 
 
 def bounds(instance):
     c = instance.problem().constants
-    return np.array([c.argmin_sensitivity_x, c.argmin_sensitivity])
+    return np.array([c.sensitivity_x, c.sensitivity])
 
 
 def ratios(first, second):
@@ -107,7 +107,7 @@ def signs(mean, n):
 
 def wanted_coupling(problem, pair):
     """The coupling of x and y that attains the bound of x for this pair of ranges (Lemma 1)."""
-    mu_x, mu_y = problem.constants.strong_convexity, problem.constants.strong_concavity
+    mu_x, mu_y = problem.constants.moduli
     angle = math.atan2(pair[1] / math.sqrt(mu_y), pair[0] / math.sqrt(mu_x))
     return math.sqrt(mu_x * mu_y) * math.tan(0.5 * angle)
 
@@ -153,7 +153,7 @@ def within_group(n_groups, coupled, weights, mu_x=1.0, mu_y=2.0, n=1200):
         mean = min(1.0, coupling / math.sqrt(1.0 - 1.0 / n_groups))
     others = [signs(0.5 * mean, size)] * (n_groups - 1)
     X = np.concatenate([signs(-0.5 * mean, size)[::-1], *others])
-    x = np.array([radius - problem.constants.argmin_sensitivity_x])
+    x = np.array([radius - problem.constants.sensitivity_x])
     start = replace(shell, X=X).with_solution(x, np.eye(n_groups)[0])
     return ratios(start, start.neighbour(-X[0], 1, 0))
 
@@ -242,7 +242,7 @@ def decode(genes, mode, loss):
     mu_y = weights.bound * largest / N * 10.0 ** number(0, 3)
     instance = Instance(X, targets, groups, loss, weights, radius, mu_x, mu_y)
     problem = instance.problem()
-    x = np.array([next(take) for _ in range(problem.constants.dimension_x)])
+    x = np.array([next(take) for _ in range(problem.constants.x.dimension)])
     x = problem.domain_x.project(2 * radius * x)
     y = problem.domain_y.project(np.array([next(take) for _ in range(n_groups)]))
     start = instance.with_solution(x, y)
@@ -263,8 +263,7 @@ def climb(mode, loss, target, seed, n_random=20, n_steps=40):
         found = ratios(*ends)[target] * bounds(ends[0])[target]
         # where the domain's diameter is the bound, it is no merit to attain it
         c = ends[0].problem().constants
-        moduli = c.strong_convexity, c.strong_concavity
-        return found / (block_movement, joint_movement)[target](c.ranges, *moduli, N)
+        return found / (block_sensitivity, joint_sensitivity)[target](c.ranges, c.moduli, N)
 
     for k in range(n_random + n_steps):
         if k < n_random:
@@ -301,8 +300,8 @@ def test_operators_of_neighbours(mode, name):
         ends = [end.problem() for end in decode(rng.uniform(-1, 1, size=48), mode, LOSSES[name])]
         c, n_groups = ends[0].constants, ends[0].weights.n_groups
         for k in range(4):
-            x = rng.normal(size=c.dimension_x)
-            x *= c.radius_x / np.linalg.norm(x)
+            x = rng.normal(size=c.x.dimension)
+            x *= c.x.radius / np.linalg.norm(x)
             y = np.eye(n_groups)[k % n_groups] if k < 3 else rng.dirichlet(np.ones(n_groups))
             (x1, y1), (x2, y2) = (end.data_operator(x, y) for end in ends)
             dx, dy = N * np.linalg.norm(x1 - x2), N * centred(y1 - y2)
@@ -367,7 +366,9 @@ def test_the_level_of_a_loss_counts_and_not_its_range():
     end = start.neighbour([1.0], 1, 1)
     assert 0.6 < ratios(start, end)[0] <= 1
     one = (loss.lipschitz(1.0, radius), loss.gradient_diameter(1.0, radius))
-    wrong = block_movement(weights.ranges(*one, loss.value_range(1.0, radius)), 250.0, 0.011088, n)
+    wrong = block_sensitivity(
+        weights.ranges(*one, loss.value_range(1.0, radius)), (250.0, 0.011088), n
+    )
     assert movement(start, end)[0][0] > 30 * wrong
 
 

@@ -80,7 +80,7 @@ def random_problem(name, kind="scaled", n=50, floored=False, seed=0, empty=False
 
 def point(problem, rng):
     c = problem.constants
-    return problem.project(rng.normal(size=c.dimension_x), rng.dirichlet(np.ones(c.dimension_y)))
+    return problem.project(rng.normal(size=c.x.dimension), rng.dirichlet(np.ones(c.y.dimension)))
 
 
 def own_losses(problem, x):
@@ -188,7 +188,7 @@ def test_parts_are_problems_of_their_own(kind, floored):
     problem = random_problem("logistic", kind, floored=floored)
     rng = np.random.default_rng(4)
     some = rng.permutation(50)[:17]
-    center_x, center_y = rng.normal(size=problem.constants.dimension_x), rng.dirichlet(np.ones(3))
+    center_x, center_y = rng.normal(size=problem.constants.x.dimension), rng.dirichlet(np.ones(3))
     part = problem.take(some).with_regularisers(0.7, 0.9, center_x, center_y)
     rows = problem.records
     X = rows.matrix[some]
@@ -202,7 +202,7 @@ def test_parts_are_problems_of_their_own(kind, floored):
         counts = np.bincount(problem.records.groups[some], minlength=3)
         np.testing.assert_allclose(part.multipliers, 17 / np.maximum(counts, 17 / 4))
         assert not np.array_equal(part.multipliers, problem.multipliers)
-    for name in ("ranges", "argmin_sensitivity", "argmin_sensitivity_x", "scaled_lipschitz"):
+    for name in ("ranges", "sensitivity", "sensitivity_x", "condition_number"):
         assert getattr(part.constants, name) == getattr(direct.constants, name)
     assert part.constants.summation_chain >= direct.constants.summation_chain
     x, y = point(problem, rng)
@@ -217,7 +217,7 @@ def test_default_centre_of_the_weights():
     again = problem.with_regularisers(0.7, 0.9)
     np.testing.assert_allclose(again.center_y, np.full(3, 1 / 3))
     assert not again.center_x.any()
-    assert again.constants.center_norm_y == pytest.approx(math.sqrt(1 / 3))
+    assert again.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
 
 
 @pytest.mark.parametrize("floored", [False, True])
@@ -368,12 +368,12 @@ def test_constants_hold_for_every_record(name):
             slope_x, slope_y = problem.data_operator(x, y)
             slopes.append(slope_x)
             levels.append(slope_y)
-            assert (slope_y <= 0.0).all() and c.smoothness_yy == 0.0
+            assert (slope_y <= 0.0).all() and c.y.smoothness == 0.0
             found = (
-                np.linalg.norm(slope_x) / c.lipschitz_x,
-                np.linalg.norm(slope_y) / c.lipschitz_y,
-                np.linalg.norm(problem.hessian_x(x, y), 2) / c.smoothness_xx,
-                np.linalg.norm(cross, 2) / c.smoothness_xy,
+                np.linalg.norm(slope_x) / c.x.lipschitz,
+                np.linalg.norm(slope_y) / c.y.lipschitz,
+                np.linalg.norm(problem.hessian_x(x, y), 2) / c.x.smoothness,
+                np.linalg.norm(cross, 2) / c.coupling,
             )
             attained[:4] = np.maximum(attained[:4], found)
         slopes, levels = np.array(slopes), np.array(levels)

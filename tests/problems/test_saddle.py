@@ -6,11 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from saddle_problems import changed
 from scipy.optimize import minimize
 
 from skdp.problems import (
     Ball,
     BilinearProblem,
+    BlockConstants,
     Box,
     SaddleConstants,
     SaddleProblem,
@@ -19,10 +21,7 @@ from skdp.problems import (
 )
 from skdp.solvers import certifiable_saddle_accuracy, solve_certified
 
-UNIT = SaddleConstants(
-    n_records=1000, dimension_x=3, dimension_y=2, strong_convexity=0.1, strong_concavity=0.4,
-    lipschitz_x=1.0, lipschitz_y=0.5,
-)  # fmt: skip
+UNIT = SaddleConstants(1000, BlockConstants(3, 0.1, 1.0), BlockConstants(2, 0.4, 0.5))
 
 
 def bilinear(n=4, dx=3, dy=2, mu=(0.5, 2.0), domains=None, seed=0, bounds=(1.0, 1.0, 1.0)):
@@ -38,17 +37,17 @@ def with_record(problem, record, i=0):
     for part, new in zip(parts, record, strict=True):
         part[i] = new
     c = problem.constants
-    largest = c.smoothness_xy
-    bound_x = c.lipschitz_x - (largest * c.radius_y if largest else 0.0)
-    bound_y = c.lipschitz_y - (largest * c.radius_x if largest else 0.0)
+    largest = c.coupling
+    bound_x = c.x.lipschitz - (largest * c.y.radius if largest else 0.0)
+    bound_y = c.y.lipschitz - (largest * c.x.radius if largest else 0.0)
     return BilinearProblem(
         *parts, (largest, bound_x, bound_y), problem.domain_x, problem.domain_y,
-        c.strong_convexity, c.strong_concavity, problem.center_x, problem.center_y,
+        c.x.modulus, c.y.modulus, problem.center_x, problem.center_y,
     )  # fmt: skip
 
 
 def solution(problem):
-    accuracy = max(1e-7 * problem.constants.argmin_sensitivity,
+    accuracy = max(1e-7 * problem.constants.sensitivity,
                    certifiable_saddle_accuracy(problem.constants))  # fmt: skip
     return solve_certified(problem, accuracy)
 
@@ -60,9 +59,9 @@ def moved(first, second):
     dx, dy = np.linalg.norm(one.x - other.x), np.linalg.norm(one.y - other.y)
     slack = one.distance + other.distance
     bounds = (
-        c.argmin_sensitivity + slack,
-        c.argmin_sensitivity_x + slack / math.sqrt(c.strong_convexity),
-        c.argmin_sensitivity_y + slack / math.sqrt(c.strong_concavity),
+        c.sensitivity + slack,
+        c.sensitivity_x + slack / math.sqrt(c.x.modulus),
+        c.sensitivity_y + slack / math.sqrt(c.y.modulus),
     )
     return np.array([c.norm(dx, dy), dx, dy]) / bounds
 
@@ -70,18 +69,18 @@ def moved(first, second):
 def test_formulas():
     n = 1000
     assert UNIT.localisation == pytest.approx(math.sqrt(1 / 0.1 + 0.25 / 0.4))
-    assert UNIT.argmin_sensitivity == pytest.approx(2 * UNIT.localisation / n)
+    assert UNIT.sensitivity == pytest.approx(2 * UNIT.localisation / n)
     expected = (1 / 0.1 + UNIT.localisation / math.sqrt(0.1)) / n
-    assert UNIT.argmin_sensitivity_x == pytest.approx(expected)
-    assert UNIT.argmin_sensitivity_x < UNIT.argmin_sensitivity / math.sqrt(0.1)
+    assert UNIT.sensitivity_x == pytest.approx(expected)
+    assert UNIT.sensitivity_x < UNIT.sensitivity / math.sqrt(0.1)
     pairs = ((2.0, 0.1), (0.3, 1.0))
     several = dataclasses.replace(UNIT, gradient_ranges=pairs)
-    for name in ("argmin_sensitivity", "argmin_sensitivity_x", "argmin_sensitivity_y"):
+    for name in ("sensitivity", "sensitivity_x", "sensitivity_y"):
         each = [getattr(dataclasses.replace(UNIT, gradient_ranges=(pair,)), name) for pair in pairs]
         assert getattr(several, name) == max(each)
-    small = dataclasses.replace(UNIT, n_records=1, radius_x=0.2, radius_y=0.1)
-    assert small.argmin_sensitivity == small.diameter
-    assert small.argmin_sensitivity_x == 0.4
+    small = changed(UNIT, n_records=1, x_radius=0.2, y_radius=0.1)
+    assert small.sensitivity == small.diameter
+    assert small.sensitivity_x == 0.4
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -89,14 +88,14 @@ def test_bounds_are_the_extremes_of_the_disc(seed):
     """a^2 + b^2 <= (g_x a + g_y b) / n: a grid on its boundary gives the same numbers."""
     rng = np.random.default_rng(seed)
     mu_x, mu_y, range_x, range_y = 10.0 ** rng.uniform(-3, 3, size=4)
-    c = dataclasses.replace(
-        UNIT, strong_convexity=mu_x, strong_concavity=mu_y, lipschitz_x=range_x,
-        lipschitz_y=range_y, gradient_ranges=((range_x, range_y),),
+    c = changed(
+        UNIT, x_modulus=mu_x, y_modulus=mu_y, x_lipschitz=range_x,
+        y_lipschitz=range_y, gradient_ranges=((range_x, range_y),),
     )  # fmt: skip
     g = np.array([range_x / math.sqrt(mu_x), range_y / math.sqrt(mu_y)])
     angles = np.linspace(0, 2 * math.pi, 200_001)
     disc = (g[:, None] + np.linalg.norm(g) * np.array([np.cos(angles), np.sin(angles)])) / 2000
-    bounds = (c.argmin_sensitivity_x, c.argmin_sensitivity_y, c.argmin_sensitivity)
+    bounds = (c.sensitivity_x, c.sensitivity_y, c.sensitivity)
     attained = (
         disc[0].max() / math.sqrt(mu_x),
         disc[1].max() / math.sqrt(mu_y),
@@ -105,26 +104,26 @@ def test_bounds_are_the_extremes_of_the_disc(seed):
     np.testing.assert_allclose(bounds, attained, rtol=1e-7)
 
 
-def test_scaled_lipschitz():
-    c = dataclasses.replace(UNIT, smoothness_xx=0.3, smoothness_xy=0.7, smoothness_yy=0.2)
+def test_condition_number():
+    c = changed(UNIT, x_smoothness=0.3, coupling=0.7, y_smoothness=0.2)
     matrix = [[0.3 / 0.1, 0.7 / 0.2], [0.7 / 0.2, 0.2 / 0.4]]
     assert c.data_lipschitz == pytest.approx(np.linalg.norm(matrix, 2))
-    assert c.scaled_lipschitz == pytest.approx(1 + np.linalg.norm(matrix, 2))
-    assert UNIT.scaled_lipschitz == 1.0
+    assert c.condition_number == pytest.approx(1 + np.linalg.norm(matrix, 2))
+    assert UNIT.condition_number == 1.0
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"n_records": 0}, {"strong_convexity": 0.0}, {"strong_concavity": math.inf},
-        {"lipschitz_x": math.inf}, {"lipschitz_y": -1.0}, {"smoothness_xy": math.nan},
-        {"radius_x": math.nan}, {"gradient_ranges": ((2.5, 0.1),)},
+        {"n_records": 0}, {"x_modulus": 0.0}, {"y_modulus": math.inf},
+        {"x_lipschitz": math.inf}, {"y_lipschitz": -1.0}, {"coupling": math.nan},
+        {"x_radius": math.nan}, {"gradient_ranges": ((2.5, 0.1),)},
         {"gradient_ranges": ((math.nan, 0.1),)},
     ],
 )  # fmt: skip
 def test_constants_that_make_no_sense(change):
     with pytest.raises(ValueError):
-        dataclasses.replace(UNIT, **change)
+        changed(UNIT, **change)
 
 
 @pytest.mark.parametrize("mu", [(0.5, 2.0), (1e-3, 10.0), (100.0, 0.1)])
@@ -250,7 +249,7 @@ def test_records_are_bounded_one_by_one():
     np.testing.assert_allclose(problem.matrices[0], [[math.sqrt(2), math.sqrt(2)]])
     assert not problem.matrices[1:].any() and not problem.offsets_y[1:].any()
     assert problem.offsets_x[0] == 3.0 and problem.offsets_x[2] == 0.0
-    assert problem.constants.lipschitz_x == 5.0
+    assert problem.constants.x.lipschitz == 5.0
     with pytest.raises(ValueError, match="bounded domains"):
         bilinear(domains=(WholeSpace(), Ball(1.0)))
     with pytest.raises(ValueError, match="offsets"):
@@ -279,11 +278,18 @@ def test_records_are_bounded_in_any_memory_layout(layout):
     np.testing.assert_allclose(problem.matrices, reference.matrices)
 
 
-@pytest.mark.parametrize("name", ["reach_x", "reach_y", "projection_rounding_x"])
-def test_constants_of_the_domains_are_checked(name):
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("x_circumradius", "x.diameter"),
+        ("y_circumradius", "y.diameter"),
+        ("x_projection_rounding", "x.projection_rounding"),
+    ],
+)
+def test_constants_of_the_domains_are_checked(name, message):
     problem = bilinear()
-    wrong = dataclasses.replace(problem.constants, **{name: 1e-18})
-    with pytest.raises(ValueError, match=name):
+    wrong = changed(problem.constants, **{name: 1e-18})
+    with pytest.raises(ValueError, match=message):
         SaddleProblem.__init__(problem, problem.domain_x, problem.domain_y, wrong)
 
 
@@ -317,16 +323,17 @@ class WorstGroup(SaddleProblem):
     def __init__(self, rows, groups, shares, radius, mu_x, mu_y, center_y, loss_bound):
         self.records, self.groups, self.shares = np.array(rows), np.array(groups), np.array(shares)
         p = min(shares)
-        length = float(np.linalg.norm(center_y))
         constants = SaddleConstants(
-            n_records=len(rows), dimension_x=1, dimension_y=len(shares), strong_convexity=mu_x,
-            strong_concavity=mu_y, lipschitz_x=1 / p, lipschitz_y=loss_bound / p,
-            smoothness_xx=0.25 / p, smoothness_xy=1 / p,
+            n_records=len(rows),
+            x=BlockConstants.on(
+                Ball(radius), 1, modulus=mu_x, lipschitz=1 / p, smoothness=0.25 / p
+            ),
+            y=BlockConstants.on(
+                Simplex(len(shares)), len(shares), center_y, modulus=mu_y, lipschitz=loss_bound / p
+            ),
+            coupling=1 / p,
             gradient_ranges=((2 / p, loss_bound / p), (1 / p, math.sqrt(2) * loss_bound / p)),
-            radius_x=radius, radius_y=1.0, center_norm_y=length,
-            projection_rounding_x=Ball(radius).projection_rounding(1),
-            projection_rounding_y=Simplex(len(shares)).projection_rounding(len(shares)),
-        )  # fmt: skip
+        )
         super().__init__(Ball(radius), Simplex(len(shares)), constants, center_y=center_y)
 
     def batch_operator(self, rows, x, y):
@@ -365,7 +372,7 @@ def test_level_and_not_range_of_a_loss_counts(n, radius, mu_y, ratio):
     assert (right <= 1).all() and right[1] > 0.5
     first, second = (solution(end).x[0] for end in ends(level))
     # with the range of the loss in place of its level the bound would be broken
-    wrong = next(iter(ends(radius))).constants.argmin_sensitivity_x
+    wrong = next(iter(ends(radius))).constants.sensitivity_x
     assert abs(first - second) / wrong == pytest.approx(ratio, rel=0.02)
 
 

@@ -834,7 +834,7 @@ def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
         exact = solve_certified(problem, plan.accuracy)
         np.testing.assert_allclose(problem.center_x, center, atol=1e-12)
         noisy = exact.x + plan.noise_scale_x * noise[:5]
-        allowed = 2 * plan.accuracy / math.sqrt(plan.constants.strong_convexity)
+        allowed = 2 * plan.accuracy / math.sqrt(plan.constants.x.modulus)
         center = problem.domain_x.project(noisy)
         assert np.linalg.norm(x - center) <= allowed <= 0.05 * plan.noise_scale_x
         assert len(noise) == plan.dimension

@@ -141,7 +141,7 @@ def test_step_certificate_on_every_domain(loss, domain, seed, log_alpha, perturb
     exact = exact_solution(problem)
     proof = certify(problem, exact).distance
     nudge = rng.standard_normal(problem.dimension)
-    point = chosen.project(exact + nudge * 10**perturbation * chosen.reach)
+    point = chosen.project(exact + nudge * 10**perturbation * chosen.circumradius)
     certificate = certify(problem, point).distance
     assert np.linalg.norm(point - exact) <= certificate + proof
     gradient, rounding = problem.gradient(point), problem.gradient_rounding(point)

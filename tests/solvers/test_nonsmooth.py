@@ -161,7 +161,7 @@ def test_degenerate_records(loss, sparse, case):
     for domain in (WholeSpace(), Ball(0.05), Ball(100.0)):
         smooth = LOSSES[loss].smoothed(0.1)
         problem = FiniteSumProblem(rows.with_targets(targets), smooth, 0.1, domain)
-        accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.reach)
+        accuracy = 1e-3 * min(2.0 / (0.1 * n), domain.circumradius)
         points = []
         for name in ("auto", "subgradient", "stochastic_subgradient"):
             solver = resolve_solver(name)

@@ -116,7 +116,7 @@ def test_derivatives_and_constants_of_the_best_response(problem):
         assert slope == pytest.approx(gradient @ v, rel=1e-5, abs=1e-8)
         change = (phi.gradient(x + h * v) - phi.gradient(x - h * v)) / (2 * h)
         assert change == pytest.approx(phi.hessian(x) @ v, rel=1e-4, abs=1e-6)
-        for y in rng.dirichlet(np.ones(problem.constants.dimension_y), 5):
+        for y in rng.dirichlet(np.ones(problem.constants.y.dimension), 5):
             assert problem.value(x, y) <= value + 1e-12
         steep = np.linalg.norm(phi.gradient(other) - gradient)
         assert steep <= saddle.total_smoothness * np.linalg.norm(other - x)

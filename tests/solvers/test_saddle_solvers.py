@@ -68,12 +68,12 @@ def test_certificate_is_never_below_the_distance(place, mu):
         x, y = problem.project(exact[0] + scales[0] * shift_x, exact[1] + scales[1] * shift_y)
         found = certify_saddle(problem, x, y)
         assert distance(problem, found.x, found.y, exact) <= found.distance
-        limit = 4 * constants.scaled_lipschitz * distance(problem, x, y, exact)  # Lemma 3
+        limit = 4 * constants.condition_number * distance(problem, x, y, exact)  # Lemma 3
         assert found.distance <= limit + 0.25 * floor
 
 
 def test_condition_numbers_of_the_certificate_test():
-    numbers = [chosen(("sphere", "vertex"), m, m)[0].constants.scaled_lipschitz
+    numbers = [chosen(("sphere", "vertex"), m, m)[0].constants.condition_number
                for m in (1.0, 2.0**-20)]  # fmt: skip
     assert numbers[0] == pytest.approx(5) and numbers[1] > 4e6
 
@@ -157,8 +157,8 @@ def test_proven_number_of_iterations_suffices(place):
     first = distance(problem, x, y, exact)
     assert first <= constants.localisation
     accuracy = 1e-6 * constants.localisation
-    eta = (math.sqrt(2) - 1) / constants.scaled_lipschitz
-    steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+    eta = (math.sqrt(2) - 1) / constants.condition_number
+    steps = eta / constants.x.modulus, eta / constants.y.modulus
     limit = extragradient_iterations(constants, accuracy, constants.localisation)
     for k in range(1, limit + 1):
         slopes = problem.operator(x, y)
@@ -209,7 +209,7 @@ def vandal(problem, accuracy):
     """Makes any point look like the solution of what it was given."""
     problem.alpha_x = problem.alpha_y = 1e9
     object.__setattr__(problem.domain_x, "radius", 1e-3)
-    object.__setattr__(problem.constants, "strong_convexity", 1e9)
+    object.__setattr__(problem.constants.x, "modulus", 1e9)
     problem.mean_matrix = np.zeros((2, 3))
     problem.operator = problem.data_operator = lambda x, y: (np.zeros(2), np.zeros(3))
     return problem.start()

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from skdp.problems import Ball, BilinearProblem, Simplex, WholeSpace
-from skdp.problems.saddle import SaddleConstants, SaddleProblem
+from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 
 #: Domain, solution and a normal vector there, of x in two and of y in three dimensions.
 X_PLACES = {
@@ -48,6 +48,19 @@ def chosen(place, mu_x=1.0, mu_y=1.0, n=4, size=1.0):
     return problem, (x, y)
 
 
+def changed(constants, **changes):
+    """Saddle constants with other values; ``x_lipschitz`` is the Lipschitz constant of x."""
+    blocks = {"x": {}, "y": {}}
+    for name in list(changes):
+        if name[:2] in ("x_", "y_"):
+            blocks[name[0]][name[2:]] = changes.pop(name)
+    parts = {
+        name: dataclasses.replace(getattr(constants, name), **fields)
+        for name, fields in blocks.items()
+    }
+    return dataclasses.replace(constants, **parts, **changes)
+
+
 def distance(problem, x, y, exact):
     away_x = np.linalg.norm(x.astype(np.longdouble) - exact[0])
     away_y = np.linalg.norm(y.astype(np.longdouble) - exact[1])
@@ -60,8 +73,8 @@ class ConcaveRecords(BilinearProblem):
     def __init__(self, problem):
         vars(self).update(vars(problem.for_solver()))
         c = problem.constants
-        self.constants = dataclasses.replace(
-            c, strong_concavity=1.0, smoothness_yy=1.0, lipschitz_y=c.lipschitz_y + c.radius_y
+        self.constants = changed(
+            c, y_modulus=1.0, y_smoothness=1.0, y_lipschitz=c.y.lipschitz + c.y.radius
         )
         self.alpha_y = 0.0
 
@@ -93,13 +106,16 @@ class GroupLogistic(SaddleProblem):
         domain_x, domain_y = Ball(radius), Simplex(n_groups)
         center = domain_y.center(n_groups)
         constants = SaddleConstants(
-            n_records=n, dimension_x=d, dimension_y=n_groups, strong_convexity=mu_x,
-            strong_concavity=mu_y, lipschitz_x=self.weight, lipschitz_y=self.weight * largest,
-            smoothness_xx=0.25 * self.weight, smoothness_xy=self.weight, radius_x=radius,
-            radius_y=1.0, reach_y=domain_y.reach, center_norm_y=float(np.linalg.norm(center)),
-            projection_rounding_x=domain_x.projection_rounding(d),
-            projection_rounding_y=domain_y.projection_rounding(n_groups), summation_chain=1000,
-        )  # fmt: skip
+            n_records=n,
+            x=BlockConstants.on(
+                domain_x, d, modulus=mu_x, lipschitz=self.weight, smoothness=0.25 * self.weight
+            ),
+            y=BlockConstants.on(
+                domain_y, n_groups, center, modulus=mu_y, lipschitz=self.weight * largest
+            ),
+            coupling=self.weight,
+            summation_chain=1000,
+        )
         super().__init__(domain_x, domain_y, constants, center_y=center)
 
     @classmethod
@@ -115,7 +131,7 @@ class GroupLogistic(SaddleProblem):
         return cls(rows, signs, groups, n_groups, radius, mu_x, mu_y)
 
     def _parts(self, part, x, y):
-        rows, groups, n = self.records[part], self.groups[part], self.constants.dimension_y
+        rows, groups, n = self.records[part], self.groups[part], self.constants.y.dimension
         margins = rows @ x
         losses = np.bincount(groups, np.logaddexp(0.0, -margins), n)
         slopes = -self.weight * y[groups] / (1.0 + np.exp(margins))
@@ -139,7 +155,7 @@ class GroupLogistic(SaddleProblem):
         slopes = -self.weight / (1.0 + np.exp(self.records @ x)) / self.n_records
         return np.stack(
             [
-                np.bincount(self.groups, slopes * column, self.constants.dimension_y)
+                np.bincount(self.groups, slopes * column, self.constants.y.dimension)
                 for column in self.records.T
             ],
             axis=1,

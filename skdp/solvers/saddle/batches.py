@@ -107,5 +107,5 @@ class SaddleBatches:
                 change = operator[0] - base[0], operator[1] - base[1]
                 size = constants.dual_norm(euclidean_norm(change[0]), euclidean_norm(change[1]))
                 largest = max(largest, size / moved)
-                v = change[0] / constants.strong_convexity, change[1] / constants.strong_concavity
+                v = change[0] / constants.x.modulus, change[1] / constants.y.modulus
         return min(_SHARE * largest, constants.data_lipschitz)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
 from skdp.solvers.base import Pair, SaddleSolver, Solver
@@ -96,7 +95,7 @@ class BestResponse(SaddleSolver):
 def _softer(problem: SaddleProblem) -> list[float]:
     """Regularisers of y above its own, in descending order, by public numbers."""
     alphas, alpha = [], _SOFTENING * problem.alpha_y
-    while alpha < problem.constants.lipschitz_y:
+    while alpha < problem.constants.y.lipschitz:
         alphas.append(alpha)
         alpha *= _SOFTENING
     return alphas[::-1]
@@ -104,7 +103,7 @@ def _softer(problem: SaddleProblem) -> list[float]:
 
 def _subsample(problem: SaddleProblem) -> SaddleProblem:
     """Some evenly spaced records, enough for a good start; all where that does not pay."""
-    step = problem.n_records // max(_MIN_SAMPLE, _PER_COORDINATE * problem.constants.dimension_x)
+    step = problem.n_records // max(_MIN_SAMPLE, _PER_COORDINATE * problem.constants.x.dimension)
     if step < _SAMPLING_PAYS or "records" not in problem.offers:
         return problem
     return problem.take(np.arange(0, problem.n_records, step))
@@ -128,7 +127,7 @@ def _minimise(
 
 def is_linear(problem: SaddleProblem) -> bool:
     """Whether f is linear in y, by the public constants, and regularised there."""
-    linear = problem.constants.smoothness_yy == 0.0 and problem.own_concavity == 0.0
+    linear = problem.constants.y.smoothness == 0.0 and problem.record_moduli[1] == 0.0
     return linear and problem.alpha_y > 0.0
 
 
@@ -152,23 +151,11 @@ class _PrimalProblem(Problem):
         self.saddle = saddle
         self.accuracy = accuracy
         self.domain = saddle.domain_x
-        self.dimension = constants.dimension_x
+        self.dimension = constants.x.dimension
         self.alpha = saddle.alpha_x
         self.center = saddle.center_x
         self.offers = saddle.offers & {"hessian"}
-        self.constants = ProblemConstants(
-            n_records=constants.n_records,
-            dimension=constants.dimension_x,
-            strong_convexity=constants.strong_convexity,
-            lipschitz=constants.lipschitz_x,
-            gradient_diameter=2.0 * constants.lipschitz_x,
-            smoothness=constants.smoothness_xx
-            + constants.smoothness_xy**2 / constants.strong_concavity,
-            radius=constants.radius_x,
-            row_width=constants.dimension_x,
-            block_size=constants.n_records,
-            record_weight=1.0,  # the response is none of a mean
-        )
+        self.constants = constants.primal()
         self._last: tuple[np.ndarray, Response] | None = None
 
     @property
@@ -179,17 +166,15 @@ class _PrimalProblem(Problem):
         at most ``4 lt`` times that (docs/theory/saddle.md, Lemma 3).
         """
         c = self.saddle.constants
-        stretch = math.hypot(
-            math.sqrt(c.strong_convexity), c.smoothness_xy / math.sqrt(c.strong_concavity)
-        )
-        return self.accuracy / (4.0 * c.scaled_lipschitz * stretch)
+        stretch = math.hypot(math.sqrt(c.x.modulus), c.coupling / math.sqrt(c.y.modulus))
+        return self.accuracy / (4.0 * c.condition_number * stretch)
 
     def value(self, w: np.ndarray) -> float:
         return self._respond(w).value
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
         response = self._respond(w)
-        gradient = response.slope + self.penalty_gradient(w)
+        gradient = response.gradient + self.penalty_gradient(w)
         self._stop_if_found(w, response.y, gradient)
         return gradient
 
@@ -201,18 +186,18 @@ class _PrimalProblem(Problem):
         """A generalised one: the derivative of the projection is that of the face it lands on."""
         response, saddle = self._respond(w), self.saddle
         cross = saddle.cross_derivative(w)
-        curvature = cross.T @ saddle.domain_y.projection_derivative(response.free) @ cross
+        curvature = cross.T @ saddle.domain_y.projection_derivative(response.unprojected) @ cross
         hessian = saddle.hessian_x(w, response.y) + curvature / saddle.alpha_y
         return hessian + self.alpha * np.eye(w.size)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         """The errors of y(x) and of the gradient at a given y."""
         saddle, c = self.saddle, self.saddle.constants
-        norm_y = min(c.radius_y, euclidean_norm(self._respond(w).y) * (1.0 + 1e-9))
+        norm_y = min(c.y.radius, euclidean_norm(self._respond(w).y) * (1.0 + 1e-9))
         error_x, error_y = c.operator_rounding(euclidean_norm(w), norm_y)
-        free = c.center_norm_y + c.lipschitz_y / saddle.alpha_y
-        error_y = error_y / saddle.alpha_y + 4.0 * _EPS * free + c.projection_rounding_y
-        return error_x + c.smoothness_xy * error_y
+        free = c.y.center_norm + c.y.lipschitz / saddle.alpha_y
+        error_y = error_y / saddle.alpha_y + 4.0 * _EPS * free + c.y.projection_rounding
+        return error_x + c.coupling * error_y
 
     def _respond(self, w: np.ndarray) -> Response:
         if self._last is None or not np.array_equal(self._last[0], w):
@@ -223,9 +208,9 @@ class _PrimalProblem(Problem):
         # No certificate is below (1 - STEP) times the length of its step by eta (the block of y
         # does not move), which needs no further pass over the records.
         c = self.saddle.constants
-        step = STEP / (c.scaled_lipschitz * c.strong_convexity)
+        step = STEP / (c.condition_number * c.x.modulus)
         moved = euclidean_norm(w - self.domain.project(w - step * gradient)) / step
-        if (1.0 - STEP) * moved <= self.accuracy * math.sqrt(c.strong_convexity):
+        if (1.0 - STEP) * moved <= self.accuracy * math.sqrt(c.x.modulus):
             pair = self.domain.project(w), y
             if certify_saddle(self.saddle, *pair).distance <= self.accuracy:
                 raise _Found(pair)

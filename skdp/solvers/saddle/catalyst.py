@@ -94,9 +94,9 @@ class _Search:
 
     def run(self, problem: SaddleProblem, solver: SaddleSolver, rng: np.random.Generator) -> None:
         c = problem.constants
-        conditions = c.smoothness_xx / c.strong_convexity, c.smoothness_yy / c.strong_concavity
+        conditions = c.x.smoothness / c.x.modulus, c.y.smoothness / c.y.modulus
         block = 0 if conditions[0] >= conditions[1] else 1
-        modulus = (c.strong_convexity, c.strong_concavity)[block]
+        modulus = c.moduli[block]
         size = getattr(solver, "batch_size", None)
         batches = SaddleBatches(problem, size)
         count = len(batches) if hasattr(solver, "batch_size") else 1

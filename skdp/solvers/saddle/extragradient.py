@@ -34,7 +34,7 @@ def extragradient_iterations(constants: SaddleConstants, accuracy: float, start:
     ``sqrt(1 - eta)`` per iteration (docs/theory/saddle.md, Lemma 4), and the certificate of a
     point is at most ``4 lt`` times its distance (Lemma 3). Exact arithmetic.
     """
-    lt = constants.scaled_lipschitz
+    lt = constants.condition_number
     return max(1, math.ceil(2.0 * lt / STEP * math.log(max(1.0, 4.0 * lt * start / accuracy))))
 
 
@@ -56,7 +56,7 @@ class Extragradient(SaddleSolver):
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         constants = problem.constants
-        shortest = STEP / constants.scaled_lipschitz
+        shortest = STEP / constants.condition_number
         eta, (x, y) = max(shortest, _LONGEST), start
         away = certify_saddle(problem, x, y)
         # half of the accuracy is for rounding; the start is within `distance` plus one step of z*
@@ -67,7 +67,7 @@ class Extragradient(SaddleSolver):
         for _ in range(limit + 1):
             operator = problem.operator(x, y)
             while True:
-                steps = eta / constants.strong_convexity, eta / constants.strong_concavity
+                steps = eta / constants.x.modulus, eta / constants.y.modulus
                 half = problem.project(x - steps[0] * operator[0], y - steps[1] * operator[1])
                 operator_half = problem.operator(*half)
                 after = problem.project(

@@ -36,8 +36,8 @@ class GDA(SaddleSolver):
         self, problem: SaddleProblem, accuracy: float, start: Pair, rng: np.random.Generator
     ) -> Pair:
         constants = problem.constants
-        eta = 1.0 / constants.scaled_lipschitz**2
-        step_x, step_y = eta / constants.strong_convexity, eta / constants.strong_concavity
+        eta = 1.0 / constants.condition_number**2
+        step_x, step_y = eta / constants.x.modulus, eta / constants.y.modulus
         x, y = start
         for iteration in range(self.max_iterations):
             gradient_x, gradient_y = problem.operator(x, y)

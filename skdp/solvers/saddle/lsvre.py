@@ -43,8 +43,8 @@ class LSVRE(StochasticSaddleSolver):
         full = problem.data_operator(x, y)
         while passes < self.max_passes and best.distance > accuracy:
             step = min(1.0, 0.9 * math.sqrt(p) / max(lipschitz, 1e-12))
-            step_x = step / constants.strong_convexity
-            step_y = step / constants.strong_concavity
+            step_x = step / constants.x.modulus
+            step_y = step / constants.y.modulus
             length = int(min(2.0 / min(p, step) + count, count * (self.max_passes - passes) + 1.0))
             renewals = 0
             for j, coin in zip(batches.draws(rng, length), rng.random(length), strict=True):

@@ -44,8 +44,8 @@ class SaddleSAGA(StochasticSaddleSolver):
                 mean_y = sum(w * t[1] for w, t in zip(batches.weights, table, strict=True))
                 passes, fresh = passes + 1.0, False
             step = 1.0 / (8.0 * lipschitz**2 + 2.0 * count)
-            step_x = step / constants.strong_convexity
-            step_y = step / constants.strong_concavity
+            step_x = step / constants.x.modulus
+            step_y = step / constants.y.modulus
             length = int(min(max(count, 1.0 / step), count * (self.max_passes - passes) + 1.0))
             for j in batches.draws(rng, length):
                 gradient_x, gradient_y = problem.batch_operator(batches.rows[j], x, y)

@@ -94,7 +94,7 @@ def _epoch(
     """
     constants = problem.constants
     scaled = step / (1.0 + pull)
-    step_x, step_y = scaled / constants.strong_convexity, scaled / constants.strong_concavity
+    step_x, step_y = scaled / constants.x.modulus, scaled / constants.y.modulus
     weight = scaled * pull
     shrink = 1.0 / (1.0 + weight)
     full_x, full_y = problem.data_operator(*snapshot)
