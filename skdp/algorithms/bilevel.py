@@ -64,17 +64,12 @@ class BilevelPlan(Plan):
 
     Attributes
     ----------
-    inner : PrivateSolver
-    n_steps : int
+    inner, n_steps, outer_sampling_rate, penalty, step_size, output, start
+        See :func:`plan_steps`.
     multipliers : tuple of float
         Noise multipliers of the two lower solutions of a step.
     outer_multiplier : float or None
         That of the hypergradient; None if it is post-processing.
-    outer_sampling_rate : float
-    penalty, step_size, output
-        See :func:`plan_bilevel`.
-    start : tuple of float or None
-        x_0; None for the center of the domain.
     releases : tuple of Release
         Their events are those of all steps. Sensitivity and noise scale are those of the first
         step, where released points are as far apart as they can be: they follow x and these points
@@ -153,6 +148,8 @@ class BilevelPlan(Plan):
 
     @without_warnings()
     def run(self, data: BilevelProblem, run: Run) -> BilevelResult:
+        if data.is_record_free != (self.outer_multiplier is None):
+            raise ValueError("Whether hypergradients depend on records is fixed by the plan.")
         plan = self if self.releases else self.stated(data)
         x, step_size = self.first_point(data), self.step_size
         path, y = [x], np.zeros(data.dimension_y)
@@ -193,24 +190,7 @@ class BilevelResult(Result):
 
 
 def plan_bilevel(problem: BilevelProblem, budget: PrivacyBudget, **options: Any) -> BilevelPlan:
-    """Fix the noise from public numbers; replace-one neighbours.
-
-    Parameters
-    ----------
-    problem : BilevelProblem
-        Only its public numbers are used.
-    budget : PrivacyBudget
-        Delta > 0.
-    **options
-        See :func:`plan_steps`. None may depend on records, but for released ones.
-
-    Raises
-    ------
-    ImportError
-        If there is sampling and dp-accounting is missing or older than 0.5.
-    ValueError
-        If the releases of `inner` cost more than the noise that they are given.
-    """
+    """Fix the noise of :func:`plan_steps`, and state it for a problem's public numbers."""
     _check_problem(problem)
     return plan_steps(budget, problem.is_record_free, **options).stated(problem)
 
@@ -230,7 +210,9 @@ def plan_steps(
     start: np.ndarray | None = None,
     outer_sampling_rate: float = 1.0,
 ) -> BilevelPlan:
-    """Fix the noise before the problem is known.
+    """Fix the noise before the problem is known; replace-one neighbours.
+
+    No parameter may depend on records, but for released ones.
 
     The squares of the reciprocal noise multipliers of Gaussian releases add, also if later
     releases and their sensitivities depend on earlier ones (Gaussian differential privacy). With mu
@@ -270,6 +252,13 @@ def plan_steps(
         x_0. Default: the center of the domain.
     outer_sampling_rate : float, default=1.0
         Probability with which a record takes part in a hypergradient (Algorithm 3).
+
+    Raises
+    ------
+    ImportError
+        If there is sampling and dp-accounting is missing or older than 0.5.
+    ValueError
+        If the releases of `inner` cost more than the noise that they are given.
     """
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")

@@ -15,7 +15,7 @@ from skdp.algorithms import (
     dp_bilevel,
     plan_bilevel,
 )
-from skdp.algorithms.bilevel import private_hypergradient
+from skdp.algorithms.bilevel import plan_steps, private_hypergradient
 from skdp.algorithms.localized_gradient_descent import plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
 from skdp.algorithms.plan import Run
@@ -572,6 +572,12 @@ def test_debiasing():
     inner.is_unbiased = False  # a point that is not exact plus noise: nothing is subtracted
     inner.deviations = (0.0, 0.0)
     assert one_step(problem, x, lam, inner, plan, rng, source)[1][0] == pytest.approx(exact)
+
+
+def test_a_plan_without_outer_noise_is_for_record_free_problems():
+    plan = plan_steps(BUDGET, True, penalty=1.0)
+    with pytest.raises(ValueError, match="fixed by the plan"):
+        plan.run(Mixed(*records(4)), Run())
 
 
 def test_refusals():

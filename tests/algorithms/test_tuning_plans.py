@@ -56,3 +56,14 @@ def test_methods_say_what_they_need():
     for name, loss in (("newton", HalfSquaredLoss(1.0)), ("sufficient_statistics", LogisticLoss())):
         with pytest.raises(ValueError, match="Loss"):
             TUNING_METHODS[name].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+
+
+@pytest.mark.parametrize("name", ["newton", "hypergradient", "public"])
+def test_other_records_than_planned_are_refused(name):
+    """Longer rows or fewer records would need more noise."""
+    data, loss = records(LogisticLoss(), 0), LogisticLoss()
+    plan = TUNING_METHODS[name].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+    others = [Records(data.matrix, norm, 0.1, targets=data.targets) for norm in (0.5, 2.0)]
+    for other in (*others, data.take(slice(0, 50))):
+        with pytest.raises(ValueError, match="design that the plan is made for"):
+            plan.run(other, Run())

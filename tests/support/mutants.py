@@ -76,7 +76,7 @@ MUTANTS = (
         "noise of hypergradient queries sqrt(7) too small",
         "algorithms/tuning/hypergradient.py",
         "            released = query.mechanism.release(value, run.noise)",
-        "            released = value + query.mechanism.draw(value.size, run.noise) / math.sqrt(7.0)",
+        "            released = value + query.mechanism.draw(value.size, run.noise) / 7.0**0.5",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(

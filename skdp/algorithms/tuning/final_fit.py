@@ -179,7 +179,7 @@ class SplitPlan(TuningPlan):
 
     @without_warnings()
     def run(self, data: Records, run: Run) -> TunedResult:
-        data.check_targets(self.objective.loss)
+        self.objective.check(data)
         path, releases = self.choose(data, run)
         plan = self.final_fit(path[-1])
         point = plan.run(data, run).point

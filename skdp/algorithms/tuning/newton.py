@@ -195,7 +195,7 @@ class NewtonPlan(MomentsTuningPlan):
 
     @without_warnings()
     def run(self, data: Records, run: Run) -> TunedResult:
-        data.check_targets(self.objective.loss)
+        self.objective.check(data)
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
         unit, width, folds = self.design.feature_norm, self.design.width, self.folds
         penalties, clipped = (

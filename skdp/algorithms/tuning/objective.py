@@ -61,6 +61,12 @@ class TuningObjective:
         """Take the public numbers of some records."""
         return cls(loss, penalties, Design.of(records), records.data_norm, records.intercept)
 
+    def check(self, records: Records) -> None:
+        """Refuse records that are not those of the design, and targets that are not of the loss."""
+        if TuningObjective.of(records, self.loss, self.penalties) != self:
+            raise ValueError("The records are not of the design that the plan is made for.")
+        records.check_targets(self.loss)
+
     @property
     def n_records(self) -> int:
         return self.design.n_records

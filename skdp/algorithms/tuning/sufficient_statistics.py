@@ -112,6 +112,7 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
 
     @without_warnings()
     def run(self, data: Records, run: Run) -> TunedResult:
+        self.objective.check(data)
         # rows and targets of at most 1 from here on: nothing overflows, and floors are public
         unit, target_bound = self.design.feature_norm, self.moments.target_bound
         parts = [
