@@ -355,9 +355,7 @@ def private_linear(
     """Points of one-shot output perturbation, and a bound on their excess."""
     model, design, risk = given.model, given.design, EmpiricalRisk(given.model.loss)
     norm = model.radius if alpha is None else None
-    objective = Objective(
-        risk, design, alpha=alpha or 0.0, coef_norm=norm, population=population
-    )
+    objective = Objective(risk, design, alpha=alpha or 0.0, coef_norm=norm, population=population)
     plan = plan_regularized_risk(objective, budget)
     constants = plan.step.constants
     assert constants.domain_radius is not None
