@@ -129,7 +129,9 @@ def guess_with_privacy(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) 
     """Whether the likelier of both labels, given what is published, is the right one."""
     rows = Records(X, data_norm=1.0)
     penalties = PenaltyGroups((0,) * N_FEATURES, (1.0,) * N_FEATURES, *BOUNDS)
-    tuned = tune("hypergradient", rows.with_targets(y),
+    tuned = tune(
+        "hypergradient",
+        rows.with_targets(y),
         HalfSquaredLoss(1.0),
         penalties,
         PrivacyBudget(epsilon, DELTA),
