@@ -40,7 +40,7 @@ class DPRidge(DPLinearRegression):
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
         ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
-        a warning, because it is hardly ever right.
+        a warning, because it is rarely right.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.

@@ -107,7 +107,7 @@ class Loss(ABC):
 
     @property
     def largest_margin_scale(self) -> float:
-        """Standard deviation that a predictor's margins hardly ever exceed, for planning only.
+        """Standard deviation that a predictor's margins rarely exceed, for planning only.
 
         Confident classifiers have large margins; predictions are of the size of their targets.
         """
