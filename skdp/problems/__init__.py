@@ -34,6 +34,7 @@ from skdp.problems.max_group_loss import (
     max_group_loss_constants,
 )
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
+from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
     HingeLoss,
@@ -77,6 +78,7 @@ __all__ = [
     "MaxGroupLossProblem",
     "Objective",
     "OneVsRestLoss",
+    "PenaltyGroups",
     "PenaltyProblem",
     "PiecewiseLinearLoss",
     "Problem",

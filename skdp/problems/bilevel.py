@@ -1,10 +1,12 @@
 """Bilevel problems: an upper variable is judged by the solution of a lower problem.
 
-``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``, f a mean over the
-validation records, g over the training records, which may be the same. A second solution, that of
-``g + f / lam``, replaces second derivatives (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
+``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``. Both are means over
+records: f over the validation records, g over the training records, which may be the same. A method
+that needs no second derivatives replaces the inner solution's derivative by a second solution, that
+of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
 
-:class:`PenaltyProblem` is for model selection. Proofs: docs/theory/bilevel.md.
+:class:`PenaltyProblem` is the case that model selection needs: x holds log alpha.
+Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from skdp._checks import check_bool, check_non_negative, check_real
 from skdp.problems.domains import Ball, Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import Loss
+from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.rounding import ROUNDING_SLACK
@@ -101,10 +104,7 @@ class BilevelProblem(ABC):
 
     @abstractmethod
     def lower_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
-        """Return ``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`.
-
-        As in :meth:`upper_gradient_x`.
-        """
+        """Return ``(1/n_train) sum of grad_x g_i(x, y)`` over the training records in `batch`."""
 
     def metric(self, x: np.ndarray) -> np.ndarray | float:
         """Factors that turn y into the coordinates of the lower problems; depends on no record."""
@@ -248,11 +248,11 @@ class WeightedLoss(Loss):
 
 
 class PenaltyProblem(BilevelProblem):
-    """Alphas of a penalty, judged by the loss on other records.
+    """Choose the penalties of groups by the loss on other records.
 
     f is the mean loss on the validation records, g that on the training records plus
     ``(1/2) sum_j alpha_g(j) r_j y_j^2``, and ``x_g = log alpha_g`` for each group g (Kornowski
-    2024, section 7, with squared norms and bounded alphas: errata E1, E2 and E5).
+    2024, section 7, with squared norms and bounded alpha: errata E1, E2 and E5).
 
     Parameters
     ----------
@@ -260,12 +260,7 @@ class PenaltyProblem(BilevelProblem):
         With targets.
     loss : Loss
         Smooth, of one margin.
-    groups : sequence of int, shape (width,)
-        The group of each coefficient, 0 to q - 1.
-    relative : sequence of float, shape (width,)
-        r_j > 0.
-    low, high : float
-        Public bounds of the alphas.
+    penalties : PenaltyGroups
     disjoint : bool, default=True
         Record i is for training if i is even, else for validation. If False every record has both
         roles.
@@ -280,64 +275,44 @@ class PenaltyProblem(BilevelProblem):
     is_record_free = True
 
     def __init__(
-        self,
-        records: Records,
-        loss: Loss,
-        groups: tuple[int, ...],
-        relative: tuple[float, ...],
-        low: float,
-        high: float,
-        *,
-        disjoint: bool = True,
+        self, records: Records, loss: Loss, penalties: PenaltyGroups, *, disjoint: bool = True
     ) -> None:
         if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
-        if not len(groups) == len(relative) == records.width:
-            raise ValueError(f"groups and relative must have {records.width} entries.")
-        if sorted(set(groups)) != list(range(len(set(groups)))):
-            raise ValueError("groups must be numbered 0, 1, ... without a gap.")
-        if not all(0 < r < math.inf for r in relative):
-            raise ValueError("relative alphas must be > 0 and finite.")
-        if not 0 < low < high < math.inf:
-            raise ValueError(f"bounds == ({low}, {high}), must be 0 < low < high < inf.")
+        penalties.check_width(records.width)
         check_bool("disjoint", disjoint)
         if records.n_records < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
-        self.groups, self.relative = np.array(groups), np.array(relative, dtype=np.float64)
-        q = int(self.groups.max()) + 1
-        self.members = np.arange(q)[:, None] == self.groups
+        self.penalties, self.members, q = penalties, penalties.members, penalties.n_groups
         self.loss, self.disjoint = loss, disjoint
         self.dimension_x, self.dimension_y = q, records.width
-        self.domain_x = Box(np.full(q, math.log(low)), np.full(q, math.log(high)))
+        ends = math.log(penalties.low), math.log(penalties.high)
+        self.domain_x = Box(*(np.full(q, end) for end in ends))
         self.domain_y = WholeSpace()
         self._records = records.with_targets(np.asarray(records.targets, dtype=np.float64))
         n = records.n_records
         self.n_train = (n + 1) // 2 if disjoint else n
         self.n_val = n // 2 if disjoint else n
-        # a copy: it is read much more often than made
+        # a copy of its own: it is read much more often than made
         self._train = self._records.take(slice(None, None, 2)) if disjoint else self._records
 
-    def alphas(self, x: np.ndarray) -> np.ndarray:
-        """Return the alpha of every coefficient, shape (dimension_y,)."""
-        return np.exp(x)[self.groups] * self.relative
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        """Return the penalty of every coefficient, shape (dimension_y,)."""
+        return self.penalties.diagonal(np.exp(x))
 
     def metric(self, x: np.ndarray) -> np.ndarray:
-        alphas = self.alphas(x)
-        return np.sqrt(alphas / alphas.min())
-
-    def feature_norm(self, x: np.ndarray) -> float:
-        """X', the norm that no row exceeds in the coordinates of the lower problems."""
-        return self._records.scaled(1.0 / self.metric(x)).norm_bound
+        diagonal = self.diagonal(x)
+        return np.sqrt(diagonal / diagonal.min())
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
         train = self._train.scaled(1.0 / self.metric(x))
-        alpha = float(self.alphas(x).min())
+        alpha = float(self.diagonal(x).min())
         radius = self.loss.solution_radius(train.norm_bound, alpha)
         return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
         records = self._records.scaled(1.0 / self.metric(x))
-        alpha, n = float(self.alphas(x).min()), records.n_records
+        alpha, n = float(self.diagonal(x).min()), records.n_records
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
             weights[1::2] = n / (lam * self.n_val)
@@ -353,22 +328,22 @@ class PenaltyProblem(BilevelProblem):
 
     def lower_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """Return ``(1/2) sum_{j in g} alpha_g r_j y_j^2``."""
-        return 0.5 * self.members @ (self.alphas(x) * y**2)
+        return 0.5 * self.members @ (self.diagonal(x) * y**2)
 
     def lower_difference_x(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: Positions = None
     ) -> np.ndarray:
         """As a product, ``(1/2) <y_lam - y, y_lam + y>``: squares would cancel."""
-        return 0.5 * self.members @ (self.alphas(x) * (y_lam - y) * (y_lam + y))
+        return 0.5 * self.members @ (self.diagonal(x) * (y_lam - y) * (y_lam + y))
 
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray:
-        """Return ``(a/2) |g| variance``, a the least alpha: exact for noise of mean 0."""
-        return 0.5 * float(self.alphas(x).min()) * variance * self.members.sum(axis=1)
+        """Return ``(a/2) |g| variance``, a the least penalty: exact for noise of mean 0."""
+        return 0.5 * float(self.diagonal(x).min()) * variance * self.members.sum(axis=1)
 
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray:
-        """Return ``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the alphas."""
-        alphas = self.alphas(x)
+        """Return ``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the diagonal."""
+        diagonal = self.diagonal(x)
         square = variances[0] * y**2 + variances[1] * y_lam**2
-        return np.sqrt(float(alphas.min()) * (self.members @ (alphas * square)))
+        return np.sqrt(float(diagonal.min()) * (self.members @ (diagonal * square)))

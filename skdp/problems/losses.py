@@ -92,12 +92,12 @@ class Loss(ABC):
     @property
     def curvature_trace(self) -> float:
         """Bound on the trace of the second derivative (= curvature for one margin)."""
-        return self.curvature
+        return self.n_outputs * self.curvature
 
     @property
-    @abstractmethod
     def margin_scale(self) -> float:
         """Standard deviation of a good predictor's margins, for planning only."""
+        return 1.0
 
     @property
     def largest_margin_scale(self) -> float:
@@ -128,13 +128,19 @@ class Loss(ABC):
         """Return the Lipschitz constant of one record's gradient."""
         return self.curvature * feature_norm**2
 
-    @abstractmethod
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """Radius that holds the minimiser of mean loss + (alpha/2)||W||^2 on any data."""
+        """Bound the norm of the minimiser of mean loss + (alpha/2)||W||^2 on any data.
 
-    @abstractmethod
+        By default ``L / alpha``: at the minimiser ``alpha W`` is minus the mean gradient.
+        """
+        return self.lipschitz(feature_norm, math.inf) / alpha * ROUNDING_SLACK
+
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """Bound the difference of two records' losses at one point of the ball."""
+        """Bound the difference of two records' losses at one point of the ball.
+
+        By default the largest value, for losses that are never negative.
+        """
+        return self.largest_value(feature_norm, radius)
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """Bound one record's loss on the ball, for losses that are never negative.
@@ -178,7 +184,6 @@ class LogisticLoss(Loss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
 
     curvature = 0.25
-    margin_scale = 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -314,12 +319,9 @@ class HalfSquaredLoss(Loss):
             return self.target_bound / (2.0 * math.sqrt(alpha)) * ROUNDING_SLACK
         return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROUNDING_SLACK
 
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        """Return ``(R X + Y)^2 / 2``, the largest value: the least is 0."""
-        return 0.5 * (radius * feature_norm + self.target_bound) ** 2
-
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        return self.value_range(feature_norm, radius)
+        """Return ``(R X + Y)^2 / 2``."""
+        return 0.5 * (radius * feature_norm + self.target_bound) ** 2
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         return 1.0

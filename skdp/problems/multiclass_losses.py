@@ -46,7 +46,6 @@ class SoftmaxLoss(Loss):
     """
 
     n_classes: int
-    margin_scale = 1.0
 
     def __post_init__(self) -> None:
         check_count("n_classes", self.n_classes, 2)
@@ -201,10 +200,6 @@ class OneVsRestLoss(Loss):
     @property
     def curvature(self) -> float:
         return self.base.curvature
-
-    @property
-    def curvature_trace(self) -> float:
-        return self.n_classes * self.base.curvature_trace
 
     @property
     def margin_scale(self) -> float:

@@ -75,12 +75,8 @@ class PiecewiseLinearLoss(Loss):
         """Return ``S X`` with S the bound on the slopes."""
         return self.slope_bound * feature_norm
 
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        """Return ``S (R X + K)`` with K the bound on the kinks: 0 is the least value."""
-        return self.largest_value(feature_norm, radius)
-
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """Return ``S (R X + K)``."""
+        """Return ``S (R X + K)`` with K the bound on the kinks."""
         return self.slope_bound * (radius * feature_norm + self.kink_bound)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
@@ -102,7 +98,7 @@ class PiecewiseLinearLoss(Loss):
 class HingeLoss(PiecewiseLinearLoss):
     """``max(0, 1 - s z)`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
-    kink_bound = margin_scale = 1.0
+    kink_bound = 1.0
     slope_range = 1.0
 
     def check_targets(self, targets: np.ndarray) -> None:

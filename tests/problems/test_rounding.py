@@ -122,9 +122,8 @@ def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
     assert np.linalg.norm((slope_x - exact_x).astype(float)) <= allowed[0]
     assert np.linalg.norm((slope_y - np.array(exact_y)).astype(float)) <= allowed[1]
     response = problem.best_response(w)
-    np.testing.assert_allclose(
-        response.gradient, problem.data_operator(w, response.y)[0], rtol=1e-12
-    )
+    gradient = problem.data_operator(w, response.y)[0]
+    np.testing.assert_allclose(response.gradient, gradient, rtol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
