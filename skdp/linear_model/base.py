@@ -319,14 +319,18 @@ class DPLinearModel(BaseEstimator):
     @property
     def _is_bounded(self) -> bool:
         """Whether the method has a public radius of the coefficients if `coef_norm` is None."""
-        method = self._methods.get(self.method) if isinstance(self.method, str) else None
+        method = self._row if isinstance(self.method, str) else None
         return method is not None and method.is_bounded
+
+    @property
+    def _row(self) -> Any:
+        """Row of the method, the first one for "auto"; None for an unknown method."""
+        name = next(iter(self._methods)) if self.method == "auto" else self.method
+        return self._methods.get(name)
 
     def _check_method(self) -> None:
         """Refuse a method where its proof does not apply."""
-        if self.method == "auto":
-            return
-        method = self._methods[self.method]
+        method = self._row
         budget = PrivacyBudget(self.epsilon, self.delta)
         method.check(self.method, budget, Neighbouring(self.neighbouring), self.calibration)
         if self.tilt > 0 and method.needs_mean:

@@ -219,17 +219,3 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         noisy = self.group_mode in ("floored", "histogram") or self.calibration == "paper"
         tags.classifier_tags.poor_score = noisy
         return tags
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Linear scores.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            A data frame may still have the column of the groups.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
-        """
-        return super().decision_function(self._without_groups(X))

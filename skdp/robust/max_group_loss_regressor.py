@@ -219,17 +219,3 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         bound = max(abs(end) for end in self._range)
         return self._loss(bound).value(self.predict(X), y.astype(np.float64))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets in the units of y.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            A data frame may still have the column of the groups.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return super().predict(self._without_groups(X))

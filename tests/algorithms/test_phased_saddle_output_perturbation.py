@@ -13,7 +13,6 @@ import pytest
 from saddle_problems import changed
 
 from skdp.algorithms import (
-    SaddlePhase,
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
@@ -187,25 +186,6 @@ def assignment_of(problem, plan, seed=3):
     return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
 
 
-def phases_of(plan, mirrored=False):
-    """The plan as utility bounds see it."""
-    phases = []
-    for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
-        constants = phase.constants.exchanged() if mirrored else phase.constants
-        phases.append(
-            SaddlePhase(
-                constants.n_records,
-                strength,
-                plan.other_regularisation,
-                constants.x.modulus,
-                constants.y.modulus,
-                phase.mechanism.sensitivity,
-                phase.mechanism.mean_square(constants.x.dimension),
-            )
-        )
-    return phases
-
-
 # ---------------------------------------------------------------------------------------------
 # published numbers
 
@@ -278,7 +258,7 @@ def test_errata_e8():
     plan = plan_phased_saddle_output_perturbation(
         constants, PrivacyBudget(eps, delta), record_moduli=(0.0, mu_y), calibration="paper"
     )
-    phases, count = phases_of(plan), len(plan.phases)
+    phases, count = plan.summaries, len(plan.phases)
     assert count == 20
     noise = sum(
         0.5 * later.regularisation * phase.mean_square
@@ -343,8 +323,8 @@ def test_numbers_of_the_specification(cross, known):
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
     bound = SaddleUtilityBound(constants)
-    assert bound(phases_of(plan)) < 0.1 * bound(phases_of(paper))
-    assert bound(phases_of(plan)) <= 1.02 * known
+    assert bound(plan.summaries) < 0.1 * bound(paper.summaries)
+    assert bound(plan.summaries) <= 1.02 * known
 
 
 def grid_bound(constants, budget, sizes, growth, first, nu):
@@ -391,7 +371,7 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
         budget,
         release="y" if mirrored else "x",
     )
-    found = SaddleUtilityBound(constants)(phases_of(plan, mirrored))
+    found = SaddleUtilityBound(constants)(plan.summaries)
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
@@ -431,7 +411,7 @@ def test_utility_bound_holds_on_average():
         )
         result = run(problem, noise=NoiseSource(rng.bytes))
         excess.append(primal(result.x) - primal(exact.x))
-    bound = SaddleUtilityBound(problem.constants)(phases_of(result.plan))
+    bound = SaddleUtilityBound(problem.constants)(result.plan.summaries)
     assert -1e-4 <= np.mean(excess) <= bound < 2.0
 
 
@@ -881,7 +861,7 @@ def test_a_little_own_concavity_does_no_harm(own):
         )
         for concavity in (0.0, own)
     ]
-    bounds = [SaddleUtilityBound(constants)(phases_of(plan)) for plan in plans]
+    bounds = [SaddleUtilityBound(constants)(plan.summaries) for plan in plans]
     assert bounds[1] <= 1.001 * bounds[0]
 
 
@@ -909,7 +889,7 @@ def test_a_large_budget_gives_the_solution(release):
     exact = solve_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
     bound = SaddleUtilityBound(problem.constants)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
-    assert primal(result.x) <= primal(exact.x) + min(0.02, bound(phases_of(result.plan)))
+    assert primal(result.x) <= primal(exact.x) + min(0.02, bound(result.plan.summaries))
     assert np.linalg.norm(result.x) <= 1.0
     if release == "joint":
         assert result.y.min() >= 0 and result.y.sum() == pytest.approx(1)

@@ -11,11 +11,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from skdp.algorithms.max_group_loss import private_proportions
-from skdp.mechanisms import NoiseSource
+from skdp.algorithms import GROUP_METHODS, GroupObjective, HistogramPlan, Run
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
+    Design,
+    EmpiricalRisk,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -307,17 +309,44 @@ def test_problems_that_make_no_sense(change, message):
 def test_private_proportions():
     """One record moves two counts: a distance of sqrt(2) / n."""
     groups = np.repeat([0, 1, 2], [50, 30, 20])
-    budget = PrivacyBudget(1.0, 1e-6)
-    proportions, release = private_proportions(
-        groups, 4, budget, noise=NoiseSource(np.random.default_rng(0).bytes)
+    objective = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design(1.0, 3, 100),
+        weights=GroupWeights((10.0,) * 4),
+        histogram_share=0.25,
     )
+    plan = HistogramPlan(objective, PrivacyBudget(1.0, 1e-6))
+    release, _ = plan.releases
+    proportions = plan.proportions(groups, NoiseSource(np.random.default_rng(0).bytes))
     assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)
     assert proportions.shape == (4,) and (proportions >= 0).all()
     assert np.abs(proportions - [0.5, 0.3, 0.2, 0.0]).max() < 6 * release.noise_scale
     counts = [np.bincount(g, minlength=4) / 100 for g in (groups, np.append(groups[1:], 3))]
     assert np.linalg.norm(counts[0] - counts[1]) <= release.sensitivity
-    _, part = private_proportions(groups, 4, budget, share=0.25)
-    assert part.noise_scale == pytest.approx(2 * release.noise_scale, rel=1e-6)
+    whole = calibrated_mechanism(plan.budget, release.sensitivity)
+    assert release.noise_scale == pytest.approx(2 * whole.noise_scale, rel=1e-6)
+
+
+@pytest.mark.parametrize("budget", [PrivacyBudget(1.0, 1e-6), PrivacyBudget(1.0)])
+@pytest.mark.parametrize("joint", [False, True])
+def test_cost_of_a_histogram_is_known_beforehand(budget, joint):
+    """Whatever the proportions are, the plan that is carried out costs the event of the plan."""
+    rng = np.random.default_rng(0)
+    targets, groups = rng.integers(0, 2, 100) * 1.0, rng.integers(0, 3, 100)
+    records = Records(rng.standard_normal((100, 3)), 1.0, targets=targets, groups=groups)
+    objective = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design.of(records),
+        weights=GroupWeights((10.0,) * 3),
+        release_weights=joint,
+        histogram_share=0.1,
+    )
+    plan = GROUP_METHODS["output"].plan(objective, budget, "analytic")
+    result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
+    assert result.plan.event == plan.event
+    assert result.proportions.shape == (3,) and (result.y is not None) == joint
+    largest = GroupWeights.of_proportions(result.proportions, 10.0).largest
+    assert result.plan.objective.weights.largest == largest
 
 
 # ------------------------------------------------------------------------- public constants
