@@ -105,25 +105,21 @@ class MaxGroupLossBound:
     objective: GroupObjective
 
     @cached_property
-    def _curvature(self) -> float:
-        return self.objective.risk.loss.curvature * self.objective.design.second_moment
-
-    @cached_property
-    def _lipschitz(self) -> float:
+    def _numbers(self) -> tuple[float, float, float, float]:
+        """Lipschitz constant, largest loss, curvature h and gradient ``sqrt(2 log(G) q)``."""
         objective = self.objective
-        return objective.risk.loss.lipschitz(objective.design.feature_norm, objective.radius)
-
-    @cached_property
-    def _largest_loss(self) -> float:
-        objective = self.objective
-        return objective.risk.loss.largest_value(objective.design.feature_norm, objective.radius)
+        loss, design = objective.risk.loss, objective.design
+        lipschitz = loss.lipschitz(design.feature_norm, objective.radius)
+        largest = loss.largest_value(design.feature_norm, objective.radius)
+        curvature = loss.curvature * design.second_moment
+        gradient = min(lipschitz, math.sqrt(loss.sampling_scale * curvature))
+        gradient *= math.sqrt(2.0 * math.log(objective.weights.n_groups))
+        return lipschitz, largest, curvature, gradient
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
-        objective, lipschitz, curvature = self.objective, self._lipschitz, self._curvature
+        objective, (lipschitz, largest, curvature, gradient) = self.objective, self._numbers
         risk, design, weights = objective.risk, objective.design, objective.weights
-        c, first = weights.bound, phases[0]
-        gradient = min(lipschitz, math.sqrt(risk.loss.sampling_scale * curvature))
-        gradient *= math.sqrt(2.0 * math.log(weights.n_groups))
+        c, dimension, first = weights.bound, objective.dimension, phases[0]
         total = risk.penalty_cost(design, first.regularisation, objective.comparator_norm)
         away = 0.5 * Simplex(weights.n_groups).circumradius
         total += 0.5 * first.other_regularisation * away**2
@@ -131,14 +127,14 @@ class MaxGroupLossBound:
         for k, phase in enumerate(phases):
             if objective.population:
                 stability = lipschitz * lipschitz / phase.modulus
-                stability += self._largest_loss**2 / phase.other_modulus
+                stability += largest * largest / phase.other_modulus
                 total += 2.0 * c**2 * stability / phase.n_records
             else:
                 total += c * risk.sampling_cost(design, phase.modulus, phase.n_records)
             if k:
                 total += min(0.5 * phase.regularisation * square, moved)
             square = phase.mean_square
-            variance = square / objective.dimension
+            variance = square / dimension
             moved = risk.noise_cost(design, variance) + gradient * math.sqrt(variance)
             moved = min(lipschitz * math.sqrt(square), moved) + 0.5 * objective.alpha * square
         return (total + moved) * max(1.0, 0.5 * first.regularisation / curvature) ** 2
@@ -216,10 +212,9 @@ class MaxGroupLossPlan(Plan):
 
     def run(self, data: Records, run: Run) -> MaxGroupLossResult:
         weights = self.objective.weights
+        radius = self.objective.radius
         with without_warnings():  # the regularisers are those of the phases
-            problem = MaxGroupLossProblem(
-                data, self.risk.loss, weights, self.objective.radius, 1.0, 1.0
-            )
+            problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
         found = self.phased.run(problem, run, strata)
         return MaxGroupLossResult(found.point, self, found.x, found.y, found.path)
@@ -275,14 +270,12 @@ class HistogramPlan(Plan):
 
     def fit(self, weights: GroupWeights) -> MaxGroupLossPlan:
         """Plan the fit with the rest of the budget."""
-        share = 1.0 - self.objective.histogram_share
-        objective = replace(self.objective, weights=weights, histogram_share=0.0)
-        plan = _plan_fit(objective, self.budget, "analytic", self.n_phases, share)
+        objective = replace(self.objective, weights=weights)
         reference = "Zhang et al. 2022, specification, section 7.4 C; one record, two counts"
         release = self.mechanism.describe(
             "group proportions", weights.n_groups, objective.design.n_records, reference
         )
-        return replace(plan, earlier=(release,))
+        return replace(_plan_fit(objective, self.budget, self.n_phases), earlier=(release,))
 
     def run(self, data: Records, run: Run) -> MaxGroupLossResult:
         proportions = self.proportions(data.groups, run.noise)
@@ -298,7 +291,6 @@ def max_group_loss(
     *,
     radius: float,
     alpha: float = 0.0,
-    share: float = 1.0,
     histogram_share: float = 0.0,
     release_weights: bool = False,
     n_phases: int | None = None,
@@ -326,7 +318,7 @@ def max_group_loss(
         Of a penalty that is part of the objective.
     histogram_share, release_weights
         See :class:`GroupObjective`.
-    share, n_phases, calibration
+    n_phases, calibration
         See :func:`plan_max_group_loss`.
     population : bool, default=False
         See :class:`skdp.problems.Objective`.
@@ -347,7 +339,7 @@ def max_group_loss(
         release_weights=release_weights,
         histogram_share=histogram_share,
     )
-    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases, share=share)
+    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
     return plan.run(records, Run(solver, solver_rng, noise, verbose))
 
 
@@ -357,7 +349,6 @@ def plan_max_group_loss(
     calibration: str = "analytic",
     *,
     n_phases: int | None = None,
-    share: float = 1.0,
 ) -> MaxGroupLossPlan | HistogramPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
@@ -366,11 +357,9 @@ def plan_max_group_loss(
     objective : GroupObjective
     budget : PrivacyBudget
     calibration : {"analytic", "paper"}, default="analytic"
-        "paper": Alg. 4 as printed, for comparison.
+        "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
         1 is output perturbation of all records; default: the planner chooses.
-    share : float, default=1.0
-        Part of the budget that may be spent; with a histogram the whole budget.
 
     Returns
     -------
@@ -380,27 +369,25 @@ def plan_max_group_loss(
     Raises
     ------
     ValueError
-        For a risk that is no mean over records, or if another share or calibration is asked for
-        with a histogram.
+        For a risk that is no mean over records, or if the calibration does not apply.
     """
     risk = objective.risk
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
-    if not objective.histogram_share:
-        return _plan_fit(objective, budget, calibration, n_phases, share)
-    if share != 1.0 or calibration != "analytic":
-        raise ValueError("A histogram and its fit share the whole budget, calibrated tightly.")
-    return HistogramPlan(objective, budget, n_phases)
+    if calibration == "paper" and (objective.release_weights or objective.histogram_share):
+        raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
+    if objective.histogram_share:
+        return HistogramPlan(objective, budget, n_phases)
+    return _plan_fit(objective, budget, n_phases, calibration)
 
 
 def _plan_fit(
     objective: GroupObjective,
     budget: PrivacyBudget,
-    calibration: str,
     n_phases: int | None,
-    share: float,
+    calibration: str = "analytic",
 ) -> MaxGroupLossPlan:
-    """Plan for known weights of the groups."""
+    """Plan for known weights of the groups, with what a histogram leaves of the budget."""
     risk, design, weights = objective.risk, objective.design, objective.weights
     center_norm = euclidean_norm(Simplex(weights.n_groups).center(weights.n_groups))
 
@@ -413,7 +400,7 @@ def _plan_fit(
             budget,
             release="joint" if smooth.release_weights else "x",
             alpha=smooth.alpha,
-            share=share,
+            share=1.0 - smooth.histogram_share,
             calibration=calibration,  # type: ignore[arg-type]
             utility=MaxGroupLossBound(smooth),
             n_phases=n_phases,

@@ -471,11 +471,11 @@ class _ScheduleSearch:
         if nu is None and constants.y.diameter == 0:
             nu = suited[1]  # there is one y, so any regulariser will do
         start = [math.log(number) for number in suited[: 2 if nu is None else 1]]
+        weakest = [begin + math.log(_WEAKEST) for begin in start]
 
         def regularisation(logs: Sequence[float]) -> tuple[list[float], float]:
             first, *rest = (
-                math.exp(min(max(number, begin + math.log(_WEAKEST)), 300.0))
-                for number, begin in zip(logs, start, strict=True)
+                math.exp(min(max(pair), 300.0)) for pair in zip(logs, weakest, strict=True)
             )
             return [first * growth**k for k in range(len(sizes))], rest[0] if nu is None else nu
 

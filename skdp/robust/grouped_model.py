@@ -243,7 +243,7 @@ class GroupedLinearModel(DPLinearModel):
             return GroupWeights.of_proportions(proportions, bound), proportions
         if n_groups == 1:  # it has all the records: nothing to estimate, nothing to clip
             return GroupWeights((1.0,)), None
-        return GroupWeights((bound,) * n_groups, floored=self.group_mode == "floored"), None
+        return GroupWeights((bound,) * n_groups, clipped=self.group_mode == "floored"), None
 
     def _group_caveats(self, are_given: bool) -> tuple[str, ...]:
         """State what the guarantee says about the groups."""
@@ -267,10 +267,6 @@ class GroupedLinearModel(DPLinearModel):
         check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
         check_bool("release_group_weights", self.release_group_weights)
         super()._check_parameters()
-        if self.calibration == "paper" and self.release_group_weights:
-            raise ValueError("calibration='paper' releases the coefficients alone.")
-        if self.calibration == "paper" and self.group_mode == "histogram":
-            raise ValueError("calibration='paper' has no share of the budget for a histogram.")
 
     def _check_solver(self) -> None:
         resolve_solver(self.solver, saddle=True)

@@ -152,7 +152,7 @@ def problem_of(n=600, seed=0, dims=(3, 2), domains=None, bounds=(0.5, 1.0, 1.0),
     return BilinearProblem(*arguments, **kwargs)
 
 
-def group_problem(n=900, seed=0, floored=False, public=False, loss=None, block_size=None):
+def group_problem(n=900, seed=0, clipped=False, public=False, loss=None, block_size=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3)) / np.sqrt(3)
     groups = rng.choice(3, n, p=[0.7, 0.2, 0.1])
@@ -160,7 +160,7 @@ def group_problem(n=900, seed=0, floored=False, public=False, loss=None, block_s
     rows = Records(X, 1.0)
     if block_size:
         rows.block_size = block_size
-    weights = GroupWeights((4.0,) * 3, floored=floored, public_groups=public)
+    weights = GroupWeights((4.0,) * 3, clipped=clipped, public_groups=public)
     return MaxGroupLossProblem(
         rows.with_targets(targets, groups), loss or LogisticLoss(), weights, 2.0, 1.0, 1.0
     )
@@ -447,7 +447,7 @@ def test_plan_is_public():
     problems[0].matrices = problems[0].mean_matrix = problems[0].mean_x = None
     plans = [plan_of(problem) for problem in problems]
     assert plans[0] == plans[1] == run(problems[1]).plan
-    groups = [group_problem(seed=1, floored=True), group_problem(seed=2, floored=True)]
+    groups = [group_problem(seed=1, clipped=True), group_problem(seed=2, clipped=True)]
     assert run(groups[0]).plan == run(groups[1]).plan
 
 
@@ -533,9 +533,9 @@ def test_injected_noise(budget, release):
         lambda: problem_of(own=(0.7, 0.1 + 0.2), domains=(Ball(0.3), Ball(4.0))),
         lambda: problem_of(center_x=np.array([3.0, 0, 0]), center_y=np.array([0.5, -2.0])),
         group_problem,
-        lambda: group_problem(floored=True),
+        lambda: group_problem(clipped=True),
         lambda: group_problem(public=True),
-        lambda: group_problem(floored=True, public=True, block_size=256),
+        lambda: group_problem(clipped=True, public=True, block_size=256),
         lambda: group_problem(loss=HalfSquaredLoss(1.0), block_size=256),
     ],
 )
@@ -753,7 +753,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
 
 @pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
-@pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "floored"])
+@pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "clipped"])
 def test_sensitivity_search(release, kind):
     """Random and adverse neighbours in small blocks, constraints active or not."""
     worst, rng = 0.0, np.random.default_rng(0)
@@ -773,7 +773,7 @@ def test_sensitivity_search(release, kind):
                 maker = BilinearProblem if own is None else Curved
                 problems.append(maker(*arguments, **({} if own is None else {"own": own})))
             else:
-                base = group_problem(n, trial, floored=kind == "floored")
+                base = group_problem(n, trial, clipped=kind == "clipped")
                 X, targets = np.array(base.records.matrix), np.array(base.records.targets)
                 groups = np.array(base.records.groups)
                 X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)

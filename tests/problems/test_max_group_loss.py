@@ -64,18 +64,18 @@ def rows_of(kind, n, rng):
     return Records(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
 
 
-def weights_of(floored):
-    return GroupWeights((4.0,) * N_GROUPS, floored=True) if floored else GroupWeights((2, 3, 4))
+def weights_of(clipped):
+    return GroupWeights((4.0,) * N_GROUPS, clipped=True) if clipped else GroupWeights((2, 3, 4))
 
 
-def random_problem(name, kind="scaled", n=50, floored=False, seed=0, empty=False):
+def random_problem(name, kind="scaled", n=50, clipped=False, seed=0, empty=False):
     rng = np.random.default_rng(seed)
     loss = LOSSES[name]
     groups = rng.integers(0, 2 if empty else N_GROUPS, size=n)
     rows, targets = rows_of(kind, n, rng), targets_of(loss, n, rng)
     width = loss.n_outputs * rows.width
     return MaxGroupLossProblem(
-        rows.with_targets(targets, groups), loss, weights_of(floored), 1.3, 0.3, 0.2,
+        rows.with_targets(targets, groups), loss, weights_of(clipped), 1.3, 0.3, 0.2,
         rng.normal(size=width), rng.normal(size=N_GROUPS),
     )  # fmt: skip
 
@@ -93,19 +93,19 @@ def own_losses(problem, x):
     z = z[:, 0] if problem.loss.n_outputs == 1 else z
     counts = np.array([(problem.records.groups == g).sum() for g in range(N_GROUPS)])
     largest, n = np.array(problem.weights.largest), len(X)
-    shares = 1 / np.maximum(counts, n / largest) if problem.weights.floored else largest / n
+    shares = 1 / np.maximum(counts, n / largest) if problem.weights.clipped else largest / n
     return problem.loss.value(z, problem.records.targets), shares[problem.records.groups]
 
 
 # ----------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("name", MAIN)
-def test_derivatives(name, kind, floored):
+def test_derivatives(name, kind, clipped):
     """Operator, Hessian and cross derivative against central differences."""
-    problem = random_problem(name, kind, floored=floored)
+    problem = random_problem(name, kind, clipped=clipped)
     rng = np.random.default_rng(1)
     x, y = point(problem, rng)
     losses, shares = own_losses(problem, x)
@@ -155,9 +155,9 @@ def test_best_response(name):
 
 
 @pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("floored", [False, True])
-def test_batches_average_to_the_whole(kind, floored):
-    problem = random_problem("softmax", kind, floored=floored)
+@pytest.mark.parametrize("clipped", [False, True])
+def test_batches_average_to_the_whole(kind, clipped):
+    problem = random_problem("softmax", kind, clipped=clipped)
     x, y = point(problem, np.random.default_rng(0))
     whole = problem.data_operator(x, y)
     batches = ((17, np.arange(0, 50, 3)), (17, np.arange(1, 50, 3)), (16, slice(2, 50, 3)))
@@ -165,7 +165,7 @@ def test_batches_average_to_the_whole(kind, floored):
     for block in range(2):
         mean = sum(size * operator[block] for size, operator in operators) / 50
         np.testing.assert_allclose(mean, whole[block], atol=1e-14)
-    problem = random_problem("logistic", kind, floored=floored)
+    problem = random_problem("logistic", kind, clipped=clipped)
     x, y = point(problem, np.random.default_rng(0))
     assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
@@ -183,11 +183,11 @@ def test_operator_is_monotone(name):
 # --------------------------------------------------------------------- records and regularisers
 
 
-@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("kind", ROWS)
-def test_parts_are_problems_of_their_own(kind, floored):
-    """Floored weights are those of the block: its groups, and its share of the floor."""
-    problem = random_problem("logistic", kind, floored=floored)
+def test_parts_are_problems_of_their_own(kind, clipped):
+    """Clipped weights are those of the block: its groups, and its share of the floor."""
+    problem = random_problem("logistic", kind, clipped=clipped)
     rng = np.random.default_rng(4)
     some = rng.permutation(50)[:17]
     center_x, center_y = rng.normal(size=problem.constants.x.dimension), rng.dirichlet(np.ones(3))
@@ -200,7 +200,7 @@ def test_parts_are_problems_of_their_own(kind, floored):
         ), problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
     )  # fmt: skip
     np.testing.assert_array_equal(part.multipliers, direct.multipliers)
-    if floored:
+    if clipped:
         counts = np.bincount(problem.records.groups[some], minlength=3)
         np.testing.assert_allclose(part.multipliers, 17 / np.maximum(counts, 17 / 4))
         assert not np.array_equal(part.multipliers, problem.multipliers)
@@ -222,9 +222,9 @@ def test_default_centre_of_the_weights():
     assert again.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
 
 
-@pytest.mark.parametrize("floored", [False, True])
-def test_empty_groups_have_no_loss(floored):
-    problem = random_problem("hinge", floored=floored, empty=True)
+@pytest.mark.parametrize("clipped", [False, True])
+def test_empty_groups_have_no_loss(clipped):
+    problem = random_problem("hinge", clipped=clipped, empty=True)
     x, y = point(problem, np.random.default_rng(0))
     assert problem.group_losses(x)[2] == 0.0
     assert not problem.cross_derivative(x)[2].any()
@@ -243,12 +243,12 @@ def test_right_proportions_make_the_means_of_groups():
     np.testing.assert_allclose(same.group_losses(x), means, rtol=1e-13)
     worst, y = max(means), np.eye(3)[np.argmax(means)]
     assert same.value(x, y) - same.regulariser(x, y) == pytest.approx(worst, rel=1e-13)
-    # so do floored means above the floor
-    floored = MaxGroupLossProblem(
+    # so do clipped weights above the floor
+    clipped = MaxGroupLossProblem(
         problem.records, problem.loss,
-        GroupWeights((50.0,) * 3, floored=True), 1.3, 0.3, 0.2,
+        GroupWeights((50.0,) * 3, clipped=True), 1.3, 0.3, 0.2,
     )  # fmt: skip
-    np.testing.assert_allclose(floored.group_losses(x), means, rtol=1e-13)
+    np.testing.assert_allclose(clipped.group_losses(x), means, rtol=1e-13)
 
 
 # ------------------------------------------------------------------------------- the weights
@@ -256,7 +256,7 @@ def test_right_proportions_make_the_means_of_groups():
 
 def test_group_weights():
     assert GroupWeights.of_proportions([0.5, 0.01, 0.0], 8.0).largest == (2.0, 8.0, 8.0)
-    weights = GroupWeights((5.0, 5.0, 5.0), floored=True)
+    weights = GroupWeights((5.0, 5.0, 5.0), clipped=True)
     np.testing.assert_allclose(weights.of_counts(np.array([16, 4, 0])), [1.25, 5.0, 5.0])
     assert weights.bound == 5.0 and weights.n_groups == 3
     np.testing.assert_array_equal(GroupWeights((1.0, 2.0)).of_counts(np.array([7, 0])), [1, 2])
@@ -267,7 +267,7 @@ def test_group_weights():
     assert GroupWeights((2.0,)).ranges(L, D, B) == ((2 * D, 0.0),)
     ((range_x, range_y),) = weights.ranges(L, D, B)
     assert range_x >= 5 * D and range_y == 5 * root * B
-    public = GroupWeights((5.0,) * 3, floored=True, public_groups=True)
+    public = GroupWeights((5.0,) * 3, clipped=True, public_groups=True)
     assert public.ranges(L, D, B)[0] == pytest.approx((5 * D, 5 * B * math.sqrt(2 / 3)))
 
 
@@ -275,7 +275,7 @@ def test_group_weights():
     "arguments",
     [
         {"largest": ()}, {"largest": (1.0, 0.0)}, {"largest": (1.0, math.inf)},
-        {"largest": (1.0, math.nan)}, {"largest": (1.0, 2.0), "floored": True},
+        {"largest": (1.0, math.nan)}, {"largest": (1.0, 2.0), "clipped": True},
     ],
 )  # fmt: skip
 def test_weights_that_make_no_sense(arguments):
@@ -446,9 +446,9 @@ def exact_losses(mpmath, name, z, target):
 
 
 @pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("name", MAIN)
-def test_operator_rounding(name, floored):
+def test_operator_rounding(name, clipped):
     """Against 40 digits, 5000 rows."""
     mpmath = pytest.importorskip("mpmath")
     n = 5000
@@ -458,7 +458,7 @@ def test_operator_rounding(name, floored):
     targets, groups = targets_of(loss, n, rng), rng.integers(0, N_GROUPS, size=n)
     center_x, center_y = rng.normal(size=2 * loss.n_outputs), rng.dirichlet(np.ones(3))
     problem = MaxGroupLossProblem(
-        Records(X, 1.0, targets=targets, groups=groups), loss, weights_of(floored), 1.3, 0.3, 0.2,
+        Records(X, 1.0, targets=targets, groups=groups), loss, weights_of(clipped), 1.3, 0.3, 0.2,
         center_x, center_y,
     )  # fmt: skip
     assert problem.records.scale is None
@@ -468,7 +468,7 @@ def test_operator_rounding(name, floored):
         w = [[mpf(v) for v in line] for line in x.reshape(k, -1).tolist()]
         counts = np.bincount(groups, minlength=3).tolist()
         largest = [mpf(v) for v in problem.weights.largest]
-        factors = [mpf(n) / max(mpf(m), n / c) if floored else c
+        factors = [mpf(n) / max(mpf(m), n / c) if clipped else c
                    for m, c in zip(counts, largest, strict=True)]  # fmt: skip
         sums, slope = [mpf(0)] * 3, [[mpf(0)] * 2 for _ in range(k)]
         for row, target, g in zip(X.tolist(), targets.tolist(), groups.tolist(), strict=True):
