@@ -190,7 +190,7 @@ def plan_saddle_output_perturbation(
     constants : SaddleConstants
     budget : PrivacyBudget
     release : {"both", "x", "y"}, default="both"
-        What is released, with the whole budget. The smaller bounds of single blocks must not be
+        The released blocks, with the whole budget. The smaller bounds of single blocks must not be
         used for two releases with one budget.
     calibration : {"analytic", "paper", "zhang2022_alg4"}, default="analytic"
         "paper": noise and accuracy as published, with ``L = sqrt(L_x^2 + L_y^2)``, for comparison.
@@ -218,52 +218,38 @@ def plan_saddle_output_perturbation(
         block = constants.x if release == "x" else constants.y
         unit, diameter = 1.0 / math.sqrt(block.modulus), block.diameter
         exact = constants.sensitivity_x if release == "x" else constants.sensitivity_y
-    floor = certifiable_saddle_accuracy(constants)
-    if calibration != "analytic":
-        if share != 1.0 or (release == "both" and calibration == "zhang2022_alg4"):
-            raise ValueError(f"calibration == {calibration!r} has its own shares of the budget.")
-        primal_only = calibration == "paper" and release != "both"
-        return _published_plan(constants, budget, release, unit, floor, primal_only)
-    if not exact > 0:
-        raise ValueError("The released blocks depend on no record: their sensitivity is 0.")
-    accuracy = max(0.5 * accuracy_fraction * exact / unit, floor)
-    sensitivity = min(exact + 2.0 * accuracy * unit, diameter)
-    mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    reference = "Zhang et al. 2022, Alg. 3 with one joint release in the norm of the moduli"
-    if release != "both":
-        reference = f"Zhang et al. 2022, Lemma 4.5, block {release}, with block Lipschitz constants"
-    reference += ", delta = 0" if budget.is_pure else " and the analytic Gaussian mechanism"
-    return SaddleOutputPerturbationPlan(constants, release, exact, accuracy, mechanism, reference)
-
-
-def _published_plan(
-    constants: SaddleConstants,
-    budget: PrivacyBudget,
-    release: SaddleRelease,
-    unit: float,
-    floor: float,
-    primal_only: bool,
-) -> SaddleOutputPerturbationPlan:
-    if budget.is_pure:
+    certifiable = certifiable_saddle_accuracy(constants)
+    if calibration == "analytic":
+        if not exact > 0:
+            raise ValueError("The released blocks depend on no record: their sensitivity is 0.")
+        accuracy = max(0.5 * accuracy_fraction * exact / unit, certifiable)
+        sensitivity = min(exact + 2.0 * accuracy * unit, diameter)
+        mechanism = calibrated_mechanism(budget, sensitivity, share=share)
+        reference = "Alg. 3 with one joint release in the norm of the moduli"
+        if release != "both":
+            reference = f"Lemma 4.5, block {release}, with block Lipschitz constants"
+        reference += ", delta = 0" if budget.is_pure else " and the analytic Gaussian mechanism"
+    elif share != 1.0 or (release == "both" and calibration == "zhang2022_alg4"):
+        raise ValueError(f"calibration == {calibration!r} has its own shares of the budget.")
+    elif budget.is_pure:
         raise ValueError("delta == 0: Zhang et al. (2022), Alg. 3 to 5 need delta > 0.")
-    lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
-    (mu_x, mu_y), n = constants.moduli, constants.n_records
-    # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), and the solver may err by half
-    exact = 2.0 * lipschitz / (n * math.sqrt(min(mu_x, mu_y))) * ROUNDING_SLACK
-    accuracy = max(0.5 * exact, floor)
-    sensitivity = (exact + 2.0 * accuracy) * unit
-    scales = zhang_saddle_noise(budget, lipschitz, mu_x, mu_y, n, primal_only=primal_only)
-    # for both blocks: the two published scales are one in the coordinates of the norm M
-    scale = {"x": scales[0], "y": scales[1], "both": scales[0] * math.sqrt(mu_x)}[release]
-    published_sensitivity = 2.0 * exact * unit  # if the floor exceeds it, the noise grows along
-    mechanism = GaussianMechanism(sensitivity, scale / published_sensitivity)
-    reference = "Zhang et al. 2022, Alg. 3"
-    if release != "both":
-        reference = "Zhang et al. 2022, " + (
-            "section 4.3 (convex-strongly-concave)" if primal_only else "Alg. 4 and 5"
-        )
+    else:
+        lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
+        moduli, n = constants.moduli, constants.n_records
+        # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), the solver may err by half
+        distance = 2.0 * lipschitz / (n * math.sqrt(min(moduli))) * ROUNDING_SLACK
+        accuracy, exact = max(0.5 * distance, certifiable), distance * unit
+        primal_only = calibration == "paper" and release != "both"
+        scales = zhang_saddle_noise(budget, lipschitz, *moduli, n, primal_only=primal_only)
+        # for both blocks: the two published scales are one in the coordinates of the norm M
+        scale = {"x": scales[0], "y": scales[1], "both": scales[0] * math.sqrt(moduli[0])}[release]
+        # published for a sensitivity of 2 exact; the noise grows with the accuracy beyond it
+        mechanism = GaussianMechanism(exact + 2.0 * accuracy * unit, scale / (2.0 * exact))
+        reference = "Alg. 3" if release == "both" else "Alg. 4 and 5"
+        if primal_only:
+            reference = "section 4.3 (convex-strongly-concave)"
     return SaddleOutputPerturbationPlan(
-        constants, release, exact * unit, accuracy, mechanism, reference
+        constants, release, exact, accuracy, mechanism, f"Zhang et al. 2022, {reference}"
     )
 
 

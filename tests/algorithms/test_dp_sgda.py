@@ -596,7 +596,7 @@ def test_a_budget_that_allows_no_noise_is_refused():
 
 
 def test_groups_whose_weights_depend_on_the_records():
-    """With clipped weights one record rescales the others, so only ranges of the whole are proven."""
+    """Clipped weights: one record rescales the others, so only ranges of the whole are proven."""
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(60, 2)), np.arange(60) % 2
     targets = (X[:, 0] > 0).astype(float)
