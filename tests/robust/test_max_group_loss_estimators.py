@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
-from skdp.algorithms import SaddleOutputPerturbationPlan
+from skdp.algorithms import MaxGroupLossPlan, SaddleOutputPerturbationPlan
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import tightest_epsilon
@@ -649,6 +649,20 @@ def test_report_is_public(model, mode, container):
     report = json.loads(reports[0][0])
     assert report["plan"]["group_mode"] == mode
     assert report["plan"]["regularisation"] and report["plan"]["other_regularisation"] > 0
+
+
+@every_model
+@pytest.mark.parametrize("method", ["auto", "output", "phased"])
+def test_a_fit_plans_once(model, method, monkeypatch):
+    plans, create = [], MaxGroupLossPlan.__init__
+
+    def counted(self, *args, **kwargs):
+        create(self, *args, **kwargs)
+        plans.append(self)
+
+    monkeypatch.setattr(MaxGroupLossPlan, "__init__", counted)
+    model(method=method).fit(X, Y, groups=GROUPS)
+    assert len(plans) == 1 and math.isfinite(plans[0].bound())
 
 
 @pytest.mark.slow
