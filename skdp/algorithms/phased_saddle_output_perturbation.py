@@ -185,8 +185,9 @@ class PhasedSaddlePlan(Plan):
             constants = step.constants.exchanged() if block == "y" else step.constants
             sensitivity = step.unit(block) * step.mechanism.sensitivity
             square = constants.x.dimension * step.noise_deviation(block) ** 2
-            strengths = mu, self.other_regularisation, *constants.moduli
-            summaries.append(SaddlePhase(constants.n_records, *strengths, sensitivity, square))
+            alphas = mu, self.other_regularisation
+            numbers = constants.n_records, *alphas, *constants.moduli, sensitivity, square
+            summaries.append(SaddlePhase(*numbers))
         return summaries
 
     def bound(self) -> float:
@@ -335,7 +336,7 @@ def plan_phased_saddle_output_perturbation(
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes, mu_1 and nu minimise `utility`; noise of
           the tight kernel (Zhang et al. 2022 specification, sections 2.7 and 3.5).
-        - "paper": Alg. 4 or 5 as printed, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
+        - "paper": Alg. 4 or 5 as published, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
           spends half of the budget; or the convex-strongly-concave variant. With the certificate
           in place of a failure probability.
     utility : callable from a list of :class:`SaddlePhase` to float, optional
