@@ -167,10 +167,10 @@ class MaxGroupLossPlan(Plan):
     Attributes
     ----------
     objective : GroupObjective
-        Its risk is smooth: what the phases minimise.
+        Of the smooth risk that the phases minimise.
     phased : PhasedSaddlePlan
     earlier : tuple of Release
-        What was released before, if the weights follow from it.
+        Releases that the weights follow from.
     """
 
     objective: GroupObjective
@@ -211,8 +211,7 @@ class MaxGroupLossPlan(Plan):
         return numbers
 
     def run(self, data: Records, run: Run) -> MaxGroupLossResult:
-        weights = self.objective.weights
-        radius = self.objective.radius
+        weights, radius = self.objective.weights, self.objective.radius
         with without_warnings():  # the regularisers are those of the phases
             problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
