@@ -1,7 +1,8 @@
 """Output perturbation under attacks whose inner problem is not solved in closed form.
 
-Algorithm 8 of Lowy and Razaviyayn (2021), with errata E2 and E3 corrected: find an approximate
-saddle point of f(x, y), y the attack, prove how good its x is, add noise. An attack that is merely
+Algorithms 7 (an exact saddle point) and 8 of Lowy and Razaviyayn (2021), with errata E2 and E3
+corrected: find an approximate saddle point of f(x, y), y the attack, prove how good its x is, add
+noise. An attack that is merely
 found, by projected gradient ascent for instance, proves nothing: it is a *lower* bound of the inner
 maximum. Therefore f must be concave in y, and its regularised maximiser is certified as well.
 """

@@ -44,10 +44,6 @@ def _never(objective: Objective, budget: PrivacyBudget) -> bool:
     return False
 
 
-def _unbounded(objective: Objective, budget: PrivacyBudget) -> float:
-    return math.inf
-
-
 @dataclass(frozen=True)
 class Method:
     """A private algorithm as estimators see it.
@@ -55,11 +51,12 @@ class Method:
     Parameters
     ----------
     plan : callable ``(objective, budget, calibration) -> Plan``
-        Public numbers only.
+        Public numbers only. The plan's ``to_dict()`` has the penalty used as "alpha"; a plan for a
+        loss with kinks has its smooth stand-in as ``risk``.
     competes : callable ``(objective, budget) -> bool``, optional
         Whether "auto" compares it with others. Default: it is chosen by name only.
     bound : callable ``(objective, budget) -> float``, optional
-        The number that "auto" compares: the bound of the plan, or cheaper.
+        The number that "auto" compares. Default: the bound of its plan.
     relations : tuple of Neighbouring
         The relations that the proof covers.
     calibrations : tuple of str
@@ -77,7 +74,7 @@ class Method:
 
     plan: Callable[[Any, PrivacyBudget, str], Plan]
     competes: Callable[[Objective, PrivacyBudget], bool] = _never
-    bound: Callable[[Objective, PrivacyBudget], float] = _unbounded
+    bound: Callable[[Objective, PrivacyBudget], float] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
@@ -159,7 +156,11 @@ def choose(
     if calibration == "analytic" and may_split:
         for key, method in methods.items():
             if key != default and method.competes(objective, budget):
-                bounds[key] = method.bound(objective, budget)
+                bounds[key] = (
+                    method.plan(objective, budget, calibration).bound()
+                    if method.bound is None
+                    else method.bound(objective, budget)
+                )
     if not bounds:
         return Choice(default, plan, {})
     bounds = {default: plan.bound(), **bounds}

@@ -27,17 +27,18 @@ class DPLogisticRegression(DPLinearClassification):
     alpha : "auto" or float, default="auto"
         Strength of the L2 penalty in the convention of
         :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto" minimises a
-        public bound on the expected log loss, a function of the shape of X, the budget and
-        the declared bounds. Where only the predicted label matters and n_samples * epsilon is
-        small, a larger penalty often predicts better, at the price of probabilities near
-        1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
+        public bound on the expected loss, a function of the shape of X, the budget and the
+        declared bounds. Where only the predicted label matters and n_samples * epsilon is small, a
+        larger penalty often predicts better, at the price of probabilities near 1 / n_classes. 0
+        is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         during ``fit`` and in predictions. None: 1, with a warning, because features that were
         not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None:
-        a data-independent radius that no penalised solution exceeds.
+        Radius of the ball that the coefficients (intercept weight included) live in. None: a
+        data-independent radius that no penalised solution exceeds. A smaller radius means less
+        noise where gradients grow with predictions.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -46,9 +47,9 @@ class DPLogisticRegression(DPLinearClassification):
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced (their size is public), or in
-        one record added or removed (down to half the noise; `n_public` is then the size
-        assumed).
+        Neighbouring data sets differ in one record replaced (their size is public), or in one
+        record added or removed (`n_public` is then the size assumed), which takes down to half the
+        noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which is then
         disclosed; the report says so.

@@ -65,7 +65,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; targets outside are clipped to it during
         ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
-        a warning, because it is hardly ever right.
+        a warning, because it is rarely right.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
@@ -100,7 +100,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Private coefficients, in the units of y.
+        Private coefficients, in units of y per unit of X.
     intercept_ : float
     alpha_ : float
         The penalty used; in phases, `alpha`.
