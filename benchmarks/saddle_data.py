@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from skdp.algorithms.max_group_loss import MaxGroupLossBound
+from skdp.algorithms import GroupObjective, MaxGroupLossBound
 from skdp.problems import (
     Ball,
     BilinearProblem,
@@ -335,5 +335,5 @@ def groups(n: int, d: int = 5, seed: int = 0, mu: float = 1.0) -> Instance:
             GroupForm(signed, scale * expected),
             GroupForm(signed, scale * observed.reshape(expected.shape)),
         ),
-        MaxGroupLossBound(risk, Design.of(rows), weights, RADIUS, 0.0, "empirical"),
+        MaxGroupLossBound(GroupObjective(risk, Design.of(rows), coef_norm=RADIUS, weights=weights)),
     )

@@ -105,10 +105,10 @@ def adult(csv: Path | None) -> Data:
     return Data(*parts, {name: share / 100 for name, share in ADULT_SHARES.items()})
 
 
-def problem_of(data: Data, radius: float, cap: float) -> MaxGroupLossProblem:
-    """The objective of the two baselines, with weights of the groups up to `cap`."""
+def problem_of(data: Data, radius: float, bound: float) -> MaxGroupLossProblem:
+    """The objective of the two baselines, with weights of the groups up to `bound`."""
     names, strength = sorted(data.shares), 1e-4
-    weights = GroupWeights.of_proportions([data.shares[name] for name in names], cap)
+    weights = GroupWeights.of_proportions([data.shares[name] for name in names], bound)
     codes = np.searchsorted(names, data.groups)
     rows = Records(data.X, 1.0, 0.1)
     y = data.y.astype(float)

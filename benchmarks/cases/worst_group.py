@@ -255,8 +255,8 @@ def max_weight(data: Data) -> float:
 def problem_of(data: Data, strength: float) -> MaxGroupLossProblem:
     """The objective of mode "proportions"."""
     loss, rows = LogisticLoss(), Records(data.X, 1.0, INTERCEPT)
-    cap = MAX_WEIGHT if data.name == "adult" else max_weight(data)
-    weights = GroupWeights.of_proportions([data.shares[name] for name in data.names], cap)
+    bound = MAX_WEIGHT if data.name == "adult" else max_weight(data)
+    weights = GroupWeights.of_proportions([data.shares[name] for name in data.names], bound)
     codes = np.searchsorted(data.names, data.groups)
     radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
     return MaxGroupLossProblem(

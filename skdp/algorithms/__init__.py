@@ -28,13 +28,15 @@ from skdp.algorithms.localized_gradient_descent import (
     plan_localized_gd,
 )
 from skdp.algorithms.max_group_loss import (
+    GroupObjective,
+    HistogramPlan,
     MaxGroupLossBound,
+    MaxGroupLossPlan,
     MaxGroupLossResult,
     max_group_loss,
     plan_max_group_loss,
-    private_proportions,
 )
-from skdp.algorithms.methods import METHODS, Method
+from skdp.algorithms.methods import GROUP_METHODS, METHODS, Method
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
     output_perturbation,
@@ -48,7 +50,6 @@ from skdp.algorithms.phased_output_perturbation import (
 )
 from skdp.algorithms.phased_saddle_output_perturbation import (
     PhasedSaddlePlan,
-    PhasedSaddleResult,
     SaddlePhase,
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
@@ -63,12 +64,13 @@ from skdp.algorithms.private_solvers import (
 from skdp.algorithms.regularized_risk import RegularizedRiskPlan, plan_regularized_risk
 from skdp.algorithms.saddle_output_perturbation import (
     SaddleOutputPerturbationPlan,
-    SaddleOutputPerturbationResult,
+    SaddleResult,
     plan_saddle_output_perturbation,
     saddle_output_perturbation,
 )
 
 __all__ = [
+    "GROUP_METHODS",
     "METHODS",
     "BilevelPlan",
     "BilevelResult",
@@ -77,12 +79,15 @@ __all__ = [
     "DPSGDPlan",
     "DPSGDResult",
     "ExponentialPlan",
+    "GroupObjective",
+    "HistogramPlan",
     "LocalizedExponentialPlan",
     "LocalizedExponentialResult",
     "LocalizedGDPlan",
     "LocalizedGDResult",
     "LocalizedGradientDescent",
     "MaxGroupLossBound",
+    "MaxGroupLossPlan",
     "MaxGroupLossResult",
     "Method",
     "OutputPerturbation",
@@ -90,15 +95,14 @@ __all__ = [
     "PhasedPlan",
     "PhasedResult",
     "PhasedSaddlePlan",
-    "PhasedSaddleResult",
     "Plan",
     "PrivateSolver",
     "RegularizedRiskPlan",
     "Result",
     "Run",
     "SaddleOutputPerturbationPlan",
-    "SaddleOutputPerturbationResult",
     "SaddlePhase",
+    "SaddleResult",
     "SaddleUtilityBound",
     "adversarial_output_perturbation",
     "dp_bilevel",
@@ -124,6 +128,5 @@ __all__ = [
     "plan_phased_saddle_output_perturbation",
     "plan_regularized_risk",
     "plan_saddle_output_perturbation",
-    "private_proportions",
     "saddle_output_perturbation",
 ]

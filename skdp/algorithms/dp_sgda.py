@@ -171,7 +171,7 @@ def dp_sgda(
         As :func:`plan_dp_sgda`.
     TypeError, ValueError
         For invalid parameters, before anything is computed on the records. Also for
-        :class:`skdp.problems.MaxGroupLossProblem` with floored means, unless
+        :class:`skdp.problems.MaxGroupLossProblem` with clipped weights, unless
         ``sampling_rate == 1`` and ``neighbouring == "replace_one"``, or groups are public and
         ``neighbouring == "replace_one"``: there one record rescales the losses of the others.
 
@@ -441,11 +441,11 @@ def _check_records_are_apart(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
             return
     # sizes of groups are public under replace-one only
     elif problem.is_mean and not (
-        isinstance(problem, MaxGroupLossProblem) and problem.weights.floored
+        isinstance(problem, MaxGroupLossProblem) and problem.weights.clipped
     ):
         return
     raise ValueError(
-        "The data part must be a mean of one function per record; with floored means one record "
+        "The data part must be a mean of one function per record; with clipped weights one record "
         "changes the weights of all others in its group. Use sampling_rate=1 and "
-        "neighbouring='replace_one', or weights that are not floored."
+        "neighbouring='replace_one', or weights that are not clipped."
     )

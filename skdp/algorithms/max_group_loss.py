@@ -1,15 +1,15 @@
 """The worst group's loss, privately: phases of the saddle problem, by public bounds.
 
 Zhang et al. (2022), specification, section 7.4. The factors of the groups' losses are public, the
-same for all data sets, or released first by :func:`private_proportions` with a share of the budget.
+same for all data sets, or released first (:class:`HistogramPlan`) with a share of the budget.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -17,17 +17,20 @@ import numpy as np
 from skdp.algorithms.phased_saddle_output_perturbation import (
     PhasedSaddlePlan,
     SaddlePhase,
-    phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
 )
+from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.saddle_output_perturbation import SaddleResult
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import (
     Design,
     EmpiricalRisk,
     GroupWeights,
     MaxGroupLossProblem,
+    Objective,
     Records,
     Simplex,
     max_group_loss_constants,
@@ -36,16 +39,46 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 
 __all__ = [
+    "GroupObjective",
+    "HistogramPlan",
     "MaxGroupLossBound",
+    "MaxGroupLossPlan",
     "MaxGroupLossResult",
     "max_group_loss",
     "plan_max_group_loss",
-    "private_proportions",
 ]
 
 
 #: Least spread of margins that a kink is smoothed for, in units of a good predictor's margins.
 _LEAST_SPREAD = 0.01
+
+
+@dataclass(frozen=True)
+class GroupObjective(Objective):
+    """The largest loss of a group on a public design.
+
+    Parameters
+    ----------
+    risk, design, alpha, coef_norm, neighbouring, population
+        See :class:`skdp.problems.Objective`.
+    weights : GroupWeights
+        With a histogram, only their bound counts.
+    release_weights : bool, default=False
+        Whether the worst-case weights are released, together with the last phase's point, whose
+        noise grows for it.
+    histogram_share : float, default=0.0
+        Part of the budget that is spent first, on noisy proportions of the groups; 0: none are
+        released.
+    """
+
+    weights: GroupWeights = field(kw_only=True)
+    release_weights: bool = False
+    histogram_share: float = 0.0
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball; by default the norm of a good predictor."""
+        return self.risk.reference_norm(self.design) if self.coef_norm is None else self.coef_norm
 
 
 @dataclass(frozen=True)
@@ -65,37 +98,34 @@ class MaxGroupLossBound:
 
     Parameters
     ----------
-    risk : EmpiricalRisk
-        Smooth.
-    design : Design
-    weights : GroupWeights
-    radius : float
-    alpha : float
-    objective : {"empirical", "population"}
+    objective : GroupObjective
+        Of a smooth risk.
     """
 
-    risk: EmpiricalRisk
-    design: Design
-    weights: GroupWeights
-    radius: float
-    alpha: float
-    objective: Literal["empirical", "population"]
+    objective: GroupObjective
+
+    @cached_property
+    def _numbers(self) -> tuple[float, float, float, float]:
+        """Lipschitz constant, largest loss, curvature h and gradient ``sqrt(2 log(G) q)``."""
+        objective = self.objective
+        loss, design = objective.risk.loss, objective.design
+        lipschitz = loss.lipschitz(design.feature_norm, objective.radius)
+        largest = loss.largest_value(design.feature_norm, objective.radius)
+        curvature = loss.curvature * design.second_moment
+        gradient = min(lipschitz, math.sqrt(loss.sampling_scale * curvature))
+        gradient *= math.sqrt(2.0 * math.log(objective.weights.n_groups))
+        return lipschitz, largest, curvature, gradient
 
     def __call__(self, phases: Sequence[SaddlePhase]) -> float:
-        risk, design, weights = self.risk, self.design, self.weights
-        lipschitz = risk.loss.lipschitz(design.feature_norm, self.radius)
-        largest = risk.loss.largest_value(design.feature_norm, self.radius)
-        dimension, c = risk.dimension(design), weights.bound
-        comparator = min(self.radius, risk.reference_norm(design))
-        curvature = risk.loss.curvature * design.second_moment
-        gradient = min(lipschitz, math.sqrt(risk.loss.sampling_scale * curvature))
-        gradient *= math.sqrt(2.0 * math.log(weights.n_groups))
-        total = risk.penalty_cost(design, phases[0].regularisation, comparator)
+        objective, (lipschitz, largest, curvature, gradient) = self.objective, self._numbers
+        risk, design, weights = objective.risk, objective.design, objective.weights
+        c, dimension, first = weights.bound, objective.dimension, phases[0]
+        total = risk.penalty_cost(design, first.regularisation, objective.comparator_norm)
         away = 0.5 * Simplex(weights.n_groups).circumradius
-        total += 0.5 * phases[0].other_regularisation * away**2
+        total += 0.5 * first.other_regularisation * away**2
         square, moved = 0.0, 0.0
         for k, phase in enumerate(phases):
-            if self.objective == "population":
+            if objective.population:
                 stability = lipschitz * lipschitz / phase.modulus
                 stability += largest * largest / phase.other_modulus
                 total += 2.0 * c**2 * stability / phase.n_records
@@ -106,31 +136,150 @@ class MaxGroupLossBound:
             square = phase.mean_square
             variance = square / dimension
             moved = risk.noise_cost(design, variance) + gradient * math.sqrt(variance)
-            moved = min(lipschitz * math.sqrt(square), moved) + 0.5 * self.alpha * square
-        return (total + moved) * max(1.0, 0.5 * phases[0].regularisation / curvature) ** 2
+            moved = min(lipschitz * math.sqrt(square), moved) + 0.5 * objective.alpha * square
+        return (total + moved) * max(1.0, 0.5 * first.regularisation / curvature) ** 2
 
 
 @dataclass(frozen=True)
-class MaxGroupLossResult:
-    """A private predictor and the plan that it was made by.
+class MaxGroupLossResult(SaddleResult):
+    """Released coefficients, and group weights and proportions where they are released.
 
     Attributes
     ----------
-    point : ndarray of shape (dimension,)
-    group_weights : ndarray of shape (n_groups,) or None
-        The worst-case weights, if released.
+    point, x : ndarray of shape (dimension,)
+        Coefficients.
+    y : ndarray of shape (n_groups,) or None
+        The worst-case weights of the groups.
+    plan : MaxGroupLossPlan
     path : tuple of ndarray
-        The released points of all phases.
-    plan : PhasedSaddlePlan
-    risk : EmpiricalRisk
-        The smooth risk that was minimised.
+        The coefficients of all phases; they may be published together.
+    proportions : ndarray of shape (n_groups,) or None
+        Noisy proportions of the groups.
     """
 
-    point: np.ndarray
-    group_weights: np.ndarray | None
-    path: tuple[np.ndarray, ...]
-    plan: PhasedSaddlePlan
-    risk: EmpiricalRisk
+    proportions: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class MaxGroupLossPlan(Plan):
+    """Phases of the saddle problem of groups with known weights.
+
+    Attributes
+    ----------
+    objective : GroupObjective
+        Of the smooth risk that the phases minimise.
+    phased : PhasedSaddlePlan
+    earlier : tuple of Release
+        Releases that the weights follow from.
+    """
+
+    objective: GroupObjective
+    phased: PhasedSaddlePlan
+    earlier: tuple[Release, ...] = ()
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def n_phases(self) -> int:
+        return len(self.phased.phases)
+
+    @property
+    def alpha(self) -> float:
+        """The penalty of the solution; that of several phases has no one center."""
+        added = self.phased.regularisation[0] if self.n_phases == 1 else 0.0
+        return self.objective.alpha + added
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        joint = self.phased.released == "joint"
+        name = "(sqrt(mu_x) coefficients, sqrt(mu_y) group weights)" if joint else "coefficients"
+        return (*self.earlier, self.phased.release(name))
+
+    def bound(self) -> float:
+        return self.phased.bound()
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {
+            "radius": self.objective.radius,
+            "largest_group_weights": list(self.objective.weights.largest),
+            **self.phased.to_dict(),
+        }
+        if self.objective.release_weights:
+            numbers["group_weights_noise"] = self.phased.phases[-1].noise_scale_y
+        return numbers
+
+    def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+        weights, radius = self.objective.weights, self.objective.radius
+        with without_warnings():  # the regularisers are those of the phases
+            problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
+        strata = data.groups if weights.public_groups else None
+        found = self.phased.run(problem, run, strata)
+        return MaxGroupLossResult(found.point, self, found.x, found.y, found.path)
+
+
+@dataclass(frozen=True)
+class HistogramPlan(Plan):
+    """Noisy proportions of the groups first, then a fit that is planned with them.
+
+    A record that changes its group changes two counts by 1: a distance of ``sqrt(2) / n``.
+
+    Attributes
+    ----------
+    objective : GroupObjective
+    budget : PrivacyBudget
+    n_phases : int, optional
+    """
+
+    objective: GroupObjective
+    budget: PrivacyBudget
+    n_phases: int | None = None
+
+    @property
+    def mechanism(self) -> AdditiveMechanism:
+        """Noise of the proportions."""
+        sensitivity = math.sqrt(2.0) * (1.0 + 1e-12) / self.objective.design.n_records
+        share = self.objective.histogram_share
+        return calibrated_mechanism(self.budget, sensitivity, share=share)
+
+    @property
+    def event(self) -> ComposedEvent:
+        """Both releases; their costs do not depend on the proportions."""
+        share = 1.0 - self.objective.histogram_share
+        parts = self.mechanism, calibrated_mechanism(self.budget, 1.0, share=share)
+        return ComposedEvent(tuple(part.event(Neighbouring.REPLACE_ONE) for part in parts))
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """Those for the largest weights; in a run the second one follows from the proportions."""
+        return self.fit(self.objective.weights).releases
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"radius": self.objective.radius, "proportions_noise": self.mechanism.noise_scale}
+
+    def proportions(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Release the proportions of the groups, within [0, 1]; their sum need not be 1."""
+        n_groups = self.objective.weights.n_groups
+        if not ((groups >= 0) & (groups < n_groups)).all():
+            raise ValueError(f"groups must be in 0, ..., {n_groups - 1}.")
+        with without_warnings():
+            counts = np.bincount(groups, minlength=n_groups) / len(groups)
+            return np.clip(self.mechanism.release(counts, noise), 0.0, 1.0)
+
+    def fit(self, weights: GroupWeights) -> MaxGroupLossPlan:
+        """Plan the fit with the rest of the budget."""
+        objective = replace(self.objective, weights=weights)
+        reference = "Zhang et al. 2022, specification, section 7.4 C; one record, two counts"
+        release = self.mechanism.describe(
+            "group proportions", weights.n_groups, objective.design.n_records, reference
+        )
+        return replace(_plan_fit(objective, self.budget, self.n_phases), earlier=(release,))
+
+    def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+        proportions = self.proportions(data.groups, run.noise)
+        weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
+        return replace(self.fit(weights).run(data, run), proportions=proportions)
 
 
 def max_group_loss(
@@ -141,11 +290,11 @@ def max_group_loss(
     *,
     radius: float,
     alpha: float = 0.0,
-    share: float = 1.0,
+    histogram_share: float = 0.0,
     release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    objective: Literal["empirical", "population"] = "empirical",
+    population: bool = False,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
@@ -160,19 +309,18 @@ def max_group_loss(
     risk : EmpiricalRisk
         The mean of a convex loss that is not negative.
     weights : GroupWeights
-        Public, or released before with another share of the budget.
+        Public; with a histogram only their bound counts.
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
     alpha : float, default=0.0
         Of a penalty that is part of the objective.
-    share : float, default=1.0
-        Part of the budget that may be spent.
-    release_weights : bool, default=False
-        Whether the worst-case weights are released, together with the last phase's point, whose
-        noise grows for it.
-    n_phases, calibration, objective
+    histogram_share, release_weights
+        See :class:`GroupObjective`.
+    n_phases, calibration
         See :func:`plan_max_group_loss`.
+    population : bool, default=False
+        See :class:`skdp.problems.Objective`.
     solver, solver_rng, noise, verbose
         See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
 
@@ -180,147 +328,91 @@ def max_group_loss(
     -------
     MaxGroupLossResult
     """
-    smooth, _ = plan_max_group_loss(
+    objective = GroupObjective(
         risk,
         Design.of(records),
-        weights,
-        budget,
-        radius=radius,
         alpha=alpha,
-        share=share,
+        coef_norm=radius,
+        population=population,
+        weights=weights,
         release_weights=release_weights,
-        n_phases=n_phases,
-        calibration=calibration,
-        objective=objective,
+        histogram_share=histogram_share,
     )
-    # its regularisers are those of the phases
-    with without_warnings():
-        problem = MaxGroupLossProblem(records, smooth.loss, weights, radius, 1.0, 1.0)
-    result = phased_saddle_output_perturbation(
-        problem,
-        budget,
-        release="joint" if release_weights else "x",
-        alpha=alpha,
-        share=share,
-        calibration=calibration,
-        utility=MaxGroupLossBound(smooth, Design.of(records), weights, radius, alpha, objective),
-        n_phases=n_phases,
-        strata=records.groups if weights.public_groups else None,
-        solver=solver,
-        solver_rng=solver_rng,
-        noise=noise,
-        verbose=verbose,
-    )
-    assert result.x is not None
-    return MaxGroupLossResult(result.x, result.y, result.path, result.plan, smooth)
+    plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
+    return plan.run(records, Run(solver, solver_rng, noise, verbose))
 
 
-@lru_cache(maxsize=256)
 def plan_max_group_loss(
-    risk: EmpiricalRisk,
-    design: Design,
-    weights: GroupWeights,
+    objective: GroupObjective,
     budget: PrivacyBudget,
+    calibration: str = "analytic",
     *,
-    radius: float,
-    alpha: float = 0.0,
-    share: float = 1.0,
-    release_weights: bool = False,
     n_phases: int | None = None,
-    calibration: Literal["analytic", "paper"] = "analytic",
-    objective: Literal["empirical", "population"] = "empirical",
-) -> tuple[EmpiricalRisk, PhasedSaddlePlan]:
+) -> MaxGroupLossPlan | HistogramPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
     Parameters
     ----------
-    risk, weights, budget, radius, alpha, share, release_weights
-        See :func:`max_group_loss`.
-    design : Design
+    objective : GroupObjective
+    budget : PrivacyBudget
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
         1 is output perturbation of all records; default: the planner chooses.
-    calibration : {"analytic", "paper"}, default="analytic"
-        "paper": Alg. 4 as printed, for comparison.
-    objective : {"empirical", "population"}, default="empirical"
-        Whether the bound is on the loss of these records or of others like them.
 
     Returns
     -------
-    risk : EmpiricalRisk
-        In place of a piecewise linear loss its envelope.
-    plan : PhasedSaddlePlan
+    MaxGroupLossPlan or HistogramPlan
+        The latter if the objective has a histogram.
+
+    Raises
+    ------
+    ValueError
+        For a risk that is no mean over records, or if the calibration does not apply.
     """
+    risk = objective.risk
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
+    if calibration == "paper" and (objective.release_weights or objective.histogram_share):
+        raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
+    if objective.histogram_share:
+        return HistogramPlan(objective, budget, n_phases)
+    return _plan_fit(objective, budget, n_phases, calibration)
 
-    def plan(smooth: EmpiricalRisk) -> PhasedSaddlePlan:
-        simplex = Simplex(weights.n_groups)
-        center_norm = euclidean_norm(simplex.center(weights.n_groups))
+
+def _plan_fit(
+    objective: GroupObjective,
+    budget: PrivacyBudget,
+    n_phases: int | None,
+    calibration: str = "analytic",
+) -> MaxGroupLossPlan:
+    """Plan for known weights of the groups, with what a histogram leaves of the budget."""
+    risk, design, weights = objective.risk, objective.design, objective.weights
+    center_norm = euclidean_norm(Simplex(weights.n_groups).center(weights.n_groups))
+
+    def plan(smooth: GroupObjective) -> MaxGroupLossPlan:
         constants = max_group_loss_constants(
-            smooth.loss, weights, design, radius, 1.0, 1.0, center_norm_y=center_norm
+            smooth.risk.loss, weights, design, smooth.radius, 1.0, 1.0, center_norm_y=center_norm
         )
-        return plan_phased_saddle_output_perturbation(
+        phased = plan_phased_saddle_output_perturbation(
             constants,
             budget,
-            release="joint" if release_weights else "x",
-            alpha=alpha,
-            share=share,
-            calibration=calibration,
-            utility=MaxGroupLossBound(smooth, design, weights, radius, alpha, objective),
+            release="joint" if smooth.release_weights else "x",
+            alpha=smooth.alpha,
+            share=1.0 - smooth.histogram_share,
+            calibration=calibration,  # type: ignore[arg-type]
+            utility=MaxGroupLossBound(smooth),
             n_phases=n_phases,
         )
+        return MaxGroupLossPlan(smooth, phased)
 
     if risk.is_smooth:
-        return risk, plan(risk)
+        return plan(objective)
     # a width that suits the noise of the last phase, which depends on the width a little, but not
     # far below a margin: other solvers than Newton's would take very long
-    spread, least = (
-        design.feature_norm * risk.reference_norm(design),
-        _LEAST_SPREAD * risk.loss.margin_scale,
-    )
+    spread = design.feature_norm * risk.reference_norm(design)
+    least = _LEAST_SPREAD * risk.loss.margin_scale
     for _ in range(3):
-        smooth = risk.smoothed(spread)
-        planned = plan(smooth)
-        spread = max(least, design.feature_norm * planned.phases[-1].noise_deviation_x)
-    return smooth, planned
-
-
-def private_proportions(
-    groups: np.ndarray,
-    n_groups: int,
-    budget: PrivacyBudget,
-    *,
-    share: float = 1.0,
-    noise: NoiseSource | None = None,
-) -> tuple[np.ndarray, Release]:
-    """Noisy shares of the groups, replace-one neighbours.
-
-    A record that changes its group changes two counts by 1: a distance of sqrt(2).
-
-    Parameters
-    ----------
-    groups : ndarray of int of shape (n,)
-    n_groups : int
-    budget : PrivacyBudget
-    share : float, default=1.0
-        Part of the budget that may be spent.
-    noise : NoiseSource, optional
-
-    Returns
-    -------
-    proportions : ndarray of shape (n_groups,)
-        Within [0, 1]; their sum need not be 1.
-    release : Release
-    """
-    if not ((groups >= 0) & (groups < n_groups)).all():
-        raise ValueError(f"groups must be in 0, ..., {n_groups - 1}.")
-    n = len(groups)
-    mechanism: AdditiveMechanism = calibrated_mechanism(
-        budget, math.sqrt(2.0) * (1.0 + 1e-12) / n, share=share
-    )
-    with without_warnings():
-        counts = np.bincount(groups, minlength=n_groups) / n
-        released = mechanism.release(counts, NoiseSource() if noise is None else noise)
-    reference = "Zhang et al. 2022, specification, section 7.4 C; one record, two counts"
-    release = mechanism.describe("group proportions", n_groups, n, reference)
-    return np.clip(released, 0.0, 1.0), release
+        planned = plan(replace(objective, risk=risk.smoothed(spread)))
+        spread = max(least, design.feature_norm * planned.phased.phases[-1].noise_deviation("x"))
+    return planned

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 from skdp.algorithms.exponential_mechanism import (
     PROPOSAL_LIMIT,
@@ -17,6 +19,7 @@ from skdp.algorithms.exponential_mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
+from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.phased_output_perturbation import (
     phased_bound,
     plan_phased_output_perturbation,
@@ -27,7 +30,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import EmpiricalRisk, Objective
 
-__all__ = ["METHODS", "Choice", "Method", "choose"]
+__all__ = ["GROUP_METHODS", "METHODS", "Choice", "Method", "choose"]
 
 #: The exponential mechanism competes if it is sure to need no more thinned proposals than this,
 #: in expectation.
@@ -69,7 +72,7 @@ class Method:
         The published calibration is proven below it, for ``delta > 0``.
     """
 
-    plan: Callable[[Objective, PrivacyBudget, str], Plan]
+    plan: Callable[[Any, PrivacyBudget, str], Plan]
     competes: Callable[[Objective, PrivacyBudget], bool] = _never
     bound: Callable[[Objective, PrivacyBudget], float] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
@@ -272,4 +275,15 @@ METHODS: dict[str, Method] = {
         is_bounded=True,
         needs_one_margin=True,
     ),
+}
+
+#: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.
+GROUP_METHODS: dict[str, Method] = {
+    "phased": Method(
+        plan_max_group_loss,
+        calibrations=("analytic", "paper"),
+        is_bounded=True,
+        published_epsilon=2.0,
+    ),
+    "output": Method(partial(plan_max_group_loss, n_phases=1), is_bounded=True),
 }

@@ -14,10 +14,10 @@ specification section 3.2, review Z-9 and Z-10). Positions matter for that.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from typing import Any, Literal, NamedTuple, Protocol
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
@@ -30,26 +30,25 @@ from skdp.algorithms.blocks import (
     spawn_generators,
 )
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
+from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.published import zhang_schedule
 from skdp.algorithms.saddle_output_perturbation import (
     SaddleCalibration,
     SaddleOutputPerturbationPlan,
-    SaddleRelease,
+    SaddleResult,
     plan_saddle_output_perturbation,
-    solve_and_release_saddle,
 )
-from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.problems.silence import without_warnings
-from skdp.solvers import SaddleSolver, resolve_solver
+from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
 
 __all__ = [
     "PhasedSaddlePlan",
-    "PhasedSaddleResult",
     "SaddlePhase",
     "SaddleUtilityBound",
     "phased_saddle_output_perturbation",
@@ -71,7 +70,7 @@ _PATIENCE = 2
 
 
 class SaddlePhase(NamedTuple):
-    """One phase as bounds on the utility see it; "released" is the block that is released.
+    """Numbers of one phase that bounds on the utility depend on.
 
     Attributes
     ----------
@@ -79,11 +78,11 @@ class SaddlePhase(NamedTuple):
     regularisation, other_regularisation : float
         Of the released block (mu_k) and of the other one (nu).
     modulus, other_modulus : float
-        Of the whole objective in them.
+        Of the whole objective in these blocks.
     sensitivity : float
         Of the released block, solver error included.
     mean_square : float
-        Of its noise.
+        Expected squared norm of its noise.
     """
 
     n_records: int
@@ -95,10 +94,8 @@ class SaddlePhase(NamedTuple):
     mean_square: float
 
 
-class UtilityBound(Hashable, Protocol):
-    """A public, hashable function that plans are compared by; smaller is better."""
-
-    def __call__(self, phases: Sequence[SaddlePhase]) -> float: ...
+#: A public function that schedules are compared by; smaller is better.
+UtilityBound = Callable[[Sequence[SaddlePhase]], float]
 
 
 @dataclass(frozen=True)
@@ -136,13 +133,12 @@ class SaddleUtilityBound:
             if k:
                 total += 0.5 * phase.regularisation * phases[k - 1].mean_square
         total += x.lipschitz * math.sqrt(last.mean_square)
-        response = self.constants.coupling / last.other_modulus
-        return total + y.lipschitz * response * last.sensitivity
+        return total + y.lipschitz * self.constants.coupling / last.other_modulus * last.sensitivity
 
 
 @dataclass(frozen=True)
-class PhasedSaddlePlan:
-    """Everything that is decided before the records are read.
+class PhasedSaddlePlan(Plan):
+    """Blocks of records, their regularisation and their noise.
 
     Attributes
     ----------
@@ -156,6 +152,8 @@ class PhasedSaddlePlan:
     alpha : float
         Of the penalty on the released block that is part of the objective.
     released : {"x", "y", "joint"}
+    utility : callable
+        The bound that schedules are compared by.
     reference : str
     """
 
@@ -164,6 +162,7 @@ class PhasedSaddlePlan:
     other_regularisation: float
     alpha: float
     released: PhasedRelease
+    utility: UtilityBound
     reference: str
 
     @property
@@ -177,13 +176,33 @@ class PhasedSaddlePlan:
             return tuple(phase.noise_scale_y for phase in self.phases)
         return tuple(phase.noise_scale_x for phase in self.phases)
 
+    @property
+    def summaries(self) -> list[SaddlePhase]:
+        """The phases as `utility` sees them."""
+        summaries = []
+        for step, mu in zip(self.phases, self.regularisation, strict=True):
+            block: Literal["x", "y"] = "y" if self.released == "y" else "x"
+            constants = step.constants.exchanged() if block == "y" else step.constants
+            sensitivity = step.unit(block) * step.mechanism.sensitivity
+            square = constants.x.dimension * step.noise_deviation(block) ** 2
+            alphas = mu, self.other_regularisation
+            numbers = constants.n_records, *alphas, *constants.moduli, sensitivity, square
+            summaries.append(SaddlePhase(*numbers))
+        return summaries
+
+    def bound(self) -> float:
+        return self.utility(self.summaries)
+
     def release(self, name: str | None = None) -> Release:
-        """The statement about the last point; with its event the points of all phases."""
+        """State the release of the last point; with its event the points of all phases."""
         last = self.phases[-1].release(name)
         return replace(last, n_records=sum(self.block_sizes), reference=self.reference)
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         constants = self.phases[-1].constants
         return {
             "released": self.released,
@@ -199,24 +218,37 @@ class PhasedSaddlePlan:
             "accuracies": [phase.accuracy for phase in self.phases],
         }
 
+    @without_warnings()
+    def run(self, data: SaddleProblem, run: Run, strata: np.ndarray | None = None) -> SaddleResult:
+        """Carry out the phases; `strata` are *public* labels that all blocks share equally.
 
-@dataclass(frozen=True)
-class PhasedSaddleResult:
-    """Private blocks, the released points of all phases, and the plan.
-
-    Attributes
-    ----------
-    x, y : ndarray or None
-        None if not released.
-    path : tuple of ndarray
-        The released blocks of all phases; they may be published together.
-    plan : PhasedSaddlePlan
-    """
-
-    x: np.ndarray | None
-    y: np.ndarray | None
-    path: tuple[np.ndarray, ...]
-    plan: PhasedSaddlePlan
+        The regularisers of the problem are replaced by those of the phases, their centers stay.
+        """
+        solver = resolve_solver(run.solver, saddle=True)
+        if len(self.phases) > 1:
+            require_copyable(solver)
+        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes, strata)
+        generators = spawn_generators(run.rng, len(self.phases))
+        domain, start, fixed = data.domain_x, data.center_x, data.center_y
+        if self.released == "y":
+            domain, start, fixed = data.domain_y, fixed, start
+        path = [domain.project(start)]
+        for k, (phase, mu, generator) in enumerate(
+            zip(self.phases, self.regularisation, generators, strict=True)
+        ):
+            # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
+            alphas = self.alpha + mu, self.other_regularisation
+            centers = path[-1] * (mu / (self.alpha + mu)), fixed
+            if self.released == "y":
+                alphas, centers = alphas[::-1], centers[::-1]
+            block = data
+            if self.block_sizes[0] < data.n_records:
+                block = data.take(np.flatnonzero(assignment == k))
+            block = block.with_regularisers(*alphas, *centers)
+            result = phase.run(block, Run(solver, generator, run.noise, run.verbose))
+            path.append(result.point)
+            del block  # before the next one is copied
+        return replace(result, plan=self, path=tuple(path[1:]))
 
 
 def phased_saddle_output_perturbation(
@@ -230,12 +262,12 @@ def phased_saddle_output_perturbation(
     utility: UtilityBound | None = None,
     n_phases: int | None = None,
     strata: np.ndarray | None = None,
-    solver: str | SaddleSolver | Callable[..., Any] = "auto",
+    solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
-) -> PhasedSaddleResult:
-    """Solve a convex-concave saddle problem in private phases.
+) -> SaddleResult:
+    """Solve a convex-concave saddle problem in private phases; replace-one neighbours.
 
     Parameters
     ----------
@@ -244,38 +276,19 @@ def phased_saddle_output_perturbation(
         released block is where the phases start. The strong concavity
         (convexity) of every record's function serves in place of nu.
     budget : PrivacyBudget
-    release : {"x", "y", "joint"}, default="x"
-        "x": Alg. 4, or the convex-strongly-concave variant if every record's function is
-        strongly concave. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
-        phase that releases both of its blocks together.
-    alpha : float, default=0.0
-        Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
-    share : float, default=1.0
-        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
-        and Alg. 5 on the same records cost one budget with 1/2 each.
-    calibration, utility, n_phases
+    release, alpha, share, calibration, utility, n_phases
         See :func:`plan_phased_saddle_output_perturbation`.
     strata : ndarray of shape (n,), optional
         A *public* property of the records that all blocks should have in equal proportions.
-    solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
-        Copied for each phase. Refused if it cannot be copied, or if it is a function that refers to
-        something that can change.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness; also draws the assignment of records to blocks.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
-    verbose : int, default=0
-        See :func:`skdp.solvers.solve_certified`.
+    solver, solver_rng, noise, verbose
+        As in :func:`skdp.algorithms.saddle_output_perturbation`. `solver_rng` also draws the
+        assignment of records to blocks. The solver is copied for each phase. An object that
+        cannot be copied is refused, and so is a function that refers to something that can change.
 
     Returns
     -------
-    PhasedSaddleResult
-
-    Notes
-    -----
-    Replace-one neighbours only.
+    SaddleResult
     """
-    chosen = resolve_solver(solver, saddle=True)
     plan = plan_phased_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -287,37 +300,7 @@ def phased_saddle_output_perturbation(
         utility=utility,
         n_phases=n_phases,
     )
-    if len(plan.phases) > 1:
-        require_copyable(chosen)
-    rng = np.random.default_rng() if solver_rng is None else solver_rng
-    noise = NoiseSource() if noise is None else noise
-    assignment = assign_blocks(rng, problem.n_records, plan.block_sizes, strata)
-    mirrored = release == "y"
-    start, fixed = problem.center_x, problem.center_y
-    domain = problem.domain_y if mirrored else problem.domain_x
-    if mirrored:
-        start, fixed = fixed, start
-    path, x, y = [domain.project(start)], None, None
-    generators = spawn_generators(rng, len(plan.phases))
-    with without_warnings():
-        for k, (phase, mu, generator) in enumerate(
-            zip(plan.phases, plan.regularisation, generators, strict=True)
-        ):
-            # alpha/2 ||x||^2 + mu_k/2 ||x - c||^2 is one quadratic around a point nearer to 0
-            alphas = alpha + mu, plan.other_regularisation
-            centers = path[-1] * (mu / (alpha + mu)), fixed
-            if mirrored:
-                alphas, centers = alphas[::-1], centers[::-1]
-            block = problem
-            if plan.block_sizes[0] < problem.n_records:
-                block = problem.take(np.flatnonzero(assignment == k))
-            block = block.with_regularisers(*alphas, *centers)
-            x, y = solve_and_release_saddle(block, phase, chosen, generator, noise, verbose)
-            released = y if mirrored else x
-            assert released is not None
-            path.append(released)
-            del block  # before the next one is copied
-    return PhasedSaddleResult(x, y, tuple(path[1:]), plan)
+    return plan.run(problem, Run(solver, solver_rng, noise, verbose), strata)
 
 
 def plan_phased_saddle_output_perturbation(
@@ -341,16 +324,23 @@ def plan_phased_saddle_output_perturbation(
     budget : PrivacyBudget
     record_moduli : pair of float, default=(0.0, 0.0)
         Strong convexity in x and strong concavity in y of every record's function.
-    release, alpha, share
-        See :func:`phased_saddle_output_perturbation`.
+    release : {"x", "y", "joint"}, default="x"
+        "x": Alg. 4, or the convex-strongly-concave variant if every record's function is
+        strongly concave. "y": Alg. 5 or the mirror of that variant. "joint": "x", with a last
+        phase that releases both of its blocks together.
+    alpha : float, default=0.0
+        Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
+    share : float, default=1.0
+        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
+        and Alg. 5 on the same records cost one budget with 1/2 each.
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes, mu_1 and nu minimise `utility`; noise of
           the tight kernel (Zhang et al. 2022 specification, sections 2.7 and 3.5).
-        - "paper": Alg. 4 or 5 as printed, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
+        - "paper": Alg. 4 or 5 as published, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
           spends half of the budget; or the convex-strongly-concave variant. With the certificate
           in place of a failure probability.
-    utility : callable, optional
-        Hashable. Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
+    utility : callable from a list of :class:`SaddlePhase` to float, optional
+        Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
     n_phases : int, optional
         Default: the planner chooses. "paper" prescribes it.
 
@@ -364,6 +354,7 @@ def plan_phased_saddle_output_perturbation(
         If a domain is not bounded, or a number makes no sense.
     """
     check_option("release", release, ("x", "y", "joint"))
+    check_option("calibration", calibration, ("analytic", "paper"))
     check_non_negative(alpha=alpha)
     for modulus in record_moduli:
         check_non_negative(record_moduli=modulus)
@@ -372,83 +363,65 @@ def plan_phased_saddle_output_perturbation(
         check_count("n_phases", n_phases, 1, 255)
     if not (math.isfinite(constants.x.radius) and math.isfinite(constants.y.radius)):
         raise ValueError("Phases need bounded domains.")
-    mirrored = release == "y"
+    mirrored, joint = release == "y", release == "joint"
     view = constants.exchanged() if mirrored else constants  # x is the released block in it
     convexity, concavity = record_moduli[::-1] if mirrored else record_moduli
     convexity += alpha
-
-    def phase(
-        size: int, mu: float, nu: float, kind: SaddleCalibration, block: SaddleRelease
-    ) -> SaddleOutputPerturbationPlan:
-        # any point of the domain may be the center
-        x, y = (
-            replace(block, modulus=modulus, center_norm=max(block.radius, block.center_norm))
-            for block, modulus in ((view.x, convexity + mu), (view.y, concavity + nu))
-        )
-        stated = replace(constants, n_records=size, x=y if mirrored else x, y=x if mirrored else y)
-        return plan_saddle_output_perturbation(
-            stated, budget, release=block, calibration=kind, share=share
-        )
+    bound = SaddleUtilityBound(view) if utility is None else utility
 
     def plan(
-        mus: Sequence[float], sizes: Sequence[int], nu: float, kind: SaddleCalibration, name: str
+        sizes: Sequence[int],
+        mus: Sequence[float],
+        nu: float,
+        kind: SaddleCalibration,
+        reference: str,
     ) -> PhasedSaddlePlan:
-        blocks: list[SaddleRelease] = ["y" if mirrored else "x"] * len(sizes)
-        if release == "joint":
-            blocks[-1] = "both"
-        phases = tuple(
-            phase(size, mu, nu, kind, block)
-            for size, mu, block in zip(sizes, mus, blocks, strict=True)
-        )
-        return PhasedSaddlePlan(phases, tuple(mus), nu, alpha, release, name)
-
-    if calibration == "paper":
-        if release == "joint":
-            raise ValueError(
-                "calibration='paper' releases one block: 'x' (Alg. 4) or 'y' (Alg. 5)."
+        phases = []
+        for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):
+            # any point of the domain may be the center
+            x, y = (
+                replace(block, modulus=modulus, center_norm=max(block.radius, block.center_norm))
+                for block, modulus in ((view.x, convexity + mu), (view.y, concavity + nu))
             )
-        lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
-        radius = max(constants.x.radius, constants.y.radius)
-        # the condition of section 4.3; a concavity below it is left unused
-        strong = concavity * radius * math.sqrt(constants.n_records) >= lipschitz
-        variant = "c-sc" if concavity > 0 and strong else "alg4"
-        dimension = view.x.dimension
-        if variant == "alg4":
-            dimension = max(dimension, view.y.dimension)
-        published = zhang_schedule(
-            budget, variant, lipschitz, radius, constants.n_records, dimension
-        )
-        mus: Sequence[float] = [
-            published.regularisation * 2.0**k for k in range(1, published.n_phases + 1)
-        ]
-        sizes: Sequence[int] = [published.block_records] * published.n_phases
-        if variant == "c-sc":
-            return plan(mus, sizes, 0.0, "paper", "Zhang et al. 2022, section 4.3")
-        reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4}"
-        return plan(mus, sizes, published.regularisation, "zhang2022_alg4", reference)
-    check_option("calibration", calibration, ("analytic", "paper"))
-    if utility is None:
-        utility = SaddleUtilityBound(view)
-    joint = release == "joint"
-    schedule = _Schedules(view, budget, convexity, concavity, share, utility, joint)
-    sizes, mus, nu = _best_schedule(schedule, n_phases)
-    noise = "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
-    chosen = plan(
-        mus,
-        sizes,
-        nu,
-        "analytic",
-        f"Zhang et al. 2022, Alg. {5 if mirrored else 4} with planned blocks and parallel "
-        f"composition, {noise}",
-    )
-    if len(sizes) == 1:
-        chosen = replace(chosen, reference=chosen.phases[0].reference)
-    return chosen
+            step = replace(view, n_records=size, x=x, y=y)
+            phases.append(
+                plan_saddle_output_perturbation(
+                    step.exchanged() if mirrored else step,
+                    budget,
+                    release="both" if joint and k + 1 == len(sizes) else "y" if mirrored else "x",
+                    calibration=kind,
+                    share=share,
+                )
+            )
+        return PhasedSaddlePlan(tuple(phases), tuple(mus), nu, alpha, release, bound, reference)
+
+    reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4}"
+    if calibration == "analytic":
+        search = _ScheduleSearch(view, budget, convexity, concavity, share, bound, joint)
+        found = plan(*search.best(n_phases), "analytic", reference)
+        noise = "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
+        reference += f" with planned blocks and parallel composition, {noise}"
+        one = len(found.phases) == 1
+        return replace(found, reference=found.phases[0].reference if one else reference)
+    if joint:
+        raise ValueError("calibration='paper' releases one block: 'x' (Alg. 4) or 'y' (Alg. 5).")
+    n_records, radius = constants.n_records, max(constants.x.radius, constants.y.radius)
+    lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
+    # the condition of section 4.3; a concavity below it is left unused
+    is_strong = concavity > 0 and concavity * radius * math.sqrt(n_records) >= lipschitz
+    dimension = view.x.dimension if is_strong else max(view.x.dimension, view.y.dimension)
+    variant = "c-sc" if is_strong else "alg4"
+    published = zhang_schedule(budget, variant, lipschitz, radius, n_records, dimension)
+    sizes = [published.block_records] * published.n_phases
+    mus = [published.regularisation * 2.0**k for k in range(1, published.n_phases + 1)]
+    if is_strong:
+        return plan(sizes, mus, 0.0, "paper", "Zhang et al. 2022, section 4.3")
+    return plan(sizes, mus, published.regularisation, "zhang2022_alg4", reference)
 
 
 @dataclass(frozen=True)
-class _Schedules:
-    """The search for a schedule; x is the block that is released.
+class _ScheduleSearch:
+    """Search of the schedule with the smallest bound; x is the block that is released.
 
     In plain numbers, because a schedule is tried a few thousand times: noise scales are those of
     the plan that is made of the best one.
@@ -462,8 +435,8 @@ class _Schedules:
     utility: UtilityBound
     joint: bool
 
-    def best(self, n_phases: int | None) -> tuple[tuple[int, ...], tuple[float, ...], float]:
-        """Sizes of the blocks, mu_k and nu."""
+    def best(self, n_phases: int | None) -> tuple[list[int], list[float], float]:
+        """Return the sizes of the blocks, mu_k and nu."""
         best, best_value = None, math.inf
         n_records = self.constants.n_records
         counts = range(1, _MAX_PHASES + 1) if n_phases is None else (n_phases,)
@@ -481,74 +454,59 @@ class _Schedules:
                 stale = 0 if value < least else stale + 1
                 least = min(least, value)
                 if value < best_value * (1.0 - 1e-9):
-                    best, best_value = (tuple(sizes), tuple(mus), nu), value
+                    best, best_value = (sizes, mus, nu), value
         if best is None:
             raise ValueError(f"n_phases == {n_phases} for {n_records} records.")
         return best
 
     def _tuned(
-        self, sizes: list[int], growth: float, fixed: float | None
+        self, sizes: list[int], growth: float, nu: float | None
     ) -> tuple[float, list[float], float]:
+        """Tune mu_1 and, if it is None, nu; return the bound, mu_k and nu."""
         constants = self.constants
         balance = math.sqrt(2.0 / constants.n_records)
         suited = [
             max(block.lipschitz, 1e-300) / (block.radius or 1.0) * balance
             for block in (constants.x, constants.y)
         ]
-        if fixed is None and constants.y.diameter == 0:
-            fixed = suited[1]  # there is one y, so any regulariser will do
-        start = [math.log(number) for number in suited[: 2 if fixed is None else 1]]
+        if nu is None and constants.y.diameter == 0:
+            nu = suited[1]  # there is one y, so any regulariser will do
+        start = [math.log(number) for number in suited[: 2 if nu is None else 1]]
+        weakest = [begin + math.log(_WEAKEST) for begin in start]
 
-        def split(logs: Sequence[float]) -> tuple[list[float], float]:
+        def regularisation(logs: Sequence[float]) -> tuple[list[float], float]:
             first, *rest = (
-                math.exp(min(max(number, begin + math.log(_WEAKEST)), 300.0))
-                for number, begin in zip(logs, start, strict=True)
+                math.exp(min(max(pair), 300.0)) for pair in zip(logs, weakest, strict=True)
             )
-            return [first * growth**k for k in range(len(sizes))], rest[
-                0
-            ] if fixed is None else fixed
+            return [first * growth**k for k in range(len(sizes))], rest[0] if nu is None else nu
 
         def bound(logs: Sequence[float]) -> float:
-            return self.utility(self._phases(sizes, *split(logs)))
+            return self.utility(self._phases(sizes, *regularisation(logs)))
 
         simplex = np.vstack([start, np.array(start) + 3.0 * np.eye(len(start))])
         options = {"initial_simplex": simplex, "xatol": 0.02, "fatol": math.inf, "maxfev": 200}
         with np.errstate(all="ignore"):  # bounds may be infinite
             found = minimize(bound, start, method="Nelder-Mead", options=options)
-        return float(found.fun), *split([float(number) for number in found.x])
+        return float(found.fun), *regularisation([float(number) for number in found.x])
 
     def _phases(self, sizes: list[int], mus: list[float], nu: float) -> list[SaddlePhase]:
         constants, phases = self.constants, []
         for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):
             moduli = self.convexity + mu, self.concavity + nu
-            if self.joint and k + 1 == len(sizes):
-                moved = joint_sensitivity(constants.ranges, moduli, size) / math.sqrt(moduli[0])
-                square = self._joint_square
+            joint = self.joint and k + 1 == len(sizes)
+            if joint:
+                sensitivity = joint_sensitivity(constants.ranges, moduli, size)
+                sensitivity /= math.sqrt(moduli[0])
             else:
-                moved = block_sensitivity(constants.ranges, moduli, size)
-                square = self._square
-            moved = min((1.0 + ACCURACY_FRACTION) * moved, constants.x.diameter)
-            phases.append(SaddlePhase(size, mu, nu, *moduli, moved, square * moved**2))
+                sensitivity = block_sensitivity(constants.ranges, moduli, size)
+            sensitivity = min((1.0 + ACCURACY_FRACTION) * sensitivity, constants.x.diameter)
+            square = self._noise_units[joint] * sensitivity**2
+            phases.append(SaddlePhase(size, mu, nu, *moduli, sensitivity, square))
         return phases
 
     @cached_property
-    def _square(self) -> float:
-        """Mean square of the noise of x for a sensitivity of 1."""
-        return self._unit.mean_square(self.constants.x.dimension)
-
-    @cached_property
-    def _joint_square(self) -> float:
+    def _noise_units(self) -> tuple[float, float]:
+        """Mean square of the noise of x, alone and jointly released, for a sensitivity of 1."""
+        unit = calibrated_mechanism(self.budget, 1.0, share=self.share)
         x, y = self.constants.x.dimension, self.constants.y.dimension
-        return self._unit.mean_square(x + y) * x / (x + y)
-
-    @cached_property
-    def _unit(self) -> AdditiveMechanism:
-        return calibrated_mechanism(self.budget, 1.0, share=self.share)
-
-
-@lru_cache(maxsize=256)
-def _best_schedule(
-    schedule: _Schedules, n_phases: int | None
-) -> tuple[tuple[int, ...], tuple[float, ...], float]:
-    """A search takes as long as a fit of 1e5 records, and plans are asked for more than once."""
-    return schedule.best(n_phases)
+        return unit.mean_square(x), unit.mean_square(x + y) * x / (x + y)

@@ -2,14 +2,12 @@
 
 Algorithm 3 of Zhang et al. (2022) with a certificate in place of a probability, one joint
 release in the norm of the moduli in place of two with half of the budget each, block
-Lipschitz constants and any budget. The plan is a function of public numbers alone. Proofs:
-docs/theory/saddle.md.
+Lipschitz constants and any budget. Proofs: docs/theory/saddle.md.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +15,7 @@ import numpy as np
 
 from skdp._checks import check_option, check_positive, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_saddle_noise
 from skdp.mechanisms import (
     AdditiveMechanism,
@@ -28,16 +27,11 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
-from skdp.solvers import (
-    SaddleSolver,
-    certifiable_saddle_accuracy,
-    resolve_solver,
-    solve_certified,
-)
+from skdp.solvers import certifiable_saddle_accuracy, resolve_solver, solve_certified
 
 __all__ = [
     "SaddleOutputPerturbationPlan",
-    "SaddleOutputPerturbationResult",
+    "SaddleResult",
     "plan_saddle_output_perturbation",
     "saddle_output_perturbation",
 ]
@@ -48,8 +42,28 @@ SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
 
 
 @dataclass(frozen=True)
-class SaddleOutputPerturbationPlan:
-    """Everything that is decided before the records are read.
+class SaddleResult(Result):
+    """Released blocks of a saddle point, and the plan.
+
+    Attributes
+    ----------
+    point : ndarray
+        y if it is released alone, else x.
+    plan : SaddleOutputPerturbationPlan or PhasedSaddlePlan
+    x, y : ndarray or None
+        None if not released.
+    path : tuple of ndarray
+        The points of all phases; they may be published together. Empty without phases.
+    """
+
+    x: np.ndarray | None
+    y: np.ndarray | None
+    path: tuple[np.ndarray, ...] = ()
+
+
+@dataclass(frozen=True)
+class SaddleOutputPerturbationPlan(Plan):
+    """One solve of a saddle problem with the given constants, and its noise.
 
     Attributes
     ----------
@@ -77,32 +91,32 @@ class SaddleOutputPerturbationPlan:
     @property
     def noise_scale_x(self) -> float:
         """Noise scale of the coordinates of x; 0 if x is not released."""
-        return self._scale("x")
+        return self.unit("x") * self.mechanism.noise_scale
 
     @property
     def noise_scale_y(self) -> float:
         """Noise scale of the coordinates of y; 0 if y is not released."""
-        return self._scale("y")
+        return self.unit("y") * self.mechanism.noise_scale
 
-    @property
-    def noise_deviation_x(self) -> float:
-        """Standard deviation of the noise in a coordinate of x; 0 if x is not released."""
-        deviation = math.sqrt(self.mechanism.mean_square(self.dimension) / self.dimension)
-        return deviation * self.noise_scale_x / self.mechanism.noise_scale
+    def noise_deviation(self, block: Literal["x", "y"]) -> float:
+        """Standard deviation of the noise in a coordinate of a block; 0 if not released."""
+        variance = self.mechanism.mean_square(self.dimension) / self.dimension
+        return self.unit(block) * math.sqrt(variance)
 
-    def _scale(self, block: Literal["x", "y"]) -> float:
+    def unit(self, block: Literal["x", "y"]) -> float:
+        """Unit of the mechanism in the coordinates of a block; 0 if it is not released."""
         if self.released == "both":
-            return self.mechanism.noise_scale / math.sqrt(getattr(self.constants, block).modulus)
-        return self.mechanism.noise_scale if self.released == block else 0.0
+            return 1.0 / math.sqrt(getattr(self.constants, block).modulus)
+        return float(self.released == block)
 
     @property
     def dimension(self) -> int:
         """Number of coordinates that are released."""
-        released = ("x", "y") if self.released == "both" else (self.released,)
-        return sum(getattr(self.constants, block).dimension for block in released)
+        blocks = ("x", "y") if self.released == "both" else (self.released,)
+        return sum(getattr(self.constants, block).dimension for block in blocks)
 
     def release(self, name: str | None = None) -> Release:
-        """The statement about what leaves the algorithm."""
+        """State the release of the plan; `name` replaces that of the blocks."""
         default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
         return self.mechanism.describe(
             default if name is None else name,
@@ -111,8 +125,11 @@ class SaddleOutputPerturbationPlan:
             self.reference,
         )
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         constants = self.constants
         return {
             "released": self.released,
@@ -127,21 +144,27 @@ class SaddleOutputPerturbationPlan:
             "noise_scale_y": self.noise_scale_y,
         }
 
+    @without_warnings()
+    def run(self, data: SaddleProblem, run: Run) -> SaddleResult:
+        """Solve a problem whose constants are those of the plan, or smaller; add noise.
 
-@dataclass(frozen=True)
-class SaddleOutputPerturbationResult:
-    """Private blocks and the plan that they were made by.
-
-    Attributes
-    ----------
-    x, y : ndarray or None
-        None if not released.
-    plan : SaddleOutputPerturbationPlan
-    """
-
-    x: np.ndarray | None
-    y: np.ndarray | None
-    plan: SaddleOutputPerturbationPlan
+        The pair is certified to half of the accuracy, so that another solver changes it by no
+        more than the accuracy. Projecting the noisy blocks is post-processing.
+        """
+        solver = resolve_solver(run.solver, saddle=True)
+        pair = solve_certified(data, 0.5 * self.accuracy, solver, rng=run.rng, verbose=run.verbose)
+        release = self.mechanism.release
+        if self.released == "y":
+            y = data.domain_y.project(release(pair.y, run.noise))
+            return SaddleResult(y, self, None, y)
+        if self.released == "x":
+            x = data.domain_x.project(release(pair.x, run.noise))
+            return SaddleResult(x, self, x, None)
+        root_x, root_y = map(math.sqrt, self.constants.moduli)
+        noisy = release(np.concatenate([root_x * pair.x, root_y * pair.y]), run.noise)
+        x, y = np.split(noisy, [self.constants.x.dimension])
+        x, y = data.project(x / root_x, y / root_y)
+        return SaddleResult(x, self, x, y)
 
 
 def plan_saddle_output_perturbation(
@@ -167,7 +190,7 @@ def plan_saddle_output_perturbation(
     constants : SaddleConstants
     budget : PrivacyBudget
     release : {"both", "x", "y"}, default="both"
-        What is released, with the whole budget. The smaller bounds of single blocks must not be
+        The released blocks, with the whole budget. The smaller bounds of single blocks must not be
         used for two releases with one budget.
     calibration : {"analytic", "paper", "zhang2022_alg4"}, default="analytic"
         "paper": noise and accuracy as published, with ``L = sqrt(L_x^2 + L_y^2)``, for comparison.
@@ -195,52 +218,38 @@ def plan_saddle_output_perturbation(
         block = constants.x if release == "x" else constants.y
         unit, diameter = 1.0 / math.sqrt(block.modulus), block.diameter
         exact = constants.sensitivity_x if release == "x" else constants.sensitivity_y
-    floor = certifiable_saddle_accuracy(constants)
-    if calibration != "analytic":
-        if share != 1.0 or (release == "both" and calibration == "zhang2022_alg4"):
-            raise ValueError(f"calibration == {calibration!r} has its own shares of the budget.")
-        primal_only = calibration == "paper" and release != "both"
-        return _published_plan(constants, budget, release, unit, floor, primal_only)
-    if not exact > 0:
-        raise ValueError("The released blocks depend on no record: their sensitivity is 0.")
-    accuracy = max(0.5 * accuracy_fraction * exact / unit, floor)
-    sensitivity = min(exact + 2.0 * accuracy * unit, diameter)
-    mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    reference = "Zhang et al. 2022, Alg. 3 with one joint release in the norm of the moduli"
-    if release != "both":
-        reference = f"Zhang et al. 2022, Lemma 4.5, block {release}, with block Lipschitz constants"
-    reference += ", delta = 0" if budget.is_pure else " and the analytic Gaussian mechanism"
-    return SaddleOutputPerturbationPlan(constants, release, exact, accuracy, mechanism, reference)
-
-
-def _published_plan(
-    constants: SaddleConstants,
-    budget: PrivacyBudget,
-    release: SaddleRelease,
-    unit: float,
-    floor: float,
-    primal_only: bool,
-) -> SaddleOutputPerturbationPlan:
-    if budget.is_pure:
+    certifiable = certifiable_saddle_accuracy(constants)
+    if calibration == "analytic":
+        if not exact > 0:
+            raise ValueError("The released blocks depend on no record: their sensitivity is 0.")
+        accuracy = max(0.5 * accuracy_fraction * exact / unit, certifiable)
+        sensitivity = min(exact + 2.0 * accuracy * unit, diameter)
+        mechanism = calibrated_mechanism(budget, sensitivity, share=share)
+        reference = "Alg. 3 with one joint release in the norm of the moduli"
+        if release != "both":
+            reference = f"Lemma 4.5, block {release}, with block Lipschitz constants"
+        reference += ", delta = 0" if budget.is_pure else " and the analytic Gaussian mechanism"
+    elif share != 1.0 or (release == "both" and calibration == "zhang2022_alg4"):
+        raise ValueError(f"calibration == {calibration!r} has its own shares of the budget.")
+    elif budget.is_pure:
         raise ValueError("delta == 0: Zhang et al. (2022), Alg. 3 to 5 need delta > 0.")
-    lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
-    (mu_x, mu_y), n = constants.moduli, constants.n_records
-    # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), and the solver may err by half
-    exact = 2.0 * lipschitz / (n * math.sqrt(min(mu_x, mu_y))) * ROUNDING_SLACK
-    accuracy = max(0.5 * exact, floor)
-    sensitivity = (exact + 2.0 * accuracy) * unit
-    scales = zhang_saddle_noise(budget, lipschitz, mu_x, mu_y, n, primal_only=primal_only)
-    # for both blocks: the two published scales are one in the coordinates of the norm M
-    scale = {"x": scales[0], "y": scales[1], "both": scales[0] * math.sqrt(mu_x)}[release]
-    published_sensitivity = 2.0 * exact * unit  # if the floor exceeds it, the noise grows along
-    mechanism = GaussianMechanism(sensitivity, scale / published_sensitivity)
-    reference = "Zhang et al. 2022, Alg. 3"
-    if release != "both":
-        reference = "Zhang et al. 2022, " + (
-            "section 4.3 (convex-strongly-concave)" if primal_only else "Alg. 4 and 5"
-        )
+    else:
+        lipschitz = math.hypot(constants.x.lipschitz, constants.y.lipschitz)
+        moduli, n = constants.moduli, constants.n_records
+        # in the norm M the saddle point moves by 2 L / (n sqrt(mu)), the solver may err by half
+        distance = 2.0 * lipschitz / (n * math.sqrt(min(moduli))) * ROUNDING_SLACK
+        accuracy, exact = max(0.5 * distance, certifiable), distance * unit
+        primal_only = calibration == "paper" and release != "both"
+        scales = zhang_saddle_noise(budget, lipschitz, *moduli, n, primal_only=primal_only)
+        # for both blocks: the two published scales are one in the coordinates of the norm M
+        scale = {"x": scales[0], "y": scales[1], "both": scales[0] * math.sqrt(moduli[0])}[release]
+        # published for a sensitivity of 2 exact; the noise grows with the accuracy beyond it
+        mechanism = GaussianMechanism(exact + 2.0 * accuracy * unit, scale / (2.0 * exact))
+        reference = "Alg. 3" if release == "both" else "Alg. 4 and 5"
+        if primal_only:
+            reference = "section 4.3 (convex-strongly-concave)"
     return SaddleOutputPerturbationPlan(
-        constants, release, exact * unit, accuracy, mechanism, reference
+        constants, release, exact, accuracy, mechanism, f"Zhang et al. 2022, {reference}"
     )
 
 
@@ -251,16 +260,12 @@ def saddle_output_perturbation(
     release: SaddleRelease = "both",
     calibration: SaddleCalibration = "analytic",
     accuracy_fraction: float = ACCURACY_FRACTION,
-    solver: str | SaddleSolver | Callable[..., Any] = "auto",
+    solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
-) -> SaddleOutputPerturbationResult:
+) -> SaddleResult:
     """Solve a saddle problem privately.
-
-    The pair is certified to half of the accuracy, so that another solver changes it by no more
-    than the accuracy. Projecting the noisy blocks onto their domains is post-processing. Of the
-    solver nothing is kept.
 
     Parameters
     ----------
@@ -279,9 +284,9 @@ def saddle_output_perturbation(
 
     Returns
     -------
-    SaddleOutputPerturbationResult
+    SaddleResult
+        Nothing else of the solve is kept.
     """
-    chosen = resolve_solver(solver, saddle=True)
     plan = plan_saddle_output_perturbation(
         problem.constants,
         budget,
@@ -289,36 +294,4 @@ def saddle_output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    noise = NoiseSource() if noise is None else noise
-    with without_warnings():
-        x, y = solve_and_release_saddle(problem, plan, chosen, solver_rng, noise, verbose)
-    return SaddleOutputPerturbationResult(x, y, plan)
-
-
-def solve_and_release_saddle(
-    problem: SaddleProblem,
-    plan: SaddleOutputPerturbationPlan,
-    solver: SaddleSolver,
-    solver_rng: np.random.Generator | None,
-    noise: NoiseSource,
-    verbose: int = 0,
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Solve, certify, add the plan's noise, project: the kernel of saddle points.
-
-    The constants of `problem` must be those of the plan, or smaller.
-
-    Returns
-    -------
-    x, y : ndarray or None
-        None if not released.
-    """
-    point = solve_certified(problem, 0.5 * plan.accuracy, solver, rng=solver_rng, verbose=verbose)
-    release = plan.mechanism.release
-    if plan.released == "x":
-        return problem.domain_x.project(release(point.x, noise)), None
-    if plan.released == "y":
-        return None, problem.domain_y.project(release(point.y, noise))
-    root_x, root_y = map(math.sqrt, plan.constants.moduli)
-    noisy = release(np.concatenate([root_x * point.x, root_y * point.y]), noise)
-    x, y = np.split(noisy, [plan.constants.x.dimension])
-    return problem.project(x / root_x, y / root_y)
+    return plan.run(problem, Run(solver, solver_rng, noise, verbose))

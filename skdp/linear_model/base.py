@@ -297,7 +297,7 @@ class DPLinearModel(BaseEstimator):
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
         else:
             check_real("alpha", self.alpha, 0.0, 1e150)
-            if self.alpha == 0 and self.coef_norm is None and not self._is_bounded:
+            if self.alpha == 0 and self.coef_norm is None and not self._row.is_bounded:
                 raise ValueError(
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
@@ -321,16 +321,13 @@ class DPLinearModel(BaseEstimator):
         return ("auto", *self._methods)
 
     @property
-    def _is_bounded(self) -> bool:
-        """Whether the method has a public radius of the coefficients if `coef_norm` is None."""
-        method = self._methods.get(self.method)
-        return method is not None and method.is_bounded
+    def _row(self) -> Any:
+        """Row of the method; of "auto" the first one."""
+        return self._methods[next(iter(self._methods)) if self.method == "auto" else self.method]
 
     def _check_method(self) -> None:
         """Refuse a method where its proof does not apply."""
-        if self.method == "auto":
-            return
-        method = self._methods[self.method]
+        method = self._row
         budget = PrivacyBudget(self.epsilon, self.delta)
         method.check(self.method, budget, Neighbouring(self.neighbouring), self.calibration)
         if self.tilt > 0 and method.needs_mean:

@@ -34,16 +34,16 @@ class GroupWeights:
     ----------
     largest : tuple of float
         One number per group, > 0: c_g, or the largest value that it can have.
-    floored : bool, default=False
-        False: ``c_g = largest[g]``, whatever the groups' sizes. True:
-        ``c_g = n / max(n_g, n / largest[g])``, the mean of a group that has at least
+    clipped : bool, default=False
+        False: ``c_g = largest[g]``, whatever the groups' sizes. True: importance weights clipped,
+        ``c_g = min(n / n_g, largest[g])``, the mean of a group that has at least
         ``n / largest[g]`` records; all must be equal then.
     public_groups : bool, default=False
         Neighbours have the same groups: membership is not protected.
     """
 
     largest: tuple[float, ...]
-    floored: bool = False
+    clipped: bool = False
     public_groups: bool = False
 
     def __post_init__(self) -> None:
@@ -52,24 +52,22 @@ class GroupWeights:
             raise ValueError("There must be at least one group.")
         for weight in self.largest:
             check_positive(weight=weight)
-        if self.floored and len(set(self.largest)) > 1:
-            raise ValueError("Floored means have one largest weight for all groups.")
+        if self.clipped and len(set(self.largest)) > 1:
+            raise ValueError("Clipped weights have one bound for all groups.")
 
     @classmethod
     def of_proportions(
-        cls, proportions: Iterable[float], cap: float, *, public_groups: bool = False
+        cls, proportions: Iterable[float], bound: float, *, public_groups: bool = False
     ) -> GroupWeights:
-        """Return ``min(1 / p_g, cap)`` for groups of these public proportions.
+        """Clip ``1 / p_g`` at `bound`, for groups of these public proportions.
 
-        Where p_g is 0 it is the cap, or the least of the others if groups are public.
+        Where p_g is 0 it is the bound, or the least of the others if groups are public.
         """
         shares = [float(p) for p in proportions]
-        weights = [min(1.0 / p, cap) for p in shares if p > 0]
-        absent = min(weights, default=cap) if public_groups else cap
-        return cls(
-            tuple(min(1.0 / p, cap) if p > 0 else absent for p in shares),
-            public_groups=public_groups,
-        )
+        weights = [min(1.0 / p, bound) for p in shares if p > 0]
+        absent = min(weights, default=bound) if public_groups else bound
+        largest = tuple(min(1.0 / p, bound) if p > 0 else absent for p in shares)
+        return cls(largest, public_groups=public_groups)
 
     @property
     def n_groups(self) -> int:
@@ -82,7 +80,7 @@ class GroupWeights:
 
     def of_counts(self, counts: np.ndarray) -> np.ndarray:
         """c_g for groups of these sizes."""
-        if not self.floored:
+        if not self.clipped:
             return np.array(self.largest)
         n = float(counts.sum())
         return n / np.maximum(counts, n / np.array(self.largest))
@@ -97,12 +95,12 @@ class GroupWeights:
 
         - Same group: ``(c D, c B sqrt(1 - 1/G))``, the only case if groups are public.
         - Two groups: ``(c L, sqrt(2) c B)``.
-        - Floored means, any two records: ``(c max(D, L), sqrt(2) c B)``.
+        - Clipped weights, any two records: ``(c max(D, L), sqrt(2) c B)``.
 
         Proofs: docs/theory/saddle.md, "Groups".
         """
         c, root = self.bound, math.sqrt(2.0)
-        if self.floored and not self.public_groups:
+        if self.clipped and not self.public_groups:
             return ((c * max(gradient_diameter, lipschitz), root * c * largest_loss),)
         centered = math.sqrt(1.0 - 1.0 / self.n_groups)
         same = (c * gradient_diameter, c * largest_loss * centered)
@@ -222,11 +220,11 @@ class MaxGroupLossProblem(SaddleProblem):
 
     @property
     def is_mean(self) -> bool:
-        return self.weights.public_groups or not self.weights.floored
+        return self.weights.public_groups or not self.weights.clipped
 
     def _weigh(self) -> None:
         counts = np.bincount(self.records.groups, minlength=self.weights.n_groups)
-        #: c_g; of floored means they depend on the records.
+        #: c_g; of clipped weights they depend on the records.
         self.multipliers = read_only_view(self.weights.of_counts(counts))
 
     def _keep(self, positions: np.ndarray) -> None:

@@ -109,12 +109,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
 
     Notes
     -----
-    Neither the worst case of a record nor its dual norm is smooth. What is minimised, and what the
-    guarantee is proven for, is a smooth surrogate that understates the attack's effect on a
-    margin by at most ``privacy_.plan["smoothing"]``: 5 % of the standard deviation that the noise
-    gives to a margin, but between 0.05 % and 5 % of a good predictor's margins. Noise: Lowy and
-    Razaviyayn (2021), Prop. 3.1 and section 5.2; constants and proofs in
-    `skdp.problems.adversarial`.
+    Neither the worst case of a record nor its dual norm is smooth. The fit minimises a smooth
+    surrogate, for which the guarantee is proven. It understates the attack's effect on a margin by
+    at most ``privacy_.plan["smoothing"]``: 5 % of the standard deviation that the noise gives to a
+    margin, but between 0.05 % and 5 % of a good predictor's margins. Noise: Lowy and Razaviyayn
+    (2021), Prop. 3.1 and section 5.2; constants and proofs in `skdp.problems.adversarial`.
 
     Examples
     --------

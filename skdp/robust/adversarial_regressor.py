@@ -97,15 +97,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     See Also
     --------
     skdp.linear_model.DPRidge : Without an attack.
-
-    Notes
-    -----
-    Neither the worst case of a record nor its dual norm is smooth. What is minimised, and what the
-    guarantee is proven for, is a smooth surrogate that understates the attack's effect on a
-    margin by at most ``privacy_.plan["smoothing"]``: 5 % of the standard deviation that the noise
-    gives to a margin, but between 0.05 % and 5 % of a good predictor's margins. Noise: Lowy and
-    Razaviyayn (2021), Prop. 3.1 and section 5.2; constants and proofs in
-    `skdp.problems.adversarial`.
+    DPAdversarialClassifier : For labels; how a smooth surrogate stands for the worst case.
 
     Examples
     --------

@@ -15,9 +15,9 @@ __all__ = ["DPMaxGroupLossRegressor"]
 class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     """Differentially private linear regression whose worst group does well.
 
-    Minimises the largest mean loss of a group of records, where other regressors minimise the
-    mean over all records, in which small groups hardly count. The groups are needed during
-    ``fit`` only.
+    Minimises the largest mean loss of a group of records. Other regressors minimise the mean over
+    all records, in which small groups count little. The groups are needed during ``fit`` only.
+    Data frames may keep their column in predictions.
 
     Parameters
     ----------
@@ -30,35 +30,30 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         As in :class:`~skdp.linear_model.DPLinearRegressor`. The noise grows with the largest
         possible loss: "huber" has less of it than "squared_error".
     group_mode : {"proportions", "public", "histogram", "floored"}, default="proportions"
-        What makes the groups comparable; group sizes are private unless said otherwise.
+        Weights of the groups' losses; group sizes are private unless said otherwise.
 
-        - "proportions": losses of group g weigh 1 / (n_samples p_g), with the public
-          `group_proportions`.
-        - "public": neighbours have the same groups. Their sizes are then known, and the noise is
-          smaller, but whether somebody belongs to a group is not protected.
-        - "histogram": proportions are estimated first, with `histogram_share` of the budget.
-        - "floored": mean losses of the groups, those with fewer than
-          n_samples / `max_group_weight` records divided by this number in place of their size.
-          Needs neither proportions nor a budget for them, but more noise.
+        - "proportions": 1 / p_g, with the public `group_proportions` p_g.
+        - "public": n_samples / n_g. Neighbours have the same groups: the noise is smaller, but
+          whether somebody belongs to a group is not protected.
+        - "histogram": 1 / p_g, with noisy p_g that cost `histogram_share` of the budget.
+        - "floored": n_samples / n_g, clipped at `max_group_weight`. Needs neither proportions nor
+          a budget for them, but more noise.
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : array-like, dict or None, default=None
-        Public proportions of the groups, in the order of `group_names` (or sorted, if these are
-        None), or by name (also a Series of pandas); their sum is 1. For "proportions" only. None:
-        equal ones, with a warning. Wrong ones weigh the groups differently; the guarantee does not
-        need them to be right, but they must not be frequencies in the private records.
+        Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
+        if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
+        with a warning. The guarantee holds for wrong ones, which weigh the groups differently;
+        they must not be frequencies in the private records.
     max_group_weight : float, default=10.0
-        Limit W of the weight n_samples / n_g of a group, >= 1. Noise grows with the largest
-        weight; a group with a share p below 1 / W counts for p W of a group, and may be left
-        behind at any budget.
+        Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
+        1 / W counts for p W of a group, and may be left behind at any budget.
     histogram_share : float, default=0.1
         Part of the budget that "histogram" spends on the proportions.
     release_group_weights : bool, default=False
-        Whether ``group_weights_`` is released, within the same budget; the coefficients have more
-        noise then.
+        Whether ``group_weights_`` is released, in the same budget: the coefficients get more noise.
     alpha : "auto" or float, default="auto"
-        Strength of an L2 penalty that is part of the objective. "auto" is 0; the regularisers of
-        the private algorithm come on top.
+        L2 penalty of the objective. "auto" is 0; the private algorithm adds regularisers.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         during ``fit`` and in predictions. None: 1, with a warning, because features that were
@@ -83,9 +78,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced: features, target and group.
     method : {"auto", "output", "phased"}, default="auto"
-        "output" adds noise once to the solution for all records. "phased" solves on disjoint
-        blocks of records, each around the noisy solution of the one before, if a public bound
-        says that this is better. "auto" is "phased"; ``privacy_.method`` tells what was done.
+        "output" adds noise once, to the solution for all records. "phased" solves on disjoint
+        blocks of records, each around the noisy solution before, where a public bound is smaller
+        for it. "auto" is "phased"; ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Whether the automatic choices are made for the loss on these records or on others
         like them, for which they penalise more.
@@ -93,8 +88,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         "auto", a name such as "extragradient" or "accelerated_svrg", a
         `skdp.solvers.SaddleSolver`, or a callable ``(problem, accuracy) -> (x, y)``.
     calibration : {"analytic", "paper"}, default="analytic"
-        "paper": the published phases and constants, for comparison. They spend half of the budget,
-        and at realistic sizes their noise hides everything.
+        "paper": the published phases and constants, for comparison. They spend half of the budget;
+        at realistic sizes their noise hides the coefficients.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -114,8 +109,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     group_proportions_ : ndarray of shape (n_groups,)
         Declared, public or, for "histogram", private ones; not for "floored".
     group_weights_ : ndarray of shape (n_groups,)
-        The weights under which the groups' losses are worst, with noise, on the simplex; a group
-        that is harder to please has a larger one. Only if they are released.
+        Noisy worst-case weights on the simplex, larger for groups with larger losses. Only with
+        `release_group_weights`.
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
@@ -124,16 +119,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     See Also
     --------
     skdp.linear_model.DPLinearRegressor : For the mean loss.
-    DPMaxGroupLossClassifier : For labels.
-
-    Notes
-    -----
-    Minimising ``max_g (1 / n_g) sum_(i in g) loss_i`` with the groups' actual sizes is not private
-    with noise for a mean of n records: a record that changes its group rescales the losses of two
-    groups. With 1 / (n p_g) it moves the solution by O(1 / n), see
-    `skdp.problems.GroupWeights`. The saddle problem is solved to a proven accuracy, and the
-    coefficients get noise for how far they can move (Zhang et al. 2022, Alg. 4, with block
-    constants, the analytic Gaussian mechanism and planned phases). Proofs: docs/theory/saddle.md.
+    DPMaxGroupLossClassifier : For labels; how the weights of the groups keep noise small.
 
     References
     ----------
@@ -219,17 +205,3 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         bound = max(abs(end) for end in self._range)
         return self._loss(bound).value(self.predict(X), y.astype(np.float64))
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted targets in the units of y.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            A data frame may still have the column of the groups.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        return super().predict(self._without_groups(X))

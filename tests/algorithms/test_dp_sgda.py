@@ -596,23 +596,23 @@ def test_a_budget_that_allows_no_noise_is_refused():
 
 
 def test_groups_whose_weights_depend_on_the_records():
-    """With floored means one record rescales the others, so only ranges of the whole are proven."""
+    """Clipped weights: one record rescales the others, so only ranges of the whole are proven."""
     rng = np.random.default_rng(0)
     X, groups = rng.normal(size=(60, 2)), np.arange(60) % 2
     targets = (X[:, 0] > 0).astype(float)
 
-    def run(floored, public_groups=False, **changes):
-        weights = GroupWeights((4.0, 4.0), floored=floored, public_groups=public_groups)
+    def run(clipped, public_groups=False, **changes):
+        weights = GroupWeights((4.0, 4.0), clipped=clipped, public_groups=public_groups)
         problem = MaxGroupLossProblem(
             Records(X, 1.0, targets=targets, groups=groups), LogisticLoss(), weights, 2.0, 0.1, 0.1
         )
         return dp_sgda(problem, **RUN | changes)
 
     for changes in ({"sampling_rate": 0.5}, {"neighbouring": "add_remove", "n_public": 60}):
-        with pytest.raises(ValueError, match="floored"):
+        with pytest.raises(ValueError, match="clipped"):
             run(True, **changes)
         assert np.isfinite(run(False, **changes).x).all()
-    with pytest.raises(ValueError, match="floored"):
+    with pytest.raises(ValueError, match="clipped"):
         run(True, True, neighbouring="add_remove", n_public=60)
     assert np.isfinite(run(True).x).all()
     assert np.isfinite(run(True, True, sampling_rate=0.5).x).all()

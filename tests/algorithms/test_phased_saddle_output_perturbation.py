@@ -13,7 +13,6 @@ import pytest
 from saddle_problems import changed
 
 from skdp.algorithms import (
-    SaddlePhase,
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
@@ -153,7 +152,7 @@ def problem_of(n=600, seed=0, dims=(3, 2), domains=None, bounds=(0.5, 1.0, 1.0),
     return BilinearProblem(*arguments, **kwargs)
 
 
-def group_problem(n=900, seed=0, floored=False, public=False, loss=None, block_size=None):
+def group_problem(n=900, seed=0, clipped=False, public=False, loss=None, block_size=None):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, 3)) / np.sqrt(3)
     groups = rng.choice(3, n, p=[0.7, 0.2, 0.1])
@@ -161,7 +160,7 @@ def group_problem(n=900, seed=0, floored=False, public=False, loss=None, block_s
     rows = Records(X, 1.0)
     if block_size:
         rows.block_size = block_size
-    weights = GroupWeights((4.0,) * 3, floored=floored, public_groups=public)
+    weights = GroupWeights((4.0,) * 3, clipped=clipped, public_groups=public)
     return MaxGroupLossProblem(
         rows.with_targets(targets, groups), loss or LogisticLoss(), weights, 2.0, 1.0, 1.0
     )
@@ -185,25 +184,6 @@ def run(problem, budget=BUDGET, seed=3, **kwargs):
 
 def assignment_of(problem, plan, seed=3):
     return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
-
-
-def phases_of(plan, mirrored=False):
-    """The plan as utility bounds see it."""
-    phases = []
-    for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
-        constants = phase.constants.exchanged() if mirrored else phase.constants
-        phases.append(
-            SaddlePhase(
-                constants.n_records,
-                strength,
-                plan.other_regularisation,
-                constants.x.modulus,
-                constants.y.modulus,
-                phase.mechanism.sensitivity,
-                phase.mechanism.mean_square(constants.x.dimension),
-            )
-        )
-    return phases
 
 
 # ---------------------------------------------------------------------------------------------
@@ -278,7 +258,7 @@ def test_errata_e8():
     plan = plan_phased_saddle_output_perturbation(
         constants, PrivacyBudget(eps, delta), record_moduli=(0.0, mu_y), calibration="paper"
     )
-    phases, count = phases_of(plan), len(plan.phases)
+    phases, count = plan.summaries, len(plan.phases)
     assert count == 20
     noise = sum(
         0.5 * later.regularisation * phase.mean_square
@@ -343,8 +323,8 @@ def test_numbers_of_the_specification(cross, known):
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
     bound = SaddleUtilityBound(constants)
-    assert bound(phases_of(plan)) < 0.1 * bound(phases_of(paper))
-    assert bound(phases_of(plan)) <= 1.02 * known
+    assert bound(plan.summaries) < 0.1 * bound(paper.summaries)
+    assert bound(plan.summaries) <= 1.02 * known
 
 
 def grid_bound(constants, budget, sizes, growth, first, nu):
@@ -391,7 +371,7 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
         budget,
         release="y" if mirrored else "x",
     )
-    found = SaddleUtilityBound(constants)(phases_of(plan, mirrored))
+    found = SaddleUtilityBound(constants)(plan.summaries)
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
@@ -431,7 +411,7 @@ def test_utility_bound_holds_on_average():
         )
         result = run(problem, noise=NoiseSource(rng.bytes))
         excess.append(primal(result.x) - primal(exact.x))
-    bound = SaddleUtilityBound(problem.constants)(phases_of(result.plan))
+    bound = SaddleUtilityBound(problem.constants)(result.plan.summaries)
     assert -1e-4 <= np.mean(excess) <= bound < 2.0
 
 
@@ -467,7 +447,7 @@ def test_plan_is_public():
     problems[0].matrices = problems[0].mean_matrix = problems[0].mean_x = None
     plans = [plan_of(problem) for problem in problems]
     assert plans[0] == plans[1] == run(problems[1]).plan
-    groups = [group_problem(seed=1, floored=True), group_problem(seed=2, floored=True)]
+    groups = [group_problem(seed=1, clipped=True), group_problem(seed=2, clipped=True)]
     assert run(groups[0]).plan == run(groups[1]).plan
 
 
@@ -553,9 +533,9 @@ def test_injected_noise(budget, release):
         lambda: problem_of(own=(0.7, 0.1 + 0.2), domains=(Ball(0.3), Ball(4.0))),
         lambda: problem_of(center_x=np.array([3.0, 0, 0]), center_y=np.array([0.5, -2.0])),
         group_problem,
-        lambda: group_problem(floored=True),
+        lambda: group_problem(clipped=True),
         lambda: group_problem(public=True),
-        lambda: group_problem(floored=True, public=True, block_size=256),
+        lambda: group_problem(clipped=True, public=True, block_size=256),
         lambda: group_problem(loss=HalfSquaredLoss(1.0), block_size=256),
     ],
 )
@@ -773,7 +753,7 @@ def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release,
 
 @pytest.mark.mostly("search", 1)
 @pytest.mark.parametrize("release", ["x", "y", "joint"])
-@pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "floored"])
+@pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "clipped"])
 def test_sensitivity_search(release, kind):
     """Random and adverse neighbours in small blocks, constraints active or not."""
     worst, rng = 0.0, np.random.default_rng(0)
@@ -793,7 +773,7 @@ def test_sensitivity_search(release, kind):
                 maker = BilinearProblem if own is None else Curved
                 problems.append(maker(*arguments, **({} if own is None else {"own": own})))
             else:
-                base = group_problem(n, trial, floored=kind == "floored")
+                base = group_problem(n, trial, clipped=kind == "clipped")
                 X, targets = np.array(base.records.matrix), np.array(base.records.targets)
                 groups = np.array(base.records.groups)
                 X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)
@@ -881,7 +861,7 @@ def test_a_little_own_concavity_does_no_harm(own):
         )
         for concavity in (0.0, own)
     ]
-    bounds = [SaddleUtilityBound(constants)(phases_of(plan)) for plan in plans]
+    bounds = [SaddleUtilityBound(constants)(plan.summaries) for plan in plans]
     assert bounds[1] <= 1.001 * bounds[0]
 
 
@@ -909,7 +889,7 @@ def test_a_large_budget_gives_the_solution(release):
     exact = solve_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
     bound = SaddleUtilityBound(problem.constants)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
-    assert primal(result.x) <= primal(exact.x) + min(0.02, bound(phases_of(result.plan)))
+    assert primal(result.x) <= primal(exact.x) + min(0.02, bound(result.plan.summaries))
     assert np.linalg.norm(result.x) <= 1.0
     if release == "joint":
         assert result.y.min() >= 0 and result.y.sum() == pytest.approx(1)

@@ -194,7 +194,9 @@ def test_nothing_of_the_solver_is_kept():
     solver = Collector()
     result = saddle_output_perturbation(problem_of(), BUDGET, solver=solver)
     assert not hasattr(solver, "seen")
-    assert {field.name for field in dataclasses.fields(result)} == {"x", "y", "plan"}
+    assert {field.name for field in dataclasses.fields(result)} == {
+        "point", "plan", "x", "y", "path",
+    }  # fmt: skip
     with pytest.raises(ValueError, match="solver"):
         saddle_output_perturbation(problem_of(), BUDGET, solver="newton")
 

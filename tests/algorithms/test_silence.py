@@ -22,12 +22,12 @@ from skdp.algorithms import (
     dp_sgda,
     exponential_mechanism,
     localized_exponential,
+    max_group_loss,
     output_perturbation,
     phased_output_perturbation,
     phased_saddle_output_perturbation,
     saddle_output_perturbation,
 )
-from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
 from skdp.algorithms.tuning import tune as tune_by
@@ -201,7 +201,16 @@ RUNS = {
         n_phases=1,
         noise=noise(),
     ).point,
-    "proportions": lambda X: private_proportions(np.arange(N) % 2, 2, BUDGET, noise=noise())[0],
+    "histogram": lambda X: max_group_loss(
+        bounded(X).with_targets(labels(X), np.arange(N) % 2),
+        EmpiricalRisk(LOGISTIC),
+        GroupWeights((2.0, 2.0)),
+        BUDGET,
+        radius=2.0,
+        n_phases=1,
+        histogram_share=0.1,
+        noise=noise(),
+    ).proportions,
     "DP-SGD": lambda X: dp_sgd(
         labelled(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
         learning_rate=1.0, noise=NoiseSource(np.random.default_rng(0).bytes),

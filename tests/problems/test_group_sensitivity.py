@@ -172,7 +172,7 @@ def across_the_floor(mu_x=1.0, mu_y=2.0, n_floor=500):
     It is the only one of its group that has a loss, and has the opposite slope.
     """
     radius, sizes = 1.0 - HINGE.width, [n_floor + 1, n_floor - 1]
-    n, weights = 2 * n_floor, GroupWeights((2.0, 2.0), floored=True)
+    n, weights = 2 * n_floor, GroupWeights((2.0, 2.0), clipped=True)
     groups, targets = np.repeat([0, 1], sizes), np.ones(n, dtype=int)
     X = np.ones((n, 1))
     X[0] = -1.0
@@ -182,7 +182,7 @@ def across_the_floor(mu_x=1.0, mu_y=2.0, n_floor=500):
     return ratios(start, start.neighbour([-1.0], 1, 1))
 
 
-def test_bounds_are_attained_by_floored_means():
+def test_bounds_are_attained_by_clipped_weights():
     """Mode E. For x alone only where the weights are hardly free, G_y^2 / mu_y << G_x^2 / mu_x."""
     assert across_the_floor()[1] > 0.99
     assert across_the_floor(mu_y=100.0)[0] > 0.99
@@ -234,7 +234,7 @@ def decode(genes, mode, loss):
         weights = GroupWeights.of_proportions(np.exp(noise) / np.exp(noise).sum(), cap)
     else:  # a floor about the size of the group that the record is in, or anywhere
         at = N * proportions[groups[0]] + noise[0] if next(take) < 0 else number(0.5, N)
-        weights = GroupWeights((N / min(max(at, 0.5), N),) * n_groups, floored=True)
+        weights = GroupWeights((N / min(max(at, 0.5), N),) * n_groups, clipped=True)
     # moduli that let the domains be a few times as large as the movement
     radius = 10.0 ** number(-3, 0.5)
     lipschitz, largest = loss.lipschitz(1.0, radius), loss.largest_value(1.0, radius)
@@ -278,7 +278,7 @@ def climb(mode, loss, target, seed, n_random=20, n_steps=40):
 
 
 @pytest.mark.mostly("search", 1)
-@pytest.mark.parametrize("mode", ["right", "wrong", "noisy", "public", "floored"])
+@pytest.mark.parametrize("mode", ["right", "wrong", "noisy", "public", "clipped"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_climbing_stays_below_the_bounds(mode, name):
     """Modes A (right and wrong proportions), C, B and E; :func:`ratios` fails at a violation."""
@@ -291,7 +291,7 @@ def centred(vector):
 
 
 @pytest.mark.mostly("search", 2)
-@pytest.mark.parametrize("mode", ["wrong", "public", "floored"])
+@pytest.mark.parametrize("mode", ["wrong", "public", "clipped"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_operators_of_neighbours(mode, name):
     """What Lemma 1 needs: one pair of ranges covers both blocks, y without its mean."""
@@ -326,7 +326,7 @@ def test_the_range_of_y_is_not_that_of_the_raw_gradient():
     np.testing.assert_allclose(project(free + 5.0), project(free), atol=1e-15)
 
 
-def test_floored_means_of_all_small_data_sets():
+def test_clipped_weights_of_all_small_data_sets():
     """Losses 0 and 1, gradients 0, e_1 and e_2 (L = 1, D = sqrt(2)): all sets of 5 records.
 
     Floors at, between and beyond sizes of groups. ``max(L, D)`` covers x, which is below 2 L.
@@ -340,7 +340,7 @@ def test_floored_means_of_all_small_data_sets():
                       for g in (0, 1)]).transpose(2, 0, 1)  # fmt: skip
     sums = parts[rest].sum(axis=1)[:, None] + parts  # of every set of five, by its last record
     for floor in (0.3, 1.0, 1.4, 2.0, 2.5, 2.9, 3.0, 4.0, 4.7, 5.0):
-        weights = GroupWeights((5 / floor,) * 2, floored=True)
+        weights = GroupWeights((5 / floor,) * 2, clipped=True)
         scale = np.array([weights.of_counts(np.array([m, 5 - m])) for m in range(6)])
         means = sums[..., 1:] * scale[sums[..., 0, 0].astype(int)][..., None]  # times n
         change = means[:, :, None] - means[:, None]

@@ -11,11 +11,13 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import logsumexp
 
-from skdp.algorithms.max_group_loss import private_proportions
-from skdp.mechanisms import NoiseSource
+from skdp.algorithms import GROUP_METHODS, GroupObjective, HistogramPlan, Run
+from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     AbsoluteLoss,
+    Design,
+    EmpiricalRisk,
     GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
@@ -62,18 +64,18 @@ def rows_of(kind, n, rng):
     return Records(X, norm, intercept=0.4 if kind == "intercept" else 0.0)
 
 
-def weights_of(floored):
-    return GroupWeights((4.0,) * N_GROUPS, floored=True) if floored else GroupWeights((2, 3, 4))
+def weights_of(clipped):
+    return GroupWeights((4.0,) * N_GROUPS, clipped=True) if clipped else GroupWeights((2, 3, 4))
 
 
-def random_problem(name, kind="scaled", n=50, floored=False, seed=0, empty=False):
+def random_problem(name, kind="scaled", n=50, clipped=False, seed=0, empty=False):
     rng = np.random.default_rng(seed)
     loss = LOSSES[name]
     groups = rng.integers(0, 2 if empty else N_GROUPS, size=n)
     rows, targets = rows_of(kind, n, rng), targets_of(loss, n, rng)
     width = loss.n_outputs * rows.width
     return MaxGroupLossProblem(
-        rows.with_targets(targets, groups), loss, weights_of(floored), 1.3, 0.3, 0.2,
+        rows.with_targets(targets, groups), loss, weights_of(clipped), 1.3, 0.3, 0.2,
         rng.normal(size=width), rng.normal(size=N_GROUPS),
     )  # fmt: skip
 
@@ -91,19 +93,19 @@ def own_losses(problem, x):
     z = z[:, 0] if problem.loss.n_outputs == 1 else z
     counts = np.array([(problem.records.groups == g).sum() for g in range(N_GROUPS)])
     largest, n = np.array(problem.weights.largest), len(X)
-    shares = 1 / np.maximum(counts, n / largest) if problem.weights.floored else largest / n
+    shares = 1 / np.maximum(counts, n / largest) if problem.weights.clipped else largest / n
     return problem.loss.value(z, problem.records.targets), shares[problem.records.groups]
 
 
 # ----------------------------------------------------------------------------- derivatives
 
 
-@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("name", MAIN)
-def test_derivatives(name, kind, floored):
+def test_derivatives(name, kind, clipped):
     """Operator, Hessian and cross derivative against central differences."""
-    problem = random_problem(name, kind, floored=floored)
+    problem = random_problem(name, kind, clipped=clipped)
     rng = np.random.default_rng(1)
     x, y = point(problem, rng)
     losses, shares = own_losses(problem, x)
@@ -153,9 +155,9 @@ def test_best_response(name):
 
 
 @pytest.mark.parametrize("kind", ROWS)
-@pytest.mark.parametrize("floored", [False, True])
-def test_batches_average_to_the_whole(kind, floored):
-    problem = random_problem("softmax", kind, floored=floored)
+@pytest.mark.parametrize("clipped", [False, True])
+def test_batches_average_to_the_whole(kind, clipped):
+    problem = random_problem("softmax", kind, clipped=clipped)
     x, y = point(problem, np.random.default_rng(0))
     whole = problem.data_operator(x, y)
     batches = ((17, np.arange(0, 50, 3)), (17, np.arange(1, 50, 3)), (16, slice(2, 50, 3)))
@@ -163,7 +165,7 @@ def test_batches_average_to_the_whole(kind, floored):
     for block in range(2):
         mean = sum(size * operator[block] for size, operator in operators) / 50
         np.testing.assert_allclose(mean, whole[block], atol=1e-14)
-    problem = random_problem("logistic", kind, floored=floored)
+    problem = random_problem("logistic", kind, clipped=clipped)
     x, y = point(problem, np.random.default_rng(0))
     assert not np.concatenate(problem.batch_operator(np.arange(0), x, y)).any()
 
@@ -181,11 +183,11 @@ def test_operator_is_monotone(name):
 # --------------------------------------------------------------------- records and regularisers
 
 
-@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("kind", ROWS)
-def test_parts_are_problems_of_their_own(kind, floored):
-    """Floored weights are those of the block: its groups, and its share of the floor."""
-    problem = random_problem("logistic", kind, floored=floored)
+def test_parts_are_problems_of_their_own(kind, clipped):
+    """Clipped weights are those of the block: its groups, and its share of the floor."""
+    problem = random_problem("logistic", kind, clipped=clipped)
     rng = np.random.default_rng(4)
     some = rng.permutation(50)[:17]
     center_x, center_y = rng.normal(size=problem.constants.x.dimension), rng.dirichlet(np.ones(3))
@@ -198,7 +200,7 @@ def test_parts_are_problems_of_their_own(kind, floored):
         ), problem.loss, problem.weights, 1.3, 0.7, 0.9, center_x, center_y,
     )  # fmt: skip
     np.testing.assert_array_equal(part.multipliers, direct.multipliers)
-    if floored:
+    if clipped:
         counts = np.bincount(problem.records.groups[some], minlength=3)
         np.testing.assert_allclose(part.multipliers, 17 / np.maximum(counts, 17 / 4))
         assert not np.array_equal(part.multipliers, problem.multipliers)
@@ -220,9 +222,9 @@ def test_default_centre_of_the_weights():
     assert again.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
 
 
-@pytest.mark.parametrize("floored", [False, True])
-def test_empty_groups_have_no_loss(floored):
-    problem = random_problem("hinge", floored=floored, empty=True)
+@pytest.mark.parametrize("clipped", [False, True])
+def test_empty_groups_have_no_loss(clipped):
+    problem = random_problem("hinge", clipped=clipped, empty=True)
     x, y = point(problem, np.random.default_rng(0))
     assert problem.group_losses(x)[2] == 0.0
     assert not problem.cross_derivative(x)[2].any()
@@ -241,12 +243,12 @@ def test_right_proportions_make_the_means_of_groups():
     np.testing.assert_allclose(same.group_losses(x), means, rtol=1e-13)
     worst, y = max(means), np.eye(3)[np.argmax(means)]
     assert same.value(x, y) - same.regulariser(x, y) == pytest.approx(worst, rel=1e-13)
-    # so do floored means above the floor
-    floored = MaxGroupLossProblem(
+    # so do clipped weights above the floor
+    clipped = MaxGroupLossProblem(
         problem.records, problem.loss,
-        GroupWeights((50.0,) * 3, floored=True), 1.3, 0.3, 0.2,
+        GroupWeights((50.0,) * 3, clipped=True), 1.3, 0.3, 0.2,
     )  # fmt: skip
-    np.testing.assert_allclose(floored.group_losses(x), means, rtol=1e-13)
+    np.testing.assert_allclose(clipped.group_losses(x), means, rtol=1e-13)
 
 
 # ------------------------------------------------------------------------------- the weights
@@ -254,7 +256,7 @@ def test_right_proportions_make_the_means_of_groups():
 
 def test_group_weights():
     assert GroupWeights.of_proportions([0.5, 0.01, 0.0], 8.0).largest == (2.0, 8.0, 8.0)
-    weights = GroupWeights((5.0, 5.0, 5.0), floored=True)
+    weights = GroupWeights((5.0, 5.0, 5.0), clipped=True)
     np.testing.assert_allclose(weights.of_counts(np.array([16, 4, 0])), [1.25, 5.0, 5.0])
     assert weights.bound == 5.0 and weights.n_groups == 3
     np.testing.assert_array_equal(GroupWeights((1.0, 2.0)).of_counts(np.array([7, 0])), [1, 2])
@@ -265,7 +267,7 @@ def test_group_weights():
     assert GroupWeights((2.0,)).ranges(L, D, B) == ((2 * D, 0.0),)
     ((range_x, range_y),) = weights.ranges(L, D, B)
     assert range_x >= 5 * D and range_y == 5 * root * B
-    public = GroupWeights((5.0,) * 3, floored=True, public_groups=True)
+    public = GroupWeights((5.0,) * 3, clipped=True, public_groups=True)
     assert public.ranges(L, D, B)[0] == pytest.approx((5 * D, 5 * B * math.sqrt(2 / 3)))
 
 
@@ -273,7 +275,7 @@ def test_group_weights():
     "arguments",
     [
         {"largest": ()}, {"largest": (1.0, 0.0)}, {"largest": (1.0, math.inf)},
-        {"largest": (1.0, math.nan)}, {"largest": (1.0, 2.0), "floored": True},
+        {"largest": (1.0, math.nan)}, {"largest": (1.0, 2.0), "clipped": True},
     ],
 )  # fmt: skip
 def test_weights_that_make_no_sense(arguments):
@@ -307,17 +309,44 @@ def test_problems_that_make_no_sense(change, message):
 def test_private_proportions():
     """One record moves two counts: a distance of sqrt(2) / n."""
     groups = np.repeat([0, 1, 2], [50, 30, 20])
-    budget = PrivacyBudget(1.0, 1e-6)
-    proportions, release = private_proportions(
-        groups, 4, budget, noise=NoiseSource(np.random.default_rng(0).bytes)
+    objective = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design(1.0, 3, 100),
+        weights=GroupWeights((10.0,) * 4),
+        histogram_share=0.25,
     )
+    plan = HistogramPlan(objective, PrivacyBudget(1.0, 1e-6))
+    release, _ = plan.releases
+    proportions = plan.proportions(groups, NoiseSource(np.random.default_rng(0).bytes))
     assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)
     assert proportions.shape == (4,) and (proportions >= 0).all()
     assert np.abs(proportions - [0.5, 0.3, 0.2, 0.0]).max() < 6 * release.noise_scale
     counts = [np.bincount(g, minlength=4) / 100 for g in (groups, np.append(groups[1:], 3))]
     assert np.linalg.norm(counts[0] - counts[1]) <= release.sensitivity
-    _, part = private_proportions(groups, 4, budget, share=0.25)
-    assert part.noise_scale == pytest.approx(2 * release.noise_scale, rel=1e-6)
+    whole = calibrated_mechanism(plan.budget, release.sensitivity)
+    assert release.noise_scale == pytest.approx(2 * whole.noise_scale, rel=1e-6)
+
+
+@pytest.mark.parametrize("budget", [PrivacyBudget(1.0, 1e-6), PrivacyBudget(1.0)])
+@pytest.mark.parametrize("joint", [False, True])
+def test_cost_of_a_histogram_is_known_beforehand(budget, joint):
+    """Whatever the proportions are, the plan that is carried out costs the event of the plan."""
+    rng = np.random.default_rng(0)
+    targets, groups = rng.integers(0, 2, 100) * 1.0, rng.integers(0, 3, 100)
+    records = Records(rng.standard_normal((100, 3)), 1.0, targets=targets, groups=groups)
+    objective = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design.of(records),
+        weights=GroupWeights((10.0,) * 3),
+        release_weights=joint,
+        histogram_share=0.1,
+    )
+    plan = GROUP_METHODS["output"].plan(objective, budget, "analytic")
+    result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
+    assert result.plan.event == plan.event
+    assert result.proportions.shape == (3,) and (result.y is not None) == joint
+    largest = GroupWeights.of_proportions(result.proportions, 10.0).largest
+    assert result.plan.objective.weights.largest == largest
 
 
 # ------------------------------------------------------------------------- public constants
@@ -417,9 +446,9 @@ def exact_losses(mpmath, name, z, target):
 
 
 @pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("floored", [False, True])
+@pytest.mark.parametrize("clipped", [False, True])
 @pytest.mark.parametrize("name", MAIN)
-def test_operator_rounding(name, floored):
+def test_operator_rounding(name, clipped):
     """Against 40 digits, 5000 rows."""
     mpmath = pytest.importorskip("mpmath")
     n = 5000
@@ -429,7 +458,7 @@ def test_operator_rounding(name, floored):
     targets, groups = targets_of(loss, n, rng), rng.integers(0, N_GROUPS, size=n)
     center_x, center_y = rng.normal(size=2 * loss.n_outputs), rng.dirichlet(np.ones(3))
     problem = MaxGroupLossProblem(
-        Records(X, 1.0, targets=targets, groups=groups), loss, weights_of(floored), 1.3, 0.3, 0.2,
+        Records(X, 1.0, targets=targets, groups=groups), loss, weights_of(clipped), 1.3, 0.3, 0.2,
         center_x, center_y,
     )  # fmt: skip
     assert problem.records.scale is None
@@ -439,7 +468,7 @@ def test_operator_rounding(name, floored):
         w = [[mpf(v) for v in line] for line in x.reshape(k, -1).tolist()]
         counts = np.bincount(groups, minlength=3).tolist()
         largest = [mpf(v) for v in problem.weights.largest]
-        factors = [mpf(n) / max(mpf(m), n / c) if floored else c
+        factors = [mpf(n) / max(mpf(m), n / c) if clipped else c
                    for m, c in zip(counts, largest, strict=True)]  # fmt: skip
         sums, slope = [mpf(0)] * 3, [[mpf(0)] * 2 for _ in range(k)]
         for row, target, g in zip(X.tolist(), targets.tolist(), groups.tolist(), strict=True):

@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import importlib
 import inspect
 import itertools
 import json
@@ -25,6 +24,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
+from skdp.algorithms import MaxGroupLossPlan, SaddleOutputPerturbationPlan
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import tightest_epsilon
@@ -37,9 +37,6 @@ from skdp.problems import (
 )
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 from skdp.solvers import solve_certified
-
-#: The module; a function of its name hides it in the package.
-phases = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
 
 MODES = ("proportions", "public", "histogram", "floored")
 NAMES = ["most", "few"]
@@ -171,7 +168,7 @@ def pickled_fit(model):
         ({"neighbouring": "add_remove"}, ValueError, "neighbouring"),
         ({"method": "exponential"}, ValueError, "method"),
         ({"solver": "newton"}, ValueError, "newton"),
-        ({"calibration": "paper", "method": "output"}, ValueError, "phases"),
+        ({"calibration": "paper", "method": "output"}, ValueError, "calibration"),
         ({"calibration": "paper", "release_group_weights": True}, ValueError, "coefficients"),
         ({"calibration": "paper", "group_mode": "histogram"}, ValueError, "histogram"),
         ({"calibration": "paper", "epsilon": 2.0}, ValueError, "epsilon < 2"),
@@ -654,6 +651,20 @@ def test_report_is_public(model, mode, container):
     assert report["plan"]["regularisation"] and report["plan"]["other_regularisation"] > 0
 
 
+@every_model
+@pytest.mark.parametrize("method", ["auto", "output", "phased"])
+def test_a_fit_plans_once(model, method, monkeypatch):
+    plans, create = [], MaxGroupLossPlan.__init__
+
+    def counted(self, *args, **kwargs):
+        create(self, *args, **kwargs)
+        plans.append(self)
+
+    monkeypatch.setattr(MaxGroupLossPlan, "__init__", counted)
+    model(method=method).fit(X, Y, groups=GROUPS)
+    assert len(plans) == 1 and math.isfinite(plans[0].bound())
+
+
 @pytest.mark.slow
 def test_public_parameters_show_in_the_report():
     """The comparison above is not empty."""
@@ -806,18 +817,19 @@ def test_noise_law_of_proportions(delta):
 @every_mode
 def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
     """Each phase draws once, and releases its projected solution plus that, times the scale."""
-    drawn, steps, draw, step = [], [], NoiseSource.standard_normal, phases.solve_and_release_saddle
+    drawn, steps, draw = [], [], NoiseSource.standard_normal
+    step = SaddleOutputPerturbationPlan.run
 
     def recorded_draw(self, size):
         drawn.append(draw(self, size))
         return drawn[-1]
 
-    def recorded_step(problem, plan, *args):
-        steps.append((problem, plan, step(problem, plan, *args)))
+    def recorded_step(plan, problem, run):
+        steps.append((problem, plan, step(plan, problem, run)))
         return steps[-1][-1]
 
     monkeypatch.setattr(NoiseSource, "standard_normal", recorded_draw)
-    monkeypatch.setattr(phases, "solve_and_release_saddle", recorded_step)
+    monkeypatch.setattr(SaddleOutputPerturbationPlan, "run", recorded_step)
     features, y, groups = conflicting(4000, 3, d=4)
     fitted = classifier(100.0, group_mode=mode, release_group_weights=weights, coef_norm=3.0)
     fitted.fit(features, y, groups=groups)
@@ -830,20 +842,20 @@ def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
             1 / np.array(report.plan["largest_group_weights"]), np.maximum(proportions, 0.1)
         )
     assert len(drawn) == len(steps) == len(report.plan["block_sizes"]) > 1
-    for noise, (problem, plan, (x, _)) in zip(drawn, steps, strict=True):
+    for noise, (problem, plan, result) in zip(drawn, steps, strict=True):
         exact = solve_certified(problem, plan.accuracy)
         np.testing.assert_allclose(problem.center_x, center, atol=1e-12)
         noisy = exact.x + plan.noise_scale_x * noise[:5]
         allowed = 2 * plan.accuracy / math.sqrt(plan.constants.x.modulus)
         center = problem.domain_x.project(noisy)
-        assert np.linalg.norm(x - center) <= allowed <= 0.05 * plan.noise_scale_x
+        assert np.linalg.norm(result.x - center) <= allowed <= 0.05 * plan.noise_scale_x
         assert len(noise) == plan.dimension
-        center = x
+        center = result.x
     final = np.r_[fitted.coef_.ravel(), fitted.intercept_ / 0.1]
     np.testing.assert_allclose(final, center, rtol=1e-12)
     assert report.releases[-1].noise_scale == steps[-1][1].mechanism.noise_scale
     if weights:
-        weights_released = steps[-1][-1][1]
+        weights_released = steps[-1][-1].y
         np.testing.assert_array_equal(fitted.group_weights_, weights_released)
         noisy = exact.y + plan.noise_scale_y * noise[5:]
         np.testing.assert_allclose(

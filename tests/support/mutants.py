@@ -57,10 +57,9 @@ MUTANTS = (
     Mutant(
         "all phases of a saddle problem but the last draw a tenth of their noise",
         "algorithms/phased_saddle_output_perturbation.py",
-        "x, y = solve_and_release_saddle(block, phase, ",
-        "x, y = solve_and_release_saddle(block, phase if k + 1 == len(plan.phases) else replace("
-        "phase, mechanism=replace(phase.mechanism, "
-        "sensitivity=0.1 * phase.mechanism.sensitivity)), ",
+        "result = phase.run(",
+        "result = (phase if k + 1 == len(self.phases) else replace(phase, mechanism=replace("
+        "phase.mechanism, sensitivity=0.1 * phase.mechanism.sensitivity))).run(",
         f"{_DRAWS} -k max-group",
     ),
     Mutant(
@@ -109,9 +108,11 @@ MUTANTS = (
     ),
     Mutant(
         "histogram and coefficients from the same bits",
-        "robust/grouped_model.py",
-        "share=float(self.histogram_share), noise=noise",
-        "share=float(self.histogram_share), noise=randomness(self.random_state)[1]",
+        "algorithms/max_group_loss.py",
+        "        proportions = self.proportions(data.groups, run.noise)",
+        "        run.noise = NoiseSource(np.random.default_rng(7).bytes)\n"
+        "        again = NoiseSource(np.random.default_rng(7).bytes)\n"
+        "        proportions = self.proportions(data.groups, again)",
         f"{_DRAWS} -k bits",
     ),
     Mutant(
@@ -134,8 +135,8 @@ MUTANTS = (
     Mutant(
         "phases stratified by private groups",
         "algorithms/max_group_loss.py",
-        "strata=records.groups if weights.public_groups else None",
-        "strata=records.groups",
+        "strata = data.groups if weights.public_groups else None",
+        "strata = data.groups",
         f"{_DRAWS} -k max-group",
     ),
     Mutant(
@@ -179,7 +180,7 @@ MUTANTS = (
         "robust/grouped_model.py",
         "        n_groups = len(self.group_names_)",
         "        n_groups = len(self.group_names_)\n"
-        '        warnings.warn(f"{np.bincount(codes, minlength=n_groups).min()} in a group.")',
+        '        warnings.warn(f"{np.bincount(records.groups).min()} in a group.")',
         f"{_STATE} -k max-group",
     ),
     Mutant(

@@ -1,0 +1,121 @@
+"""Labels and proportions of groups, as users declare them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+__all__ = [
+    "are_named",
+    "as_labels",
+    "checked_proportions",
+    "group_labels",
+    "has_column",
+    "take_rows",
+    "without_column",
+]
+
+
+def group_labels(X: Any, groups: Any) -> np.ndarray:
+    """Return the groups of all records, given as such or as the name of a column of X."""
+    if not isinstance(groups, str):
+        return as_labels("groups", groups)
+    if not has_column(X, groups):
+        raise ValueError(
+            f"groups == {groups!r} is the name of a column, but X is no data frame with such a "
+            "column. (In a pipeline X is what the steps before return: pass the values.)"
+        )
+    return as_labels("groups", X[groups])
+
+
+def as_labels(name: str, groups: Any) -> np.ndarray:
+    """Return the groups as a 1-d array of one kind of labels, none of them missing."""
+    labels = np.asarray(groups)
+    if labels.ndim != 1:
+        raise ValueError(f"{name} must be 1-dimensional, got an array of shape {labels.shape}.")
+    entries = labels
+    if labels.dtype.kind == "U" and not hasattr(groups, "dtype"):
+        # a list in which numpy turned everything into strings, NaN and numbers included
+        entries = np.asarray(groups, dtype=object)
+    if entries.dtype != object:
+        missing = bool((entries != entries).any())
+    else:
+        missing = any(_is_missing(label) for label in entries)
+    if missing:
+        raise ValueError(f"{name} contains missing values.")
+    if entries.dtype == object:
+        strings = [isinstance(label, str) for label in entries]
+        if any(strings) and not all(strings):
+            raise ValueError(f"{name} mixes strings with labels of other types.")
+        if not any(strings):  # numbers of a nullable type
+            labels = np.array(entries.tolist())
+    return labels
+
+
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA is neither true nor false
+        return True
+
+
+def are_named(proportions: Any) -> bool:
+    """Whether proportions have names: a dict, or a Series of pandas."""
+    return isinstance(proportions, Mapping) or hasattr(proportions, "to_dict")
+
+
+def checked_proportions(declared: Any, names: np.ndarray, group_names: Any) -> np.ndarray:
+    """Return declared proportions in the order of `names`, which are sorted.
+
+    They are by name, or in the order of the parameter `group_names` (of `names`, if it is None).
+    """
+    given = declared
+    if are_named(declared):
+        by_name = declared if isinstance(declared, Mapping) else declared.to_dict()
+        if set(by_name) != set(names.tolist()):
+            raise ValueError(
+                f"group_proportions has the keys {sorted(map(str, by_name))}, the groups are "
+                f"{sorted(map(str, names.tolist()))}."
+            )
+        given = [by_name[name] for name in names.tolist()]
+    proportions = np.asarray(given)
+    if proportions.dtype.kind not in "iuf" or proportions.shape != names.shape:
+        raise ValueError(
+            f"group_proportions must be {len(names)} numbers, one per group, or a dict; got "
+            f"{declared!r}."
+        )
+    if group_names is not None and not are_named(declared):
+        proportions = proportions[np.argsort(np.asarray(group_names), kind="stable")]
+    proportions = proportions.astype(np.float64)
+    if not (np.isfinite(proportions).all() and (proportions > 0).all()):
+        raise ValueError(
+            f"group_proportions == {declared!r}, must be finite and > 0: a group without records "
+            "has no loss."
+        )
+    if abs(float(proportions.sum()) - 1.0) > 1e-6:
+        raise ValueError(
+            f"group_proportions sum to {float(proportions.sum()):g}, they must sum to 1."
+        )
+    return proportions
+
+
+def has_column(X: Any, name: str | None) -> bool:
+    """Whether X is a data frame with a column of this name."""
+    return name is not None and name in list(getattr(X, "columns", ()))
+
+
+def without_column(X: Any, name: str) -> Any:
+    """Return a data frame without a column."""
+    return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a frame, a matrix or a list of lists."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if issparse(X):
+        X = X.tocsr()
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]
