@@ -28,8 +28,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
-        privacy (spherical Laplace noise instead of Gaussian).
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     attack_norm : {2, numpy.inf}, default=2
         Norm that the attacker's perturbation is measured in.
     attack_radius : float, default=0.1
@@ -42,16 +42,13 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         bounds. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        during ``fit`` and in predictions. None: 1, with a warning, because features that were
-        not scaled exceed it.
+        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None:
-        a data-independent radius that no penalised solution exceeds. A smaller radius means
-        less noise.
+        Radius of the ball of the coefficients (intercept weight included). A smaller one means
+        less noise. None: a data-independent radius that no penalised solution exceeds.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
-        a warning, because it is hardly ever right.
+        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
+        predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -78,8 +75,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
-        1 prints the progress of long solves. What is printed depends on the records and is
-        not private.
+        1 prints the progress of long solves. The output depends on the records: it is not private.
 
     Attributes
     ----------
