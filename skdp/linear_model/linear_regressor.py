@@ -40,8 +40,7 @@ class DPLinearRegressor(DPLinearRegression):
     alpha : "auto" or float, default="auto"
         L2 penalty; ``alpha * n_samples`` in the convention of
         :class:`~sklearn.linear_model.Ridge`. "auto" minimises a public bound on the expected
-        loss, a function of the shape of X, the budget and the declared bounds. 0 is allowed
-        with `coef_norm`; a public penalty is then chosen for it.
+        loss. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.

@@ -27,10 +27,9 @@ class DPLogisticRegression(DPLinearClassification):
     alpha : "auto" or float, default="auto"
         L2 penalty in the convention of
         :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto" minimises a
-        public bound on the expected log loss, a function of the shape of X, the budget and
-        the declared bounds. Where only the predicted label matters and n_samples * epsilon is
-        small, a larger penalty often predicts better, at the price of probabilities near
-        1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
+        public bound on the expected log loss. If only the predicted label matters and
+        n_samples * epsilon is small, a larger penalty often predicts better, with probabilities
+        near 1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.

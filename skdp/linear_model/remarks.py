@@ -12,7 +12,7 @@ __all__ = ["noise_alarms", "plan_remarks"]
 
 
 def plan_remarks(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the plan says about rows, groups, phases and the choice of the method."""
+    """Yield remarks on rows, groups, phases and the choice of the method."""
     if "data_norm" in plan:
         yield f"rows are shortened to Euclidean norm {plan['data_norm']:g}"
     if "group_names" in plan:
