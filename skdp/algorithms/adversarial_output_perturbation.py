@@ -80,10 +80,6 @@ def adversarial_output_perturbation(
         See :func:`skdp.algorithms.saddle_output_perturbation`.
     **options
         The optional parameters of :func:`plan_adversarial_output_perturbation`.
-
-    Returns
-    -------
-    Result
     """
     plan = plan_adversarial_output_perturbation(
         problem.constants, budget, mean_of_records=mean_of_records, **options
@@ -117,10 +113,6 @@ def plan_adversarial_output_perturbation(
         two neighbouring data sets (with ``mean_of_records=True``: of two records).
         Default: ``2 L_x``.
     accuracy_fraction : float, default=1e-3
-
-    Returns
-    -------
-    AdversarialPlan
     """
     check_positive(accuracy_fraction=accuracy_fraction)
     if gradient_diameter is not None:

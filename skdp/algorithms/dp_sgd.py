@@ -2,11 +2,9 @@
 
 Algorithm 1 of Abadi et al. (2016) for generalised linear losses. Each step draws a batch, which
 every record joins independently, clips the gradient of each of its records, adds Gaussian noise to
-their sum and divides by the *expected* size of the batch. The steps are private, not only the
-solution: no convexity is needed, and every step costs.
-
-The gradient of a record is the outer product of its residual and its row. Its norm is the product
-of two norms, so that no matrix of gradients is ever formed.
+their sum and divides by the *expected* size of the batch. Every step costs; no convexity is needed.
+The gradient of a record is the outer product of its residual and its row, and its norm the product
+of their norms, so that no matrix of gradients is formed.
 """
 
 from __future__ import annotations
@@ -102,15 +100,8 @@ class NoisyStepsPlan(Plan):
         return self.mechanism.event(self.neighbouring)
 
     def epsilon(self, delta: float | None = None) -> float:
-        """Find the smallest epsilon known for the run, under :attr:`neighbouring`.
+        """Find the smallest known epsilon of the run; `delta` is by default that of the budget.
 
-        Parameters
-        ----------
-        delta : float, optional
-            Default: that of the budget.
-
-        Notes
-        -----
         Far from tight with sampling if the optional extra ``accounting`` is not installed or,
         under "replace_one", is older than 0.5.
         """
@@ -232,10 +223,8 @@ def dp_sgd(
 
     Raises
     ------
-    ImportError
-        As :func:`plan_dp_sgd`.
-    TypeError, ValueError
-        For invalid parameters or input, before anything is computed on the records.
+    ImportError, TypeError, ValueError
+        As :func:`plan_dp_sgd`; for invalid input before anything is computed on the records.
 
     Notes
     -----
@@ -323,10 +312,6 @@ def plan_dp_sgd(
         Standard deviation of the noise in units of the clipping norm, > 0; instead of a budget.
     neighbouring : Neighbouring or str, default="add_remove"
         No other relation is supported.
-
-    Returns
-    -------
-    DPSGDPlan
 
     Raises
     ------

@@ -74,7 +74,6 @@ class DPSGDAPlan(NoisyStepsPlan):
 
     @property
     def unit_y(self) -> float:
-        """``L_y / sqrt(1 - balance)``."""
         return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[1]
 
     @property
@@ -84,7 +83,6 @@ class DPSGDAPlan(NoisyStepsPlan):
 
     @property
     def noise_scale_y(self) -> float:
-        """The same for y."""
         return self.mechanism.noise_scale * self.unit_y
 
     @property
@@ -182,16 +180,10 @@ def dp_sgda(
         `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
         parameters of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
 
-    Returns
-    -------
-    DPSGDAResult
-
     Raises
     ------
-    ImportError
-        As :func:`plan_dp_sgda`.
-    TypeError, ValueError
-        For invalid parameters, before anything is computed on the records. Also for
+    ImportError, TypeError, ValueError
+        As :func:`plan_dp_sgda`, before anything is computed on the records. Also for
         :class:`skdp.problems.MaxGroupLossProblem` with clipped importance weights, unless
         ``neighbouring == "replace_one"`` and ``sampling_rate == 1`` or groups are public: there
         one record rescales the losses of the others.
@@ -273,17 +265,11 @@ def plan_dp_sgda(
         Public nominal number of records, needed under "add_remove". Default under "replace_one":
         n, which is public there.
 
-    Returns
-    -------
-    DPSGDAPlan
-
     Raises
     ------
-    ImportError
-        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" also if dp-accounting is older
-        than 0.5.
-    TypeError, ValueError
-        For invalid parameters.
+    ImportError, TypeError, ValueError
+        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" an ImportError also if
+        dp-accounting is older than 0.5.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):

@@ -272,10 +272,6 @@ def exponential_mechanism(
     **options
         `radius`, and the optional parameters of :func:`plan_exponential_mechanism`.
 
-    Returns
-    -------
-    Result
-
     Raises
     ------
     ValueError
@@ -309,10 +305,6 @@ def plan_exponential_mechanism(
     proposal_limit : float, default=1e6
         Refuse the case if the bound on the expected number of proposals
         (docs/theory/exponential_mechanism.md, Lemma 4) is larger.
-
-    Returns
-    -------
-    ExponentialPlan
 
     Raises
     ------
@@ -357,14 +349,10 @@ def localized_exponential(
     **options
         `radius`, `alpha`, and the optional parameters of :func:`plan_localized_exponential`.
 
-    Returns
-    -------
-    LocalizedExponentialResult
-
     Raises
     ------
     ValueError
-        For another relation, or if the plan does not cover the case; before any record is read.
+        As :func:`exponential_mechanism`.
     """
     _check_relation(neighbouring)
     plan = plan_localized_exponential(loss, Design.of(records), budget, **options)
@@ -392,10 +380,6 @@ def plan_localized_exponential(
     xi : float, optional
         The local radius in units of ``d * noise scale``, the mean norm of the noise. Default:
         the radius that minimises the public bound of the plan.
-
-    Returns
-    -------
-    LocalizedExponentialPlan
 
     Raises
     ------
@@ -475,10 +459,10 @@ def _check_proposals(log_proposals: float, limit: float) -> None:
         exponent = log_proposals / math.log(10.0)
         raise ValueError(
             f"There is no exact sampler that is fast enough for this case: up to 10^{exponent:.1f} "
-            f"proposals are expected, {limit:g} are allowed. The loss is too flat somewhere on the "
-            "ball of the coefficients for their number. For the log loss a smaller ball helps "
-            "(coef_norm), for the others only a large alpha; output perturbation and the phased "
-            "method ('output' and 'phased', for delta = 0 as well) have no such limit."
+            f"proposals are expected, {limit:g} are allowed. The loss is too flat on the ball of "
+            "the coefficients for their number. For the log loss a smaller ball helps (coef_norm), "
+            "for the others only a large alpha. Output perturbation and the phased method "
+            "('output' and 'phased', also for delta = 0) have no such limit."
         )
 
 
@@ -502,21 +486,15 @@ def _oscillation(
 
 
 def _log_proposals(
-    loss: Loss,
-    feature_norm: float,
-    outer_radius: float,
-    radius: float,
-    alpha: float,
-    dimension: int,
-    concentration: float,
+    loss: Loss, norm: float, outer_radius: float, radius: float, alpha: float, d: int, s: float
 ) -> float:
     """Lemma 4: ``min((d/2) log(ratio of curvatures), s sup (F - q))``."""
-    most = loss.curvature * feature_norm**2
-    least = loss.least_curvature(feature_norm, outer_radius) * feature_norm**2
+    most = loss.curvature * norm**2
+    least = loss.least_curvature(norm, outer_radius) * norm**2
     if math.isinf(most):
         return math.inf
     ratio = (most + alpha) / (least + alpha) if least + alpha > 0 else math.inf
-    return min(0.5 * dimension * math.log(ratio), 2.0 * concentration * (most - least) * radius**2)
+    return min(0.5 * d * math.log(ratio), 2.0 * s * (most - least) * radius**2)
 
 
 def _miss(output: OutputPerturbationPlan, local_radius: float) -> tuple[float, float]:

@@ -140,10 +140,6 @@ def dp_localized_gd(
         Those of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem
         must be a :class:`skdp.problems.FiniteSumProblem`, and every step uses a random batch.
 
-    Returns
-    -------
-    Result
-
     References
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.

@@ -125,10 +125,6 @@ def output_perturbation(
         See :func:`skdp.solvers.solve_certified`.
     **options
         `calibration` and `accuracy_fraction` of :func:`plan_output_perturbation`.
-
-    Returns
-    -------
-    Result
     """
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")

@@ -206,10 +206,6 @@ def phased_output_perturbation(
         that it keeps nothing from one phase to the next. An object that cannot be copied is
         refused, and so is a function that refers to something that can change.
 
-    Returns
-    -------
-    PhasedResult
-
     Raises
     ------
     ValueError
@@ -240,10 +236,6 @@ def plan_phased_output_perturbation(
           :func:`phased_utility_bound` (Zhang et al. 2022 specification, sections 2.7 and 3.5).
         - "paper": the published Alg. 2, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
           certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
-
-    Returns
-    -------
-    PhasedPlan
 
     Raises
     ------

@@ -87,10 +87,6 @@ def plan_regularized_risk(
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": Lowy and Razaviyayn (2021), Alg. 1 if the objective has a penalty, else Alg. 6,
         errata corrected.
-
-    Returns
-    -------
-    RegularizedRiskPlan
     """
     alpha, radius = objective.alpha, objective.coef_norm
     kind: PlanCalibration = "analytic"
