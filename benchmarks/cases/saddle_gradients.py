@@ -41,7 +41,7 @@ from skdp.algorithms.blocks import assign_blocks
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import SaddleConstants, SaddleProblem
-from skdp.solvers import certify_saddle
+from skdp.solvers import SaddleSolver, certify_saddle
 from skdp.solvers.saddle import (
     GDA,
     LSVRE,
@@ -50,7 +50,6 @@ from skdp.solvers.saddle import (
     Catalyst,
     Extragradient,
     SaddleSAGA,
-    SaddleSolver,
     SaddleSVRG,
 )
 

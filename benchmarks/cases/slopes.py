@@ -40,14 +40,7 @@ from skdp.algorithms import (
     phased_output_perturbation,
     plan_output_perturbation,
 )
-from skdp.algorithms.exponential_mechanism import exponential_utility_bound
-from skdp.algorithms.output_perturbation import (
-    Objective,
-    choose_alpha,
-    smoothed_risk,
-    utility_bound,
-)
-from skdp.algorithms.phased_output_perturbation import phased_utility_bound
+from skdp.algorithms.regularized_risk import plan_regularized_risk, utility_bound
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
@@ -61,6 +54,7 @@ from skdp.problems import (
     HingeLoss,
     LogisticLoss,
     Loss,
+    Objective,
     Problem,
     Records,
 )
@@ -356,25 +350,23 @@ def private_linear(
     alpha: float | None,
     budget: PrivacyBudget,
     seeds: Iterable[int],
-    objective: Objective = "empirical",
+    population: bool = False,
 ) -> tuple[np.ndarray, float]:
     """Points of one-shot output perturbation, and a bound on their excess."""
     model, design, risk = given.model, given.design, EmpiricalRisk(given.model.loss)
     norm = model.radius if alpha is None else None
-    shared: dict[str, Any] = {"budget": budget, "coef_norm": norm}
-    strength = choose_alpha(risk, design, objective=objective, **shared) if norm else alpha
-    assert strength is not None
-    smooth = smoothed_risk(risk, design, strength, **shared)
-    problem = smooth.problem(given.records, strength, smooth.radius(design, strength, norm))
-    plan = plan_output_perturbation(problem.constants, budget)
+    objective = Objective(risk, design, alpha=alpha or 0.0, coef_norm=norm, population=population)
+    plan = plan_regularized_risk(objective, budget)
+    constants = plan.step.constants
+    assert constants.domain_radius is not None
+    problem = plan.objective.problem(given.records, plan.alpha, constants.domain_radius)
     bound = utility_bound(
-        plan,
-        smooth,
-        design,
-        model.radius,
+        plan.objective,
+        constants,
+        plan.step.accuracy,
+        plan.step.mechanism.mean_square(constants.dimension),
+        comparator_norm=model.radius,
         second_moment=1.0,
-        penalty=strength if alpha is None else 0.0,
-        objective=objective,
     )
     return released(problem, budget, seeds), bound
 
@@ -409,7 +401,7 @@ def population(model: Model) -> Experiment:
         excess, bound = [], 0.0
         for seed in range(seeds):
             given = Sample(model, n, d, 2 + seed)
-            points, bound = private_linear(given, None, budget, [seed], "population")
+            points, bound = private_linear(given, None, budget, [seed], population=True)
             moved = np.abs(fresh @ (points[0] - best))
             if isinstance(model.loss, HalfSquaredLoss):
                 excess.append(0.5 * np.mean(moved**2))
@@ -438,7 +430,7 @@ def phased(model: Model) -> Experiment:
             for seed in range(seeds)
         ]
         points = np.array([result.point for result in results])
-        bound = phased_utility_bound(results[0].plan, given.design, model.radius)
+        bound = results[0].plan.bound()
         return Measurement(excess_of(given, points, 0.0), bound)
 
     return experiment
@@ -458,7 +450,7 @@ def exponential(n: int, d: int, budget: PrivacyBudget, seeds: int) -> Measuremen
         for seed in range(seeds)
     ]
     points = np.array([result.point for result in results])
-    return Measurement(excess_of(given, points, 0.0), exponential_utility_bound(results[0].plan))
+    return Measurement(excess_of(given, points, 0.0), results[0].plan.bound())
 
 
 # --------------------------------------------------------------------------------- studies

@@ -237,7 +237,7 @@ def solution_sensitivity(
         If the sensitivity is unbounded or no accuracy is certifiable.
     """
     exact = constants.argmin_sensitivity(neighbouring)
-    if math.isinf(constants.lipschitz) and math.isinf(constants.radius):
+    if not np.isfinite(exact).all():
         raise ValueError(
             "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
         )
@@ -250,7 +250,8 @@ def solution_sensitivity(
     sensitivity = exact + 2.0 * accuracy
     if constants.in_ball:
         # points lie in the domain, which may be larger than the ball that holds solutions
-        sensitivity = minimum(sensitivity, 2.0 * (constants.domain_radius or constants.radius))
+        radius = constants.domain_radius
+        sensitivity = minimum(sensitivity, 2.0 * (constants.radius if radius is None else radius))
     return exact, accuracy, sensitivity
 
 

@@ -54,9 +54,11 @@ __all__ = [
 _MAX_PHASES = 24
 #: The search of a schedule ends after this many numbers of phases without a lower bound.
 _PATIENCE = 3
+#: Half of the search range of ``log mu_1``.
+_HALF_RANGE = 12.0
 #: Half-widths and numbers of points of the grids of ``log mu_1``, each around the best point of the
 #: one before.
-_GRIDS = ((12.0, 49), (0.5, 17))
+_GRIDS = ((_HALF_RANGE, 49), (0.5, 17))
 #: Accuracy of the planned ``log mu_1``.
 _LOG_ACCURACY = 0.02
 
@@ -105,13 +107,16 @@ class PhasedPlan(Plan):
         return (replace(last, n_records=sum(self.block_sizes), reference=self.reference),)
 
     def bound(self) -> float:
-        dimension = self.phases[0].constants.dimension
-        sizes: Any = np.array(self.block_sizes)
-        modulus: Any = self.alpha + np.array(self.regularisation)
-        constants = replace(self.phases[0].constants, n_records=sizes, strong_convexity=modulus)
-        accuracy = np.array([phase.accuracy for phase in self.phases])
-        noise = np.array([phase.mechanism.mean_square(dimension) for phase in self.phases])
-        return float(phased_utility_bound(self.objective, constants, accuracy, noise))
+        steps = [
+            _step_costs(
+                self.objective,
+                step.constants,
+                step.accuracy,
+                step.mechanism.mean_square(step.constants.dimension),
+            )
+            for step in self.phases
+        ]
+        return float(phased_utility_bound(self.objective, self.regularisation, steps))
 
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants
@@ -314,16 +319,27 @@ class _ScheduleSearch:
         # around the balance of the two terms of one shot on all records
         balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
         self.middle = math.log(self.constants.lipschitz * balance)
+        self.range = self.middle - _HALF_RANGE, self.middle + _HALF_RANGE
 
-    def bounds(self, log_first: Any, growth: Any, sizes: Any) -> Any:
-        """Compute bounds for logarithms of mu_1; phases are the last axis of `sizes`."""
-        moduli = np.exp(log_first)[..., None] * np.power(growth, np.arange(sizes.shape[-1]))
-        constants = replace(
-            self.constants, n_records=sizes, strong_convexity=self.objective.alpha + moduli
-        )
+    def bound(self, log_first: float, growth: float, sizes: Sequence[int]) -> float:
+        """Compute the bound for a ``log mu_1`` and the sizes of the phases."""
+        moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
+        steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
+        return float(phased_utility_bound(self.objective, moduli, steps))
+
+    def bounds(self, log_first: np.ndarray, growth: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Compute many bounds; phases are the first axis of `sizes`, absent ones are 1/2."""
+        powers = growth ** np.arange(len(sizes))[:, None]
+        moduli = np.exp(log_first) * powers[:, None, :]
+        is_present = sizes[:, None, :] >= 1
+        steps = zip(*self._costs(sizes[:, None, :], moduli), is_present, strict=True)
+        return np.asarray(phased_utility_bound(self.objective, moduli, list(steps)))
+
+    def _costs(self, size: Any, modulus: Any) -> tuple[Any, Any, Any]:
+        alpha = self.objective.alpha
+        constants = replace(self.constants, n_records=size, strong_convexity=alpha + modulus)
         _, accuracy, sensitivity = solution_sensitivity(constants)
-        noise = self.unit * sensitivity**2
-        return phased_utility_bound(self.objective, constants, accuracy, noise)
+        return _step_costs(self.objective, constants, accuracy, self.unit * sensitivity**2)
 
     def best(self) -> tuple[float, float, float, list[int]]:
         """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
@@ -340,13 +356,13 @@ class _ScheduleSearch:
             ]
             if not candidates:
                 break
-            growth = np.array([schedule[0] for schedule, _ in candidates])[:, None]
-            padded = np.full((len(candidates), numbers[-1]), 0.5)
-            for row, (_, sizes) in zip(padded, candidates, strict=True):
-                row[: len(sizes)] = sizes
+            growth = np.array([schedule[0] for schedule, _ in candidates])
+            padded = np.full((numbers[-1], len(candidates)), 0.5)
+            for column, (_, sizes) in zip(padded.T, candidates, strict=True):
+                column[: len(sizes)] = sizes
             centers = np.full(len(candidates), self.middle)
             for width, points in _GRIDS:
-                grid = centers + np.linspace(-width, width, points)[:, None]
+                grid = np.clip(centers + np.linspace(-width, width, points)[:, None], *self.range)
                 values = self.bounds(grid, growth, padded)
                 centers = grid[values.argmin(axis=0), np.arange(len(candidates))]
             for (schedule, sizes), center, value in zip(
@@ -366,8 +382,8 @@ class _ScheduleSearch:
         """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
         least, log_first, growth, sizes = self.best()
         found = minimize_scalar(
-            lambda log_first: self.bounds(log_first, growth, np.array(sizes)),
-            bounds=(self.middle - _GRIDS[0][0], self.middle + _GRIDS[0][0]),
+            lambda log_first: self.bound(log_first, growth, sizes),
+            bounds=self.range,
             method="bounded",
             options={"xatol": _LOG_ACCURACY},
         )
@@ -383,8 +399,24 @@ def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
     return _ScheduleSearch(objective, budget).best()[0]
 
 
-def phased_utility_bound(
+def _step_costs(
     objective: Objective, constants: ProblemConstants, accuracy: Any, noise_square: Any
+) -> tuple[Any, Any, Any]:
+    """Compute the costs of a phase: of its sample size, V_k, and of its noise."""
+    risk, design, lipschitz = objective.risk, objective.design, constants.lipschitz
+    if objective.population:
+        estimation = risk.generalisation_cost(design, constants)
+    else:
+        estimation = risk.sampling_cost(design, constants.strong_convexity, constants.n_records)
+    square = noise_square + accuracy**2
+    moved = risk.noise_cost(design, noise_square / constants.dimension) + lipschitz * accuracy
+    # the last term is the value of the objective's penalty at the noise
+    moved = minimum(lipschitz * square**0.5, moved) + 0.5 * objective.alpha * square
+    return estimation, square, moved
+
+
+def phased_utility_bound(
+    objective: Objective, regularisation: Any, steps: Sequence[tuple[Any, ...]]
 ) -> Any:
     """Bound the expected excess risk of phases, for choosing among plans.
 
@@ -403,31 +435,21 @@ def phased_utility_bound(
     ----------
     objective : Objective
         With a smooth risk.
-    constants : ProblemConstants
-        ``n_records`` and ``strong_convexity`` are arrays with the n_k and ``alpha + mu_k`` in the
-        last axis; n_k = 1/2 stands for an absent phase.
-    accuracy, noise_square : ndarray
-        For each phase: accuracy of the solver, expected squared norm of the noise.
-
-    Returns
-    -------
-    ndarray of the shape of `accuracy` without its last axis
+    regularisation : sequence of float or ndarray
+        mu_k.
+    steps : sequence of tuples
+        For each phase the second term, V_k and the cost of its noise; for arrays also a mask of
+        the phases that are present.
     """
-    risk, design = objective.risk, objective.design
-    modulus: Any = constants.strong_convexity
-    added = modulus - objective.alpha
-    present = np.broadcast_to(np.greater_equal(constants.n_records, 1), accuracy.shape)
-    if objective.population:
-        estimation = risk.generalisation_cost(design, constants)
-    else:
-        estimation = risk.sampling_cost(design, modulus, constants.n_records)
-    square = noise_square + accuracy**2
-    moved = risk.noise_cost(design, noise_square / constants.dimension)
-    moved = minimum(constants.lipschitz * np.sqrt(square), moved + constants.lipschitz * accuracy)
-    moved = moved + 0.5 * objective.alpha * square  # the value of the objective's penalty
-    carried = minimum(0.5 * added[..., 1:] * square[..., :-1], moved[..., :-1])
-    total = risk.penalty_cost(design, added[..., 0], objective.comparator_norm)
-    total = total + np.where(present, estimation, 0.0).sum(axis=-1)
-    total += np.where(present[..., 1:], carried, 0.0).sum(axis=-1)
-    is_last = present & ~np.append(present[..., 1:], np.zeros_like(present[..., :1]), axis=-1)
-    return total + np.where(is_last, moved, 0.0).sum(axis=-1)
+    total: Any = objective.risk.penalty_cost(
+        objective.design, regularisation[0], objective.comparator_norm
+    )
+    last: Any = None  # V and the cost of the noise of the phase before
+    for mu, (estimation, square, moved, *is_present) in zip(regularisation, steps, strict=True):
+        if last is not None:
+            estimation = estimation + minimum(0.5 * mu * last[0], last[1])
+            for here in is_present:  # none for numbers
+                estimation = estimation * here
+                square, moved = np.where(here, square, last[0]), np.where(here, moved, last[1])
+        total, last = total + estimation, (square, moved)
+    return total + last[1]

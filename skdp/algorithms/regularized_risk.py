@@ -131,17 +131,30 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
     feature_unit, norm = objective.design.feature_norm**2, objective.comparator_norm
     noise_unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
 
-    def bound(log_alpha: float) -> float:
-        alpha = feature_unit * math.exp(log_alpha)
-        smooth, constants = _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
+    def bound(smooth: Objective, constants: ProblemConstants) -> Any:
         _, accuracy, sensitivity = solution_sensitivity(constants, objective.neighbouring)
         square = noise_unit * sensitivity**2
-        return math.log(utility_bound(smooth, constants, accuracy, square, comparator_norm=norm))
+        return utility_bound(smooth, constants, accuracy, square, comparator_norm=norm)
+
+    def problem(log_alpha: float) -> tuple[Objective, ProblemConstants]:
+        alpha = feature_unit * math.exp(log_alpha)
+        return _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
-    best = int(np.argmin([bound(point) for point in _GRID]))
+    problems = [problem(point) for point in _GRID]
+    plain = type(objective.risk) is EmpiricalRisk and not objective.population
+    if plain and objective.risk.is_smooth:
+        values = bound(objective, ProblemConstants.stacked([each for _, each in problems]))
+    else:
+        values = [bound(*each) for each in problems]
+    best = int(np.argmin(values))
     bracket = (_GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)])
-    finest = minimize_scalar(bound, bounds=bracket, method="bounded", options={"xatol": 1e-3})
+    finest = minimize_scalar(
+        lambda point: math.log(bound(*problem(point))),
+        bounds=bracket,
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
     return feature_unit * math.exp(float(finest.x))
 
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from skdp.privacy.events import Neighbouring
 from skdp.problems.elementwise import minimum
@@ -74,6 +78,13 @@ class ProblemConstants:
     record_weight: float | None = None
     additional_rounding: float = 0.0
 
+    @classmethod
+    def stacked(cls, constants: Sequence[ProblemConstants]) -> ProblemConstants:
+        """Constants of many problems at once: numbers that differ become arrays."""
+        columns = zip(*(vars(each).values() for each in constants), strict=True)
+        stacked: Any = (c[0] if c.count(c[0]) == len(c) else np.array(c) for c in columns)
+        return cls(*stacked)
+
     @property
     def total_smoothness(self) -> float:
         """Smoothness of the whole objective."""
@@ -123,9 +134,9 @@ class ProblemConstants:
         the error of a combination of the rows with given slopes.
         """
         additions = chain(self.n_records * self.size_ratio, self.block_size)
-        losses = (additions + 16.0) * lipschitz
+        losses = (0.51 * additions + 16.0) * lipschitz
         if math.isfinite(self.smoothness):
-            losses += (self.row_width + 16.0) * self.smoothness * norm
+            losses += 0.51 * (self.row_width + 16.0) * self.smoothness * norm
         rounding = EPS * (self.size_ratio * losses + 4.0 * self.strong_convexity * norm)
         return rounding + self.additional_rounding
 

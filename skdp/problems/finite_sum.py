@@ -147,16 +147,16 @@ class FiniteSumProblem(Problem):
     def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         if not self.is_quadratic:
             return super().gradient_and_hessian(w)
-        weights, curvature = self._unpack(w), self.loss.curvature
 
         def statistic(block: Block) -> tuple[np.ndarray, np.ndarray]:
-            residuals = self.loss.derivative(block.margins(weights), block.targets)
-            return block.pull_back(residuals), block.gram(None)
+            at_zero = self.loss.derivative(np.zeros(len(block.targets)), block.targets)
+            return block.pull_back(at_zero), block.gram(None)
 
         gradient, hessian = self.records.total(statistic)
-        hessian *= curvature / self.n_public
+        hessian *= self.loss.curvature / self.n_public
+        gradient = gradient.ravel() / self.n_public + hessian @ w
         hessian.flat[:: self.dimension + 1] += self.alpha
-        return gradient.ravel() / self.n_public + self.alpha * self._offset(w), hessian
+        return gradient + self.alpha * self._offset(w), hessian
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
         low, high = _SINGLE_RANGE

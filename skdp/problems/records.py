@@ -159,7 +159,7 @@ class Block:
         rows = self.matrix if self.scale is None else self.scale[:, None] * self.matrix
         out[:d, :d] = rows.T @ rows
         if self.intercept:
-            out[:d, d] = out[d, :d] = self.intercept * rows.sum(axis=0)
+            out[:d, d] = out[d, :d] = self.intercept * (rows.T @ np.ones(len(rows)))
             out[d, d] = self.intercept**2 * len(rows)
         return out if self.factors is None else out * np.outer(self.factors, self.factors)
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.output_perturbation import plan_output_perturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -16,6 +17,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     LogisticLoss,
     MaxGroupLossProblem,
+    Objective,
     Records,
     WholeSpace,
 )
@@ -120,11 +122,12 @@ def test_saddle_operators_are_within_their_bound_of_exact_sums(size, n):
     assert np.linalg.norm((slope_x - exact_x).astype(float)) <= allowed[0]
     assert np.linalg.norm((slope_y - np.array(exact_y)).astype(float)) <= allowed[1]
     response = problem.best_response(w)
-    np.testing.assert_allclose(response.slope, problem.data_operator(w, response.y)[0], rtol=1e-12)
+    gradient = problem.data_operator(w, response.y)[0]
+    np.testing.assert_allclose(response.gradient, gradient, rtol=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-def test_rounding_hardly_adds_noise_for_a_billion_records(epsilon):
+def test_rounding_adds_at_most_3_percent_of_noise_for_a_billion_records(epsilon):
     design = Design(1.0, 50, 10**9, block_size=1310)
     risk = EmpiricalRisk(LogisticLoss())
     for alpha in (1e-5, 1e-3, 1.0):
@@ -132,3 +135,13 @@ def test_rounding_hardly_adds_noise_for_a_billion_records(epsilon):
         plan = plan_output_perturbation(constants, PrivacyBudget(epsilon, 1e-10))
         exact = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         assert exact <= plan.mechanism.sensitivity <= 1.03 * exact
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0)], ids=str)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_rounding_adds_at_most_3_percent_to_default_plans(epsilon, loss):
+    objective = Objective(EmpiricalRisk(loss), Design(1.0, 50, 10**9, block_size=1310))
+    plan = choose(METHODS, "auto", objective, PrivacyBudget(epsilon, 1e-10)).plan
+    for step in plan.phases:
+        assert step.exact_sensitivity <= step.mechanism.sensitivity
+        assert step.mechanism.sensitivity <= 1.03 * step.exact_sensitivity
