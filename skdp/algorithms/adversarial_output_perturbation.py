@@ -64,7 +64,7 @@ def adversarial_output_perturbation(
     Neighbours' minimisers differ by at most ``Delta = D / (mu_x N)``, N = n for a mean of one
     function per record, else 1 (docs/theory/saddle.md, Lemma 12). The solver's x is certified to a
     distance of tau for every data set, so that two neighbours' points differ by at most
-    ``Delta + 2 tau``. The printed ``Delta + 2 g / mu`` for a gap g is too small (erratum E2).
+    ``Delta + 2 tau``. The published ``Delta + 2 g / mu`` for a gap g is too small (erratum E2).
 
     Parameters
     ----------

@@ -36,14 +36,6 @@ _PROPOSALS = 1e3
 _DRAW_FACTOR = 3.0
 
 
-def _never(objective: Objective, budget: PrivacyBudget) -> bool:
-    return False
-
-
-def _unbounded(objective: Objective, budget: PrivacyBudget) -> float:
-    return math.inf
-
-
 @dataclass(frozen=True)
 class Method:
     """A private algorithm in the table of an estimator.
@@ -72,8 +64,8 @@ class Method:
     """
 
     plan: Callable[[Objective, PrivacyBudget, str], Plan]
-    competes: Callable[[Objective, PrivacyBudget], bool] = _never
-    bound: Callable[[Objective, PrivacyBudget], float] = _unbounded
+    competes: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
+    bound: Callable[[Objective, PrivacyBudget], float] = lambda objective, budget: math.inf
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False

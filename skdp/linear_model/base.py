@@ -212,14 +212,14 @@ class DPLinearModel(BaseEstimator):
             caveats=alarms + caveats,
             remarks=(*plan_remarks(plan), *noise_alarms(releases, plan)),
         )
-        # of the first release: later ones may be planned with what it released
+        # for the first release only: it may enter the plans of later ones
         alarms += tuple(noise_alarms(releases[:1], plan))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return report
 
     def _caveats(self) -> tuple[str, ...]:
-        """State on what else than the constants the guarantee depends."""
+        """State the conditions of the guarantee besides the constants."""
         caveats: tuple[str, ...] = ()
         if self.neighbouring == "add_remove" and self.n_public is None:
             caveats += (
