@@ -37,11 +37,11 @@ import numpy as np
 from charts import Panel, Series, write_line_chart
 from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_hypergradient
+from skdp.algorithms.tuning import tune
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import HalfSquaredLoss, Records
+from skdp.problems import HalfSquaredLoss, PenaltyGroups, Records
 
 N_FEATURES = 100
 BOUNDS = (1e-6, 10.0)
@@ -129,7 +129,8 @@ def guess_with_privacy(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) 
     """Whether the likelier of both labels, given what is published, is the right one."""
     rows = Records(X, data_norm=1.0)
     penalties = PenaltyGroups((0,) * N_FEATURES, (1.0,) * N_FEATURES, *BOUNDS)
-    tuned = tune_by_hypergradient(
+    tuned = tune(
+        "hypergradient",
         rows.with_targets(y),
         HalfSquaredLoss(1.0),
         penalties,

@@ -1,7 +1,7 @@
 """Log loss of DPLogisticRegressionCV on rare positives, by budget, up to the limit of no noise.
 
 Margins of rare classes with large coefficients are far from normal. The public number of gradients
-(`skdp.algorithms.tuning.newton_statistics.round_shares`) is held against two gradients, on the same
+(`skdp.algorithms.tuning.newton.round_shares`) is held against two gradients, on the same
 seeds, and against the optimum without privacy at the weakest penalty allowed. Test records; rows of
 norm at most 1; no data set that is given takes part.
 """
@@ -19,10 +19,10 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_newton_statistics
+from skdp.algorithms.tuning import tune
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Records
+from skdp.problems import LogisticLoss, PenaltyGroups, Records
 
 KINDS = ("isotropic", "decay", "heavy", "binary", "skewed")
 #: n, d, share of positives, standard deviation of the log odds.
@@ -91,8 +91,10 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
         penalties = PenaltyGroups((0,) * len(relative), relative, LOW, HIGH)
         for name, shares in (("two", TWO), ("default", None)):
             noise = NoiseSource(np.random.default_rng(seed).bytes)
-            model = tune_by_newton_statistics(
+            model = tune(
+                "newton",
                 rows.with_targets(targets),
+                LogisticLoss(),
                 penalties,
                 PrivacyBudget(epsilon, DELTA),
                 shares=shares,
@@ -100,7 +102,7 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
             )
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))
-        rounds = len(model.releases) - 1
+        rounds = len(model.plan.releases) - 1
     change = np.subtract(found["default"], found["two"])
     excess = np.divide(found["default"], found["optimum"]) - 1.0
     root = math.sqrt(max(1, len(data) - 1))

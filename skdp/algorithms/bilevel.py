@@ -7,7 +7,7 @@ distance of the released points (E3) or left out where the update is post-proces
 composition is exact (E7), batches are drawn by independent coins (E8, E9).
 
 *Kernel*: a private solver of strongly convex problems (:mod:`skdp.algorithms.private_solvers`),
-output perturbation unless told otherwise. *Schedule*: the plan, a function of public numbers alone.
+output perturbation by default. *Schedule*: the plan, a function of public numbers alone.
 Proofs: docs/theory/bilevel.md.
 """
 
@@ -15,13 +15,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from skdp._checks import check_bool, check_count, check_option, check_real
-from skdp.algorithms.private_solvers import PrivateSolver, resolve_private_solver
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.private_solvers import (
+    OutputPerturbation,
+    PrivateSolver,
+    resolve_private_solver,
+)
 from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.mechanisms.sampled_gaussian import (
     SampledGaussianMechanism,
@@ -36,105 +41,178 @@ from skdp.privacy.report import Release
 from skdp.problems import BilevelProblem, Domain
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
+from skdp.solvers import resolve_solver
 
 __all__ = [
     "BilevelPlan",
     "BilevelResult",
     "dp_bilevel",
     "plan_bilevel",
+    "plan_steps",
 ]
 
 Calibration = Literal["analytic", "paper"]
 Output = Literal["tail_average", "last", "min_step"]
-
-
-# ---------------------------------------------------------------------------------------------
-# the plan
+#: ``(step number, hypergradient, deviation of its noise) -> movement of x``.
+StepRule = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
+Penalty = Callable[[np.ndarray], float]
 
 
 @dataclass(frozen=True)
-class BilevelPlan:
-    """Everything that is decided before the records are read: public numbers alone.
+class BilevelPlan(Plan):
+    """Steps and their noise, from public numbers alone.
 
     Attributes
     ----------
-    inner : str
-        Class of the private solver.
-    n_steps : int
+    inner, n_steps, outer_sampling_rate, penalty, step_size, output, start
+        See :func:`plan_steps`.
     multipliers : tuple of float
         Noise multipliers of the two lower solutions of a step.
     outer_multiplier : float or None
         That of the hypergradient; None if it is post-processing.
-    outer_sampling_rate : float
     releases : tuple of Release
         Their events are those of all steps. Sensitivity and noise scale are those of the first
         step, where released points are as far apart as they can be: they follow x and these points
-        from step to step, and the multipliers do not.
+        from step to step, and the multipliers do not. Empty until the problem is known.
     """
 
-    inner: str
+    inner: PrivateSolver
     n_steps: int
     multipliers: tuple[float, float]
     outer_multiplier: float | None
     outer_sampling_rate: float
-    releases: tuple[Release, ...]
+    penalty: float | Penalty
+    step_size: float | StepRule
+    output: Output
+    start: tuple[float, ...] | None
+    releases: tuple[Release, ...] = ()
 
     @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under replace-one neighbours."""
-        return ComposedEvent(tuple(release.event for release in self.releases))
+        """Cost of all steps under replace-one neighbours; it does not depend on the problem."""
+        events = [self.inner.event(multiplier, self.n_steps) for multiplier in self.multipliers]
+        if self.outer_multiplier is not None:
+            events.append(self._outer(1.0).event(Neighbouring.REPLACE_ONE))
+        return ComposedEvent(tuple(events))
+
+    def _outer(self, sensitivity: float) -> SampledGaussianMechanism:
+        """Noise of the hypergradients."""
+        assert self.outer_multiplier is not None
+        return SampledGaussianMechanism(
+            sensitivity, self.outer_multiplier, self.outer_sampling_rate, self.n_steps
+        )
 
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         return {
-            "inner": self.inner,
+            "inner": type(self.inner).__name__,
             "n_steps": self.n_steps,
             "noise_multipliers": list(self.multipliers),
             "outer_noise_multiplier": self.outer_multiplier,
             "outer_sampling_rate": self.outer_sampling_rate,
         }
 
+    def first_point(self, problem: BilevelProblem) -> np.ndarray:
+        """x_0."""
+        domain, shape = problem.domain_x, (problem.dimension_x,)
+        if self.start is None:
+            return domain.project(domain.center(problem.dimension_x))
+        start = np.array(self.start)
+        if start.shape != shape or not np.isfinite(start).all():
+            raise ValueError(f"start must be a finite vector of shape {shape}.")
+        return domain.project(start)
+
+    def stated(self, problem: BilevelProblem) -> BilevelPlan:
+        """The plan with its releases; of the problem only public numbers are read."""
+        x, steps = self.first_point(problem), self.n_steps
+        lam = _penalty_at(self.penalty, x)
+        constants = problem.lower(x).constants, problem.penalised(x, lam).constants
+        releases = [
+            self.inner.release(f"{steps} {name} solutions, at first", c, multiplier, steps)
+            for name, c, multiplier in zip(
+                ("lower", "penalised lower"), constants, self.multipliers, strict=True
+            )
+        ]
+        if self.outer_multiplier is not None:
+            # the largest distance that the domain allows
+            moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam)
+            reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
+            releases.append(
+                self._outer(moved / self.outer_sampling_rate).describe(
+                    f"{steps} hypergradients, at first",
+                    problem.dimension_x,
+                    problem.n_records,
+                    f"{reference}, corrected",
+                )
+            )
+        return replace(self, releases=tuple(releases))
+
+    @without_warnings()
+    def run(self, data: BilevelProblem, run: Run) -> BilevelResult:
+        if data.is_record_free != (self.outer_multiplier is None):
+            raise ValueError("Whether hypergradients depend on records is fixed by the plan.")
+        plan = self if self.releases else self.stated(data)
+        x, step_size = self.first_point(data), self.step_size
+        path, y = [x], np.zeros(data.dimension_y)
+        for t in range(self.n_steps):
+            y, gradient, deviation = private_hypergradient(
+                data, x, _penalty_at(self.penalty, x), self, run
+            )
+            move = (
+                step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
+            )
+            x = data.domain_x.project(x + _checked("The movement of x", move, x.shape))
+            path.append(x)
+        iterates = np.array(path)
+        if self.output == "min_step":
+            x = iterates[int(np.argmin(np.linalg.norm(np.diff(iterates, axis=0), axis=1)))]
+        elif self.output == "tail_average":
+            x = iterates[1 + self.n_steps // 2 :].mean(axis=0)
+        return BilevelResult(x, plan, iterates, y)
+
 
 @dataclass(frozen=True)
-class BilevelResult:
+class BilevelResult(Result):
     """A private upper variable; all parts are functions of what was released.
 
     Attributes
     ----------
-    x : ndarray of shape (dimension_x,)
+    point : ndarray of shape (dimension_x,)
+        x.
+    plan : BilevelPlan
     path : ndarray of shape (n_steps + 1, dimension_x)
         The iterates.
     y : ndarray of shape (dimension_y,)
         Lower solution of the last step, with the noise of that step.
-    plan : BilevelPlan
     """
 
-    x: np.ndarray
     path: np.ndarray
     y: np.ndarray
-    plan: BilevelPlan
 
 
-#: ``(step number, hypergradient, deviation of its noise) -> movement of x``.
-StepRule = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
-Penalty = Callable[[np.ndarray], float]
+def plan_bilevel(problem: BilevelProblem, budget: PrivacyBudget, **options: Any) -> BilevelPlan:
+    """Fix the noise of :func:`plan_steps`, and state it for a problem's public numbers."""
+    _check_problem(problem)
+    return plan_steps(budget, problem.is_record_free, **options).stated(problem)
 
 
-def plan_bilevel(
-    problem: BilevelProblem,
+def plan_steps(
     budget: PrivacyBudget,
+    is_record_free: bool,
     *,
     penalty: float | Penalty,
     n_steps: int = 10,
+    step_size: float | StepRule = 1.0,
     inner: Any = "output_perturbation",
+    output: Output = "tail_average",
     calibration: Calibration = "analytic",
     split: tuple[float, float, float] | None = None,
     share: float = 1.0,
     start: np.ndarray | None = None,
     outer_sampling_rate: float = 1.0,
-    solver: Any = "auto",
 ) -> BilevelPlan:
-    """Fix the noise from public numbers; replace-one neighbours.
+    """Fix the noise before the problem is known; replace-one neighbours.
+
+    No parameter may depend on records, but for released ones.
 
     The squares of the reciprocal noise multipliers of Gaussian releases add, also if later
     releases and their sensitivities depend on earlier ones (Gaussian differential privacy). With mu
@@ -144,31 +222,36 @@ def plan_bilevel(
 
     Parameters
     ----------
-    problem : BilevelProblem
-        Only its public numbers are used.
     budget : PrivacyBudget
         Delta > 0.
+    is_record_free : bool
+        See :class:`skdp.problems.BilevelProblem`.
     penalty : float or callable ``x -> float``
         lam, from 1e-50 to 1e50; as a function of the released x.
     n_steps : int, default=10
         T.
+    step_size : float or callable ``(t, gradient, deviation) -> movement``, default=1.0
+        ``x <- project(x - step_size gradient)`` with a number from 1e-50 to 1e50, or ``project(x +
+        movement)``. The deviation is that of the inner noise in the gradient, where the problem
+        knows it.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"} or PrivateSolver
+    output : {"tail_average", "last", "min_step"}, default="tail_average"
+        The mean of the later half of the iterates, the last one, or that before the shortest step
+        (as published; misleading at the boundary of the domain and under much noise, T10).
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published split and formulas with the errata corrected, for comparison. Every
-        step gets the epsilon that the advanced composition lemma allows (the printed one
+        step gets the epsilon that the advanced composition lemma allows (the published one
         is about 5 times too large, E7), each of its three releases a third and the classical
         Gaussian noise; hypergradients get noise for their true sensitivity (E3), and none if they
-        are post-processing (E2). The formulas as printed are not private and are not offered.
+        are post-processing (E2). The published formulas are not private and are not offered.
     split : tuple of three floats, optional
         a, b, c >= 0 with sum 1. Default: equal parts; c = 0 if no outer noise is needed.
     share : float, default=1.0
         Part of the budget, in mu^2, that the run may spend. The rest is for Gaussian releases.
     start : ndarray of shape (dimension_x,), optional
-        x_0. Default: the centre of the domain.
+        x_0. Default: the center of the domain.
     outer_sampling_rate : float, default=1.0
         Probability with which a record takes part in a hypergradient (Algorithm 3).
-    solver
-        For output perturbation.
 
     Raises
     ------
@@ -177,7 +260,6 @@ def plan_bilevel(
     ValueError
         If the releases of `inner` cost more than the noise that they are given.
     """
-    _check_problem(problem)
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
     if budget.is_pure:
@@ -185,17 +267,17 @@ def plan_bilevel(
     check_count("n_steps", n_steps)
     check_real("share", share, 1e-9, 1.0)
     check_real("outer_sampling_rate", outer_sampling_rate, 1e-12, 1.0)
-    private_solver = resolve_private_solver(inner, solver)
-    x = _start(problem, start)
-    lam = _penalty_at(penalty, x)
-    constants = problem.lower(x).constants, problem.penalised(x, lam).constants
-    whole = gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    check_option("output", output, ("tail_average", "last", "min_step"))
+    if not callable(step_size):
+        check_real("step_size", step_size, 1e-50, 1e50)
+    private_solver = resolve_private_solver(inner)
+    full = gaussian_noise_multiplier(budget.epsilon, budget.delta)
     rest = []
     if share < 1.0:
-        rest.append(GaussianEvent(whole / math.sqrt(1.0 - share), Neighbouring.REPLACE_ONE))
-    inner_sampled = bool(sampling_rates(private_solver.release("", constants[0], 1.0, 1).event))
+        rest.append(GaussianEvent(full / math.sqrt(1.0 - share), Neighbouring.REPLACE_ONE))
+    inner_sampled = bool(sampling_rates(private_solver.event(1.0, 1)))
     outer_sampled = outer_sampling_rate < 1.0
-    if outer_sampled and problem.is_record_free:
+    if outer_sampled and is_record_free:
         raise ValueError("outer_sampling_rate < 1: the hypergradient has no records to sample.")
     if calibration == "paper":
         if split is not None or share != 1.0 or inner_sampled or outer_sampled:
@@ -203,8 +285,8 @@ def plan_bilevel(
         first = second = outer = _published_multiplier(budget, n_steps)
     elif calibration == "analytic":
         first, second, outer = (
-            whole * math.sqrt(n_steps / (share * part)) if part > 0 else math.inf
-            for part in _checked_split(split, problem.is_record_free)
+            full * math.sqrt(n_steps / (share * part)) if part > 0 else math.inf
+            for part in _checked_split(split, is_record_free)
         )
     else:
         raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
@@ -212,26 +294,16 @@ def plan_bilevel(
     def plan(scale: float) -> BilevelPlan:
         """`scale` is a factor of the noise of all releases with samples."""
         inner_scale, outer_scale = (scale if s else 1.0 for s in (inner_sampled, outer_sampled))
-        multipliers = inner_scale * first, inner_scale * second
-        releases = [
-            private_solver.release(
-                f"{n_steps} {name} solutions, at first", constants[k], multipliers[k], n_steps
-            )
-            for k, name in enumerate(("lower", "penalised lower"))
-        ]
-        outer_multiplier = None
-        if not problem.is_record_free:
-            outer_multiplier = outer_scale * outer
-            releases.append(
-                _outer_release(problem, lam, outer_multiplier, outer_sampling_rate, n_steps)
-            )
         return BilevelPlan(
-            inner=type(private_solver).__name__,
+            inner=private_solver,
             n_steps=int(n_steps),
-            multipliers=multipliers,
-            outer_multiplier=outer_multiplier,
+            multipliers=(inner_scale * first, inner_scale * second),
+            outer_multiplier=None if is_record_free else outer_scale * outer,
             outer_sampling_rate=float(outer_sampling_rate),
-            releases=tuple(releases),
+            penalty=penalty,
+            step_size=step_size,
+            output=output,
+            start=None if start is None else tuple(np.asarray(start, dtype=np.float64).tolist()),
         )
 
     def total(scale: float) -> PrivacyEvent:
@@ -296,55 +368,20 @@ def _published_multiplier(budget: PrivacyBudget, n_steps: int) -> float:
     return gaussian_noise_multiplier(step / 3.0, budget.delta / (3 * (n_steps + 1)), "classical")
 
 
-def _start(problem: BilevelProblem, start: np.ndarray | None) -> np.ndarray:
-    if start is None:
-        return problem.domain_x.project(problem.domain_x.center(problem.dimension_x))
-    start = np.array(start, dtype=np.float64)
-    if start.shape != (problem.dimension_x,) or not np.isfinite(start).all():
-        raise ValueError(f"start must be a finite vector of shape ({problem.dimension_x},).")
-    return problem.domain_x.project(start)
-
-
-def _outer_release(
-    problem: BilevelProblem, lam: float, multiplier: float, sampling_rate: float, n_steps: int
-) -> Release:
-    """At the first x and the largest distance that the domain allows."""
-    moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam) / sampling_rate
-    return SampledGaussianMechanism(moved, multiplier, sampling_rate, n_steps).describe(
-        f"{n_steps} hypergradients, at first",
-        problem.dimension_x,
-        problem.n_records,
-        "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected",
-    )
-
-
 def _penalty_at(penalty: float | Penalty, x: np.ndarray) -> float:
     lam = penalty(x.copy()) if callable(penalty) else penalty
     check_real("penalty", lam, 1e-50, 1e50)
     return float(lam)
 
 
-# ---------------------------------------------------------------------------------------------
-# the run
-
-
 def dp_bilevel(
     problem: BilevelProblem,
     budget: PrivacyBudget,
     *,
-    penalty: float | Penalty,
-    n_steps: int = 10,
-    step_size: float | StepRule = 1.0,
-    inner: Any = "output_perturbation",
-    output: Output = "tail_average",
-    calibration: Calibration = "analytic",
-    split: tuple[float, float, float] | None = None,
-    share: float = 1.0,
-    start: np.ndarray | None = None,
-    outer_sampling_rate: float = 1.0,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
+    **options: Any,
 ) -> BilevelResult:
     """Minimise ``f(x, argmin g(x, .))`` privately.
 
@@ -352,19 +389,14 @@ def dp_bilevel(
     ----------
     problem : BilevelProblem
     budget : PrivacyBudget
-    penalty, n_steps, inner, calibration, split, share, start, outer_sampling_rate, solver
-        See :func:`plan_bilevel`. None may depend on records, but for released ones.
-    step_size : float or callable ``(t, gradient, deviation) -> movement``, default=1.0
-        ``x <- project(x - step_size gradient)`` with a number from 1e-50 to 1e50, or ``project(x +
-        movement)``. The deviation is that of the inner noise in the gradient, where the problem
-        knows it.
-    output : {"tail_average", "last", "min_step"}, default="tail_average"
-        The mean of the later half of the iterates, the last one, or that before the shortest step
-        (as published; misleading at the boundary of the domain and under much noise, T10).
+    solver : str, Solver or callable, default="auto"
+        For output perturbation.
     solver_rng : numpy.random.Generator, optional
         The solver's own randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
+    **options
+        `penalty`, and others with defaults: see :func:`plan_steps`.
 
     Returns
     -------
@@ -382,62 +414,26 @@ def dp_bilevel(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 1 and 3.
     """
-    check_option("output", output, ("tail_average", "last", "min_step"))
-    if not callable(step_size):
-        check_real("step_size", step_size, 1e-50, 1e50)
-    private_solver = resolve_private_solver(inner, solver)
-    plan = plan_bilevel(
-        problem,
-        budget,
-        penalty=penalty,
-        n_steps=n_steps,
-        inner=private_solver,
-        calibration=calibration,
-        split=split,
-        share=share,
-        start=start,
-        outer_sampling_rate=outer_sampling_rate,
-    )
-    noise = NoiseSource() if noise is None else noise
-    rng = np.random.default_rng() if solver_rng is None else solver_rng
-    x = _start(problem, start)
-    path, y = [x], np.zeros(problem.dimension_y)
-    with without_warnings():
-        for t in range(n_steps):
-            lam = _penalty_at(penalty, x)
-            y, gradient, deviation = private_hypergradient(
-                problem, x, lam, private_solver, plan, rng, noise
-            )
-            move = (
-                step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
-            )
-            x = problem.domain_x.project(x + _checked("The movement of x", move, x.shape))
-            path.append(x)
-    iterates = np.array(path)
-    if output == "last":
-        x = iterates[-1]
-    elif output == "min_step":
-        x = iterates[int(np.argmin(np.linalg.norm(np.diff(iterates, axis=0), axis=1)))]
-    else:
-        x = iterates[1 + n_steps // 2 :].mean(axis=0)
-    return BilevelResult(x, iterates, y, plan)
+    inner = resolve_private_solver(options.get("inner", "output_perturbation"))
+    is_default = isinstance(solver, str) and solver == "auto"
+    if not (is_default or isinstance(inner, OutputPerturbation)):
+        raise ValueError("solver is for inner='output_perturbation' only.")
+    plan = plan_bilevel(problem, budget, **options)
+    return plan.run(problem, Run(resolve_solver(solver), solver_rng, noise))
 
 
 def private_hypergradient(
-    problem: BilevelProblem,
-    x: np.ndarray,
-    lam: float,
-    private_solver: PrivateSolver,
-    plan: BilevelPlan,
-    solver_rng: np.random.Generator,
-    noise: NoiseSource,
+    problem: BilevelProblem, x: np.ndarray, lam: float, plan: BilevelPlan, run: Run
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One step's lower solution, hypergradient and deviation of its inner noise: all private."""
     metric = problem.metric(x)
     points, variances = [], []
-    for k, lower in enumerate((problem.lower(x), problem.penalised(x, lam))):
-        point, variance = private_solver.solve(lower, plan.multipliers[k], solver_rng, noise)
-        point = _checked(f"The point of {plan.inner}", point, (problem.dimension_y,))
+    for lower, multiplier in zip(
+        (problem.lower(x), problem.penalised(x, lam)), plan.multipliers, strict=True
+    ):
+        point, variance = plan.inner.solve(lower, multiplier, run)
+        name = f"The point of {type(plan.inner).__name__}"
+        point = _checked(name, point, (problem.dimension_y,))
         points.append(problem.domain_y.project(point / metric))
         variances.append(variance)
     y, y_lam = points
@@ -445,12 +441,12 @@ def private_hypergradient(
     if outer is None:
         gradient = problem.hypergradient(x, y, y_lam, lam)
     else:
-        batch = poisson_sample(problem.n_records, rate, noise)
+        batch = poisson_sample(problem.n_records, rate, run.noise)
         gradient = problem.hypergradient(x, y, y_lam, lam, batch) / rate
         moved = 2.0 * problem.record_bound(euclidean_norm(y_lam - y), lam) / rate
         if moved != 0.0:  # else no record adds anything
-            gradient = GaussianMechanism(moved, outer).release(gradient, noise)
-    if private_solver.is_unbiased:
+            gradient = GaussianMechanism(moved, outer).release(gradient, run.noise)
+    if plan.inner.is_unbiased:
         energies = [problem.noise_energy(x, variance) for variance in variances]
         gradient = gradient - lam * (energies[1] - energies[0])
     deviation = lam * problem.noise_deviation(x, y, y_lam, (variances[0], variances[1]))

@@ -1,14 +1,14 @@
 """Private solvers of strongly convex problems, as parts of larger algorithms.
 
-What such an algorithm needs of a solver are two things: the statement about a number of solves
-with a given noise (:meth:`PrivateSolver.release`), from public constants alone, and a solve.
+An algorithm needs the cost of a number of solves with a given noise (:meth:`PrivateSolver.event`),
+the statement about them from public constants (:meth:`PrivateSolver.release`), and a solve.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,11 +18,10 @@ from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
 from skdp.algorithms.plan import Run
-from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
-from skdp.privacy.events import RepeatedEvent
+from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
+from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
-from skdp.solvers import Solver, resolve_solver
 
 __all__ = [
     "LocalizedGradientDescent",
@@ -42,39 +41,33 @@ class PrivateSolver(ABC):
     is_unbiased = False
 
     @abstractmethod
-    def release(
-        self, name: str, constants: ProblemConstants, multiplier: float, count: int
-    ) -> Release:
-        """The statement about `count` solves of problems with these constants.
+    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+        """Cost of `count` solves.
 
-        The event must follow from `multiplier` and `count` alone and cost no more than as many
-        ``GaussianEvent(multiplier)``; with sampling, no more than these if that is ignored.
+        No more than as many ``GaussianEvent(multiplier)``; with sampling, no more than these if
+        that is ignored.
         """
 
     @abstractmethod
-    def solve(
-        self,
-        problem: Problem,
-        multiplier: float,
-        solver_rng: np.random.Generator,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, float]:
+    def release(
+        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+    ) -> Release:
+        """The statement about `count` solves of problems with these constants; it has the event."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
         """A private point, and (roughly) the variance of a coordinate of its noise."""
 
 
+@dataclass(frozen=True)
 class OutputPerturbation(PrivateSolver):
-    """The certified solution plus noise, not projected: the mean of the noise stays 0.
-
-    Parameters
-    ----------
-    solver : str, Solver or callable, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    """
+    """The certified solution plus noise, not projected: the mean of the noise stays 0."""
 
     is_unbiased = True
 
-    def __init__(self, solver: Any = "auto") -> None:
-        self.solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
+    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+        mechanism = SampledGaussianMechanism(1.0, multiplier, 1.0, count)
+        return mechanism.event(Neighbouring.REPLACE_ONE)
 
     def release(
         self, name: str, constants: ProblemConstants, multiplier: float, count: int
@@ -84,20 +77,14 @@ class OutputPerturbation(PrivateSolver):
         reference = "docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected"
         return mechanism.describe(name, constants.dimension, constants.n_records, reference)
 
-    def solve(
-        self,
-        problem: Problem,
-        multiplier: float,
-        solver_rng: np.random.Generator,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, float]:
+    def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
         _, accuracy, sensitivity = solution_sensitivity(problem.constants)
         mechanism = GaussianMechanism(sensitivity, multiplier)
-        run = Run(self.solver, solver_rng, noise)
         point = solve_and_release(problem, accuracy, mechanism, run, project=False)
         return point, mechanism.noise_scale**2
 
 
+@dataclass(frozen=True)
 class LocalizedGradientDescent(PrivateSolver):
     """Localised noisy gradient descent: see :func:`skdp.algorithms.dp_localized_gd`.
 
@@ -110,11 +97,14 @@ class LocalizedGradientDescent(PrivateSolver):
         Of a record, per step.
     """
 
-    def __init__(self, n_steps: int = 100, n_rounds: int = 1, sampling_rate: float = 1.0) -> None:
-        check_count("n_steps", n_steps)
-        check_count("n_rounds", n_rounds)
-        check_real("sampling_rate", sampling_rate, 1e-12, 1.0)
-        self.n_steps, self.n_rounds, self.sampling_rate = n_steps, n_rounds, float(sampling_rate)
+    n_steps: int = 100
+    n_rounds: int = 1
+    sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_count("n_steps", self.n_steps)
+        check_count("n_rounds", self.n_rounds)
+        check_real("sampling_rate", self.sampling_rate, 1e-12, 1.0)
 
     def _options(self, multiplier: float) -> dict[str, Any]:
         """Steps and the noise of each, so that all of them cost ``GaussianEvent(multiplier)``."""
@@ -125,47 +115,39 @@ class LocalizedGradientDescent(PrivateSolver):
             "noise_multiplier": multiplier * math.sqrt(self.n_steps * self.n_rounds),
         }
 
+    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+        steps = self.n_steps * self.n_rounds
+        each = SampledGaussianMechanism(
+            1.0, multiplier * math.sqrt(steps), self.sampling_rate, steps
+        )
+        return RepeatedEvent(each.event(Neighbouring.REPLACE_ONE), count)
+
     def release(
         self, name: str, constants: ProblemConstants, multiplier: float, count: int
     ) -> Release:
         plan = plan_localized_gd(constants, **self._options(multiplier))
-        return replace(
-            plan.release(f"{name}, by a noisy gradient per step"),
-            event=RepeatedEvent(plan.event, count),
-        )
+        release = plan.release(f"{name}, by a noisy gradient per step")
+        return replace(release, event=self.event(multiplier, count))
 
-    def solve(
-        self,
-        problem: Problem,
-        multiplier: float,
-        solver_rng: np.random.Generator,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, float]:
-        found = dp_localized_gd(problem, noise=noise, **self._options(multiplier))
+    def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
+        found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier))
         deviation = found.plan.mechanism.noise_scale / problem.strong_convexity
         # averaging T steps: at most sigma^2 / (mu^2 T) asymptotically
         return found.point, deviation**2 / self.n_steps
 
 
-def resolve_private_solver(inner: Any, solver: Any = "auto") -> PrivateSolver:
-    """The private solver that `inner` names; `solver` is for output perturbation.
+#: Private solvers by name.
+_SOLVERS: dict[str, PrivateSolver] = {
+    "output_perturbation": OutputPerturbation(),
+    "localized_gd": LocalizedGradientDescent(),
+    "localized_sgd": LocalizedGradientDescent(sampling_rate=0.1),
+}
 
-    Parameters
-    ----------
-    inner : {"output_perturbation", "localized_gd", "localized_sgd"} or PrivateSolver
-    solver : str, Solver or callable, default="auto"
-    """
-    if isinstance(inner, str) and inner == "output_perturbation":
-        return OutputPerturbation(solver)
-    if not (isinstance(solver, str) and solver == "auto"):
-        raise ValueError("solver is for inner='output_perturbation' only.")
+
+def resolve_private_solver(inner: Any) -> PrivateSolver:
+    """Return the private solver that `inner` names, or `inner` if it is one."""
     if isinstance(inner, PrivateSolver):
         return inner
-    if isinstance(inner, str) and inner == "localized_gd":
-        return LocalizedGradientDescent()
-    if isinstance(inner, str) and inner == "localized_sgd":
-        return LocalizedGradientDescent(sampling_rate=0.1)
-    raise ValueError(
-        f"inner == {inner!r}, must be 'output_perturbation', 'localized_gd', 'localized_sgd' or a "
-        "PrivateSolver."
-    )
+    if isinstance(inner, str) and inner in _SOLVERS:
+        return _SOLVERS[inner]
+    raise ValueError(f"inner == {inner!r}, must be one of {list(_SOLVERS)} or a PrivateSolver.")

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
-from skdp.algorithms.methods import METHODS, Method, choose
+from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.plan import Run
 from skdp.linear_model.remarks import noise_alarms, plan_remarks
 from skdp.mechanisms import NoiseSource
@@ -67,7 +67,7 @@ class DPLinearModel(BaseEstimator):
     verbose: int
 
     #: The private algorithms by name; the first is the choice where no other competes.
-    _methods: Mapping[str, Method] = METHODS
+    _methods: Mapping[str, Any] = METHODS
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
 
@@ -272,10 +272,19 @@ class DPLinearModel(BaseEstimator):
         # squares of the bound must neither overflow nor vanish
         if self.data_norm is not None:
             check_real("data_norm", self.data_norm, 1e-50, 1e50)
-        if self.coef_norm is not None:
-            check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("method", self.method, self._method_names)
+        self._check_method()
+        self._check_objective()
+        self._check_solver()
+        randomness(self.random_state, probe=True)
+
+    def _check_objective(self) -> None:
+        """Refuse parameters of the objective and of its planning."""
+        if self.coef_norm is not None:
+            check_real("coef_norm", self.coef_norm, 1e-50, 1e50)
         if isinstance(self.alpha, str):
             if self.alpha != "auto":
                 raise ValueError(f"alpha == {self.alpha!r}, must be 'auto' or a number >= 0.")
@@ -286,9 +295,6 @@ class DPLinearModel(BaseEstimator):
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
                 )
-        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
-        check_option("method", self.method, self._method_names)
-        self._check_method()
         check_option("objective", self.objective, ("empirical", "population"))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":
@@ -302,8 +308,6 @@ class DPLinearModel(BaseEstimator):
             check_count("n_public", self.n_public)
         if not isinstance(self.verbose, numbers.Integral):
             raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
-        self._check_solver()
-        randomness(self.random_state, probe=True)
 
     @property
     def _method_names(self) -> tuple[str, ...]:
@@ -312,7 +316,7 @@ class DPLinearModel(BaseEstimator):
     @property
     def _is_bounded(self) -> bool:
         """Whether the method has a public radius of the coefficients if `coef_norm` is None."""
-        method = self._methods.get(self.method) if isinstance(self.method, str) else None
+        method = self._methods.get(self.method)
         return method is not None and method.is_bounded
 
     def _check_method(self) -> None:

@@ -1,4 +1,4 @@
-"""Private models that choose the strength of their penalty themselves, within one budget."""
+"""Private models that choose their penalty themselves, within one budget."""
 
 from skdp.model_selection.logistic_regression_cv import DPLogisticRegressionCV
 from skdp.model_selection.ridge_cv import DPRidgeCV

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from skdp.algorithms.tuning import PenaltyGroups, TunedModel, tune_by_newton_statistics
 from skdp.linear_model.classification import DPLinearClassification
-from skdp.mechanisms import NoiseSource
-from skdp.model_selection.tuned_model import TunedLinearModel
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import EmpiricalRisk, LogisticLoss, Loss, Records
+from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.problems import LogisticLoss, Loss
 
 __all__ = ["DPLogisticRegressionCV"]
 
@@ -20,7 +15,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     """Differentially private logistic regression, for two classes, that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
-    the number of strengths that are compared: the second moments of the records and a few gradients
+    the number of candidates: the second moments of the records and a few gradients
     of the log loss are released with noise, and both the choice and the fit are functions of them.
 
     Parameters
@@ -34,30 +29,28 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
             "exponential", "public"}, default="newton"
         - "newton": noisy moments of the records, then noisy gradients at private points; both the
           choice and the fit are functions of them. No budget is split.
-        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in the logarithm of the
-          strength from private solutions for a training and a validation half;
-          "bilevel_minibatch": solutions by noisy steps on batches (needs dp-accounting >= 0.5).
+        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
+          solutions for a training and a validation half; "bilevel_minibatch": solutions by noisy
+          steps on batches (needs dp-accounting >= 0.5).
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
-        - "exponential": a draw from a grid of strengths by the exponential mechanism.
-        - "public": a strength by a formula of public numbers.
+        - "exponential": a draw from a grid of alpha by the exponential mechanism.
+        - "public": alpha by a formula of public numbers.
 
-        All but the first end with output perturbation of the solution for all records at the
-        chosen strength. They are there for losses and sizes that the first does not suit, and for
-        comparison: see docs/model_selection.md.
+        All but the first end with output perturbation on all records at the chosen alpha. They suit
+        other losses and sizes, and serve for comparison: see docs/model_selection.md.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of the strength ``alpha`` in the convention of
+        Public bounds of alpha in the convention of
         :class:`~skdp.linear_model.DPLogisticRegression`: mean loss plus ``(alpha / 2) ||w||^2``.
         None: from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
-        A label per feature, all integers or all strings; features with the same label share a
-        strength. None: one strength for all. More than about ten groups choose by chance. The
-        intercept is not searched for alone by the default method: it has the best strength for all
-        coefficients together. The other methods tune it as a group.
+        A label per feature, all integers or all strings; features with the same label share an
+        alpha. None: one alpha for all. More than about ten groups choose by chance. The default
+        method gives the intercept the best alpha for all coefficients together, the others tune it
+        as a group.
     cv : int or None, default=None
-        None: the loss of every candidate is estimated from statistics of all records, corrected
-        for the bias of using them twice. An integer: the statistics of so many folds are
-        released, and each is predicted from the others; every fold then has the noise of its own
-        few records.
+        None: the loss of every candidate is estimated from the statistics of all records, corrected
+        for the bias of using them twice. An integer K: the statistics of K folds are released, and
+        each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
@@ -87,7 +80,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Private coefficients.
     intercept_ : ndarray of shape (1,)
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The strength that was chosen. If there are groups, one per group, in the order of the sorted
+        The alpha that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.
     alpha_path_ : ndarray of shape (n_rounds,) or (n_rounds, number of penalties)
         Choices after each release, the last of which is used; functions of what was released.
@@ -98,7 +91,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     See Also
     --------
-    skdp.linear_model.DPLogisticRegression : With a strength of your own, or one by a public rule;
+    skdp.linear_model.DPLogisticRegression : With a given alpha, or one by a public rule;
         also for several classes.
 
     Notes
@@ -111,7 +104,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     square of the model's log odds is kept to 8, or to 32 with more than two gradients, as far as
     the released moments tell. Memory grows with the
     square of n_features, time with the cube, and so does, with delta = 0, the noise of the moments.
-    Proofs, also of the estimate that strengths are compared by: docs/theory/tuning.md.
+    Proofs, also of the estimate that values of alpha are compared by: docs/theory/tuning.md.
 
     Examples
     --------
@@ -125,10 +118,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     True
     """
 
-    _methods = (
-        *("newton", "bilevel", "bilevel_minibatch"),
-        *("hypergradient", "exponential", "public"),
-    )
+    _methods = methods("newton")
 
     def __init__(
         self,
@@ -175,20 +165,3 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss()
-
-    def _tune(
-        self,
-        records: Records,
-        risk: EmpiricalRisk,
-        penalties: PenaltyGroups,
-        budget: PrivacyBudget,
-        noise: NoiseSource,
-        solver_rng: np.random.Generator,
-    ) -> TunedModel:
-        return tune_by_newton_statistics(
-            records,
-            penalties,
-            budget,
-            n_folds=None if self.cv is None else int(self.cv),
-            noise=noise,
-        )

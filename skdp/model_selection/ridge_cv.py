@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from skdp.algorithms.tuning import PenaltyGroups, TunedModel, tune_by_sufficient_statistics
 from skdp.linear_model.regression import DPLinearRegression
-from skdp.mechanisms import NoiseSource
-from skdp.model_selection.tuned_model import TunedLinearModel
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Loss, Records
+from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.problems import HalfSquaredLoss, Loss
 
 __all__ = ["DPRidgeCV"]
 
@@ -20,7 +15,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     """Differentially private ridge regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.RidgeCV`, but within one privacy budget, whatever the number of
-    strengths that are compared: the second moments of the records are released once, with
+    candidates: the second moments of the records are released once, with
     noise, and both the choice and the fit are functions of them.
 
     Parameters
@@ -34,30 +29,28 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
             "exponential", "public"}, default="sufficient_statistics"
         - "sufficient_statistics": the moments are released once, with noise; both the choice and
           the fit are functions of them. No budget is split.
-        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in the logarithm of the
-          strength from private solutions for a training and a validation half;
-          "bilevel_minibatch": solutions by noisy steps on batches (needs dp-accounting >= 0.5).
+        - "bilevel": Kornowski (2024), Alg. 1, corrected: gradient steps in log alpha from private
+          solutions for a training and a validation half; "bilevel_minibatch": solutions by noisy
+          steps on batches (needs dp-accounting >= 0.5).
         - "hypergradient": noisy derivatives of the validation loss of the exact solution.
-        - "exponential": a draw from a grid of strengths by the exponential mechanism.
-        - "public": a strength by a formula of public numbers.
+        - "exponential": a draw from a grid of alpha by the exponential mechanism.
+        - "public": alpha by a formula of public numbers.
 
-        All but the first end with output perturbation of the solution for all records at the
-        chosen strength. They are there for losses and sizes that the first does not suit, and for
-        comparison: see docs/model_selection.md.
+        All but the first end with output perturbation on all records at the chosen alpha. They suit
+        other losses and sizes, and serve for comparison: see docs/model_selection.md.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of the strength ``alpha`` in the convention of
+        Public bounds of alpha in the convention of
         :class:`~skdp.linear_model.DPRidge`: mean loss plus ``(alpha / 2) ||w||^2``. None: from 1e-6
         to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
-        A label per feature, all integers or all strings; features with the same label share a
-        strength. None: one strength for all. More than about ten groups choose by chance. The
-        intercept is not searched for alone by the default method: it has the best strength for all
-        coefficients together. The other methods tune it as a group.
+        A label per feature, all integers or all strings; features with the same label share an
+        alpha. None: one alpha for all. More than about ten groups choose by chance. The default
+        method gives the intercept the best alpha for all coefficients together, the others tune it
+        as a group.
     cv : int or None, default=None
         None: the loss of every candidate is estimated from the moments of all records, corrected
-        for the bias of using them twice. An integer: the moments of so many folds are released,
-        and each is predicted from the others; every fold then has the noise of its own few
-        records.
+        for the bias of using them twice. An integer K: the moments of K folds are released, and
+        each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
@@ -86,10 +79,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Private coefficients, in units of y per unit of X.
     intercept_ : float
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
-        The strength that was chosen. If there are groups, one per group, in the order of the sorted
+        The alpha that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.
     alpha_path_ : ndarray of shape (n_iterates,) or (n_iterates, number of penalties)
-        Strengths on the way to the chosen one, the last of them; functions of what was released.
+        Values on the way to the chosen one, the last of them; functions of what was released.
     privacy_ : PrivacyReport
         What was released, at which cost.
     n_features_in_ : int
@@ -97,12 +90,12 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     See Also
     --------
-    skdp.linear_model.DPRidge : With a strength of your own, or one by a public rule.
+    skdp.linear_model.DPRidge : With a given alpha, or one by a public rule.
 
     Notes
     -----
     Noise: second moments of rows and scaled targets move by at most ``sqrt(2) (X^2 + g^2 Y^2) / n``
-    in the Frobenius norm. Proofs, also of the estimate that strengths are compared by:
+    in the Frobenius norm. Proofs, also of the estimate that values of alpha are compared by:
     docs/theory/tuning.md.
 
     Examples
@@ -117,10 +110,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     True
     """
 
-    _methods = (
-        *("sufficient_statistics", "bilevel", "bilevel_minibatch"),
-        *("hypergradient", "exponential", "public"),
-    )
+    _methods = methods("sufficient_statistics")
 
     def __init__(
         self,
@@ -157,23 +147,3 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
 
     def _loss(self, target_bound: float) -> Loss:
         return HalfSquaredLoss(target_bound)
-
-    def _tune(
-        self,
-        records: Records,
-        risk: EmpiricalRisk,
-        penalties: PenaltyGroups,
-        budget: PrivacyBudget,
-        noise: NoiseSource,
-        solver_rng: np.random.Generator,
-    ) -> TunedModel:
-        assert isinstance(risk.loss, HalfSquaredLoss)
-        return tune_by_sufficient_statistics(
-            records,
-            risk.loss.target_bound,
-            penalties,
-            budget,
-            coef_norm=risk.reference_norm(Design.of(records)),
-            n_folds=None if self.cv is None else int(self.cv),
-            noise=noise,
-        )

@@ -38,6 +38,7 @@ from skdp.problems.max_group_loss import (
     MaxGroupLossProblem,
     max_group_loss_constants,
 )
+from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
     AbsoluteLoss,
     HingeLoss,
@@ -81,6 +82,7 @@ __all__ = [
     "MaxGroupLossProblem",
     "Objective",
     "OneVsRestLoss",
+    "PenaltyGroups",
     "PenaltyProblem",
     "PiecewiseLinearLoss",
     "Problem",

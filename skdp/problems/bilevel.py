@@ -5,8 +5,8 @@ records: f over the validation records, g over the training records, which may b
 that needs no second derivatives replaces the inner solution's derivative by a second solution, that
 of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
 
-:class:`PenaltyProblem` is the case that model selection needs: x holds the logarithms of the
-strengths of a penalty. Proofs: docs/theory/bilevel.md.
+:class:`PenaltyProblem` is the case that model selection needs: x holds log alpha.
+Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from skdp.problems.constants import ROUNDING_SLACK
 from skdp.problems.domains import Ball, Box, Domain, WholeSpace
 from skdp.problems.finite_sum import FiniteSumProblem
 from skdp.problems.losses import Loss
+from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 
@@ -256,11 +257,11 @@ class WeightedLoss(Loss):
 
 
 class PenaltyProblem(BilevelProblem):
-    """Strengths of a penalty, judged by the loss on other records.
+    """Choose the penalties of groups by the loss on other records.
 
     f is the mean loss on the validation records, g that on the training records plus
     ``(1/2) sum_j alpha_g(j) r_j y_j^2``, and ``x_g = log alpha_g`` for each group g (Kornowski
-    2024, section 7, with squared norms and bounded strengths: errata E1, E2 and E5).
+    2024, section 7, with squared norms and bounded alpha: errata E1, E2 and E5).
 
     Parameters
     ----------
@@ -268,12 +269,7 @@ class PenaltyProblem(BilevelProblem):
         With targets.
     loss : Loss
         Smooth, of one margin.
-    groups : sequence of int, shape (width,)
-        The group of each coefficient, 0 to q - 1.
-    relative : sequence of float, shape (width,)
-        r_j > 0.
-    low, high : float
-        Public bounds of the strengths.
+    penalties : PenaltyGroups
     disjoint : bool, default=True
         Record i is for training if i is even, else for validation. If False every record has both
         roles.
@@ -291,35 +287,19 @@ class PenaltyProblem(BilevelProblem):
     is_record_free = True
 
     def __init__(
-        self,
-        records: Records,
-        loss: Loss,
-        groups: tuple[int, ...],
-        relative: tuple[float, ...],
-        low: float,
-        high: float,
-        *,
-        disjoint: bool = True,
+        self, records: Records, loss: Loss, penalties: PenaltyGroups, *, disjoint: bool = True
     ) -> None:
         if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
             raise ValueError(f"{loss!r} is not a smooth loss of one margin.")
-        if not len(groups) == len(relative) == records.width:
-            raise ValueError(f"groups and relative must have {records.width} entries.")
-        if sorted(set(groups)) != list(range(len(set(groups)))):
-            raise ValueError("groups must be numbered 0, 1, ... without a gap.")
-        if not all(0 < r < math.inf for r in relative):
-            raise ValueError("relative strengths must be > 0 and finite.")
-        if not 0 < low < high < math.inf:
-            raise ValueError(f"bounds == ({low}, {high}), must be 0 < low < high < inf.")
+        penalties.check_width(records.width)
         check_bool("disjoint", disjoint)
         if records.n_records < 2 and disjoint:
             raise ValueError("n_samples=1: training and validation need one record each.")
-        self.groups, self.relative = np.array(groups), np.array(relative, dtype=np.float64)
-        q = int(self.groups.max()) + 1
-        self.members = np.arange(q)[:, None] == self.groups
+        self.penalties, self.members, q = penalties, penalties.members, penalties.n_groups
         self.loss, self.disjoint = loss, disjoint
         self.dimension_x, self.dimension_y = q, records.width
-        self.domain_x = Box(np.full(q, math.log(low)), np.full(q, math.log(high)))
+        ends = math.log(penalties.low), math.log(penalties.high)
+        self.domain_x = Box(*(np.full(q, end) for end in ends))
         self.domain_y = WholeSpace()
         self._records = records.with_targets(np.asarray(records.targets, dtype=np.float64))
         n = records.n_records
@@ -328,27 +308,23 @@ class PenaltyProblem(BilevelProblem):
         # a copy of its own: it is read much more often than made
         self._train = self._records.take(slice(None, None, 2)) if disjoint else self._records
 
-    def strengths(self, x: np.ndarray) -> np.ndarray:
-        """The penalty's strength for every coefficient, shape (dimension_y,)."""
-        return np.exp(x)[self.groups] * self.relative
+    def diagonal(self, x: np.ndarray) -> np.ndarray:
+        """Return the penalty of every coefficient, shape (dimension_y,)."""
+        return self.penalties.diagonal(np.exp(x))
 
     def metric(self, x: np.ndarray) -> np.ndarray:
-        strengths = self.strengths(x)
-        return np.sqrt(strengths / strengths.min())
-
-    def feature_norm(self, x: np.ndarray) -> float:
-        """X', the norm that no row exceeds in the coordinates of the lower problems."""
-        return self._records.scaled(1.0 / self.metric(x)).norm_bound
+        diagonal = self.diagonal(x)
+        return np.sqrt(diagonal / diagonal.min())
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
         train = self._train.scaled(1.0 / self.metric(x))
-        alpha = float(self.strengths(x).min())
+        alpha = float(self.diagonal(x).min())
         radius = self.loss.solution_radius(train.norm_bound, alpha)
         return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
         records = self._records.scaled(1.0 / self.metric(x))
-        alpha, n = float(self.strengths(x).min()), records.n_records
+        alpha, n = float(self.diagonal(x).min()), records.n_records
         weights = np.full(n, n / self.n_train)
         if self.disjoint:
             weights[1::2] = n / (lam * self.n_val)
@@ -368,22 +344,22 @@ class PenaltyProblem(BilevelProblem):
         self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
     ) -> np.ndarray:
         """``(1/2) sum_{j in g} alpha_g r_j y_j^2``."""
-        return 0.5 * self.members @ (self.strengths(x) * y**2)
+        return 0.5 * self.members @ (self.diagonal(x) * y**2)
 
     def lower_difference_x(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: np.ndarray | None = None
     ) -> np.ndarray:
         """As a product, ``(1/2) <y_lam - y, y_lam + y>``: squares would cancel."""
-        return 0.5 * self.members @ (self.strengths(x) * (y_lam - y) * (y_lam + y))
+        return 0.5 * self.members @ (self.diagonal(x) * (y_lam - y) * (y_lam + y))
 
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray:
-        """``(a/2) |g| variance``, a the least strength: exact for noise of mean 0."""
-        return 0.5 * float(self.strengths(x).min()) * variance * self.members.sum(axis=1)
+        """``(a/2) |g| variance``, a the least penalty: exact for noise of mean 0."""
+        return 0.5 * float(self.diagonal(x).min()) * variance * self.members.sum(axis=1)
 
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray:
-        """``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the strengths."""
-        strengths = self.strengths(x)
+        """``sqrt(a v sum_{j in g} d_j y_j^2 + ...)`` over both points, d the diagonal."""
+        diagonal = self.diagonal(x)
         square = variances[0] * y**2 + variances[1] * y_lam**2
-        return np.sqrt(float(strengths.min()) * (self.members @ (strengths * square)))
+        return np.sqrt(float(diagonal.min()) * (self.members @ (diagonal * square)))

@@ -23,7 +23,7 @@ from skdp.problems.losses import Loss
 from skdp.problems.rounding import tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = ["Block", "Records"]
+__all__ = ["Block", "Records", "scaled_norm"]
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any
@@ -269,11 +269,7 @@ class Records:
     @property
     def norm_bound(self) -> float:
         """Euclidean norm that no row exceeds, intercept feature included."""
-        if self.factors is None:
-            return math.hypot(self.data_norm, self.intercept)
-        d = self.matrix.shape[1]
-        own = self.intercept * float(self.factors[d]) if self.intercept else 0.0
-        return math.hypot(self.data_norm * float(self.factors[:d].max(initial=0.0)), own)
+        return scaled_norm(self.data_norm, self.intercept, self.factors)
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
@@ -443,6 +439,14 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     X = X.astype(np.float64)  # a copy
     X.data *= np.repeat(factor, np.diff(X.indptr))
     return X
+
+
+def scaled_norm(data_norm: float, intercept: float, factors: np.ndarray | None) -> float:
+    """Bound the norm of rows whose columns are multiplied by factors > 0, the intercept's last."""
+    if factors is None:
+        return math.hypot(data_norm, intercept)
+    largest = factors[: len(factors) - bool(intercept)].max(initial=0.0)
+    return math.hypot(data_norm * float(largest), intercept * float(factors[-1]))
 
 
 def read_only_view(array: np.ndarray) -> np.ndarray:

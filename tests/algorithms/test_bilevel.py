@@ -15,9 +15,10 @@ from skdp.algorithms import (
     dp_bilevel,
     plan_bilevel,
 )
-from skdp.algorithms.bilevel import private_hypergradient
+from skdp.algorithms.bilevel import plan_steps, private_hypergradient
 from skdp.algorithms.localized_gradient_descent import plan_localized_gd
 from skdp.algorithms.output_perturbation import solution_sensitivity
+from skdp.algorithms.plan import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
@@ -38,6 +39,7 @@ from skdp.problems import (
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
+    PenaltyGroups,
     PenaltyProblem,
     Records,
     WholeSpace,
@@ -98,7 +100,7 @@ class Replay(OutputPerturbation):
         super().__init__()
         self.points = list(points)
 
-    def solve(self, problem, multiplier, solver_rng, noise):
+    def solve(self, problem, multiplier, run):
         return self.points.pop(0), 0.0
 
 
@@ -109,12 +111,12 @@ class Remembering(OutputPerturbation):
         super().__init__()
         self.points, self.count = {}, 0
 
-    def solve(self, problem, multiplier, solver_rng, noise):
+    def solve(self, problem, multiplier, run):
         which, self.count = self.count % 2, self.count + 1
         if which not in self.points:
-            self.points[which] = super().solve(problem, 1e-12, solver_rng, noise)[0]
+            self.points[which] = super().solve(problem, 1e-12, run)[0]
         mechanism = GaussianMechanism(solution_sensitivity(problem.constants)[2], multiplier)
-        return mechanism.release(self.points[which], noise), mechanism.noise_scale**2
+        return mechanism.release(self.points[which], run.noise), mechanism.noise_scale**2
 
 
 # -----------------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def test_leak_is_covered_by_the_inner_noise():
     np.testing.assert_allclose([r.sensitivity for r in plan.releases], [0.02002, 0.02002 / 1.2])
     rng, source = np.random.default_rng(0), seeded(0)
     outputs = [
-        private_hypergradient(problem, np.zeros(3), 5.0, OutputPerturbation(), plan, rng, source)
+        one_step(problem, np.zeros(3), 5.0, OutputPerturbation(), plan, rng, source)
         for _ in range(300)
     ]
     mu = gaussian_mu(1.0, 1e-6)
@@ -243,9 +245,8 @@ def test_whole_run_is_within_the_budget(T, calibration, inner):
 class Expensive(OutputPerturbation):
     """Says that it costs ten times what it was given."""
 
-    def release(self, name, constants, multiplier, count):
-        release = super().release(name, constants, multiplier, count)
-        return dataclasses.replace(release, event=RepeatedEvent(release.event, 10))
+    def event(self, multiplier, count):
+        return super().event(multiplier, 10 * count)
 
 
 def test_solvers_that_cost_more_than_they_may_are_refused():
@@ -285,7 +286,7 @@ def test_noise_of_output_perturbation_is_the_stated_one():
     problem, solver, rng = Leak(np.zeros((100, 3))), OutputPerturbation(), np.random.default_rng(0)
     lower = problem.lower(np.zeros(3))
     stated = solver.release("", lower.constants, 1000.0, 1).noise_scale
-    points = [solver.solve(lower, 1000.0, rng, Steady(value)) for value in (0.0, 1.0)]
+    points = [solver.solve(lower, 1000.0, Run("auto", rng, Steady(value))) for value in (0.0, 1.0)]
     np.testing.assert_allclose(points[1][0] - points[0][0], stated, rtol=1e-9)
     assert points[1][1] == pytest.approx(stated**2, rel=1e-9)
     assert np.linalg.norm(points[1][0]) > 2.0
@@ -373,7 +374,9 @@ def test_minibatch_run():
     pytest.importorskip("dp_accounting")
     rows = Records(np.random.default_rng(0).normal(size=(60, 2)), 1.0)
     problem = PenaltyProblem(
-        rows.with_targets(np.zeros(60)), HalfSquaredLoss(1.0), (0, 0), (1.0, 1.0), 1e-2, 1.0
+        rows.with_targets(np.zeros(60)),
+        HalfSquaredLoss(1.0),
+        PenaltyGroups((0, 0), (1.0, 1.0), 1e-2, 1.0),
     )
     inner = LocalizedGradientDescent(5, sampling_rate=0.3)
     result = dp_bilevel(problem, BUDGET, penalty=2.0, n_steps=2, inner=inner, noise=seeded(0))
@@ -391,15 +394,23 @@ def tuning_problem(n=400, seed=0, low=1e-3):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     t = np.clip(X @ [0.8, 0.0, 0.0] + 0.1 * rng.normal(size=n), -1, 1)
     return PenaltyProblem(
-        Records(X, 1.0, targets=t), HalfSquaredLoss(1.0), (0,) * 3, (1.0,) * 3, low, 10.0
+        Records(X, 1.0, targets=t),
+        HalfSquaredLoss(1.0),
+        PenaltyGroups((0,) * 3, (1.0,) * 3, low, 10.0),
     )
+
+
+def one_step(problem, x, lam, inner, plan, rng, noise):
+    """A step with another private solver than that of the plan."""
+    plan = dataclasses.replace(plan, inner=inner)
+    return private_hypergradient(problem, x, lam, plan, Run("auto", rng, noise))
 
 
 class Exact(OutputPerturbation):
     """No noise; for tests of directions."""
 
-    def solve(self, problem, multiplier, solver_rng, noise):
-        return super().solve(problem, 1e-9, solver_rng, noise)
+    def solve(self, problem, multiplier, run):
+        return super().solve(problem, 1e-9, run)
 
 
 def validation_loss(problem, x):
@@ -454,9 +465,9 @@ def test_outputs():
     path = found["last"].path
     steps = np.abs(np.diff(path[:, 0]))
     assert 0 < steps[2] < min(steps[[0, 1, 3]])
-    np.testing.assert_array_equal(found["last"].x, path[4])
-    np.testing.assert_array_equal(found["min_step"].x, path[2])
-    np.testing.assert_allclose(found["tail_average"].x, path[3:].mean(axis=0))
+    np.testing.assert_array_equal(found["last"].point, path[4])
+    np.testing.assert_array_equal(found["min_step"].point, path[2])
+    np.testing.assert_allclose(found["tail_average"].point, path[3:].mean(axis=0))
     assert found["last"].y.shape == (3,)
 
 
@@ -466,15 +477,12 @@ def test_points_are_taken_out_of_the_coordinates_of_the_lower_problems():
     problem = PenaltyProblem(
         rows.with_targets(np.zeros(40)),
         HalfSquaredLoss(1.0),
-        (0, 1, 0),
-        (1.0, 1.0, 2.0),
-        1e-3,
-        10.0,
+        PenaltyGroups((0, 1, 0), (1.0, 1.0, 2.0), 1e-3, 10.0),
     )
     x, lam, points = np.log([0.3, 0.01]), 3.0, np.random.default_rng(1).normal(size=(2, 3))
     metric = np.sqrt(np.array([0.3, 0.01, 0.6]) / 0.01)
     plan = plan_bilevel(problem, BUDGET, penalty=lam, n_steps=1)
-    y, gradient, _ = private_hypergradient(
+    y, gradient, _ = one_step(
         problem, x, lam, Replay(points), plan, np.random.default_rng(0), seeded(0)
     )
     np.testing.assert_allclose(y, points[0] / metric)
@@ -542,10 +550,10 @@ class Unequal(Replay):
         super().__init__([])
         self.exact, self.deviations, self.count = points, deviations, 0
 
-    def solve(self, problem, multiplier, solver_rng, noise):
+    def solve(self, problem, multiplier, run):
         which, self.count = self.count % 2, self.count + 1
         deviation = self.deviations[which]
-        return self.exact[which] + deviation * noise.standard_normal(3), deviation**2
+        return self.exact[which] + deviation * run.noise.standard_normal(3), deviation**2
 
 
 @pytest.mark.slow
@@ -557,17 +565,19 @@ def test_debiasing():
     plan = plan_bilevel(problem, BUDGET, penalty=lam, n_steps=1, inner=inner)
     exact = problem.hypergradient(x, *points, lam)[0]
     rng, source = np.random.default_rng(0), seeded(2)
-    found = [
-        private_hypergradient(problem, x, lam, inner, plan, rng, source)[1] for _ in range(4000)
-    ]
+    found = [one_step(problem, x, lam, inner, plan, rng, source)[1] for _ in range(4000)]
     error = np.std(found) / math.sqrt(len(found))
     assert abs(np.mean(found) - exact) < 5 * error
     assert lam * 0.05 / 2 * 3 * (1.0 - 0.01) > 20 * error  # what is subtracted
     inner.is_unbiased = False  # a point that is not exact plus noise: nothing is subtracted
     inner.deviations = (0.0, 0.0)
-    assert private_hypergradient(problem, x, lam, inner, plan, rng, source)[1][0] == pytest.approx(
-        exact
-    )
+    assert one_step(problem, x, lam, inner, plan, rng, source)[1][0] == pytest.approx(exact)
+
+
+def test_a_plan_without_outer_noise_is_for_record_free_problems():
+    plan = plan_steps(BUDGET, True, penalty=1.0)
+    with pytest.raises(ValueError, match="fixed by the plan"):
+        plan.run(Mixed(*records(4)), Run())
 
 
 def test_refusals():
@@ -580,7 +590,7 @@ def test_refusals():
         dp_bilevel(problem, BUDGET, penalty=-1.0)
     with pytest.raises(ValueError, match="output"):
         dp_bilevel(problem, BUDGET, penalty=1.0, output="best")
-    for inner, solver in (("localized_gd", "nonsense"), (OutputPerturbation(), LBFGS())):
+    for inner, solver in (("localized_gd", "nonsense"), (LocalizedGradientDescent(), LBFGS())):
         with pytest.raises(ValueError, match="solver is for"):
             dp_bilevel(problem, BUDGET, penalty=1.0, inner=inner, solver=solver)
     with pytest.raises(ValueError, match="third part"):
@@ -644,7 +654,9 @@ def test_only_problems_that_can_be_solved_to_a_proven_accuracy():
 
     rows = Records(np.eye(4), 1.0)
     problem = Rough(
-        rows.with_targets(np.zeros(4)), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0
+        rows.with_targets(np.zeros(4)),
+        HalfSquaredLoss(1.0),
+        PenaltyGroups((0,) * 4, (1.0,) * 4, 1e-3, 10.0),
     )
     with pytest.raises(ValueError, match="not smooth"):
         plan_bilevel(problem, BUDGET, penalty=1.0)
@@ -749,9 +761,7 @@ def outer_releases(kind, lam, multipliers, runs):
         )
         rng = np.random.default_rng(0)
         for run in range(runs):
-            _, gradient, _ = private_hypergradient(
-                problem, np.zeros(d), lam, inner, plan, rng, seeded((k, run))
-            )
+            _, gradient, _ = one_step(problem, np.zeros(d), lam, inner, plan, rng, seeded((k, run)))
             y, y_lam = problem.seen
             away = lam * (y_lam - y) / n  # mean of the first; the other's is the opposite
             distance = float(np.linalg.norm(away))
@@ -802,7 +812,7 @@ def test_law_of_the_outer_noise():
     inner = Replay([far, -far] * 10000)
     rng, source, scaled = np.random.default_rng(0), seeded(3), []
     for _ in range(10000):
-        _, gradient, _ = private_hypergradient(problem, np.zeros(3), 7.0, inner, plan, rng, source)
+        _, gradient, _ = one_step(problem, np.zeros(3), 7.0, inner, plan, rng, source)
         y, y_lam = problem.seen
         scaled.append(gradient - 7.0 * problem.mean @ (y_lam - y))
     assert np.linalg.norm(y) <= 2.0
@@ -836,10 +846,7 @@ def test_law_of_the_sampled_outer_release():
     inner = Replay([np.zeros(2), np.array([1.0, 0.0])] * runs)
     rng, source = np.random.default_rng(0), seeded(1)
     outs = np.array(
-        [
-            private_hypergradient(problem, np.zeros(2), lam, inner, plan, rng, source)[1]
-            for _ in range(runs)
-        ]
+        [one_step(problem, np.zeros(2), lam, inner, plan, rng, source)[1] for _ in range(runs)]
     )
     assert all((np.diff(batch) > 0).all() for batch in problem.batches)  # no record twice (E8)
     sizes = np.array([len(batch) for batch in problem.batches])
@@ -880,7 +887,7 @@ def test_condition_on_the_penalty():
     plan = plan_bilevel(problem, BUDGET, penalty=4.0, n_steps=1)
     assert problem.penalised(x, 4.0).strong_convexity == 0.5
     inner, rng = OutputPerturbation(), np.random.default_rng(0)
-    y, gradient, _ = private_hypergradient(problem, x, 4.0, inner, plan, rng, seeded(0))
+    y, gradient, _ = one_step(problem, x, 4.0, inner, plan, rng, seeded(0))
     assert y[0] == pytest.approx(0.5, abs=1e-2)
     assert gradient[0] == pytest.approx(1.0, abs=1e-2)  # x + y_lam, y_lam = 2 mean
 

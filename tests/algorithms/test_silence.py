@@ -28,16 +28,9 @@ from skdp.algorithms import (
     saddle_output_perturbation,
 )
 from skdp.algorithms.max_group_loss import max_group_loss, private_proportions
-from skdp.algorithms.tuning import (
-    PenaltyGroups,
-    final_fit,
-    tune_by_bilevel,
-    tune_by_exponential_mechanism,
-    tune_by_hypergradient,
-    tune_by_newton_statistics,
-    tune_by_public_rule,
-    tune_by_sufficient_statistics,
-)
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
+from skdp.algorithms.tuning import tune as tune_by
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -54,6 +47,7 @@ from skdp.problems import (
     GroupWeights,
     HalfSquaredLoss,
     LogisticLoss,
+    PenaltyGroups,
     PenaltyProblem,
     Records,
     SaddleConstants,
@@ -139,9 +133,13 @@ def concave(X):
 
 def tune(method, loss, X, **kwargs):
     targets = numbers(X) if loss is SQUARED else labels(X)
-    return method(
-        bounded(X).with_targets(targets), loss, PENALTIES, BUDGET, noise=noise(), **kwargs
-    ).point
+    records = bounded(X).with_targets(targets)
+    return tune_by(method, records, loss, PENALTIES, BUDGET, noise=noise(), **kwargs).point
+
+
+def fit(X, solver="auto"):
+    objective = TuningObjective.of(labelled(X), LOGISTIC, PENALTIES)
+    return FinalFitPlan(objective, np.ones(1), BUDGET).run(labelled(X), Run(solver)).point
 
 
 RUNS = {
@@ -216,32 +214,26 @@ RUNS = {
         finite_sum(X), BUDGET, n_rounds=2, n_steps=3, noise=noise()
     ).point,
     "bilevel": lambda X: dp_bilevel(
-        PenaltyProblem(labelled(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
+        PenaltyProblem(labelled(X), LOGISTIC, PENALTIES),
         BUDGET, penalty=1.0, n_steps=2, noise=noise(),
-    ).x,
-    "final fit": lambda X: final_fit(
-        labelled(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, noise=noise()
-    )[0],
+    ).point,
+    "final fit": fit,
     **{
         f"{name}, {kind}": lambda X, method=method, loss=loss: tune(
             method, loss, X, coef_norm=1.0
         )
         for (name, method), (kind, loss) in itertools.product(
             {
-                "public rule": tune_by_public_rule,
-                "tuned by bilevel": tune_by_bilevel,
-                "tuned by hypergradients": tune_by_hypergradient,
-                "tuned by draws": tune_by_exponential_mechanism,
+                "public rule": "public",
+                "tuned by bilevel": "bilevel",
+                "tuned by hypergradients": "hypergradient",
+                "tuned by draws": "exponential",
             }.items(),
             (("logistic", LOGISTIC), ("squared", SQUARED)),
         )
     },
-    "tuned on statistics": lambda X: tune_by_sufficient_statistics(
-        bounded(X).with_targets(numbers(X)), 1.0, PENALTIES, BUDGET, coef_norm=1.0, noise=noise()
-    ).point,
-    "tuned by Newton": lambda X: tune_by_newton_statistics(
-        labelled(X), PENALTIES, BUDGET, noise=noise()
-    ).point,
+    "tuned on statistics": lambda X: tune("sufficient_statistics", SQUARED, X, coef_norm=1.0),
+    "tuned by Newton": lambda X: tune("newton", LOGISTIC, X),
 }  # fmt: skip
 
 
@@ -292,12 +284,10 @@ CALLED = {
         bilinear(X), BUDGET, n_phases=2, solver=solver
     ),
     "bilevel": lambda X, solver: dp_bilevel(
-        PenaltyProblem(labelled(X), LOGISTIC, (0, 0), (1.0, 1.0), 1e-2, 1e2),
+        PenaltyProblem(labelled(X), LOGISTIC, PENALTIES),
         BUDGET, penalty=1.0, n_steps=2, solver=solver,
     ),
-    "final fit": lambda X, solver: final_fit(
-        labelled(X), LOGISTIC, PENALTIES, np.ones(1), BUDGET, solver=solver
-    ),
+    "final fit": fit,
 }  # fmt: skip
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_bilevel
+from skdp.algorithms.tuning import tune
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RIDGE, LOGISTIC = HalfSquaredLoss(1.0), LogisticLoss()
@@ -40,7 +40,8 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
     rows, t = data(
         loss, seed=data_seed, n=options.pop("n", 2000), sparse=options.pop("sparse", False)
     )
-    return tune_by_bilevel(
+    return tune(
+        "bilevel",
         rows.with_targets(t),
         loss,
         groups_of(q),
@@ -55,7 +56,7 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
 @pytest.mark.parametrize("q", [1, 2])
 def test_within_the_budget(loss, q):
     tuned = run(loss, q)
-    spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.releases]), 1e-6)
+    spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.plan.releases]), 1e-6)
     assert spent <= 1.0
     assert spent == pytest.approx(1.0, rel=1e-6)
     assert tuned.alpha.shape == (q,)
@@ -71,16 +72,16 @@ def test_within_the_budget(loss, q):
 def test_mini_batches_are_within_the_budget():
     pytest.importorskip("dp_accounting")
     tuned = run(RIDGE, minibatch=True, n_steps=3, n=500)
-    spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.releases]), 1e-6)
+    spent = tightest_epsilon(ComposedEvent([r.event for r in tuned.plan.releases]), 1e-6)
     assert 0.97 < spent <= 1.0
 
 
 @pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
 def test_plan_is_public(loss):
     first, second = (run(loss, data_seed=k) for k in range(2))
-    assert first.plan == second.plan
-    assert [r.event for r in first.releases] == [r.event for r in second.releases]
-    assert first.releases[:2] == second.releases[:2]
+    assert first.plan.to_dict() == second.plan.to_dict()
+    assert [r.event for r in first.plan.releases] == [r.event for r in second.plan.releases]
+    assert first.plan.releases[:2] == second.plan.releases[:2]
 
 
 @pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])
@@ -90,7 +91,8 @@ def test_follows_the_data(loss):
     alphas = []
     for strength in (1.5, 0.0):
         rows, t = data(loss, strength=strength)
-        tuned = tune_by_bilevel(
+        tuned = tune(
+            "bilevel",
             rows.with_targets(t),
             loss,
             groups_of(1),
@@ -106,8 +108,7 @@ def test_follows_the_data(loss):
 
 def test_groups_get_strengths_of_their_own():
     rows, t = data(RIDGE, n=4000)
-    tuned = tune_by_bilevel(
-        rows.with_targets(t), RIDGE,
+    tuned = tune("bilevel", rows.with_targets(t), RIDGE,
         PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
         PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, noise=seeded(0),
     )  # fmt: skip
@@ -123,8 +124,14 @@ def test_sparse_rows_give_the_same():
 def test_not_worse_than_nothing():
     rows, t = data(RIDGE, n=40000)
     points = [
-        tune_by_bilevel(
-            rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0, noise=seeded(k)
+        tune(
+            "bilevel",
+            rows.with_targets(t),
+            RIDGE,
+            groups_of(1),
+            BUDGET,
+            coef_norm=1.0,
+            noise=seeded(k),
         ).point
         for k in range(5)
     ]
@@ -140,15 +147,21 @@ def test_refusals():
         ({"penalty": 1e308}, "penalty"),
     ):
         with pytest.raises(ValueError, match=match):
-            tune_by_bilevel(
-                rows.with_targets(t), RIDGE, groups_of(1), BUDGET, coef_norm=1.0, **options
+            tune(
+                "bilevel",
+                rows.with_targets(t),
+                RIDGE,
+                groups_of(1),
+                BUDGET,
+                coef_norm=1.0,
+                **options,
             )
     with pytest.raises(ValueError, match="delta"):
-        tune_by_bilevel(
-            rows.with_targets(t), RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0
+        tune(
+            "bilevel", rows.with_targets(t), RIDGE, groups_of(1), PrivacyBudget(1.0), coef_norm=1.0
         )
     with pytest.raises(ValueError, match="margin"):
-        tune_by_bilevel(rows.with_targets(t), SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
+        tune("bilevel", rows.with_targets(t), SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
 
 
 def test_strengths_out_of_reach_of_a_penalty_are_refused_before_a_release(monkeypatch):
@@ -157,4 +170,4 @@ def test_strengths_out_of_reach_of_a_penalty_are_refused_before_a_release(monkey
     rows, t = data(LOGISTIC, n=50)
     penalties = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-60, 5e-52)
     with pytest.raises(ValueError, match="penalty"):
-        tune_by_bilevel(rows.with_targets(t), LOGISTIC, penalties, BUDGET, coef_norm=1.0)
+        tune("bilevel", rows.with_targets(t), LOGISTIC, penalties, BUDGET, coef_norm=1.0)

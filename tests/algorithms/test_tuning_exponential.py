@@ -8,7 +8,8 @@ import tuning_attacks as attacks
 from scipy.special import softmax
 from scipy.stats import chisquare
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
+from skdp.algorithms.plan import Result, Run
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as route
 from skdp.algorithms.tuning.exponential import (
     draw_by_score,
@@ -17,17 +18,24 @@ from skdp.algorithms.tuning.exponential import (
     relative_scores,
     validation_score,
 )
-from skdp.algorithms.tuning.roles import Roles
+from skdp.algorithms.tuning.splits import Splits
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
 from skdp.privacy.gaussian_dp import pure_mu
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
+from skdp.problems import (
+    HalfSquaredLoss,
+    LogisticLoss,
+    PenaltyGroups,
+    Records,
+    SquaredHingeLoss,
+)
 from skdp.solvers import Newton
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
+NEWTON = Newton()
 LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
@@ -36,6 +44,13 @@ GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
 
 def seeded(seed):
     return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):
+    """A number of the exact minimisers, without noise."""
+    objective = TuningObjective.of(data, loss, penalties)
+    run = Run(solver, np.random.default_rng(0))
+    return function(splits.of(data), objective, alpha, accuracy, run)
 
 
 def records(loss, n=101, seed=0):
@@ -61,12 +76,14 @@ def test_no_neighbours_move_a_score_further(loss, role):
             # rows of norm U at strength 1; the role's own number of records decides
             penalties = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9)
 
-            class Role(Roles):
+            class Role(Splits):
                 def sensitivity(self, train, validate, size=n):
                     return (train if role == "train" else validate) / size
 
             rows = Records(np.zeros((2, 2)), norm)
-            bound, _ = plan_score(rows, LOSSES[loss], penalties, np.ones(1), Role(2))
+            bound, _ = plan_score(
+                TuningObjective.of(rows, LOSSES[loss], penalties), np.ones(1), Role(2)
+            )
             best = max(best, moved / bound)
     assert 0.9 < best <= 1.0
 
@@ -77,15 +94,14 @@ def test_the_search_looks_at_what_is_scored():
     (X, t, Xv, tv), _ = sets.neighbours(genome, "train")
     rows, targets = np.empty((6, 2)), np.empty(6)
     rows[::2], rows[1::2], targets[::2], targets[1::2] = X[0], Xv[0], t[0], tv[0]
-    value = validation_score(
+    value = exactly(
+        validation_score,
         Records(rows, 2.0, targets=targets),
         LOSSES["logistic"],
         PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3),
         np.ones(1),
-        Roles(6),
+        Splits(6),
         accuracy=1e-11,
-        solver=Newton(),
-        solver_rng=np.random.default_rng(0),
     )
     expected = attacks.released("score", sets, (X, t, Xv, tv))[0, 0]
     assert value == pytest.approx(expected, abs=1e-10)
@@ -95,12 +111,17 @@ def test_the_search_looks_at_what_is_scored():
 def test_scores_of_wrong_minimisers_stay_within_the_tolerance(loss):
     """The tolerance is small, and the computed score is that near to the exact one."""
     rows, t = records(loss)
-    roles, alpha = Roles(101, 2), np.array([0.05])
-    sensitivity, accuracy = plan_score(rows, LOSSES[loss], ONE, alpha, roles)
-    shared = {"solver": Newton(), "solver_rng": np.random.default_rng(0)}
+    roles, alpha = Splits(101, 2), np.array([0.05])
+    sensitivity, accuracy = plan_score(TuningObjective.of(rows, LOSSES[loss], ONE), alpha, roles)
     scores = [
-        validation_score(
-            rows.with_targets(t), LOSSES[loss], ONE, alpha, roles, accuracy=a, **shared
+        exactly(
+            validation_score,
+            rows.with_targets(t),
+            LOSSES[loss],
+            ONE,
+            alpha,
+            roles,
+            accuracy=a,
         )
         for a in (accuracy, 1e-11)
     ]
@@ -157,7 +178,7 @@ def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch
         return seen[-1]
 
     monkeypatch.setattr(route, "relative_scores", watched)
-    monkeypatch.setattr(route, "final_fit", lambda *args, **kwargs: (np.zeros(2), None))
+    monkeypatch.setattr(FinalFitPlan, "run", lambda plan, *args: Result(np.zeros(2), plan))
     n, penalties = 2000, PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 10.0)
     X, y = np.zeros((n, 2)), np.ones(n)
     X[::2, 0], y[1::2] = 0.1, -1.0
@@ -168,7 +189,7 @@ def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch
         X[1, 0] = record
         rows = Records(X.copy(), 1.0)
         shared = {"coef_norm": 1.0, "n_candidates": 4, "noise": seeded(0)}
-        tune_by_exponential_mechanism(rows.with_targets(y), loss, penalties, budget, **shared)
+        tune("exponential", rows.with_targets(y), loss, penalties, budget, **shared)
         return seen.pop()
 
     # a loss where a sum is rounded the other way once one record is another one
@@ -251,7 +272,8 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta
     for seed in (0, 1):
         rows, t = records(loss, seed=seed)
         models.append(
-            tune_by_exponential_mechanism(
+            tune(
+                "exponential",
                 rows.with_targets(t),
                 LOSSES[loss],
                 penalties,
@@ -268,14 +290,14 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta
         assert model.path.shape == (draws, q)
         assert (model.path[-1] == model.alpha).all()
         assert ((model.path >= penalties.low) & (model.path <= penalties.high)).all()
-        kinds = [type(release.event) for release in model.releases]
+        kinds = [type(release.event) for release in model.plan.releases]
         assert kinds[:-1] == [ExponentialMechanismEvent] * draws
-        event = ComposedEvent([release.event for release in model.releases])
+        event = ComposedEvent([release.event for release in model.plan.releases])
         spent = tightest_epsilon(event, delta)
         assert 0.9 < spent <= 1.0 + 1e-9
-    assert models[0].plan == models[1].plan
-    assert models[0].releases[:-1] == models[1].releases[:-1]
-    assert models[0].releases[-1].event == models[1].releases[-1].event
+    assert models[0].plan.to_dict() == models[1].plan.to_dict()
+    assert models[0].plan.releases[:-1] == models[1].plan.releases[:-1]
+    assert models[0].plan.releases[-1].event == models[1].plan.releases[-1].event
 
 
 def test_share_of_a_draw():
@@ -305,44 +327,37 @@ def test_a_budget_that_is_too_small_for_a_draw_is_refused():
 
 
 @pytest.mark.audit
-def test_the_strengths_are_drawn_with_the_stated_law():
+def test_alpha_is_drawn_with_the_stated_law(monkeypatch):
     """The whole function but for the fit, many times; false alarms at the rate ALARM."""
     rows, t = records("squared")
     loss, n_candidates = LOSSES["squared"], 3
     budget = PrivacyBudget(60.0, 0.0)
-    roles = Roles(101)
+    roles = Splits(101)
     epsilon = draw_epsilon(budget, 0.2)
     counts: dict[float, int] = {}
     shared = {"coef_norm": 1.0, "n_candidates": n_candidates}
 
-    def quick(*args, **kwargs):
-        return np.zeros(5), None
-
-    original = route.final_fit
-    route.final_fit = quick
-    try:
-        for seed in range(800):
-            drawn = tune_by_exponential_mechanism(
-                rows.with_targets(t), loss, ONE, budget, noise=seeded(seed), **shared
-            )
-            counts[drawn.alpha[0]] = counts.get(drawn.alpha[0], 0) + 1
-    finally:
-        route.final_fit = original
-    rule = drawn.plan["rule_alpha"]
+    monkeypatch.setattr(FinalFitPlan, "run", lambda plan, *args: Result(np.zeros(5), plan))
+    for seed in range(800):
+        drawn = tune(
+            "exponential", rows.with_targets(t), loss, ONE, budget, noise=seeded(seed), **shared
+        )
+        counts[drawn.alpha[0]] = counts.get(drawn.alpha[0], 0) + 1
+    rule = drawn.plan.rule_alpha
     grid = np.union1d(np.geomspace(ONE.low, ONE.high, n_candidates), [rule])
     losses, S, costs = np.empty((3, len(grid)))
+    objective = TuningObjective.of(rows, loss, ONE)
     for j, alpha in enumerate(grid[:, None]):
-        S[j], _ = plan_score(rows, loss, ONE, alpha, roles)
-        costs[j] = route.final_noise_cost(rows, loss, ONE, alpha, budget, 0.8)
-        losses[j] = validation_score(
+        S[j], _ = plan_score(objective, alpha, roles)
+        costs[j] = FinalFitPlan(objective, alpha, budget, 0.8).noise_cost
+        losses[j] = exactly(
+            validation_score,
             rows.with_targets(t),
             loss,
             ONE,
             alpha,
             roles,
             accuracy=1e-11,
-            solver=Newton(),
-            solver_rng=np.random.default_rng(0),
         )
     prior = route.log_prior_weights(grid[:, None], costs, 1.0)
     losses += costs
@@ -362,7 +377,8 @@ def test_the_strengths_are_drawn_with_the_stated_law():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
     rows, t = records(loss, n=400)
-    tuned = tune_by_exponential_mechanism(
+    tuned = tune(
+        "exponential",
         rows.with_targets(t),
         LOSSES[loss],
         ONE,
@@ -372,17 +388,16 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
         n_candidates=9,
         noise=seeded(0),
     )
-    grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan["rule_alpha"]])
+    grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan.rule_alpha])
     scores = [
-        validation_score(
+        exactly(
+            validation_score,
             rows.with_targets(t),
             LOSSES[loss],
             ONE,
             np.array([alpha]),
-            Roles(400, 4),
+            Splits(400, 4),
             accuracy=1e-9,
-            solver=Newton(),
-            solver_rng=np.random.default_rng(0),
         )
         for alpha in grid
     ]
@@ -393,17 +408,22 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
 def test_what_is_refused():
     rows, t = records("squared")
     with pytest.raises(ValueError, match="SquaredHingeLoss"):
-        plan_score(rows, SquaredHingeLoss(), ONE, np.ones(1), Roles(101))
+        plan_score(TuningObjective.of(rows, SquaredHingeLoss(), ONE), np.ones(1), Splits(101))
     for wrong in ({"tune_share": 1.5}, {"n_candidates": 1}, {"coef_norm": math.nan}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            tune_by_exponential_mechanism(
-                rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, **{"coef_norm": 1.0, **wrong}
+            tune(
+                "exponential",
+                rows.with_targets(t),
+                LOSSES["squared"],
+                ONE,
+                BUDGET,
+                **{"coef_norm": 1.0, **wrong},
             )
     tiny = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-300, 1.0)
     for loss in LOSSES:
         with pytest.raises(ValueError, match="too small for a score"):
             data = Records.with_targets(*records(loss))
-            tune_by_exponential_mechanism(data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
+            tune("exponential", data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
 
 
 @pytest.mark.parametrize("bad", ["long", "short", "large", "nan"])
@@ -413,6 +433,12 @@ def test_targets_are_refused_before_anything_is_drawn(bad):
     if bad in ("large", "nan"):
         t[7] = math.nan if bad == "nan" else 1e6
     with pytest.raises(ValueError, match="targets"):
-        tune_by_exponential_mechanism(
-            rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, coef_norm=1.0, noise=None
+        tune(
+            "exponential",
+            rows.with_targets(t),
+            LOSSES["squared"],
+            ONE,
+            BUDGET,
+            coef_norm=1.0,
+            noise=None,
         )

@@ -8,17 +8,12 @@ import scipy.sparse as sp
 from scipy.stats import kstest
 from tuning_attacks import DataSets, largest_movement
 
-from skdp.algorithms.tuning import PenaltyGroups, final_fit
-from skdp.algorithms.tuning.final_fit import (
-    final_noise_cost,
-    final_noise_slopes,
-    plan_final_fit,
-    whitened,
-)
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
@@ -39,6 +34,23 @@ class Silence(NoiseSource):
 
     def direction(self, dimension):
         return np.zeros(dimension)
+
+
+def plan_final_fit(records, loss, penalties, alpha, budget, share=1.0):
+    return FinalFitPlan(TuningObjective.of(records, loss, penalties), alpha, budget, share)
+
+
+def final_fit(records, loss, penalties, alpha, budget, share=1.0, noise=None):
+    """The private point and its release."""
+    plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
+    return plan.run(records, Run(noise=noise)).point, plan.releases[0]
+
+
+def whitened(records, penalties, alpha):
+    objective = TuningObjective.of(records, LOSSES["squared"], penalties)
+    view = records.scaled(objective.whitening(alpha))
+    assert objective.whitened(alpha).feature_norm == view.norm_bound  # of the plan, and of the run
+    return view
 
 
 def seeded(seed):
@@ -89,7 +101,7 @@ def test_the_weakest_group_counts_the_intercept_too():
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 10.0)
     rows = Records(np.zeros((1, 1)), 1.0, 1.0)
     assert whitened(rows, penalties, np.array([0.5, 0.01])).norm_bound == pytest.approx(102**0.5)
-    with pytest.raises(ValueError, match="2 strengths for 1"):
+    with pytest.raises(ValueError, match="2 penalties for 1"):
         whitened(Records(np.zeros((1, 1)), 1.0), penalties, np.ones(2))
 
 
@@ -104,7 +116,7 @@ def test_no_neighbours_move_the_solution_further(loss, norm):
         plan = plan_final_fit(rows, LOSSES[loss], penalties, np.ones(1), BUDGET)
         sets = DataSets(loss, norm, 2, n, 1)
         moved, _ = largest_movement("solution", sets, "train", seed=n, generations=30)
-        best = max(best, moved / plan.exact_sensitivity)
+        best = max(best, moved / plan.step.exact_sensitivity)
     assert 0.98 < best <= 1.0
 
 
@@ -139,7 +151,7 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
     )
     roots = np.sqrt(GROUPS.diagonal(np.full(2, 5.0)))
     plan = plan_final_fit(rows, LOSSES["squared"], GROUPS, np.full(2, 5.0), budget, 0.8)
-    mechanism = calibrated_mechanism(budget, plan.mechanism.sensitivity, share=0.8)
+    mechanism = calibrated_mechanism(budget, plan.step.mechanism.sensitivity, share=0.8)
     expected = [np.linalg.norm(mechanism.draw(5, seeded(10_000 + k))) for k in range(4000)]
     got, capped = [], 0
     for seed in range(200):
@@ -152,7 +164,7 @@ def test_noise_has_its_law_in_whitened_coordinates(delta):
             0.8,
             noise=seeded(seed),
         )
-        capped += np.linalg.norm(point * roots) > 0.999 * plan.constants.radius
+        capped += np.linalg.norm(point * roots) > 0.999 * plan.step.constants.radius
         got.append(np.linalg.norm((point - clean) * roots))
     assert capped == 0  # projection onto the ball would shorten the rest
     assert kstest(got, expected).pvalue > ALARM
@@ -190,7 +202,7 @@ def test_cost_of_noise_bounds_what_noise_costs():
     rows, t = records("squared", n=3000)
     alpha, loss = np.array([0.5, 0.2]), LOSSES["squared"]
     X = dense(rows)
-    cost = final_noise_cost(rows, loss, GROUPS, alpha, BUDGET, 0.8)
+    cost = plan_final_fit(rows, loss, GROUPS, alpha, BUDGET, 0.8).noise_cost
     clean, _ = final_fit(rows.with_targets(t), loss, GROUPS, alpha, BUDGET, 0.8, noise=Silence())
     losses = [
         loss.value(
@@ -205,20 +217,20 @@ def test_cost_of_noise_bounds_what_noise_costs():
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
-def test_slopes_of_the_cost(loss):
+def test_gradient_of_the_cost(loss):
     rows, _ = records(loss)
     alpha = np.array([3.0, 0.2])
 
     def cost(logs):
-        return final_noise_cost(rows, LOSSES[loss], GROUPS, np.exp(logs), BUDGET, 0.8)
+        return plan_final_fit(rows, LOSSES[loss], GROUPS, np.exp(logs), BUDGET, 0.8).noise_cost
 
-    slopes = final_noise_slopes(rows, LOSSES[loss], GROUPS, alpha, BUDGET, 0.8)
+    gradient = plan_final_fit(rows, LOSSES[loss], GROUPS, alpha, BUDGET, 0.8).noise_cost_gradient
     step = 1e-3
     for j in range(2):
         change = step * np.eye(2)[j]
         both = (cost(np.log(alpha) + change) - cost(np.log(alpha) - change)) / (2 * step)
-        assert slopes[j] == pytest.approx(both, rel=1e-4, abs=1e-12)
-    assert (slopes < 0).all()
+        assert gradient[j] == pytest.approx(both, rel=1e-4, abs=1e-12)
+    assert (gradient < 0).all()
 
 
 def test_what_is_refused():

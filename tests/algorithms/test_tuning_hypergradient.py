@@ -9,28 +9,29 @@ import tuning_attacks as attacks
 from scipy.special import expit
 from scipy.stats import kstest
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_hypergradient
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import TuningObjective, tune
 from skdp.algorithms.tuning.exponential import validation_score
-from skdp.algorithms.tuning.final_fit import whitened as whiten
 from skdp.algorithms.tuning.hypergradient import (
     hypergradient,
     hypergradient_bounds,
     plan_hypergradient,
 )
 from skdp.algorithms.tuning.noisy_search import bisect, descend
-from skdp.algorithms.tuning.roles import Roles
+from skdp.algorithms.tuning.splits import Splits
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
     HalfSquaredLoss,
     LogisticLoss,
+    PenaltyGroups,
     Records,
     SquaredHingeLoss,
     ball_problem,
     bounded_problem_radius,
 )
-from skdp.solvers import Newton, resolve_solver, solve_certified
+from skdp.solvers import Newton, solve_certified
 
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
@@ -39,11 +40,18 @@ BUDGET = PrivacyBudget(1.0, 1e-6)
 GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
 ALPHA = np.array([0.3, 0.02])
-EXACT = {"accuracy": 1e-11, "solver": Newton(), "solver_rng": np.random.default_rng(0)}
+NEWTON = Newton()
 
 
 def seeded(seed):
     return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):
+    """A number of the exact minimisers, without noise."""
+    objective = TuningObjective.of(data, loss, penalties)
+    run = Run(solver, np.random.default_rng(0))
+    return function(splits.of(data), objective, alpha, accuracy, run)
 
 
 def records(loss, n=101, seed=0, sparse=False):
@@ -59,14 +67,14 @@ def records(loss, n=101, seed=0, sparse=False):
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_it_is_the_derivative_of_the_validation_loss(loss, penalties, n_folds):
     rows, t = records(loss)
-    roles, logs = Roles(101, n_folds), np.log(ALPHA[: penalties.n_groups])
-    value = hypergradient(
-        rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles, **EXACT
+    roles, logs = Splits(101, n_folds), np.log(ALPHA[: penalties.n_groups])
+    value = exactly(
+        hypergradient, rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles
     )
 
     def score(logs):
-        return validation_score(
-            rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles, **EXACT
+        return exactly(
+            validation_score, rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles
         )
 
     step = 1e-3
@@ -83,8 +91,8 @@ def test_sparse_and_dense_rows_agree():
     values = []
     for sparse in (False, True):
         rows, t = records("logistic", sparse=sparse)
-        args = (rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, Roles(101, 2))
-        values.append(hypergradient(*args, **EXACT))
+        args = (rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, Splits(101, 2))
+        values.append(exactly(hypergradient, *args))
     np.testing.assert_allclose(values[0], values[1], rtol=1e-9)
 
 
@@ -106,8 +114,8 @@ def test_it_is_the_implicit_gradient(loss, n_folds):
         q = expit(A[held] @ theta) if loss == "logistic" else A[held] @ theta
         product = omega * theta * np.linalg.solve(K, A[held].T @ (q - t[held]) / held.sum())
         expected.append([-product[[0, 1, 4]].sum(), -product[[2, 3]].sum()])
-    roles = Roles(101, n_folds)
-    found = hypergradient(rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
+    roles = Splits(101, n_folds)
+    found = exactly(hypergradient, rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles)
     np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=0, atol=1e-8)
 
 
@@ -116,8 +124,8 @@ def test_worked_example_of_the_specification():
     rows = Records(np.full((4, 1), 0.5), 0.5)
     targets = np.array([0.4, 0.1, 0.4, 0.1])  # even positions train
     one = PenaltyGroups((0,), (1.0,), 1e-3, 10.0)
-    alpha, roles = np.array([0.25]), Roles(4)
-    value = hypergradient(rows.with_targets(targets), LOSSES["squared"], one, alpha, roles, **EXACT)
+    alpha, roles = np.array([0.25]), Splits(4)
+    value = exactly(hypergradient, rows.with_targets(targets), LOSSES["squared"], one, alpha, roles)
     assert value[0] == pytest.approx(0.25 * -0.04, abs=1e-12)
 
 
@@ -149,7 +157,7 @@ def test_no_neighbours_move_it_further(case):
             sets = attacks.DataSets(loss, norm, 2, *sizes)
             effort = {"population": 48, "generations": 12 if loss == "logistic" else 25}
             moved, genome = attacks.largest_movement(what, sets, role, seed=n, **effort)
-            bound = (bounds.train if role == "train" else bounds.validate) / n
+            bound = (bounds.train if role == "train" else bounds.validation) / n
             best = max(best, moved / min(bound, 2 * bounds.size))
             first, _ = sets.neighbours(genome[None], role)
             norms = np.linalg.norm(attacks.released(what, sets, first), axis=1)
@@ -177,8 +185,10 @@ def test_bounds_are_those_of_the_lemmas(loss, U):
         one = squared and n_groups == 1
         top = min(U, 1 / math.sqrt(3))
         Z = min(D, top / (top**2 + 1) ** 2) if one else D
-        assert found.validate == pytest.approx(G * Z, rel=1e-8)
-        assert found.validate <= (2 * L * 3 * math.sqrt(3) / 16 if one else 2 * L * D) * (1 + 1e-8)
+        assert found.validation == pytest.approx(G * Z, rel=1e-8)
+        assert found.validation <= (2 * L * 3 * math.sqrt(3) / 16 if one else 2 * L * D) * (
+            1 + 1e-8
+        )
         assert found.size == pytest.approx(L * Z, rel=1e-8)
 
 
@@ -194,7 +204,7 @@ def test_neighbours_of_the_mean_over_pairs(loss, n_folds):
     for trial in range(60):
         n, norm, q = 6 + trial % 2, (0.2, 1.0, 4.0)[trial % 3], 1 + trial % 2
         penalties = PenaltyGroups((0, q - 1), (1.0, 1.0), 1e-3, 1e3)
-        roles = Roles(n, n_folds)
+        roles = Splits(n, n_folds)
         axis = rng.standard_normal(2)
         X = np.outer(rng.choice([-3.0, 3.0], n), axis) + rng.standard_normal((n, 2)) * (trial % 4)
         t = rng.choice([-1.0, 1.0], n) if loss == "squared" else rng.integers(0, 2, n) * 1.0
@@ -206,8 +216,10 @@ def test_neighbours_of_the_mean_over_pairs(loss, n_folds):
                 t[place] = (-t[place] if loss == "squared" else 1 - t[place]) * (trial % 3 > 0)
             rows = Records(X.copy(), norm)
             arguments = (rows.with_targets(t.copy()), LOSSES[loss], penalties, np.ones(q), roles)
-            values.append(hypergradient(*arguments, **EXACT))
-        plan = plan_hypergradient(rows, LOSSES[loss], penalties, np.ones(q), roles, BUDGET, 0.03)
+            values.append(exactly(hypergradient, *arguments))
+        plan = plan_hypergradient(
+            TuningObjective.of(rows, LOSSES[loss], penalties), np.ones(q), roles, BUDGET, 0.03
+        )
         moved = np.linalg.norm(values[0] - values[1])
         best = max(best, moved / plan.exact_sensitivity)
     assert 0.05 < best <= 1.0
@@ -223,10 +235,10 @@ def test_the_search_looks_at_what_is_released():
     targets = np.empty(6)
     targets[::2], targets[1::2] = t[0], tv[0]
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 1e3)
-    loss, roles = LOSSES["logistic"], Roles(6)
+    loss, roles = LOSSES["logistic"], Splits(6)
     bounded = Records(rows, 2.0)
-    value = hypergradient(
-        bounded.with_targets(targets), loss, penalties, np.ones(2), roles, **EXACT
+    value = exactly(
+        hypergradient, bounded.with_targets(targets), loss, penalties, np.ones(2), roles
     )
     expected = attacks.released("each", sets, (X, t, Xv, tv))[0]
     np.testing.assert_allclose(value, expected, atol=1e-10)
@@ -240,7 +252,7 @@ def test_several_groups_need_more_than_one_group_in_the_validation_term():
     assert np.linalg.norm(v * change) == pytest.approx(0.3536, abs=1e-4)
     assert np.linalg.norm(v * change) > 3 * math.sqrt(3) / 16
     one, two = (hypergradient_bounds(LOSSES["squared"], 10.0, q) for q in (1, 2))
-    assert two.validate > one.validate
+    assert two.validation > one.validation
     assert two.train == one.train
 
 
@@ -248,12 +260,15 @@ def test_several_groups_need_more_than_one_group_in_the_validation_term():
 def test_errors_of_the_solver_stay_within_the_tolerance(loss):
     """Lemma 4 with minimisers as wrong as a certificate permits, in random directions."""
     rows, t = records(loss)
-    roles = Roles(101)
-    plan = plan_hypergradient(rows, LOSSES[loss], GROUPS, ALPHA, roles, BUDGET, 0.03)
+    roles = Splits(101)
+    plan = plan_hypergradient(
+        TuningObjective.of(rows, LOSSES[loss], GROUPS), ALPHA, roles, BUDGET, 0.03
+    )
     assert 2 * plan.error <= 0.01 * plan.exact_sensitivity
-    exact = hypergradient(rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles, **EXACT)
-    whitened = whiten(rows.with_targets(t), GROUPS, ALPHA)
-    (train, validate), rng = next(roles.pairs()), np.random.default_rng(0)
+    exact = exactly(hypergradient, rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles)
+    objective = TuningObjective.of(rows, LOSSES[loss], GROUPS)
+    whitened = rows.with_targets(t).scaled(objective.whitening(ALPHA))
+    (train, validate), rng = next(roles.positions()), np.random.default_rng(0)
     problem = ball_problem(whitened.take(train), LOSSES[loss], 1.0)
     held_out = ball_problem(whitened.take(validate), LOSSES[loss], 1.0)
     right = solve_certified(problem, 1e-11, Newton()).point
@@ -271,18 +286,20 @@ def test_errors_of_the_solver_stay_within_the_tolerance(loss):
 def test_a_lazy_solver_changes_nothing():
     """Whatever a solver returns is certified, and finished by a trusted one."""
     rows, t = records("logistic")
-    roles, points = Roles(101), []
-    plan = plan_hypergradient(rows, LOSSES["logistic"], GROUPS, ALPHA, roles, BUDGET, 0.03)
+    roles, points = Splits(101), []
+    plan = plan_hypergradient(
+        TuningObjective.of(rows, LOSSES["logistic"], GROUPS), ALPHA, roles, BUDGET, 0.03
+    )
     for solver in ("newton", lambda problem, accuracy: np.full(problem.dimension, 9.0)):
-        value = hypergradient(
+        value = exactly(
+            hypergradient,
             rows.with_targets(t),
             LOSSES["logistic"],
             GROUPS,
             ALPHA,
             roles,
             accuracy=plan.accuracy,
-            solver=resolve_solver(solver),
-            solver_rng=np.random.default_rng(0),
+            solver=solver,
         )
         points.append(value)
     assert np.linalg.norm(points[0] - points[1]) <= 2 * plan.error
@@ -290,21 +307,21 @@ def test_a_lazy_solver_changes_nothing():
 
 def test_folds_move_less_than_one_split():
     for train, validate in [(1.0, 3.0), (5.0, 1.0), (2.0, 2.0)]:
-        one = Roles(1000).sensitivity(train, validate)
+        one = Splits(1000).sensitivity(train, validate)
         assert one == pytest.approx(2 * max(train, validate) / 1000)
         for folds in (2, 5, 1000):
-            assert Roles(1000, folds).sensitivity(train, validate) <= one * (1 + 1e-3 * folds)
-    assert Roles(1000, 2).sensitivity(1.0, 3.0) == pytest.approx(4 / 1000)
+            assert Splits(1000, folds).sensitivity(train, validate) <= one * (1 + 1e-3 * folds)
+    assert Splits(1000, 2).sensitivity(1.0, 3.0) == pytest.approx(4 / 1000)
     # sizes that do not divide: the smallest sets
-    assert Roles(5, 2).sensitivity(1.0, 0.0) == pytest.approx(1 / 2 / 2)
-    assert Roles(5, 2).sensitivity(0.0, 1.0) == pytest.approx(1 / 2 / 2)
-    assert Roles(5).sensitivity(1.0, 0.0) == pytest.approx(1 / 3)
+    assert Splits(5, 2).sensitivity(1.0, 0.0) == pytest.approx(1 / 2 / 2)
+    assert Splits(5, 2).sensitivity(0.0, 1.0) == pytest.approx(1 / 2 / 2)
+    assert Splits(5).sensitivity(1.0, 0.0) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("n_folds", [None, 2, 3, 5])
 def test_roles_are_disjoint_and_cover(n_folds):
     validated = np.zeros(11, dtype=int)
-    for train, validate in Roles(11, n_folds).pairs():
+    for train, validate in Splits(11, n_folds).positions():
         assert sorted([*train, *validate]) == list(range(11))
         validated[validate] += 1
     assert (validated == 1).all() if n_folds else validated.sum() == 5
@@ -312,16 +329,16 @@ def test_roles_are_disjoint_and_cover(n_folds):
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match="n_folds == 1"):
-        Roles(10, 1)
+        Splits(10, 1)
     with pytest.raises(ValueError, match="at least 2"):
-        Roles(1)
+        Splits(1)
     with pytest.raises(ValueError, match="No bound is known for SquaredHingeLoss"):
         hypergradient_bounds(SquaredHingeLoss(), 1.0, 1)
     for loss, low in (("squared", 1e-18), ("squared", 1e-300), ("logistic", 1e-300)):
         tiny = PenaltyGroups((0,) * 5, (1.0,) * 5, low, 1.0)
         with pytest.raises(ValueError, match="too small for a hypergradient"):
             data = Records.with_targets(*records(loss))
-            tune_by_hypergradient(data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
+            tune("hypergradient", data, LOSSES[loss], tiny, BUDGET, coef_norm=1.0)
     rows, t = records("squared")
     for wrong in (
         {"tune_share": 1.0},
@@ -332,8 +349,13 @@ def test_what_is_refused():
         {"coef_norm": math.inf},
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
-            tune_by_hypergradient(
-                rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, **{"coef_norm": 1.0, **wrong}
+            tune(
+                "hypergradient",
+                rows.with_targets(t),
+                LOSSES["squared"],
+                ONE,
+                BUDGET,
+                **{"coef_norm": 1.0, **wrong},
             )
 
 
@@ -345,7 +367,7 @@ def test_targets_are_refused_before_anything_is_released(bad, monkeypatch):
     if bad in ("large", "nan"):
         t[7] = math.nan if bad == "nan" else 1e6
     with pytest.raises(ValueError, match="targets"):
-        tune_by_hypergradient(rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, coef_norm=1.0)
+        tune("hypergradient", rows.with_targets(t), LOSSES["squared"], ONE, BUDGET, coef_norm=1.0)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
@@ -358,7 +380,8 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, n_fol
     for seed in (0, 1):
         rows, t = records(loss, seed=seed)
         tuned.append(
-            tune_by_hypergradient(
+            tune(
+                "hypergradient",
                 rows.with_targets(t),
                 LOSSES[loss],
                 penalties,
@@ -374,17 +397,17 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, n_fol
         assert model.path.shape == (5, q)
         assert (model.path[-1] == model.alpha).all()
         assert ((model.path >= penalties.low) & (model.path <= penalties.high)).all()
-        assert len(model.releases) == 5
-        assert [release.dimension for release in model.releases] == [q] * 4 + [5]
-        event = ComposedEvent([release.event for release in model.releases])
+        assert len(model.plan.releases) == 5
+        assert [release.dimension for release in model.plan.releases] == [q] * 4 + [5]
+        event = ComposedEvent([release.event for release in model.plan.releases])
         spent = tightest_epsilon(event, delta)
         assert spent == pytest.approx(1.0, rel=1e-6)
         assert spent <= 1.0 + 1e-9
     # public: what does not follow from the released strengths
-    assert tuned[0].plan == tuned[1].plan
-    events = [[release.event for release in model.releases] for model in tuned]
+    assert tuned[0].plan.to_dict() == tuned[1].plan.to_dict()
+    events = [[release.event for release in model.plan.releases] for model in tuned]
     assert events[0] == events[1]
-    assert tuned[0].releases[0] == tuned[1].releases[0]
+    assert tuned[0].plan.releases[0] == tuned[1].plan.releases[0]
 
 
 def test_the_path_is_a_function_of_the_releases(monkeypatch):
@@ -400,8 +423,13 @@ def test_the_path_is_a_function_of_the_releases(monkeypatch):
         for seed in (0, 1):
             answers = iter(np.random.default_rng(5).standard_normal((7, 2)) * 1e3)
             rows, t = records("squared", seed=seed)
-            tuned = tune_by_hypergradient(
-                rows.with_targets(t), LOSSES["squared"], penalties, BUDGET, coef_norm=1.0
+            tuned = tune(
+                "hypergradient",
+                rows.with_targets(t),
+                LOSSES["squared"],
+                penalties,
+                BUDGET,
+                coef_norm=1.0,
             )
             paths.append(tuned.path)
         np.testing.assert_array_equal(*paths)
@@ -425,7 +453,8 @@ def test_noise_of_the_answers_has_its_law(delta, monkeypatch):
 
     monkeypatch.setattr(kind, "release", watched)
     for seed in range(40):
-        tune_by_hypergradient(
+        tune(
+            "hypergradient",
             rows.with_targets(t),
             LOSSES["squared"],
             ONE,
@@ -476,9 +505,10 @@ def test_descent_goes_down_and_ignores_noise():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
     rows, t = records(loss, n=400)
-    budget, roles = PrivacyBudget(1e10, 1e-6), Roles(400, 2)
+    budget, roles = PrivacyBudget(1e10, 1e-6), Splits(400, 2)
     penalties = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
-    tuned = tune_by_hypergradient(
+    tuned = tune(
+        "hypergradient",
         rows.with_targets(t),
         LOSSES[loss],
         penalties,
@@ -490,7 +520,8 @@ def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
     )
 
     def score(alpha):
-        return validation_score(
+        return exactly(
+            validation_score,
             rows.with_targets(t),
             LOSSES[loss],
             penalties,
@@ -498,7 +529,6 @@ def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
             roles,
             accuracy=1e-6,
             solver=Newton(),
-            solver_rng=np.random.default_rng(0),
         )
 
     grid = np.geomspace(1e-3, 10.0, 41)

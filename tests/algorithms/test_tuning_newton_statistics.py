@@ -16,22 +16,17 @@ from scipy.optimize import check_grad, minimize
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-import skdp.algorithms.tuning.newton_statistics as module
-from skdp.algorithms.tuning import PenaltyGroups, PrivateMoments, tune_by_newton_statistics
-from skdp.algorithms.tuning.newton_statistics import (
-    _gradient,
-    _Statistics,
-    plan_newton_statistics,
-    round_shares,
-)
+import skdp.algorithms.tuning.newton as module
+from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective, tune
+from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
+from skdp.algorithms.tuning.moments import _unpack
+from skdp.algorithms.tuning.newton import _gradient, _Statistics, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
-from skdp.algorithms.tuning.statistics import _unpack
-from skdp.algorithms.tuning.strength_search import RidgeModels, SteinRisk
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import Design, LogisticLoss, Records
+from skdp.problems import LogisticLoss, PenaltyGroups, Records
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 #: So much that the noise is below rounding errors.
@@ -44,6 +39,15 @@ def source(seed):
 
 def penalties(width, low=1e-6, high=10.0):
     return PenaltyGroups((0,) * width, (1.0,) * width, low, high)
+
+
+def tune_by_newton(records, penalties, budget, **options):
+    return tune("newton", records, LogisticLoss(), penalties, budget, **options)
+
+
+def plan_of(rows, budget=BUDGET, **options):
+    objective = TuningObjective.of(rows, LogisticLoss(), penalties(rows.width))
+    return NewtonPlan(objective, budget, **options)
 
 
 def records(n, d, seed=0, intercept=0.0, norm=1.0, shift=0.5):
@@ -68,7 +72,7 @@ def distance_at_zero(x, y, t, u, weight):
 def test_first_round_moves_by_its_sensitivity(d, intercept):
     n, norm = 50, 2.0
     rows = Records(np.zeros((n, d)), norm, intercept * norm)
-    plan = plan_newton_statistics(BUDGET, Design.of(rows), n_records=n).moments
+    plan = plan_of(rows).moments
     rng = np.random.default_rng(1)
     largest = 0.0
 
@@ -101,8 +105,7 @@ def test_first_round_moves_by_its_sensitivity(d, intercept):
 def test_further_rounds_move_by_their_sensitivity(d):
     """A search over pairs of records and points."""
     n, norm = 50, 2.0
-    design = Design.of(Records(np.zeros((n, d)), norm, 0.0))
-    bound = plan_newton_statistics(BUDGET, design, n_records=n).gradients[0].sensitivity * n
+    bound = plan_of(Records(np.zeros((n, d)), norm, 0.0)).gradients[0].sensitivity * n
     # only the part of a record in the plane of w and of the difference matters
     angles = np.linspace(0.0, math.pi, 181)
     largest = 0.0
@@ -134,20 +137,22 @@ def test_margins_are_bounded(monkeypatch):
         seen.append(point)
         return _gradient(records, point, part)
 
-    monkeypatch.setattr("skdp.algorithms.tuning.newton_statistics._gradient", spy)
+    monkeypatch.setattr("skdp.algorithms.tuning.newton._gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
     bound = LogisticLoss().largest_margin_scale
     for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
         seen.clear()
-        model = tune_by_newton_statistics(
+        model = tune_by_newton(
             rows.with_targets(separable),
             penalties(4, 1e-9, 2e-9),
             NO_NOISE,
             shares=(0.6, *(0.4 / rounds,) * rounds),
         )
-        assert model.plan["margin_bounds"] == pytest.approx(bound * np.array(largest))
+        assert model.plan.to_dict()["margin_bounds"] == pytest.approx(bound * np.array(largest))
         spreads = [math.sqrt(np.mean((matrix @ point) ** 2)) for point in [*seen, model.point]]
-        np.testing.assert_allclose(spreads[:-1], model.plan["margin_bounds"][:-1], rtol=1e-6)
+        np.testing.assert_allclose(
+            spreads[:-1], model.plan.to_dict()["margin_bounds"][:-1], rtol=1e-6
+        )
         assert largest[-2] < spreads[-1] / bound <= largest[-1] * (1 + 1e-6)
 
 
@@ -158,8 +163,8 @@ def test_margins_are_bounded(monkeypatch):
 @pytest.mark.parametrize("shares", [(1.0,), (0.6, 0.2, 0.2), (0.4, 0.3, 0.2, 0.1)])
 def test_rounds_cost_the_budget(delta, shares):
     budget = PrivacyBudget(0.7, delta)
-    design = Design.of(Records(np.zeros((100, 4)), 1.0, 0.1))
-    releases = plan_newton_statistics(budget, design, n_records=100, shares=shares).releases()
+    plan = plan_of(Records(np.zeros((100, 4)), 1.0, 0.1), budget, shares=shares)
+    releases = plan.releases
     assert len(releases) == len(shares)
     total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
     assert 0.999 * 0.7 <= total <= 0.7 * (1 + 1e-9)
@@ -176,9 +181,7 @@ def test_number_of_gradients_grows_with_the_budget(delta):
     assert counts == sorted(counts) and counts[:2] == [2, 2] and counts[-1] == 12
     assert set(counts) <= {2, *range(6, 13)}
     budget = PrivacyBudget(1e4, delta)
-    design = Design.of(Records(np.zeros((9000, 20)), 5.0, 1.5))
-    plan = plan_newton_statistics(budget, design, n_records=9000)
-    releases = plan.releases()
+    releases = plan_of(Records(np.zeros((9000, 20)), 5.0, 1.5), budget).releases
     assert len(releases) == len(round_shares(budget, n_records=9000, width=21)) > 3
     total = tightest_epsilon(ComposedEvent(tuple(r.event for r in releases)), delta)
     assert 0.999e4 <= total <= 1e4 * (1 + 1e-9)
@@ -202,7 +205,7 @@ def test_law_of_the_noise(monkeypatch, delta):
     monkeypatch.setattr(_Statistics, "correct", spy)
     pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
     for _ in range(60):
-        tune_by_newton_statistics(rows.with_targets(targets), pen, budget, noise=noise)
+        tune_by_newton(rows.with_targets(targets), pen, budget, noise=noise)
     errors = np.array(released)
     if delta:
         assert stats.kstest(errors.ravel(), "norm").pvalue > 1e-6
@@ -224,27 +227,27 @@ def test_every_release_has_the_noise_of_its_statement(delta, n_folds, monkeypatc
 
     monkeypatch.setattr(kind, "release", watched)
     rows, targets = records(101, 4, intercept=0.1)
-    tuned = tune_by_newton_statistics(
+    tuned = tune_by_newton(
         rows.with_targets(targets),
         penalties(5),
         PrivacyBudget(0.7, delta),
         n_folds=n_folds,
         noise=source(0),
     )
-    assert [release.name for release in tuned.releases] == [
+    assert [release.name for release in tuned.plan.releases] == [
         "second moments",
         "gradient 1",
         "gradient 2",
     ]
-    assert tuned.plan["n_folds"] == n_folds
-    stated = [release for release in tuned.releases for _ in range(n_folds or 1)]
+    assert tuned.plan.to_dict()["n_folds"] == n_folds
+    stated = [release for release in tuned.plan.releases for _ in range(n_folds or 1)]
     assert [size for size, _ in seen] == [release.dimension for release in stated]
     for (_, mechanism), said in zip(seen, stated, strict=True):
         assert mechanism.sensitivity == said.sensitivity
         assert mechanism.noise_scale == said.noise_scale
         assert mechanism.event(Neighbouring.REPLACE_ONE) == said.event
         # those of one fold
-        assert said.n_records == tuned.plan["fold_records"] == 101 // (n_folds or 1)
+        assert said.n_records == tuned.plan.to_dict()["fold_records"] == 101 // (n_folds or 1)
         assert said.reference.endswith("in each of 2 folds") == (n_folds == 2)
 
 
@@ -264,7 +267,7 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     monkeypatch.setattr(module, "private_moments", keep(moments, module.private_moments))
     monkeypatch.setattr(GaussianMechanism, "release", keep(gradients, GaussianMechanism.release))
     rows, targets = records(101, 4, intercept=0.1)
-    first = tune_by_newton_statistics(
+    first = tune_by_newton(
         rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, noise=source(0)
     )
     gradients = [gradient for gradient in gradients if gradient.size == 5]  # others are moments
@@ -272,13 +275,12 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     monkeypatch.setattr(module, "private_moments", lambda *args, **kwargs: moments.pop(0))
     monkeypatch.setattr(GaussianMechanism, "release", lambda *args, **kwargs: gradients.pop(0))
     rows, targets = records(101, 4, seed=7, intercept=0.1)
-    second = tune_by_newton_statistics(
-        rows.with_targets(1 - targets), groups, BUDGET, n_folds=n_folds
-    )
+    second = tune_by_newton(rows.with_targets(1 - targets), groups, BUDGET, n_folds=n_folds)
     assert not moments and not gradients
     for name in ("point", "alpha", "path"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert (first.releases, first.plan) == (second.releases, second.plan)
+    assert first.plan.releases == second.plan.releases
+    assert first.plan.to_dict() == second.plan.to_dict()
 
 
 @pytest.mark.mostly("slow", 3)
@@ -297,9 +299,7 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
 
     monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
-    tune_by_newton_statistics(
-        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, noise=source(0)
-    )
+    tune_by_newton(rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, noise=source(0))
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
     assert max(map(len, read)) <= 1000
 
@@ -311,29 +311,27 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
 def test_shares_must_be_a_budget(shares):
     rows, targets = records(10, 2)
     with pytest.raises(ValueError, match="of sum 1"):
-        tune_by_newton_statistics(rows.with_targets(targets), penalties(2), BUDGET, shares=shares)
+        tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, shares=shares)
 
 
 def test_shares_may_be_an_array():
     rows, targets = records(10, 2)
     models = [
-        tune_by_newton_statistics(
+        tune_by_newton(
             rows.with_targets(targets), penalties(2), BUDGET, shares=shares, noise=source(0)
         )
         for shares in ((0.5, 0.5), np.array([0.5, 0.5]))
     ]
-    assert models[0].releases == models[1].releases
+    assert models[0].plan.releases == models[1].plan.releases
 
 
 def test_errors():
     rows, targets = records(10, 2)
     for folds in (0, 1, 11):
         with pytest.raises(ValueError, match=f"n_folds == {folds}"):
-            tune_by_newton_statistics(
-                rows.with_targets(targets), penalties(2), BUDGET, n_folds=folds
-            )
-    with pytest.raises(ValueError, match="3 strengths for 2 coefficients"):
-        tune_by_newton_statistics(rows.with_targets(targets), penalties(3), BUDGET)
+            tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=folds)
+    with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
+        tune_by_newton(rows.with_targets(targets), penalties(3), BUDGET)
 
 
 @pytest.mark.parametrize("n_folds", [None, 2])
@@ -345,29 +343,29 @@ def test_targets_are_refused_before_anything_is_released(bad, n_folds, monkeypat
     targets = {"long": np.append(targets, 0.0), "short": targets[:-1]}.get(bad, targets)
     targets = 2 * targets - 1 if bad == "signs" else targets
     with pytest.raises(ValueError, match="targets"):
-        tune_by_newton_statistics(rows.with_targets(targets), penalties(2), BUDGET, n_folds=n_folds)
+        tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=n_folds)
 
 
 # --- choice of strengths -------------------------------------------------------------------------
 
 
 @pytest.mark.audit
-def test_estimate_with_a_centre_is_unbiased():
+def test_estimate_with_a_center_is_unbiased():
     """Against the mean true loss over draws of the noise; false alarms below 1e-5 (4.5 sigma)."""
     rng = np.random.default_rng(2)
     p, draws, alpha = 5, 4000, np.array([0.07, 0.2])
     pen = PenaltyGroups((0, 0, 0, 1, 1), (1.0, 1.0, 1.0, 1.0, 0.5), 1e-3, 1e3)
     half = rng.normal(size=(p, p))
-    H, c, centre = half @ half.T / p + np.eye(p), rng.normal(size=p), rng.normal(size=p)
+    H, c, center = half @ half.T / p + np.eye(p), rng.normal(size=p), rng.normal(size=p)
     s, s_c, omega = 0.05, 0.1, np.diag(pen.diagonal(alpha))
     # the noise of the loss of a fixed model: of mean zero, it makes the variance smaller
-    fixed = np.linalg.solve(H + omega, c - omega @ centre)
+    fixed = np.linalg.solve(H + omega, c - omega @ center)
     gaps, plain = np.empty((2, draws))
     for i in range(draws):
         noise = _unpack(s * rng.normal(size=p * (p + 1) // 2), p)
         moments = PrivateMoments(H + noise, c + s_c * rng.normal(size=p), 0.0, s, s_c, 100)
-        ridge = RidgeModels(moments, pen, centre)
-        step = ridge.coefficients(alpha) - centre
+        ridge = RidgeModels(moments, pen, center)
+        step = ridge.coefficients(alpha) - center
         truth = 0.5 * step @ H @ step - c @ step
         truth += 0.5 * fixed @ noise @ fixed - (moments.vector - c) @ fixed
         gaps[i] = SteinRisk(ridge, 1.0, 0.0)(alpha)[0] - truth
@@ -379,7 +377,7 @@ def test_estimate_with_a_centre_is_unbiased():
 
 
 @pytest.mark.parametrize("residual_variance", [None, 1.0])
-def test_slopes_of_the_estimate_with_a_centre(residual_variance):
+def test_slopes_of_the_estimate_with_a_center(residual_variance):
     rng = np.random.default_rng(3)
     p = 5
     pen = PenaltyGroups((0, 0, 1, 1, 1), (1.0, 1.0, 2.0, 1.0, 0.1), 1e-3, 1e3)
@@ -473,7 +471,7 @@ def test_without_noise_rounds_converge_to_the_penalised_optimum(alpha, n_folds, 
     errors = []
     for rounds in (1, 2, 12):
         shares = (1 / rounds,) * rounds
-        model = tune_by_newton_statistics(
+        model = tune_by_newton(
             rows.with_targets(targets), pen, NO_NOISE, shares=shares, n_folds=n_folds
         )
         errors.append(np.linalg.norm(model.point - optimum) / np.linalg.norm(optimum))
@@ -515,7 +513,7 @@ def test_rounds_converge_where_the_model_is_too_flat(n_folds):
         margins = matrix @ point
         return np.mean(np.logaddexp(0.0, margins) - targets * margins)
 
-    model = tune_by_newton_statistics(
+    model = tune_by_newton(
         rows.with_targets(targets), pen, PrivacyBudget(1e6, 1e-6), n_folds=n_folds
     )
     assert len(model.path) == 13

@@ -4,17 +4,24 @@ Kornowski 2024 specification, 5.6: what is minimised is the validation loss plus
 the final fit's noise. Without that, strengths go to the lower end.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
+from skdp.algorithms.tuning import (
+    BilevelTuningPlan,
+    DrawPlan,
+    FinalFitPlan,
+    HypergradientPlan,
+    TuningObjective,
+    tune,
+)
 from skdp.algorithms.tuning import bilevel as route_a
 from skdp.algorithms.tuning import exponential as route_d
-from skdp.algorithms.tuning import hypergradient as route_b
-from skdp.algorithms.tuning.final_fit import final_noise_cost
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, Records
+from skdp.problems import HalfSquaredLoss, PenaltyGroups, Records
 
 LOSS = HalfSquaredLoss(1.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
@@ -41,10 +48,12 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     rows, t = records(101)
     penalties = PenaltyGroups((0, 0, 1, 1, 0), (1.0,) * 5, 1e-4, 10.0)
     budget = PrivacyBudget(1.0, 1e-6)
-    problem = route_a._NoiseAwareProblem(rows.with_targets(t), LOSS, penalties, budget, 0.8)
+    objective = TuningObjective.of(rows, LOSS, penalties)
+    plan = BilevelTuningPlan(objective, budget)
+    problem = route_a.NoiseAwareProblem(rows.with_targets(t), plan)
 
     def cost(logs):
-        return final_noise_cost(rows, LOSS, penalties, np.exp(logs), budget, 0.8)
+        return FinalFitPlan(objective, np.exp(logs), budget, 0.8).noise_cost
 
     x, step = np.log([0.3, 0.1]), 1e-3
     slopes = [(cost(x + step * e) - cost(x - step * e)) / (2 * step) for e in np.eye(2)]
@@ -57,17 +66,15 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
 
 def by_hypergradient(rows, t, budget, monkeypatch):
     """Exact answers that are trusted, from the same start."""
-    original = route_b.plan_hypergradient
+    original = HypergradientPlan.query
 
     def sure(*args):
-        plan = original(*args)
-        object.__setattr__(plan, "mechanism", GaussianMechanism(1e-9, 1.0))
-        return plan
+        return dataclasses.replace(original(*args), mechanism=GaussianMechanism(1e-9, 1.0))
 
-    monkeypatch.setattr(route_b, "plan_hypergradient", sure)
-    monkeypatch.setattr(route_b, "public_strength", lambda *args, **kwargs: 0.3)
-    return route_b.tune_by_hypergradient(
-        rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
+    monkeypatch.setattr(HypergradientPlan, "query", sure)
+    monkeypatch.setattr(HypergradientPlan, "rule_alpha", 0.3)
+    return tune(
+        "hypergradient", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
     )
 
 
@@ -76,17 +83,17 @@ def by_bilevel(rows, t, budget, monkeypatch):
     monkeypatch.setattr(
         route_a, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
     )
-    return route_a.tune_by_bilevel(
-        rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, start=0.1, noise=Quiet()
+    return tune(
+        "bilevel", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, start=0.1, noise=Quiet()
     )
 
 
 def by_draws(rows, t, budget, monkeypatch):
     """Draws that take the best score, without the prior weights."""
-    monkeypatch.setattr(route_d, "draw_epsilon", lambda *args: 1e9)
+    monkeypatch.setattr(DrawPlan, "draw_epsilon", 1e9)
     monkeypatch.setattr(route_d, "log_prior_weights", lambda grid, *args: np.zeros(len(grid)))
-    return tune_by_exponential_mechanism(
-        rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
+    return tune(
+        "exponential", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
     )
 
 

@@ -3,17 +3,20 @@
 import numpy as np
 import pytest
 
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_public_rule
-from skdp.algorithms.tuning.public_rule import public_strength
+from skdp.algorithms.tuning import PublicRulePlan, TuningObjective, tune
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Records
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 LOSSES = {"squared": HalfSquaredLoss(2.0), "logistic": LogisticLoss()}
 
 
 def rows_of(n=5000, intercept=0.0, seed=0):
     return Records(np.random.default_rng(seed).standard_normal((n, 3)), 1.5, intercept)
+
+
+def public_alpha(rows, loss, penalties, budget, *, coef_norm, share=1.0):
+    return TuningObjective.of(rows, loss, penalties).public_alpha(budget, coef_norm, share)
 
 
 def wide(width):
@@ -25,7 +28,7 @@ def test_closed_form_of_the_specification():
     budget = PrivacyBudget(1.0, 1e-6)
     mu = 1.0 / calibrated_mechanism(budget, 1.0).noise_scale
     moved = 2 * 1.5**2 * (2.0 + 1.5 * 0.7) / (5000 * mu)
-    rule = public_strength(rows_of(), LOSSES["squared"], wide(3), budget, coef_norm=0.7)
+    rule = public_alpha(rows_of(), LOSSES["squared"], wide(3), budget, coef_norm=0.7)
     assert rule == pytest.approx((2 * moved**2 / 0.7**2) ** (1 / 3))
 
 
@@ -33,7 +36,7 @@ def test_closed_form_of_the_specification():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_it_minimises_bias_plus_noise(loss, delta):
     budget, n, B = PrivacyBudget(0.5, delta), 5000, 0.7
-    rule = public_strength(rows_of(), LOSSES[loss], wide(3), budget, coef_norm=B, share=0.8)
+    rule = public_alpha(rows_of(), LOSSES[loss], wide(3), budget, coef_norm=B, share=0.8)
     variance = calibrated_mechanism(budget, 1.0, share=0.8).mean_square(3) / 3
     slope = LOSSES[loss].lipschitz(1.5, B)
 
@@ -50,19 +53,19 @@ def test_bounds_and_intercept():
     budget = PrivacyBudget(1.0, 1e-6)
     loss = LOSSES["squared"]
     narrow = PenaltyGroups((0,) * 3, (1.0,) * 3, 1.0, 2.0)
-    assert public_strength(rows_of(), loss, narrow, budget, coef_norm=1.0) == 1.0
+    assert public_alpha(rows_of(), loss, narrow, budget, coef_norm=1.0) == 1.0
     high = PenaltyGroups((0,) * 3, (1.0,) * 3, 1e-9, 1e-8)
-    assert public_strength(rows_of(), loss, high, budget, coef_norm=1.0) == 1e-8
+    assert public_alpha(rows_of(), loss, high, budget, coef_norm=1.0) == 1e-8
     # an intercept doubles the squared norm of whitened rows
     four = PenaltyGroups((0,) * 4, (1.0, 1.0, 1.0, 0.01), 1e-9, 1e9)
     pair = [
-        public_strength(rows, loss, penalties, budget, coef_norm=1e-9)
+        public_alpha(rows, loss, penalties, budget, coef_norm=1e-9)
         for rows, penalties in ((rows_of(), wide(3)), (rows_of(intercept=0.15), four))
     ]
     assert pair[1] / pair[0] == pytest.approx(4 ** (1 / 3), rel=1e-6)
     for wrong in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"coef_norm == {wrong}"):
-            public_strength(rows_of(), loss, narrow, budget, coef_norm=wrong)
+            PublicRulePlan(TuningObjective.of(rows_of(), loss, narrow), budget, wrong)
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
@@ -75,15 +78,21 @@ def test_the_fit_has_the_whole_budget_and_the_strength_sees_no_record(loss, delt
         t = (np.random.default_rng(seed + 9).random(5000) < 0.5).astype(float)
         noise = NoiseSource(np.random.default_rng(0).bytes)
         models.append(
-            tune_by_public_rule(
-                rows.with_targets(t), LOSSES[loss], penalties, budget, coef_norm=1.0, noise=noise
+            tune(
+                "public",
+                rows.with_targets(t),
+                LOSSES[loss],
+                penalties,
+                budget,
+                coef_norm=1.0,
+                noise=noise,
             )
         )
     assert models[0].alpha == models[1].alpha
-    assert models[0].releases == models[1].releases
-    assert models[0].plan == models[1].plan
+    assert models[0].plan.releases == models[1].plan.releases
+    assert models[0].plan.to_dict() == models[1].plan.to_dict()
     assert not np.array_equal(models[0].point, models[1].point)
-    (release,) = models[0].releases
+    (release,) = models[0].plan.releases
     assert tightest_epsilon(release.event, delta) == pytest.approx(1.0, rel=1e-6)
     assert tightest_epsilon(release.event, delta) <= 1.0 + 1e-9
     np.testing.assert_array_equal(models[0].path, models[0].alpha[None])

@@ -18,17 +18,16 @@ from sklearn.model_selection import PredefinedSplit
 
 import skdp.algorithms.tuning.sufficient_statistics as module
 from skdp.algorithms.tuning import (
-    PenaltyGroups,
     PrivateMoments,
     plan_private_moments,
     private_moments,
-    tune_by_sufficient_statistics,
 )
-from skdp.algorithms.tuning.statistics import _pack, _unpack
-from skdp.algorithms.tuning.strength_search import CrossRisk, RidgeModels, SteinRisk
+from skdp.algorithms.tuning import tune as tune_by
+from skdp.algorithms.tuning.alpha_search import CrossRisk, RidgeModels, SteinRisk
+from skdp.algorithms.tuning.moments import _pack, _unpack
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Records
+from skdp.problems import Design, HalfSquaredLoss, PenaltyGroups, Records
 from skdp.problems.rounding import chain
 
 #: No noise to speak of.
@@ -48,6 +47,11 @@ class Recorder(NoiseSource):
         return super().standard_normal(size) * (not self.silent)
 
 
+def tune_by_sufficient_statistics(records, target_bound, penalties, budget, **options):
+    loss = HalfSquaredLoss(target_bound)
+    return tune_by("sufficient_statistics", records, loss, penalties, budget, **options)
+
+
 def records(n=60, d=3, seed=0, target_bound=1.0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) / math.sqrt(d)
@@ -60,15 +64,8 @@ def one_strength(p, low=1e-6, high=10.0):
 
 
 def plan_of(rows, target_bound=1.0, budget=GAUSSIAN, n_records=None, coef_norm=1.0):
-    return plan_private_moments(
-        budget,
-        n_records=n_records or rows.n_records,
-        width=rows.width,
-        feature_norm=rows.norm_bound,
-        target_bound=target_bound,
-        coef_norm=coef_norm,
-        block_size=rows.block_size,
-    )
+    design = dataclasses.replace(Design.of(rows), n_records=n_records or rows.n_records)
+    return plan_private_moments(budget, design, target_bound=target_bound, coef_norm=coef_norm)
 
 
 def exact_moments(rows, targets, weight=1.0):
@@ -158,8 +155,8 @@ def test_sensitivity_is_attained(n, intercept):
 def test_sensitivity_has_room_for_rounding():
     """It grows over the exact one with the length of the sums."""
     exact = math.sqrt(2.0) * 2.0 / 10**9
-    sizes = {"n_records": 10**9, "width": 3, "feature_norm": 1.0, "target_bound": 1.0}
-    plan = plan_private_moments(GAUSSIAN, **sizes, coef_norm=1e-9, block_size=1000)
+    design = Design(1.0, 3, 10**9, block_size=1000)
+    plan = plan_private_moments(GAUSSIAN, design, target_bound=1.0, coef_norm=1e-9)
     rounding = 2.0 * chain(10**9, 1000) * 2.0**-53 * 2.0  # of two sums, relative to U = 2
     assert exact + rounding < plan.mechanism.sensitivity < 1.001 * exact
 
@@ -171,8 +168,9 @@ def test_weight_minimises_the_noise_of_the_gradient():
             return 2 * math.log1p(math.exp(log_ratio)) + math.log(k**2 + math.exp(-log_ratio))
 
         best = minimize_scalar(noise, bounds=(-30, 5), method="bounded", options={"xatol": 1e-10})
-        sizes = {"n_records": 10, "width": 3, "feature_norm": 3.0, "target_bound": 2.0}
-        plan = plan_private_moments(GAUSSIAN, **sizes, coef_norm=k * 2.0 / 3.0)
+        plan = plan_private_moments(
+            GAUSSIAN, Design(3.0, 3, 10), target_bound=2.0, coef_norm=k * 2.0 / 3.0
+        )
         ratio = (plan.weight * 2.0 / 3.0) ** 2
         assert noise(math.log(ratio)) <= best.fun + 1e-12
         assert 0 < ratio <= 1.0
@@ -280,17 +278,17 @@ def test_folds_have_the_whole_budget():
     X, t = records(31, 2)
     for folds in (2, 3):
         tuned = tune(X, t, n_folds=folds)
-        (release,) = tuned.releases
+        (release,) = tuned.plan.releases
         # the sensitivity, n_records and the reference are those of one fold
-        assert release.n_records == tuned.plan["fold_records"] == 31 // folds
+        assert release.n_records == tuned.plan.to_dict()["fold_records"] == 31 // folds
         assert release.reference.endswith(f"in each of {folds} folds")
-        assert tuned.plan["n_folds"] == folds
+        assert tuned.plan.to_dict()["n_folds"] == folds
         alone = plan_of(Records(X, 1.0), n_records=31 // folds).mechanism
         assert (release.sensitivity, release.noise_scale) == (alone.sensitivity, alone.noise_scale)
         assert release.event == alone.event("replace_one")
     tuned = tune(X, t)
-    assert tuned.releases[0].n_records == 31 and "fold" not in tuned.releases[0].reference
-    assert tuned.plan["n_folds"] is None
+    assert tuned.plan.releases[0].n_records == 31 and "fold" not in tuned.plan.releases[0].reference
+    assert tuned.plan.to_dict()["n_folds"] is None
     with pytest.raises(ValueError, match="records, the plan is for"):
         private_moments(
             Records(X, 1.0, targets=t), plan_of(Records(X, 1.0)), Recorder(), slice(0, None, 2)
@@ -437,7 +435,7 @@ def test_gradients_against_finite_differences(groups, seed):
 @pytest.mark.parametrize("relative", [(1.0,) * 4, (1.0, 1.0, 1.0, 0.01), (1.0, 7.0, 1.0, 1.0)])
 @pytest.mark.parametrize("seed", range(4))
 def test_one_strength_for_all_costs_no_inverse(relative, seed, residual_variance, monkeypatch):
-    """The same values as those of any strengths, for indefinite matrices and centres too."""
+    """The same values as those of any strengths, for indefinite matrices and centers too."""
     rng = np.random.default_rng(seed)
     penalties = PenaltyGroups((0, 1, 1, 0), relative, 1e-3, 10.0)
     H = np.diag([0.1 * seed, 0.2, 0.3, 0.4])
@@ -617,7 +615,8 @@ def test_only_released_numbers_are_used(folds, monkeypatch):
     assert not queue
     for name in ("point", "alpha", "path"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
-    assert (first.releases, first.plan) == (second.releases, second.plan)
+    assert first.plan.releases == second.plan.releases
+    assert first.plan.to_dict() == second.plan.to_dict()
 
 
 @pytest.mark.parametrize("folds", [None, 3])
@@ -800,7 +799,7 @@ def test_bad_numbers_are_refused(kwargs, message):
 
 def test_strengths_for_other_coefficients_are_refused():
     X, y = records(30, 2)
-    with pytest.raises(ValueError, match="3 strengths for 2 coefficients"):
+    with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
         tune(X, y, penalties=one_strength(3), noise=Forbidden())
 
 
@@ -828,9 +827,9 @@ def test_rows_that_the_plan_is_not_made_for_are_refused():
         (((), (), 1e-3, 1.0), "one entry per coefficient"),
         (((0, 0), (1.0,), 1e-3, 1.0), "one entry per coefficient"),
         (((0, 2), (1.0, 1.0), 1e-3, 1.0), "without a gap"),
-        (((0, 1), (1.0, math.inf), 1e-3, 1.0), "relative strengths"),
-        (((0, 1), (1.0, math.nan), 1e-3, 1.0), "relative strengths"),
-        (((0, 1), (0.0, 1.0), 1e-3, 1.0), "relative strengths"),
+        (((0, 1), (1.0, math.inf), 1e-3, 1.0), "penalty factors"),
+        (((0, 1), (1.0, math.nan), 1e-3, 1.0), "penalty factors"),
+        (((0, 1), (0.0, 1.0), 1e-3, 1.0), "penalty factors"),
         (((0,), (1.0,), 1.0, 1.0), "0 < low < high"),
         (((0,), (1.0,), 1.0, math.inf), "0 < low < high"),
     ],

@@ -17,15 +17,14 @@ from fit_cases import CASES
 from laboratory import Laboratory
 
 from skdp.algorithms.exponential_mechanism import LocalizedExponentialPlan, _oscillation
-from skdp.algorithms.tuning import PenaltyGroups, tune_by_exponential_mechanism
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as by_exponential
-from skdp.algorithms.tuning.final_fit import final_noise_cost
-from skdp.algorithms.tuning.roles import Roles
+from skdp.algorithms.tuning.splits import Splits
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Records
-from skdp.solvers import resolve_solver
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 SEED = 0
 #: Own methods of the self-tuning estimators: what is released are moments, not coefficients.
@@ -120,7 +119,8 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5, "solver": "newton"}
 
     def chosen(number):
-        tuned = tune_by_exponential_mechanism(
+        tuned = tune(
+            "exponential",
             rows.with_targets(targets),
             loss,
             penalties,
@@ -146,22 +146,21 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     measured = np.diff(ends)
     assert len(measured) == 3 and measured.min() > 1e-4
     # what the event says
-    roles, solver = Roles(6), resolve_solver("newton")
+    splits, objective = Splits(6), TuningObjective.of(rows, loss, penalties)
     losses, units, costs = np.empty((3, 3))
     for j, strength in enumerate(strengths):
         alpha = np.array([strength])
-        units[j], accuracy = by_exponential.plan_score(rows, loss, penalties, alpha, roles)
+        units[j], accuracy = by_exponential.plan_score(objective, alpha, splits)
         losses[j] = by_exponential.validation_score(
-            rows.with_targets(targets), loss, penalties, alpha, roles,
-            accuracy=accuracy, solver=solver, solver_rng=rng,
-        )  # fmt: skip
-        costs[j] = final_noise_cost(rows, loss, penalties, alpha, budget, 0.5)
+            splits.of(rows.with_targets(targets)), objective, alpha, accuracy, Run("newton", rng)
+        )
+        costs[j] = FinalFitPlan(objective, alpha, budget, 0.5).noise_cost
     totals = losses + costs
     scores = [
         max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)
     ]
     prior = by_exponential.log_prior_weights(strengths[:, None], costs, 1.0)
-    epsilon = chosen(1.0)[0].releases[0].event.epsilon
+    epsilon = chosen(1.0)[0].plan.releases[0].event.epsilon
     assert 0.5 * epsilon * np.ptp(scores) > 0.1  # otherwise the scores would not matter
     logs = prior - 0.5 * epsilon * np.array(scores)
     expected = np.exp(logs - logs.max())

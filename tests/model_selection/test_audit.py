@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from skdp.algorithms.tuning import strength_search
+from skdp.algorithms.tuning import alpha_search
 from skdp.mechanisms import GaussianMechanism
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
@@ -83,7 +83,7 @@ def least_epsilon(p, q, fits):
 def test_whole_estimator_is_private(case, monkeypatch):
     estimator, parameters, fits, part = CASES[case]
     # candidates are compared after the releases: fewer of them save time and nothing else
-    monkeypatch.setattr(strength_search, "_GRID", 5)
+    monkeypatch.setattr(alpha_search, "_GRID", 5)
     lower = {}
     noise = GaussianMechanism.draw
     for scale in (1.0, part):

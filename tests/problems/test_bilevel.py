@@ -16,6 +16,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    PenaltyGroups,
     PenaltyProblem,
     Records,
     SoftmaxLoss,
@@ -41,7 +42,12 @@ def random_problem(loss=None, seed=0, n=11, d=4, intercept=0.3, disjoint=True, s
     if intercept:
         groups, relative = (*groups, groups[0]), (*relative, 0.09)
     return (
-        PenaltyProblem(rows.with_targets(t), loss, groups, relative, 1e-3, 10.0, disjoint=disjoint),
+        PenaltyProblem(
+            rows.with_targets(t),
+            loss,
+            PenaltyGroups(groups, relative, 1e-3, 10.0),
+            disjoint=disjoint,
+        ),
         rows,
         t,
     )
@@ -66,7 +72,7 @@ def test_ridge_identities(sparse):
     u = 1.0 / lam
     Ht, ct = moments(rows, t, slice(0, None, 2))
     Hv, cv = moments(rows, t, slice(1, None, 2))
-    omega = problem.strengths(x)
+    omega = problem.diagonal(x)
     np.testing.assert_allclose(omega, [0.3, 0.05, 0.3, 0.05, 0.027])
     K = Ht + np.diag(omega)
     theta, theta_lam = np.linalg.solve(K, ct), np.linalg.solve(K + u * Hv, ct + u * cv)
@@ -91,7 +97,7 @@ def test_shared_roles():
     assert (problem.n_train, problem.n_val, problem.n_records) == (11, 11, 11)
     x, u = np.log([0.3, 0.05]), 0.7
     H, c = moments(rows, t, slice(None))
-    theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.strengths(x)), (1 + u) * c)
+    theta_lam = np.linalg.solve((1 + u) * H + np.diag(problem.diagonal(x)), (1 + u) * c)
     found = solve(problem.penalised(x, 1 / u)) / problem.metric(x)
     np.testing.assert_allclose(found, theta_lam, atol=1e-9)
 
@@ -99,7 +105,7 @@ def test_shared_roles():
 def test_scalar_bias():
     problem, rows, t = random_problem(intercept=0.0)
     problem = PenaltyProblem(
-        rows.with_targets(t), HalfSquaredLoss(1.0), (0,) * 4, (1.0,) * 4, 1e-3, 10.0
+        rows.with_targets(t), HalfSquaredLoss(1.0), PenaltyGroups((0,) * 4, (1.0,) * 4, 1e-3, 10.0)
     )
     omega, lam = 0.2, 3.0
     u, x = 1.0 / lam, np.log([omega])
@@ -118,7 +124,9 @@ def test_sign():
     """Specification 5.2, d = 1: the strength must increase."""
     rows = Records(np.array([[0.5], [0.5]]), 1.0)
     problem = PenaltyProblem(
-        rows.with_targets(np.array([0.4, 0.1])), HalfSquaredLoss(1.0), (0,), (1.0,), 1e-3, 1.0
+        rows.with_targets(np.array([0.4, 0.1])),
+        HalfSquaredLoss(1.0),
+        PenaltyGroups((0,), (1.0,), 1e-3, 1.0),
     )
     x = np.log([0.25])
     theta, theta_lam = solve(problem.lower(x)), solve(problem.penalised(x, 10.0))
@@ -146,9 +154,9 @@ def test_limit_is_the_implicit_hypergradient(loss):
     numerical = [(validation(x + e) - validation(x - e)) / 2e-4 for e in step]
     margins = A @ theta(x)
     bend = loss.second_derivative(margins, t)[::2, None]
-    K = A[::2].T @ (bend * A[::2]) / 15 + np.diag(problem.strengths(x))
+    K = A[::2].T @ (bend * A[::2]) / 15 + np.diag(problem.diagonal(x))
     slope = A[1::2].T @ loss.derivative(margins[1::2], t[1::2]) / 15
-    pulled = problem.strengths(x) * theta(x) * np.linalg.solve(K, slope)
+    pulled = problem.diagonal(x) * theta(x) * np.linalg.solve(K, slope)
     implicit = -(problem.members @ pulled)
     np.testing.assert_allclose(implicit, numerical, rtol=1e-5)
     errors = []
@@ -192,32 +200,37 @@ def test_validation():
     rows = Records(np.zeros((2, 2)), 1.0)
     t = np.zeros(2)
     with pytest.raises(ValueError, match="smooth"):
-        PenaltyProblem(rows.with_targets(t), HingeLoss(), (0, 0), (1.0, 1.0), 1e-3, 1.0)
-    with pytest.raises(ValueError, match="2 entries"):
-        PenaltyProblem(rows.with_targets(t), LogisticLoss(), (0,), (1.0,), 1e-3, 1.0)
+        PenaltyProblem(
+            rows.with_targets(t), HingeLoss(), PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1.0)
+        )
+    with pytest.raises(ValueError, match="1 penalties for 2 coefficients"):
+        PenaltyProblem(rows.with_targets(t), LogisticLoss(), PenaltyGroups((0,), (1.0,), 1e-3, 1.0))
     with pytest.raises(ValueError, match="n_samples=1"):
         PenaltyProblem(
-            rows.take(slice(0, 1)).with_targets(t[:1]), LogisticLoss(), (0, 0), (1, 1), 1e-3, 1.0
+            rows.take(slice(0, 1)).with_targets(t[:1]),
+            LogisticLoss(),
+            PenaltyGroups((0, 0), (1, 1), 1e-3, 1.0),
         )
     with pytest.raises(ValueError, match="bound_upper"):
         BilevelConstants(-1.0, 1.0, 1.0)
-    good = {"groups": (0, 0), "relative": (1.0, 1.0), "low": 1e-3, "high": 1.0}
+    good = {"groups": (0, 0), "factors": (1.0, 1.0), "low": 1e-3, "high": 1.0}
     for bad, match in (
         ({"groups": (0, 2)}, "groups"),
         ({"groups": (-1, 0)}, "groups"),
         ({"groups": (1, 1)}, "groups"),
-        ({"relative": (1.0, 0.0)}, "relative"),
-        ({"relative": (1.0, -1.0)}, "relative"),
-        ({"relative": (1.0, math.nan)}, "relative"),
+        ({"factors": (1.0, 0.0)}, "penalty factors"),
+        ({"factors": (1.0, -1.0)}, "penalty factors"),
+        ({"factors": (1.0, math.nan)}, "penalty factors"),
         ({"low": 0.0}, "bounds"),  # E5: no strength, no strong convexity
         ({"low": -1.0}, "bounds"),
         ({"low": 2.0}, "bounds"),
         ({"high": math.inf}, "bounds"),
         ({"high": math.nan}, "bounds"),
-        ({"disjoint": "no"}, "disjoint"),
     ):
         with pytest.raises((TypeError, ValueError), match=match):
-            PenaltyProblem(rows.with_targets(t), LogisticLoss(), **(good | bad))
+            PenaltyGroups(**(good | bad))
+    with pytest.raises(TypeError, match="disjoint"):
+        PenaltyProblem(rows.with_targets(t), LogisticLoss(), PenaltyGroups(**good), disjoint="no")
 
 
 def test_copies_hold_rows_of_their_own():
@@ -265,7 +278,10 @@ def largest_move(loss, sizes, bounds, relative, u, disjoint, seed, role):
         for swap in (0, 1):
             rows, t = data(z, swap)
             problem = PenaltyProblem(
-                rows.with_targets(t), loss, groups, (1.0,) * d, 1e-6, 1e6, disjoint=disjoint
+                rows.with_targets(t),
+                loss,
+                PenaltyGroups(groups, (1.0,) * d, 1e-6, 1e6),
+                disjoint=disjoint,
             )
             lower = problem.lower(x) if u is None else problem.penalised(x, 1.0 / u)
             points.append(solve(lower, 1e-10 / alpha))
@@ -302,7 +318,9 @@ def test_radius_of_penalised_ridge():
     for sign in (1.0, -1.0):
         X[1], t[1] = (0.0484, sign * 0.0875), 1.0
         loss = HalfSquaredLoss(B)
-        problem = PenaltyProblem(Records(X, R, targets=t), loss, (0, 0), (1.0, 1.0), 1e-3, 10.0)
+        problem = PenaltyProblem(
+            Records(X, R, targets=t), loss, PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 10.0)
+        )
         lower = problem.penalised(np.log([omega]), 1.0 / u)
         points.append(solve(lower, 1e-9))
     moved = np.linalg.norm(points[0] - points[1])
@@ -319,15 +337,12 @@ def test_norm_bound_counts_the_intercept():
     problem = PenaltyProblem(
         rows.with_targets(np.zeros(2)),
         HalfSquaredLoss(1.0),
-        (0, 0, 0),
-        (1.0, 1.0, 0.02),
-        1e-3,
-        10.0,
+        PenaltyGroups((0, 0, 0), (1.0, 1.0, 0.02), 1e-3, 10.0),
     )
     x = np.log([0.5])
-    in_units = problem.feature_norm(x) ** 2 / problem.strengths(x).min()
+    in_units = problem.lower(x).records.norm_bound ** 2 / problem.diagonal(x).min()
     assert in_units == pytest.approx(1.0 / 0.5 + 1.0 / 0.01)
-    assert problem.lower(x).records.norm_bound == pytest.approx(problem.feature_norm(x))
+    assert problem.penalised(x, 1.0).records.norm_bound == problem.lower(x).records.norm_bound
 
 
 class Mixed(BilevelProblem):
@@ -411,7 +426,7 @@ def test_noise_energy_is_exact():
     y = rng.normal(size=5)
     metric = problem.metric(x)
     noise = math.sqrt(variance) * rng.normal(size=(200000, 5)) / metric
-    energies = 0.5 * (problem.strengths(x) * (y + noise) ** 2) @ problem.members.T
+    energies = 0.5 * (problem.diagonal(x) * (y + noise) ** 2) @ problem.members.T
     excess = energies - problem.lower_gradient_x(x, y)
     error = excess.std(axis=0) / math.sqrt(len(noise))
     assert (np.abs(excess.mean(axis=0) - problem.noise_energy(x, variance)) < 5 * error).all()

@@ -306,7 +306,8 @@ def _tuned() -> list[Case]:
         ("logistic", DPLogisticRegressionCV, 2),
     ):
         for method in estimator._methods:
-            is_own, sampled = method == estimator._methods[0], method == "bilevel_minibatch"
+            is_own = method == estimator().method
+            sampled = method == "bilevel_minibatch"
             for delta in (0.0, 0.01):
                 if delta == 0 and method.startswith("bilevel"):
                     continue

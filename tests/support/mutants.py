@@ -75,24 +75,22 @@ MUTANTS = (
     Mutant(
         "noise of hypergradient queries sqrt(7) too small",
         "algorithms/tuning/hypergradient.py",
-        "        released = plan.mechanism.release(value, noise)",
-        "        released = value + plan.mechanism.draw(value.size, noise) / math.sqrt(7.0)",
+        "            released = query.mechanism.release(value, run.noise)",
+        "            released = value + query.mechanism.draw(value.size, run.noise) / 7.0**0.5",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(
         "every hypergradient query has the noise of a single one",
         "algorithms/tuning/hypergradient.py",
-        "        plan = plan_hypergradient(\n"
-        "            records, loss, penalties, alpha, roles, budget, tune_share / n_queries\n",
-        "        plan = plan_hypergradient(\n"
-        "            records, loss, penalties, alpha, roles, budget, tune_share\n",
+        "self.objective, alpha, self.splits, self.budget, self.query_share",
+        "self.objective, alpha, self.splits, self.budget, self.tune_share",
         f"{_DRAWS} -k hypergradient",
     ),
     Mutant(
         "localised gradient descent solves with a seventh of its noise",
         "algorithms/private_solvers.py",
-        "found = dp_localized_gd(problem, noise=noise, **self._options(multiplier))",
-        "found = dp_localized_gd(problem, noise=noise, **self._options(multiplier / 7.0))",
+        "found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier))",
+        "found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier / 7.0))",
         f"{_DRAWS} -k minibatch",
     ),
     Mutant(
@@ -105,8 +103,8 @@ MUTANTS = (
     Mutant(
         "sensitivities of scores halved",
         "algorithms/tuning/exponential.py",
-        "            losses[j] = validation_score(",
-        "            sensitivities[j] *= 0.5\n            losses[j] = validation_score(",
+        "        sensitivities, accuracies = np.array(planned).T",
+        "        sensitivities, accuracies = np.array(planned).T * [[0.5], [1.0]]",
         "tests/contract/test_end_to_end.py -k choice",
     ),
     Mutant(
@@ -125,11 +123,12 @@ MUTANTS = (
     ),
     Mutant(
         "mean of the margins from rows without noise",
-        "algorithms/tuning/newton_statistics.py",
-        "    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)",
-        "    if records.intercept:\n"
-        "        statistics.margins.mean[:-1] = records.materialise()[:, :-1].mean(axis=0) / unit\n"
-        "    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)",
+        "algorithms/tuning/newton.py",
+        "        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)",
+        "        if data.intercept:\n"
+        "            mean = data.materialise()[:, :-1].mean(axis=0)\n"
+        "            statistics.margins.mean[:-1] = mean / unit\n"
+        "        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)",
         f"{_STATE} -k newton",
     ),
     Mutant(
@@ -149,10 +148,10 @@ MUTANTS = (
     ),
     Mutant(
         "weights without noise kept in the plan",
-        "algorithms/tuning/hypergradient.py",
-        '            "start_alpha": start,',
-        '            "start_alpha": start, "_found": hypergradient(records, loss, penalties,'
-        " path[-1], roles, accuracy=0.1, solver=solver, solver_rng=solver_rng),",
+        "model_selection/tuned_model.py",
+        "            **result.plan.to_dict(),",
+        "            **result.plan.to_dict(),\n"
+        '            "_found": float(records.materialise()[:, 0] @ records.targets),',
         f"{_STATE} -k hypergradient",
     ),
     Mutant(

@@ -1,34 +1,43 @@
-"""Private choice of the strength of a penalty, together with the model that it is chosen for.
+"""Private choice of penalties, together with the model that they are chosen for.
 
-Every route takes records, a :class:`PenaltyGroups` and a budget, and returns a
-:class:`TunedModel`: the strengths, the private model for them and what was released.
+Every method is a plan of a :class:`TuningObjective` and a budget (`TUNING_METHODS`). Its run
+returns a :class:`TunedResult`: alpha, the private model for it and what was released.
 """
 
-from skdp.algorithms.tuning.bilevel import tune_by_bilevel
-from skdp.algorithms.tuning.exponential import tune_by_exponential_mechanism
-from skdp.algorithms.tuning.final_fit import final_fit
-from skdp.algorithms.tuning.hypergradient import tune_by_hypergradient
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
-from skdp.algorithms.tuning.newton_statistics import tune_by_newton_statistics
-from skdp.algorithms.tuning.public_rule import tune_by_public_rule
-from skdp.algorithms.tuning.statistics import (
+from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
+from skdp.algorithms.tuning.exponential import DrawPlan
+from skdp.algorithms.tuning.final_fit import (
+    FinalFitPlan,
+    PublicRulePlan,
+    SplitPlan,
+)
+from skdp.algorithms.tuning.hypergradient import HypergradientPlan
+from skdp.algorithms.tuning.methods import TUNING_METHODS, TuningMethod, tune
+from skdp.algorithms.tuning.moments import (
     PrivateMoments,
     plan_private_moments,
     private_moments,
 )
-from skdp.algorithms.tuning.sufficient_statistics import tune_by_sufficient_statistics
+from skdp.algorithms.tuning.newton import NewtonPlan
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
+from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
 
 __all__ = [
-    "PenaltyGroups",
+    "TUNING_METHODS",
+    "BilevelTuningPlan",
+    "DrawPlan",
+    "FinalFitPlan",
+    "HypergradientPlan",
+    "NewtonPlan",
     "PrivateMoments",
-    "TunedModel",
-    "final_fit",
+    "PublicRulePlan",
+    "SplitPlan",
+    "SufficientStatisticsPlan",
+    "TunedResult",
+    "TuningMethod",
+    "TuningObjective",
+    "TuningPlan",
     "plan_private_moments",
     "private_moments",
-    "tune_by_bilevel",
-    "tune_by_exponential_mechanism",
-    "tune_by_hypergradient",
-    "tune_by_newton_statistics",
-    "tune_by_public_rule",
-    "tune_by_sufficient_statistics",
+    "tune",
 ]

@@ -1,36 +1,35 @@
-"""Strengths by first-order private bilevel optimisation, with a final model on all records.
+"""Alpha by first-order private bilevel optimisation, with a final model on all records.
 
 Section 7 of Kornowski (2024) with the sign, the noise and the norms corrected (E1, E2, E5), in the
-logarithms of the strengths, one per group (route A of the specification, 5.5). Works for any
-smooth loss, needs only gradients, and its noise does not grow with the number of strengths. For
-least squares :func:`skdp.algorithms.tuning.tune_by_sufficient_statistics` needs far less noise
-where matrices are affordable. Proofs: docs/theory/bilevel.md.
+logarithms of alpha, one per group (route A of the specification, 5.5). Works for any smooth loss,
+needs only gradients, and its noise does not grow with the number of groups. For least squares
+:mod:`skdp.algorithms.tuning.sufficient_statistics` needs far less noise where matrices are
+affordable. Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from skdp._checks import check_real
-from skdp.algorithms.bilevel import dp_bilevel
+from skdp.algorithms.bilevel import BilevelPlan, plan_steps
+from skdp.algorithms.plan import Run
 from skdp.algorithms.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,
     PrivateSolver,
 )
-from skdp.algorithms.tuning.final_fit import final_fit, final_noise_slopes
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
-from skdp.algorithms.tuning.public_rule import public_strength
-from skdp.mechanisms import NoiseSource
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Loss, PenaltyProblem, Records
-from skdp.problems.silence import without_warnings
-from skdp.solvers import Solver, resolve_solver
+from skdp.algorithms.tuning.final_fit import SplitPlan
+from skdp.privacy.events import PrivacyEvent
+from skdp.privacy.report import Release
+from skdp.problems import PenaltyProblem, Records
 
-__all__ = ["tune_by_bilevel"]
+__all__ = ["BilevelTuningPlan"]
 
 #: First movement in log alpha, and its decrease from step to step.
 _FIRST_STEP, _DECAY = 1.0, 0.8
@@ -38,144 +37,114 @@ _FIRST_STEP, _DECAY = 1.0, 0.8
 _BATCH_STEPS, _SAMPLING_RATE = 50, 0.1
 
 
-@without_warnings()
-def tune_by_bilevel(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    budget: PrivacyBudget,
-    *,
-    coef_norm: float,
-    n_steps: int = 8,
-    penalty: float = 0.1,
-    tune_share: float = 0.2,
-    minibatch: bool = False,
-    start: float | None = None,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-) -> TunedModel:
-    """Choose the strengths by private hypergradients, then fit; replace-one neighbours.
+@dataclass(frozen=True)
+class BilevelTuningPlan(SplitPlan):
+    """Choose alpha by private hypergradients, then fit; delta > 0.
 
     Records of even position train, those of odd position validate. What is minimised is the
-    validation loss plus the public cost of the final model's noise at these strengths
-    (specification, 5.6): without it they go to the lower end.
+    validation loss plus the public cost of the final model's noise at alpha (specification, 5.6):
+    without it alpha goes to the lower end.
 
     Parameters
     ----------
-    records, loss, penalties, budget, solver, solver_rng, noise
-        As in :func:`skdp.algorithms.tuning.final_fit`; `loss` smooth and of one margin, delta > 0.
-        The budget is for tuning and final fit together.
-    coef_norm : float
-        Public guess of the norm of a good predictor, for the start.
+    objective, budget, coef_norm, tune_share
+        As in :class:`SplitPlan`.
     n_steps : int, default=8
         T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
     penalty : float, default=0.1
-        c in ``lam = c curvature X'^2 / a``, X' the norm bound of rows in the coordinates in which
-        all strengths are a: large values have less bias and more noise. The specification (5.5)
-        has 0.3 to 1. At the small strengths where a gradient drowns first, 0.02 to 0.1 in units of
-        ``curvature X^2``, it is largest in units of its noise at about 0.1 (docs/theory/bilevel.md,
-        "Tuning").
-    tune_share : float, default=0.2
-        Part of the budget, in squares of Gaussian-DP parameters, for tuning.
+        c in ``lam = c curvature U^2``, U the norm bound of whitened rows: large values have less
+        bias and more noise. The specification (5.5) has 0.3 to 1. At the small alpha where a
+        gradient drowns first, 0.02 to 0.1 in units of ``curvature X^2``, it is largest in units of
+        its noise at about 0.1 (docs/theory/bilevel.md, "Tuning").
     minibatch : bool, default=False
         Solve lower problems by localised gradient descent on random batches (Algorithms 3 and 4).
         Needs dp-accounting.
     start : float, optional
-        First strength of all groups. Default: twice that of the public rule, because the noise of
-        a step is smaller at a larger strength.
-
-    Returns
-    -------
-    TunedModel
+        First alpha of all groups. Default: twice that of the public rule, because the noise of a
+        step is smaller at a larger alpha.
     """
-    check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
-    check_real("penalty", penalty, 1e-50, 1e50)
-    if budget.is_pure:
-        raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
-    noise = NoiseSource() if noise is None else noise
-    rng = np.random.default_rng() if solver_rng is None else solver_rng
-    chosen = solver if isinstance(solver, Solver) else resolve_solver(solver)
-    fit_share = 1.0 - tune_share
-    if start is None:
-        start = 2.0 * public_strength(
-            records, loss, penalties, budget, coef_norm=coef_norm, share=fit_share
+
+    n_steps: int = 8
+    penalty: float = 0.1
+    minibatch: bool = False
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real("penalty", self.penalty, 1e-50, 1e50)
+        if self.budget.is_pure:
+            raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
+        # lam falls in every alpha, and none moves by more than the sum of all steps
+        reach = math.exp(_FIRST_STEP / (1.0 - _DECAY))
+        for end in (self.start_alpha / reach, self.start_alpha * reach):
+            logs = np.full(self.objective.penalties.n_groups, np.log(self._clipped(end)))
+            check_real("penalty", self.lam(logs), 1e-50, 1e50)
+
+    def _clipped(self, alpha: float) -> float:
+        return float(self.objective.penalties.clipped(np.array(alpha)))
+
+    @cached_property
+    def start_alpha(self) -> float:
+        return self._clipped(2.0 * self.rule_alpha if self.start is None else self.start)
+
+    def lam(self, logs: np.ndarray) -> float:
+        """Return lam of the penalised problem at log alpha."""
+        norm = self.objective.whitened(np.exp(logs)).feature_norm
+        return self.penalty * self.objective.loss.curvature * norm**2
+
+    @cached_property
+    def steps(self) -> BilevelPlan:
+        """Plan of the choice."""
+        inner: PrivateSolver = OutputPerturbation()
+        if self.minibatch:
+            inner = LocalizedGradientDescent(_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
+        return plan_steps(
+            self.budget,
+            True,
+            penalty=self.lam,
+            n_steps=self.n_steps,
+            step_size=_cautious_step,
+            inner=inner,
+            share=self.tune_share,
+            start=np.full(self.objective.penalties.n_groups, math.log(self.start_alpha)),
         )
-    start = float(np.clip(start, penalties.low, penalties.high))
-    problem = _NoiseAwareProblem(records, loss, penalties, budget, fit_share)
 
-    def lam(x: np.ndarray) -> float:
-        weakest = float(problem.strengths(x).min())
-        return penalty * loss.curvature * problem.feature_norm(x) ** 2 / weakest
+    @property
+    def choice_events(self) -> tuple[PrivacyEvent, ...]:
+        return (self.steps.event,)
 
-    # what is refused is refused before a record is read: lam falls in every strength, and no
-    # strength moves by more than the sum of all steps
-    reach = math.exp(_FIRST_STEP / (1.0 - _DECAY))
-    for end in np.clip([start / reach, start * reach], penalties.low, penalties.high):
-        check_real("penalty", lam(np.full(problem.dimension_x, math.log(end))), 1e-50, 1e50)
-    inner: PrivateSolver = OutputPerturbation(chosen)
-    if minibatch:
-        inner = LocalizedGradientDescent(_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
-    tuned = dp_bilevel(
-        problem,
-        budget,
-        penalty=lam,
-        n_steps=n_steps,
-        step_size=_cautious_step,
-        inner=inner,
-        share=tune_share,
-        start=np.full(problem.dimension_x, math.log(start)),
-        solver_rng=rng,
-        noise=noise,
-    )
-    alpha, path = np.exp(tuned.x), np.exp(tuned.path)
-    if not np.array_equal(path[-1], alpha):  # the average of the later iterates
-        path = np.vstack([path, alpha])
-    point, release = final_fit(
-        records,
-        loss,
-        penalties,
-        alpha,
-        budget,
-        fit_share,
-        solver=chosen,
-        solver_rng=rng,
-        noise=noise,
-    )
-    plan = {
-        **tuned.plan.to_dict(),
-        "tune_share": tune_share,
-        "penalty": penalty,
-        "start": start,
-        "n_train": problem.n_train,
-        "n_validation": problem.n_val,
-        "coef_norm_guess": float(coef_norm),
-    }
-    return TunedModel(point, alpha, path, (*tuned.plan.releases, release), plan)
+    def to_dict(self) -> dict[str, Any]:
+        n = self.objective.n_records
+        return {
+            **self.steps.to_dict(),
+            "tune_share": self.tune_share,
+            "penalty": self.penalty,
+            "start": self.start_alpha,
+            "n_train": n - n // 2,
+            "n_validation": n // 2,
+            "coef_norm_guess": float(self.norm_guess),
+        }
+
+    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
+        tuned = self.steps.run(NoiseAwareProblem(data, self), run)
+        alpha, path = np.exp(tuned.point), np.exp(tuned.path)
+        if not np.array_equal(path[-1], alpha):  # the average of the later iterates
+            path = np.vstack([path, alpha])
+        return path, tuned.plan.releases
 
 
-class _NoiseAwareProblem(PenaltyProblem):
-    """Strengths judged by the loss of the model that will be released, its noise included."""
+class NoiseAwareProblem(PenaltyProblem):
+    """Judge alpha by the loss of the model that will be released, its noise included."""
 
-    def __init__(
-        self,
-        records: Records,
-        loss: Loss,
-        penalties: PenaltyGroups,
-        budget: PrivacyBudget,
-        fit_share: float,
-    ) -> None:
-        super().__init__(
-            records, loss, penalties.groups, penalties.relative, penalties.low, penalties.high
-        )
-        self._public = records, loss, penalties
-        self._budget, self._fit_share = budget, fit_share
+    def __init__(self, records: Records, plan: SplitPlan) -> None:
+        super().__init__(records, plan.objective.loss, plan.objective.penalties)
+        self._plan = plan
 
     def upper_gradient_x(
         self, x: np.ndarray, y: np.ndarray, batch: np.ndarray | None = None
     ) -> np.ndarray:
         """Of the public cost of noise; the loss itself depends on x through y alone."""
-        return final_noise_slopes(*self._public, np.exp(x), self._budget, self._fit_share)
+        return self._plan.final_fit(np.exp(x)).noise_cost_gradient
 
 
 def _cautious_step(t: int, gradient: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -1,59 +1,51 @@
-"""Strengths drawn by the exponential mechanism from a grid, by their validation losses.
+"""Alpha drawn by the exponential mechanism from a grid, by validation losses.
 
 Route D of the Kornowski 2024 specification, 5.5. The score of a candidate is the validation loss
 of the exact minimiser at it, plus the public cost of the noise that the final model will have
 there. One record moves the score of a weak penalty far more than that of a strong one. An ordinary
 exponential mechanism has the noise of the worst candidate for all; the generalised one
 (Raskhodnikova and Smith 2016, section 5) compares candidates pair by pair in units of their own
-sensitivities. Their handicap for uncertain candidates is replaced by prior weights that are largest
-near the public rule, so that few records do not choose by chance. Proofs:
+sensitivities. In place of its penalty for uncertain candidates there are prior weights that are
+largest near the public rule, so that few records do not choose by chance. Proofs:
 docs/theory/hypergradient.md, Lemmas 5 and 6.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_count, check_real
+from skdp._checks import check_count
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
-from skdp.algorithms.tuning.final_fit import (
-    final_fit,
-    final_noise_cost,
-    whitened,
-    whitened_constants,
-)
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel
-from skdp.algorithms.tuning.public_rule import public_strength
-from skdp.algorithms.tuning.roles import Roles
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring
+from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
+    FiniteSumProblem,
     HalfSquaredLoss,
     LogisticLoss,
-    Loss,
     Records,
-    ball_problem,
-    bounded_problem_radius,
 )
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS, chain
-from skdp.problems.silence import without_warnings
-from skdp.solvers import Solver, resolve_solver, solve_certified
+from skdp.problems.rounding import EPS
 
 __all__ = [
+    "DrawPlan",
     "draw_by_score",
     "draw_epsilon",
     "log_prior_weights",
     "plan_score",
     "relative_scores",
-    "tune_by_exponential_mechanism",
     "validation_score",
 ]
 
@@ -64,68 +56,51 @@ _LARGEST_NORM, _LEAST_EPSILON = 1e20, 1e-50
 
 
 def plan_score(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    alpha: np.ndarray,
-    roles: Roles,
+    objective: TuningObjective, alpha: np.ndarray, splits: Splits
 ) -> tuple[float, float]:
-    """Sensitivity of a computed loss, and the accuracy of the minimisers that it needs.
+    """Bound the sensitivity of a computed loss, and fix the accuracy of its minimisers.
 
     In whitened coordinates a training record moves the minimiser by ``D_g / m`` and the validation
-    loss by ``L`` times that; a validating record moves the mean by the range of the loss (review
-    K19). To that come ``2 (L e + rounding)``, e the accuracy of the minimiser. Of `records` only
-    public numbers are read.
+    loss by ``L`` times that; a validation record moves the mean by the range of the loss (review
+    K19). To that come ``2 (L e + rounding)``, e the accuracy of the minimiser.
     """
-    if not isinstance(loss, HalfSquaredLoss | LogisticLoss):
-        raise ValueError(f"No bound is known for {type(loss).__name__}.")
-    inner = whitened(records, penalties, alpha)
-    U = inner.norm_bound
+    if not isinstance(objective.loss, HalfSquaredLoss | LogisticLoss):
+        raise ValueError(f"No bound is known for {type(objective.loss).__name__}.")
+    U = objective.whitened(alpha).feature_norm
     if not U <= _LARGEST_NORM:
         raise ValueError(f"alpha == {alpha} is too small for a score in double precision.")
-    radius = bounded_problem_radius(loss, U, 1.0, None)
-    constants = whitened_constants(inner, loss)
-    lipschitz, largest = constants.lipschitz, loss.largest_value(U, radius)
-    exact = roles.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
+    loss, constants = objective.loss, objective.constants(alpha)
+    lipschitz, radius = constants.lipschitz, constants.radius
+    largest = loss.largest_value(U, radius)
+    exact = splits.sensitivity(lipschitz * constants.gradient_diameter, loss.value_range(U, radius))
     exact = min(exact * ROUNDING_SLACK, largest)
     accuracy = max(0.5 * ACCURACY_FRACTION * exact / lipschitz, certifiable_accuracy(constants))
-    additions = chain(records.n_records, records.block_size) + 16.0
-    rounding = EPS * (additions * largest + (records.width + 16.0) * lipschitz * radius)
+    rounding = (objective.additions + 16.0) * largest
+    rounding = EPS * (rounding + (objective.width + 16.0) * lipschitz * radius)
     return exact + 2.0 * (lipschitz * accuracy + rounding), accuracy
 
 
 def validation_score(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    alpha: np.ndarray,
-    roles: Roles,
-    *,
-    accuracy: float,
-    solver: Solver,
-    solver_rng: np.random.Generator,
+    parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
 ) -> float:
-    """Mean validation loss of the minimisers at some strengths: not private."""
-    inner = whitened(records, penalties, alpha)
-    values = []
-    for train, validate in roles.pairs():
-        problem = ball_problem(inner.take(train), loss, 1.0)
-        solution = solve_certified(problem, 0.5 * accuracy, solver, rng=solver_rng)
-        values.append(_mean_loss(inner.take(validate), loss, solution.point))
-    return float(np.mean(values))
+    """Average the validation losses of the minimisers at an alpha: not private."""
+    solved = solve_splits(parts, objective, alpha, accuracy, run)
+    return float(np.mean([_mean_loss(held_out, point) for _, held_out, point in solved]))
 
 
-def _mean_loss(records: Records, loss: Loss, point: np.ndarray) -> float:
+def _mean_loss(problem: FiniteSumProblem, point: np.ndarray) -> float:
+    """Mean loss without the penalty, in the sums that the rounding bound is for."""
+
     def statistic(block: Block) -> float:
-        return float(loss.value(block.margins(point[None]), block.targets).sum())
+        return float(problem.loss.value(block.margins(point[None]), block.targets).sum())
 
-    return float(records.total(statistic) / records.n_records)
+    return float(problem.records.total(statistic) / problem.n_records)
 
 
 def relative_scores(
     losses: np.ndarray, sensitivities: np.ndarray, costs: np.ndarray | float = 0.0
 ) -> np.ndarray:
-    """``max_i (l_j - l_i) / (S_j + S_i)``, of sensitivity 1; small is good.
+    """Return ``max_i (l_j - l_i) / (S_j + S_i)``, of sensitivity 1; small is good.
 
     With public costs, l is a loss plus a cost. A cost may be so large that the sum, the difference
     and the quotient are rounded by more than a record moves the loss; that is added to S.
@@ -137,9 +112,9 @@ def relative_scores(
 
 
 def log_prior_weights(candidates: np.ndarray, costs: np.ndarray, coef_norm: float) -> np.ndarray:
-    """The public rule's bound, cost of noise plus ``alpha B^2 / 2``, to the power -2.
+    """Return the public rule's bound, cost of noise plus ``alpha B^2 / 2``, to the power -2.
 
-    Weak penalties, whose scores hardly count for their large sensitivities, have little weight.
+    Weak penalties, whose large sensitivities make their scores count little, have little weight.
     """
     bounds = costs + 0.5 * coef_norm**2 * candidates.mean(axis=1)
     return np.asarray(-_POWER * np.log(bounds / bounds.min()))
@@ -160,7 +135,7 @@ def draw_by_score(
 
 
 def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
-    """Parameter of a draw that spends a share of the budget.
+    """Return the parameter of a draw that spends a share of the budget.
 
     For ``delta == 0`` that share of epsilon. Otherwise a draw of range epsilon has the
     Gaussian-DP parameter of a pure ``epsilon / 2`` release (docs/theory/accounting.md, section 3),
@@ -176,120 +151,92 @@ def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
     return epsilon
 
 
-@without_warnings()
-def tune_by_exponential_mechanism(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    budget: PrivacyBudget,
-    *,
-    coef_norm: float,
-    n_folds: int | None = None,
-    n_candidates: int = 15,
-    tune_share: float = 0.2,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-) -> TunedModel:
-    """Draw the strengths from a grid, then fit; replace-one neighbours.
+@dataclass(frozen=True)
+class DrawPlan(HeldOutPlan):
+    """Draw alpha from a grid, then fit.
 
-    With one group there is one draw. With several, first one strength is drawn for all, then one
-    for each group in turn with those of the others fixed; the draws share what tuning may spend.
+    With one group there is one draw. With several, first one alpha is drawn for all, then one for
+    each group in turn with those of the others fixed; the draws share the budget of the choice.
 
     Parameters
     ----------
-    records, loss, penalties, budget, solver, solver_rng, noise
-        As in :func:`skdp.algorithms.tuning.final_fit`; `loss` a :class:`HalfSquaredLoss` or a
-        :class:`LogisticLoss`. ``delta == 0`` is possible.
-    coef_norm : float
-        Public guess of the norm of a good predictor: the grid holds the public rule.
-    n_folds : int, optional
-        See :class:`Roles`. K folds need K solves per candidate and have a smaller sensitivity.
+    objective, budget, coef_norm, tune_share, n_folds
+        As in :class:`HeldOutPlan`.
     n_candidates : int, default=15
         Per draw, evenly spaced in the logarithm within the bounds, besides the public rule.
-    tune_share : float, default=0.2
-        Part of the budget for tuning; the final fit has the rest.
-
-    Returns
-    -------
-    TunedModel
     """
-    records.check_targets(loss)
-    check_real("tune_share", tune_share, 1e-9, 1.0 - 1e-9)
-    check_count("n_candidates", n_candidates, 2)
-    noise = NoiseSource() if noise is None else noise
-    solver = solver if isinstance(solver, Solver) else resolve_solver(solver)
-    solver_rng = np.random.default_rng() if solver_rng is None else solver_rng
-    roles, q = Roles(records.n_records, n_folds), penalties.n_groups
-    fit_share, n_draws = 1.0 - tune_share, 1 if q == 1 else 1 + q
-    epsilon = draw_epsilon(budget, tune_share / n_draws)
-    # what is refused is refused before a record is read
-    plan_score(records, loss, penalties, np.full(q, penalties.low), roles)
 
-    def draw(candidates: np.ndarray) -> np.ndarray:
-        """One of the rows of `candidates`."""
-        losses, sensitivities, costs = np.empty((3, len(candidates)))
-        for j, alpha in enumerate(candidates):
-            sensitivities[j], accuracy = plan_score(records, loss, penalties, alpha, roles)
-            losses[j] = validation_score(
-                records,
-                loss,
-                penalties,
-                alpha,
-                roles,
-                accuracy=accuracy,
-                solver=solver,
-                solver_rng=solver_rng,
+    n_candidates: int = 15
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("n_candidates", self.n_candidates, 2)
+        plan_score(self.objective, self.weakest, self.splits)
+
+    @property
+    def n_draws(self) -> int:
+        groups = self.objective.penalties.n_groups
+        return 1 if groups == 1 else 1 + groups
+
+    @cached_property
+    def draw_epsilon(self) -> float:
+        """Parameter of each draw."""
+        return draw_epsilon(self.budget, self.tune_share / self.n_draws)
+
+    @property
+    def choice_events(self) -> tuple[PrivacyEvent, ...]:
+        event = ExponentialMechanismEvent(self.draw_epsilon, Neighbouring.REPLACE_ONE)
+        return (event,) * self.n_draws
+
+    @property
+    def grid(self) -> np.ndarray:
+        penalties = self.objective.penalties
+        grid = np.geomspace(penalties.low, penalties.high, self.n_candidates)
+        return np.union1d(penalties.clipped(grid), [self.rule_alpha])
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **super().to_dict(),
+            "n_candidates": len(self.grid),
+            "draw_epsilon": self.draw_epsilon,
+            "rule_alpha": self.rule_alpha,
+        }
+
+    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
+        q, grid = self.objective.penalties.n_groups, self.grid
+        path = [self._draw(np.repeat(grid[:, None], q, axis=1), data, run)]
+        for group in range(q if q > 1 else 0):
+            candidates = np.repeat(path[-1][None], len(grid), axis=0)
+            candidates[:, group] = grid
+            path.append(self._draw(candidates, data, run))
+        return np.array(path), tuple(
+            Release(
+                name=f"alpha, draw {k + 1}",
+                mechanism="exponential",
+                sensitivity=1.0,
+                noise_scale=2.0 / self.draw_epsilon,
+                dimension=1,
+                n_records=data.n_records,
+                reference="docs/theory/hypergradient.md, Lemmas 5 and 6",
+                event=event,
             )
-            costs[j] = final_noise_cost(records, loss, penalties, alpha, budget, fit_share)
-        scores = relative_scores(losses, sensitivities, costs)
-        log_prior = log_prior_weights(candidates, costs, coef_norm)
-        return np.asarray(candidates[draw_by_score(scores, log_prior, epsilon, noise)])
-
-    rule = public_strength(records, loss, penalties, budget, coef_norm=coef_norm, share=fit_share)
-    grid = np.geomspace(penalties.low, penalties.high, n_candidates)
-    grid = np.union1d(np.clip(grid, penalties.low, penalties.high), [rule])
-    alpha = draw(np.repeat(grid[:, None], q, axis=1))
-    path = [alpha]
-    for group in range(q if q > 1 else 0):
-        candidates = np.repeat(alpha[None], len(grid), axis=0)
-        candidates[:, group] = grid
-        alpha = draw(candidates)
-        path.append(alpha)
-    point, release = final_fit(
-        records,
-        loss,
-        penalties,
-        alpha,
-        budget,
-        fit_share,
-        solver=solver,
-        solver_rng=solver_rng,
-        noise=noise,
-    )
-    draws = tuple(
-        Release(
-            name=f"strength, draw {k + 1}",
-            mechanism="exponential",
-            sensitivity=1.0,
-            noise_scale=2.0 / epsilon,
-            dimension=1,
-            n_records=records.n_records,
-            reference="docs/theory/hypergradient.md, Lemmas 5 and 6",
-            event=ExponentialMechanismEvent(epsilon, Neighbouring.REPLACE_ONE),
+            for k, event in enumerate(self.choice_events)
         )
-        for k in range(n_draws)
-    )
-    return TunedModel(
-        point=point,
-        alpha=alpha,
-        path=np.array(path),
-        releases=(*draws, release),
-        plan={
-            "n_candidates": len(grid),
-            "n_folds": None if n_folds is None else int(n_folds),
-            "draw_epsilon": epsilon,
-            "tune_share": float(tune_share),
-            "rule_alpha": rule,
-        },
-    )
+
+    def _draw(self, candidates: np.ndarray, data: Records, run: Run) -> np.ndarray:
+        """Draw one of the rows of `candidates`; records are copied once per split."""
+        planned = [plan_score(self.objective, alpha, self.splits) for alpha in candidates]
+        sensitivities, accuracies = np.array(planned).T
+        losses = [
+            [
+                validation_score([parts], self.objective, alpha, accuracy, run)
+                for alpha, accuracy in zip(candidates, accuracies, strict=True)
+            ]
+            for parts in self.splits.of(data)
+        ]
+        costs = np.array([self.final_fit(alpha).noise_cost for alpha in candidates])
+        scores = relative_scores(np.mean(losses, axis=0), sensitivities, costs)
+        log_prior = log_prior_weights(candidates, costs, self.norm_guess)
+        return np.asarray(
+            candidates[draw_by_score(scores, log_prior, self.draw_epsilon, run.noise)]
+        )

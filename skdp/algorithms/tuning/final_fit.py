@@ -1,172 +1,213 @@
-"""The last step of routes that choose strengths first: one fit on all records at them.
+"""Choose alpha, then fit on all records at it: the frame of the tuners that split their budget.
 
-Output perturbation (:mod:`skdp.algorithms.output_perturbation`) in *whitened* coordinates. With
-``Omega = diag(alpha_g(j) r_j)`` the substitution ``v = Omega^{1/2} w``,
-``u = Omega^{-1/2} x`` turns ``mean loss(<w, x>) + w' Omega w / 2`` into
-``mean loss(<v, u>) + ||v||^2 / 2``: a penalty of
-strength 1 whatever the groups are, on rows of norm at most ``U(alpha)``. Noise is isotropic
-there, so it has covariance ``s^2 Omega^{-1}`` in w (Kornowski 2024 specification, 5.5 and 5.6;
-docs/theory/hypergradient.md, section 1).
-
-The strengths have been released before, so the noise may depend on them. What the fit costs does
-not: its event is fixed by the budget alone.
+A tuner *chooses* (:meth:`SplitPlan.choose`); :class:`FinalFitPlan` alone *fits*, by output
+perturbation in whitened coordinates (:mod:`skdp.problems.penalties`). Noise is isotropic there, so
+it has covariance ``s^2 Omega^{-1}`` in w (Kornowski 2024 specification, 5.5 and 5.6;
+docs/theory/hypergradient.md, section 1). Alpha has been released before, so the noise may depend on
+it. The cost of the fit does not: its event is fixed by the budget alone.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from skdp._checks import check_positive, check_real
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.plan import Run
-from skdp.algorithms.tuning.model import PenaltyGroups, check_penalties
-from skdp.mechanisms import NoiseSource
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.tuning.objective import (
+    TunedResult,
+    TuningObjective,
+    TuningPlan,
+    event_of_share,
+)
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ComposedEvent, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.problems import Design, EmpiricalRisk, Loss, ProblemConstants, Records, ball_problem
+from skdp.problems import Records
 from skdp.problems.silence import without_warnings
 
 __all__ = [
-    "final_fit",
-    "final_noise_cost",
-    "final_noise_slopes",
-    "plan_final_fit",
-    "whitened",
-    "whitened_constants",
+    "FinalFitPlan",
+    "PublicRulePlan",
+    "SplitPlan",
 ]
 
-#: Step in the logarithm of a strength for the slopes of a public cost.
+#: Step in log alpha for the gradient of the cost of noise.
 _LOG_STEP = 1e-4
 
 
-def whitened(records: Records, penalties: PenaltyGroups, alpha: np.ndarray) -> Records:
-    """View the records in whitened coordinates, as ``Omega^{-1/2} x``.
-
-    The bound U on their norm is public: ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the minimum
-    over the features and the last term that of an intercept feature of value s.
-    """
-    check_penalties(records, penalties)
-    return records.scaled(1.0 / np.sqrt(penalties.diagonal(alpha)))
-
-
-def whitened_constants(records: Records, loss: Loss) -> ProblemConstants:
-    """Constants of ``ball_problem(records, loss, 1.0)`` for whitened records; all public."""
-    risk, design = EmpiricalRisk(loss), Design.of(records)
-    return risk.constants(design, 1.0, risk.radius(design, 1.0, None))
-
-
-def plan_final_fit(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    alpha: np.ndarray,
-    budget: PrivacyBudget,
-    share: float = 1.0,
-) -> OutputPerturbationPlan:
-    """The plan of the fit, in whitened coordinates; of `records` only public numbers are read."""
-    if loss.n_outputs != 1:
-        raise ValueError("Private tuning is made for losses of one margin.")
-    constants = whitened_constants(whitened(records, penalties, alpha), loss)
-    return plan_output_perturbation(constants, budget, share=share)
-
-
-def final_noise_cost(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    alpha: np.ndarray,
-    budget: PrivacyBudget,
-    share: float = 1.0,
-) -> float:
-    """Public bound on what the noise of the final fit adds to the expected loss.
-
-    At most ``c s^2 tr(H Omega^{-1}) / 2 <= c s^2 U^2 / 2``, s^2 the variance of a whitened
-    coordinate and c the loss's curvature (specification, 5.6). Added to a loss that strengths are
-    compared by, it makes the choice aware of the noise of the model that will be released.
-    """
-    plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
-    variance = plan.mechanism.mean_square(records.width) / records.width
-    return loss.noise_cost(whitened(records, penalties, alpha).norm_bound ** 2 * variance)
-
-
-def final_noise_slopes(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    alpha: np.ndarray,
-    budget: PrivacyBudget,
-    share: float = 1.0,
-) -> np.ndarray:
-    """Derivatives of :func:`final_noise_cost` in ``log alpha``, shape (n_groups,).
-
-    By central differences of the public function: its formula has many cases, and a kink where
-    another group becomes the weakest.
-    """
-    slopes = np.empty(len(alpha))
-    for j in range(len(alpha)):
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = np.array(alpha, dtype=np.float64)
-            moved[j] *= math.exp(sign * _LOG_STEP)
-            ends.append(final_noise_cost(records, loss, penalties, moved, budget, share))
-        slopes[j] = (ends[0] - ends[1]) / (2.0 * _LOG_STEP)
-    return slopes
-
-
-@without_warnings()
-def final_fit(
-    records: Records,
-    loss: Loss,
-    penalties: PenaltyGroups,
-    alpha: np.ndarray,
-    budget: PrivacyBudget,
-    share: float = 1.0,
-    *,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-) -> tuple[np.ndarray, Release]:
-    """Fit the model on all records at strengths that are public or have been released.
+@dataclass(frozen=True)
+class FinalFitPlan(Plan):
+    """Output perturbation at an alpha that is public or has been released.
 
     Parameters
     ----------
-    records : Records
-        In the encoding of `loss`.
-    loss : Loss
-        Smooth, of one margin.
-    penalties : PenaltyGroups
+    objective : TuningObjective
     alpha : ndarray of shape (n_groups,)
-        Strengths; a function of earlier releases and public numbers.
+        A function of earlier releases and public numbers.
     budget : PrivacyBudget
     share : float, default=1.0
         Part of the budget that this release spends: of epsilon for ``delta == 0``, else of the
         square of the Gaussian-DP parameter. See :func:`skdp.mechanisms.calibrated_mechanism`.
-    solver : str, Solver or callable, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
-
-    Returns
-    -------
-    point : ndarray of shape (dimension,)
-        Coefficients, in the units of `records`.
-    release : Release
-        About the whitened coefficients ``Omega^{1/2} w``. Sensitivity and noise scale depend on
-        `alpha`, the event does not.
     """
-    alpha = np.asarray(alpha, dtype=np.float64)
-    if alpha.shape != (penalties.n_groups,) or not ((alpha > 0) & (alpha < math.inf)).all():
-        raise ValueError(f"alpha == {alpha}, must be {penalties.n_groups} finite numbers > 0.")
-    plan = plan_final_fit(records, loss, penalties, alpha, budget, share)
-    problem = ball_problem(whitened(records, penalties, alpha), loss, 1.0)
-    point = plan.run(problem, Run(solver, solver_rng, noise)).point
-    release = replace(
-        plan.release("whitened coefficients"),
-        reference="docs/theory/hypergradient.md, Lemma 1: output perturbation, whitened",
-    )
-    return point / np.sqrt(penalties.diagonal(alpha)), release
+
+    objective: TuningObjective
+    alpha: np.ndarray
+    budget: PrivacyBudget
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        alpha, shape = np.asarray(self.alpha), (self.objective.penalties.n_groups,)
+        if alpha.shape != shape or not ((alpha > 0) & (alpha < math.inf)).all():
+            raise ValueError(f"alpha == {alpha}, must be {shape[0]} finite numbers > 0.")
+
+    @cached_property
+    def step(self) -> OutputPerturbationPlan:
+        """Plan in whitened coordinates."""
+        constants = self.objective.constants(self.alpha)
+        return plan_output_perturbation(constants, self.budget, share=self.share)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The statement about the whitened coefficients ``Omega^{1/2} w``.
+
+        Sensitivity and noise scale depend on alpha, the event does not.
+        """
+        reference = "docs/theory/hypergradient.md, Lemma 1: output perturbation, whitened"
+        return (replace(self.step.release("whitened coefficients"), reference=reference),)
+
+    @property
+    def noise_cost(self) -> float:
+        """Public bound on what the noise adds to the expected loss.
+
+        At most ``c s^2 tr(H Omega^{-1}) / 2 <= c s^2 U^2 / 2``, s^2 the variance of a whitened
+        coordinate and c the loss's curvature (specification, 5.6). Added to a loss that values of
+        alpha are compared by, it makes the choice aware of the noise of the released model.
+        """
+        square = self.objective.whitened(self.alpha).feature_norm ** 2
+        width = self.objective.width
+        return self.objective.loss.noise_cost(
+            square * (self.step.mechanism.mean_square(width) / width)
+        )
+
+    @property
+    def noise_cost_gradient(self) -> np.ndarray:
+        """Gradient of `noise_cost` in ``log alpha``, shape (n_groups,).
+
+        By central differences of the public function: its formula has many cases, and a kink where
+        another group becomes the weakest.
+        """
+        steps = np.exp(_LOG_STEP * np.eye(len(self.alpha)))
+        ends = [
+            replace(self, alpha=self.alpha * step).noise_cost
+            - replace(self, alpha=self.alpha / step).noise_cost
+            for step in steps
+        ]
+        return np.array(ends) / (2.0 * _LOG_STEP)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.step.to_dict()
+
+    def run(self, data: Records, run: Run) -> Result:
+        point = self.step.run(self.objective.problem(data, self.alpha), run).point
+        return Result(point * self.objective.whitening(self.alpha), self)
+
+
+@dataclass(frozen=True)
+class SplitPlan(TuningPlan):
+    """Choose alpha with a share of the budget, fit with the rest; replace-one neighbours.
+
+    Parameters
+    ----------
+    objective : TuningObjective
+    budget : PrivacyBudget
+    coef_norm : float, optional
+        Public guess of the norm of a good predictor: the choice begins at the public rule.
+        Default: that on isotropic rows.
+    tune_share : float, default=0.2
+        Part of the budget for the choice; the final fit has the rest.
+    releases : tuple of Release
+        Empty until the run: noise scales depend on earlier releases.
+    """
+
+    coef_norm: float | None = None
+    tune_share: float = 0.2
+    releases: tuple[Release, ...] = ()
+
+    #: Limits of the share.
+    _shares = 1e-9, 1.0 - 1e-9
+
+    def __post_init__(self) -> None:
+        check_real("tune_share", self.tune_share, *self._shares)
+        check_positive(coef_norm=self.norm_guess)
+
+    @property
+    def norm_guess(self) -> float:
+        return self.objective.reference_norm if self.coef_norm is None else self.coef_norm
+
+    @property
+    def fit_share(self) -> float:
+        return 1.0 - self.tune_share
+
+    @property
+    def rule_alpha(self) -> float:
+        """The alpha of the public rule."""
+        return self.objective.public_alpha(self.budget, self.norm_guess, self.fit_share)
+
+    @property
+    @abstractmethod
+    def choice_events(self) -> tuple[PrivacyEvent, ...]:
+        """Costs of the releases of :meth:`choose`."""
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """All releases as one event, known before the run."""
+        return ComposedEvent((*self.choice_events, event_of_share(self.budget, self.fit_share)))
+
+    def final_fit(self, alpha: np.ndarray) -> FinalFitPlan:
+        return FinalFitPlan(self.objective, alpha, self.budget, self.fit_share)
+
+    @abstractmethod
+    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
+        """Return the path of alpha, shape (n_iterates, n_groups), and what was released."""
+
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> TunedResult:
+        self.objective.check(data)
+        path, releases = self.choose(data, run)
+        plan = self.final_fit(path[-1])
+        point = plan.run(data, run).point
+        done = replace(self, releases=(*releases, *plan.releases))
+        return TunedResult(point, done, path[-1], path)
+
+
+@dataclass(frozen=True)
+class PublicRulePlan(SplitPlan):
+    """Fit at the alpha of a public rule, with the whole budget.
+
+    The rule to beat (Kornowski 2024 specification, 5.6): every tuner pays for looking at the
+    records. ``alpha="auto"`` of :class:`skdp.linear_model.DPRidge` is data-free too. It minimises a
+    finer bound numerically: with the tight diameter of the gradients in place of twice their bound,
+    the bias on isotropic rows, and capped sensitivities. This one is the closed form that the other
+    tuners start from, in their setting: an intercept that is penalised as a feature of full norm
+    would be, and noise in whitened coordinates.
+    """
+
+    tune_share: float = 0.0
+    _shares = 0.0, 0.0
+
+    @property
+    def choice_events(self) -> tuple[PrivacyEvent, ...]:
+        return ()
+
+    def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
+        return np.full((1, self.objective.penalties.n_groups), self.rule_alpha), ()
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"coef_norm_guess": float(self.norm_guess)}

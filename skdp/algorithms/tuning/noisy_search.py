@@ -1,8 +1,8 @@
 """The zero of a derivative from few noisy answers: all of it is post-processing.
 
-The derivative is that of a loss in the logarithm of strengths. Both searches start from the
-public rule (:mod:`skdp.algorithms.tuning.public_rule`) and trust an answer by as much as it stands
-out from its noise, so that they stay there when the answers say nothing. See
+The derivative is that of a loss in log alpha. Both searches start from the public rule
+(:class:`skdp.algorithms.tuning.PublicRulePlan`) and trust an answer by as much as it stands out
+from its noise, so that they stay there when the answers are noise. See
 docs/theory/hypergradient.md, section 3.
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
-from skdp.algorithms.tuning.model import PenaltyGroups
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism
+from skdp.problems import PenaltyGroups
 
 __all__ = ["Query", "bisect", "descend"]
 
@@ -26,19 +26,19 @@ _SPREAD = 2.0
 #: Longest step of the gradient method in log alpha, and by how much the next one is shorter.
 _STEP, _DECAY = 2.0, 0.75
 
-#: From strengths to a noisy derivative, with the noise that it has.
+#: From alpha to a noisy derivative, with the noise that it has.
 Query = Callable[[np.ndarray], tuple[np.ndarray, AdditiveMechanism]]
 
 
 def bisect(
     query: Query, penalties: PenaltyGroups, start: float, n_queries: int, coef_norm: float
 ) -> np.ndarray:
-    """Noisy bisection in the logarithm of one strength.
+    """Bisect for one alpha, in its logarithm.
 
     Parameters
     ----------
     query : callable
-        From strengths of shape (n_groups,) to noisy derivatives and the mechanism that made them.
+        From alpha of shape (n_groups,) to noisy derivatives and the mechanism that made them.
     penalties : PenaltyGroups
     start : float
         The public rule.
@@ -49,7 +49,7 @@ def bisect(
     Returns
     -------
     ndarray of shape (n_queries + 1, n_groups)
-        The queried strengths and the answer.
+        The queried values and the answer.
 
     Notes
     -----
@@ -104,7 +104,7 @@ def _confidence(answer: float, mechanism: AdditiveMechanism, plausible: float) -
 def descend(
     query: Query, penalties: PenaltyGroups, start: float, n_queries: int, coef_norm: float
 ) -> np.ndarray:
-    """Gradient steps in the logarithms of several strengths; parameters as of :func:`bisect`.
+    """Follow noisy gradients in several log alpha; parameters as of :func:`bisect`.
 
     Steps get shorter from one to the next, and are the shorter the less an answer stands out from
     its noise (the factor of James and Stein) and a plausible derivative would.

@@ -51,8 +51,8 @@ class NormalMargins:
         mu, s = self._moments(w)
         return mu * mu + s * s
 
-    def slopes(self, w: np.ndarray) -> tuple[float, float]:
-        """``E[sigmoid(z) - 1/2] / E z`` and ``E[sigmoid'(z)]``: what abar E z and C w weigh."""
+    def gradient_weights(self, w: np.ndarray) -> tuple[float, float]:
+        """Return ``E[sigmoid(z) - 1/2] / E z`` and ``E[sigmoid'(z)]``: of abar E z and C w."""
         mu, s = self._moments(w)
         half = 0.5 * np.tanh(0.5 * (mu + s * _NODES))  # sigmoid - 1/2
         level = 0.25 / math.cosh(0.5 * min(abs(mu), 700.0)) ** 2
@@ -77,7 +77,7 @@ class NormalMargins:
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
         """Gradient of F."""
-        shift, spread = self.slopes(w)
+        shift, spread = self.gradient_weights(w)
         return shift * float(self.mean @ w) * self.mean + spread * (self.covariance @ w)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
@@ -92,7 +92,7 @@ class NormalMargins:
         second = _WEIGHTS * self._curvatures(mu, s)
         along = np.sqrt(second)[:, None] * (self.mean + _NODES[:, None] * u)
         across = self._root - np.outer(u, q)
-        return np.asarray(along.T @ along + self.slopes(w)[1] * (across @ across.T))
+        return np.asarray(along.T @ along + self.gradient_weights(w)[1] * (across @ across.T))
 
     def minimise(self, linear: np.ndarray, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimiser of ``F(w) - linear'w + w' diag(omega) w / 2``, by damped Newton steps."""

@@ -1,101 +1,127 @@
 """Ridge regression that tunes its penalty on one noisy release of second moments.
 
 Least squares sees the records through their second moments alone. Once these are released,
-everything is post-processing: any number of candidate strengths, one per group of coefficients,
+everything is post-processing: any number of candidates for alpha, one per group of coefficients,
 and the final model (Kornowski 2024 specification, 5.5, route C). No budget is split.
 
 By default the moments are those of all records, and candidates are compared by Stein's identity.
-With folds, the moments of each are released and predicted from those of the others; of strengths
-that leave some noisy matrix indefinite the weakest would win, so those are no candidates. See
-:mod:`skdp.algorithms.tuning.strength_search`.
+With folds, the moments of each are released and predicted from those of the others; where some
+noisy matrix plus the penalty is indefinite the smallest alpha would win, so that is no candidate.
+See :mod:`skdp.algorithms.tuning.alpha_search`.
 """
 
 from __future__ import annotations
 
-from skdp.algorithms.tuning.model import PenaltyGroups, TunedModel, check_penalties
-from skdp.algorithms.tuning.roles import fold_slices
-from skdp.algorithms.tuning.statistics import (
-    PrivateMoments,
-    plan_private_moments,
-    private_moments,
-)
-from skdp.algorithms.tuning.strength_search import (
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
     RidgeModels,
     Risk,
     SteinRisk,
-    search_strengths,
+    search_alpha,
 )
-from skdp.mechanisms import NoiseSource
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Records
+from skdp.algorithms.tuning.moments import (
+    MomentsPlan,
+    PrivateMoments,
+    plan_private_moments,
+    private_moments,
+)
+from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
+from skdp.algorithms.tuning.splits import fold_slices
+from skdp.privacy.report import Release
+from skdp.problems import Design, HalfSquaredLoss, Records
 from skdp.problems.silence import without_warnings
 
-__all__ = ["tune_by_sufficient_statistics"]
+__all__ = ["MomentsTuningPlan", "SufficientStatisticsPlan"]
 
 
-@without_warnings()
-def tune_by_sufficient_statistics(
-    records: Records,
-    target_bound: float,
-    penalties: PenaltyGroups,
-    budget: PrivacyBudget,
-    *,
-    coef_norm: float,
-    n_folds: int | None = None,
-    noise: NoiseSource | None = None,
-) -> TunedModel:
-    """Choose the strengths and fit the model on released moments; replace-one neighbours.
+@dataclass(frozen=True)
+class MomentsTuningPlan(TuningPlan):
+    """Choose alpha and fit the model on released statistics; replace-one neighbours.
 
     Parameters
     ----------
-    records : Records
-        Of absolute value at most `target_bound`.
-    target_bound : float
-        Public.
-    penalties : PenaltyGroups
+    objective : TuningObjective
     budget : PrivacyBudget
-    coef_norm : float
-        Public guess > 0 of the norm of a good predictor, for the weight of the targets.
     n_folds : int, optional
         Record i is in fold ``i % n_folds``. Folds are disjoint, so each release has the whole
-        budget. Default: no folds.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
-
-    Returns
-    -------
-    TunedModel
+        budget of its round. Default: no folds.
     """
-    check_penalties(records, penalties)
-    noise = NoiseSource() if noise is None else noise
-    folds = fold_slices(records.n_records, n_folds)
-    plan = plan_private_moments(
-        budget,
-        n_records=records.n_records // len(folds),
-        width=records.width,
-        feature_norm=records.norm_bound,
-        target_bound=target_bound,
-        coef_norm=coef_norm,
-        block_size=records.block_size,
-    )
-    # rows and targets of at most 1 from here on: nothing overflows, and floors are public
-    unit = records.norm_bound
-    parts = [
-        private_moments(records, plan, noise, fold).rescaled(unit, target_bound) for fold in folds
-    ]
-    scaled = penalties.rescaled(unit)
-    ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)
-    risk: Risk = SteinRisk(ridge, 1.0) if n_folds is None else CrossRisk(parts, scaled)
-    alpha, path = search_strengths(risk, scaled)
-    return TunedModel(
-        point=ridge.coefficients(alpha) * target_bound / unit,
-        alpha=penalties.clipped(alpha * unit * unit),
-        path=penalties.clipped(path * unit * unit),
-        releases=(plan.release(n_folds),),
-        plan={
-            **plan.to_dict(),
-            "n_folds": None if n_folds is None else int(n_folds),
-            "fold_records": plan.n_records,
-        },
-    )
+
+    n_folds: int | None = None
+
+    @property
+    def folds(self) -> list[slice]:
+        return fold_slices(self.objective.n_records, self.n_folds)
+
+    @property
+    def design(self) -> Design:
+        """That of the smallest fold."""
+        n_records = self.objective.n_records // len(self.folds)
+        return replace(self.objective.design, n_records=n_records)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "n_folds": None if self.n_folds is None else int(self.n_folds),
+            "fold_records": self.design.n_records,
+        }
+
+
+@dataclass(frozen=True)
+class SufficientStatisticsPlan(MomentsTuningPlan):
+    """Choose alpha and fit ridge regression on released moments.
+
+    Parameters
+    ----------
+    objective, budget, n_folds
+        As in :class:`MomentsTuningPlan`; the loss a :class:`HalfSquaredLoss`.
+    coef_norm : float, optional
+        Public guess > 0 of the norm of a good predictor, for the weight of the targets. Default:
+        that on isotropic rows.
+    """
+
+    coef_norm: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.objective.loss, HalfSquaredLoss):
+            raise ValueError(f"Moments say too little about {type(self.objective.loss).__name__}.")
+        assert self.moments  # what is refused is refused here
+
+    @cached_property
+    def moments(self) -> MomentsPlan:
+        """Plan of the release."""
+        assert isinstance(self.objective.loss, HalfSquaredLoss)
+        guess = self.objective.reference_norm if self.coef_norm is None else self.coef_norm
+        return plan_private_moments(
+            self.budget,
+            self.design,
+            target_bound=self.objective.loss.target_bound,
+            coef_norm=guess,
+        )
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.moments.release(self.n_folds),)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self.moments.to_dict(), **super().to_dict()}
+
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> TunedResult:
+        self.objective.check(data)
+        # rows and targets of at most 1 from here on: nothing overflows, and floors are public
+        unit, target_bound = self.design.feature_norm, self.moments.target_bound
+        parts = [
+            private_moments(data, self.moments, run.noise, fold).rescaled(unit, target_bound)
+            for fold in self.folds
+        ]
+        scaled, clipped = self.objective.penalties.rescaled(unit), self.objective.penalties.clipped
+        ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)
+        risk: Risk = SteinRisk(ridge, 1.0) if len(parts) == 1 else CrossRisk(parts, scaled)
+        alpha, path = search_alpha(risk, scaled)
+        point = ridge.coefficients(alpha) * target_bound / unit
+        return TunedResult(point, self, clipped(alpha * unit * unit), clipped(path * unit * unit))

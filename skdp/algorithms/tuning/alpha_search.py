@@ -1,4 +1,4 @@
-"""Penalised least squares on released moments: models, their estimated risk, the best strengths.
+"""Penalised least squares on released moments: models, their estimated risk, the best alpha.
 
 All of it is post-processing. Candidates are compared in one of two ways. With folds
 (:class:`CrossRisk`), models of noisy moments of some folds are evaluated on those of the others:
@@ -18,15 +18,15 @@ import numpy as np
 from scipy.linalg import eigh, eigvalsh
 from scipy.optimize import minimize, minimize_scalar
 
-from skdp.algorithms.tuning.model import PenaltyGroups
+from skdp.algorithms.tuning.moments import PrivateMoments
 from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
-from skdp.algorithms.tuning.statistics import PrivateMoments
+from skdp.problems import PenaltyGroups
 
-__all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_strengths"]
+__all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_alpha"]
 
-#: Candidates of a strength before the best one is refined.
+#: Candidates of alpha before the best one is refined.
 _GRID = 65
-#: Each so many of them are candidates for one group.
+#: Every such one of them is a candidate for one group.
 _EVERY = 4
 #: Part of the difference between the exact correction and the one for H_+ = H that is attributed
 #: to signal.
@@ -34,7 +34,7 @@ _TRUST = 0.5
 
 
 class RidgeModels:
-    """Penalised least squares on released moments, for many strengths.
+    """Penalised least squares on released moments, for many values of alpha.
 
     With ``Omega = diag(alpha_g(j) r_j)``: ``w = Q c`` and ``Q = (H_+ + Omega)^-1``, where H_+ is
     H without its negative eigenvalues, the nearest matrix that moments can have. (They become as
@@ -44,9 +44,9 @@ class RidgeModels:
     ----------
     moments : PrivateMoments
     penalties : PenaltyGroups
-    centre : ndarray of shape (p,), optional
+    center : ndarray of shape (p,), optional
         Where c is minus the gradient of the unpenalised loss: ``w = m + Q (c - Omega m)`` for a
-        centre m. Default: 0.
+        center m. Default: 0.
 
     Attributes
     ----------
@@ -66,11 +66,11 @@ class RidgeModels:
         self,
         moments: PrivateMoments,
         penalties: PenaltyGroups,
-        centre: np.ndarray | None = None,
+        center: np.ndarray | None = None,
     ) -> None:
         self.moments, self.penalties = moments, penalties
         self.values, self.vectors = eigh(moments.matrix)
-        self.centre = np.zeros(len(self.values)) if centre is None else centre
+        self.center = np.zeros(len(self.values)) if center is None else center
         floor = rounding_floor(len(self.values)) * max(1.0, float(abs(self.values).max()))
         self.convex_values = np.maximum(self.values, floor)
         self.convex = (self.vectors * self.convex_values) @ self.vectors.T
@@ -84,7 +84,7 @@ class RidgeModels:
         """The model w."""
         omega = self.penalties.diagonal(alpha)
         factor = PositiveFactor(self.convex + np.diag(omega))
-        return np.asarray(self.centre + factor.solve(self.moments.vector - omega * self.centre))
+        return np.asarray(self.center + factor.solve(self.moments.vector - omega * self.center))
 
 
 def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
@@ -98,17 +98,17 @@ def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
 
 
 class Risk(Protocol):
-    """Estimated loss of the models of all strengths."""
+    """Estimated loss of the models of all values of alpha."""
 
     @property
-    def least_strength(self) -> float:
-        """No smaller strength is a candidate."""
+    def least_alpha(self) -> float:
+        """Smaller values are no candidates."""
 
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
-        """Risk at strengths of shape (n_groups,), and its derivatives in their logarithms."""
+        """Return the risk at alpha of shape (n_groups,), and its gradient in log alpha."""
 
     def uniform(self, alphas: np.ndarray) -> np.ndarray:
-        """Risks where all groups have one strength, for many of these; shape (n,)."""
+        """Return the risks where all groups have one alpha, for many of these; shape (n,)."""
 
 
 class SteinRisk:
@@ -118,8 +118,8 @@ class SteinRisk:
     noisy H and c, with the deviations s and s_c of their noise: without the last term its
     expectation is that of the loss on the records, but for a constant, where H_+ = H
     (docs/theory/tuning.md, Lemma 2). Where H has negative eigenvalues, the third term is half-way
-    between this and the unbiased one. The last term is what other records cost more, v being the
-    variance of the residuals. With a centre m, w is w - m in all terms.
+    between this and the unbiased one. The last term is the excess cost of other records, v the
+    variance of the residuals. With a center m, w is w - m in all terms.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class SteinRisk:
         v. Default: it is estimated.
     """
 
-    least_strength = 0.0
+    least_alpha = 0.0
 
     def __init__(
         self, ridge: RidgeModels, target_bound: float, residual_variance: float | None = None
@@ -145,13 +145,14 @@ class SteinRisk:
         return np.clip(v, 0.0, self.target_bound**2) / self.ridge.moments.n_records
 
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
-        """Risk and derivatives; see :class:`Risk`."""
+        """Return risk and gradient; see :class:`Risk`."""
         ridge, moments, weights = self.ridge, self.ridge.moments, self._weights
         H, c, vectors = moments.matrix, moments.vector, ridge.vectors
         s, s_c = moments.deviation**2, moments.vector_deviation**2
         # s^2 is multiplied first: Q and w are huge for rows in tiny units
         Q = ridge.inverse(alpha)
-        step = Q @ (c - ridge.penalties.diagonal(alpha) * ridge.centre)
+        omega = ridge.penalties.diagonal(alpha)
+        step = Q @ (c - omega * ridge.center)
         trace, QH = float(np.trace(Q)), Q @ ridge.convex
         residual, freedom = H @ step - c, float(np.trace(QH))
         # in eigenvectors of H: the sum of F_ij (u_i^2 Q_jj + u_i u_j Q_ij) s^2 / 2
@@ -166,35 +167,36 @@ class SteinRisk:
         if self.residual_variance is None and 0.0 < mean_square < self.target_bound**2:
             by_w += 2.0 * freedom / moments.n_records * residual
         by_Q = s_c * (Q * Q).sum(axis=1) + spread * (QH * Q).sum(axis=1)
-        slope = weights * np.outer(su, u) + np.diag(weights @ (su * u))
-        by_Q += 0.5 * ((turned @ slope) * turned).sum(axis=1)
-        w = ridge.centre + step
-        return float(value), -alpha * (ridge.penalties.members @ (w * (Q @ by_w) + by_Q))
+        by_turned = weights * np.outer(su, u) + np.diag(weights @ (su * u))
+        by_Q += 0.5 * ((turned @ by_turned) * turned).sum(axis=1)
+        w = ridge.center + step
+        return float(value), -(ridge.penalties.members @ (omega * (w * (Q @ by_w) + by_Q)))
 
     def uniform(self, alphas: np.ndarray) -> np.ndarray:
-        """Risks where all groups have one strength; see :class:`Risk`.
+        """Return the risks where all groups have one alpha; see :class:`Risk`.
 
         In eigenvectors of H, Q is diagonal for ``Omega = alpha I``, and one coefficient with
-        another relative strength (the intercept's) makes a change of rank one: a candidate
+        another penalty factor (the intercept's) makes a change of rank one: a candidate
         takes as many operations as the matrix has entries.
         """
         ridge, moments, weights = self.ridge, self.ridge.moments, self._weights
-        others = np.flatnonzero(ridge.penalties.scale != 1.0)
-        if len(others) > 1 or ridge.penalties.scale.min() < 1e-6:  # the change would cancel
+        factors = np.array(ridge.penalties.factors)
+        others = np.flatnonzero(factors != 1.0)
+        if len(others) > 1 or factors.min() < 1e-6:  # the change would cancel
             groups = ridge.penalties.n_groups
             return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
         s, s_c = moments.deviation**2, moments.vector_deviation**2
         h, vectors = ridge.values[:, None], ridge.vectors
-        c, m = (vectors.T @ moments.vector)[:, None], (vectors.T @ ridge.centre)[:, None]
-        excess, own, centre = 0.0, np.zeros(len(h)), 0.0
+        c, m = (vectors.T @ moments.vector)[:, None], (vectors.T @ ridge.center)[:, None]
+        excess, row, center = 0.0, np.zeros(len(h)), 0.0
         if len(others):
             j = others[0]
-            excess, own, centre = ridge.penalties.scale[j] - 1.0, vectors[j], ridge.centre[j]
+            excess, row, center = factors[j] - 1.0, vectors[j], ridge.center[j]
         g = 1.0 / (ridge.convex_values[:, None] + alphas)
-        y = own[:, None] * g
-        change = alphas * excess / (1.0 + alphas * excess * (own @ y))
-        right = c - alphas * (m + excess * centre * own[:, None])
-        u = g * right - change * y * (own @ (g * right))
+        y = row[:, None] * g
+        change = alphas * excess / (1.0 + alphas * excess * (row @ y))
+        right = c - alphas * (m + excess * center * row[:, None])
+        u = g * right - change * y * (row @ (g * right))
         diagonal = g - change * y**2
         su, residual = s * u, h * u - c
         shift = (weights @ diagonal) * su + weights.diagonal()[:, None] * g * su
@@ -221,69 +223,70 @@ class CrossRisk:
         ]
 
     @property
-    def least_strength(self) -> float:
+    def least_alpha(self) -> float:
         """Below it the noisy loss of some fold has its minimum at a huge model."""
         return max(-float(eigvalsh(part.matrix)[0]) for part in self.parts)
 
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
-        """Risk and derivatives; see :class:`Risk`."""
-        value, slopes = 0.0, np.zeros(len(alpha))
+        """Return risk and gradient; see :class:`Risk`."""
+        value, gradient = 0.0, np.zeros(len(alpha))
+        omega = self.penalties.diagonal(alpha)
         for part, ridge in zip(self.parts, self._others, strict=True):
             Q = ridge.inverse(alpha)
             w = Q @ ridge.moments.vector
             residual = part.matrix @ w - part.vector
             value += 0.5 * float(w @ (residual - part.vector)) / len(self.parts)
             pulled = Q @ residual
-            slopes -= (self.penalties.members @ (pulled * w)) * alpha / len(self.parts)
-        return value, slopes
+            gradient -= self.penalties.members @ (omega * pulled * w) / len(self.parts)
+        return value, gradient
 
     def uniform(self, alphas: np.ndarray) -> np.ndarray:
-        """Risks where all groups have one strength; see :class:`Risk`."""
+        """Return the risks where all groups have one alpha; see :class:`Risk`."""
         groups = self.penalties.n_groups
         return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
 
 
-def search_strengths(
+def search_alpha(
     risk: Risk, penalties: PenaltyGroups, *, uniform: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Strengths of the least risk, and those on the way: post-processing.
+    """Search for the alpha of the least risk: post-processing.
 
-    One strength for all groups first, on a grid, then refined; then one group after the other on a
+    One alpha for all groups first, on a grid, then refined; then one group after the other on a
     coarser grid; then all by a quasi-Newton method in their logarithms. Groups in
-    ``penalties.common`` keep the strength of the first search.
+    ``penalties.common`` keep the alpha of the first search.
 
     Parameters
     ----------
     risk : Risk
     penalties : PenaltyGroups
     uniform : bool, default=False
-        Only look for one strength for all groups.
+        Only look for one alpha for all groups.
 
     Returns
     -------
     alpha : ndarray of shape (n_groups,)
     path : ndarray of shape (n_iterates, n_groups)
     """
-    smallest = min(max(penalties.low, risk.least_strength), penalties.high)
+    smallest = min(max(penalties.low, risk.least_alpha), penalties.high)
     q = penalties.n_groups
     low, high = math.log(smallest), math.log(penalties.high)
     path: list[np.ndarray] = []
 
-    def strengths(logs: np.ndarray) -> np.ndarray:
+    def values_of(logs: np.ndarray) -> np.ndarray:
         return np.clip(np.exp(logs), smallest, penalties.high)
 
     def level(point: float) -> float:
-        alphas = strengths(np.array([point]))
+        alphas = values_of(np.array([point]))
         path.append(np.full(q, alphas[0]))
         return float(risk.uniform(alphas)[0]) / unit
 
     def value(logs: np.ndarray) -> tuple[float, np.ndarray]:
-        path.append(strengths(logs))
-        current, slopes = risk(path[-1])
-        return current / unit, slopes / unit
+        path.append(values_of(logs))
+        current, gradient = risk(path[-1])
+        return current / unit, gradient / unit
 
     grid = np.linspace(low, high, _GRID)
-    values = risk.uniform(strengths(grid))
+    values = risk.uniform(values_of(grid))
     least = int(np.argmin(values))
     unit = float(abs(values[least])) or 1.0  # tolerances of the quasi-Newton method are absolute
     ends = grid[max(0, least - 1)], grid[min(_GRID - 1, least + 1)]
@@ -292,17 +295,17 @@ def search_strengths(
     if values[least] / unit <= fun:  # an end of the range
         best, fun = np.full(q, grid[least]), values[least] / unit
     if q > 1 and not uniform:
-        own = [j for j in range(q) if j not in penalties.common]
-        for j in own:  # the risk is flat where a strength is far too small or too large
+        searched = [j for j in range(q) if j not in penalties.common]
+        for j in searched:  # the risk is flat where alpha is far too small or too large
             for point in grid[::_EVERY]:
                 trial = best.copy()
                 trial[j] = point
-                current = risk(strengths(trial))[0] / unit
+                current = risk(values_of(trial))[0] / unit
                 if current < fun:
                     best, fun = trial, current
-        bounds = [(low, high) if j in own else (best[j], best[j]) for j in range(q)]
+        bounds = [(low, high) if j in searched else (best[j], best[j]) for j in range(q)]
         several = minimize(value, best, jac=True, method="L-BFGS-B", bounds=bounds)
         if several.fun < fun:
             best = several.x
-    path.append(strengths(best))
+    path.append(values_of(best))
     return path[-1], np.array(path)

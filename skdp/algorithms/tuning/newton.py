@@ -4,7 +4,7 @@ If the margins ``z = a'w`` of rows a are normal, Stein's lemma makes the gradien
 
     ``mean (sigmoid(z) - t) a = E[sigmoid(z) - 1/2] abar + E[sigmoid'(z)] C w - c``
 
-a function of the mean abar and covariance C of the rows and of ``c = mean (t - 1/2) a``: of what
+a function of the mean abar and covariance C of the rows and of ``c = mean (t - 1/2) a``, that is of
 the gradient ``-c`` and the Hessian ``mean a a' / 4`` at w = 0 say. Margins of many features are
 nearly normal. So the first round releases the statistics of the Newton step from 0, which for two
 classes are the moments of least squares with targets +-1/2, and minimises the log loss of normal
@@ -18,9 +18,9 @@ large, 6 to 12 where it is small (:func:`round_shares`). The steps of the latter
 the curvature of the model is at least half of the true one, so it is multiplied by their ratio
 along the last step, as in the method of Barzilai and Borwein.
 
-After every round the strengths are those of the least estimated risk of the quadratic model at the
+After every round alpha is that of the least estimated risk of the quadratic model at the
 point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`): the noise of
-the moments acts on the way from the centre of the averaged gradients, not on all of w. All but
+the moments acts on the way from the center of the averaged gradients, not on all of w. All but
 the releases is post-processing.
 
 "Newton-SSP" (Kornowski 2024 specification, 5.7) differs: it releases a Hessian in each round, needs
@@ -32,42 +32,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.tuning.model import (
-    PenaltyGroups,
-    TunedModel,
-    check_penalties,
-)
-from skdp.algorithms.tuning.normal_margins import NormalMargins
-from skdp.algorithms.tuning.positive_factor import rounding_floor
-from skdp.algorithms.tuning.roles import fold_slices
-from skdp.algorithms.tuning.statistics import (
-    MomentsPlan,
-    PrivateMoments,
-    blocks_of_part,
-    of_each_fold,
-    plan_private_moments,
-    private_moments,
-)
-from skdp.algorithms.tuning.strength_search import (
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
     RidgeModels,
     Risk,
     SteinRisk,
-    search_strengths,
+    search_alpha,
 )
-from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
+from skdp.algorithms.tuning.moments import (
+    MomentsPlan,
+    PrivateMoments,
+    mean_over,
+    of_each_fold,
+    plan_private_moments,
+    private_moments,
+    sum_rounding,
+)
+from skdp.algorithms.tuning.normal_margins import NormalMargins
+from skdp.algorithms.tuning.objective import TunedResult
+from skdp.algorithms.tuning.positive_factor import rounding_floor
+from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
+from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Design, EmpiricalRisk, LogisticLoss, Records
+from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = ["NewtonPlan", "plan_newton_statistics", "round_shares", "tune_by_newton_statistics"]
+__all__ = ["NewtonPlan", "round_shares"]
 
 #: Part of the budget that all gradients have together; by simulation.
 _GRADIENT_SHARE = 0.4
@@ -82,60 +80,6 @@ _SMALL_NOISE, _PER_DECADE = 8e-4, 3.0
 _MARGIN_BOUND, _GROWTH, _MOST_GROWTH = LogisticLoss().largest_margin_scale, math.sqrt(2.0), 4.0
 #: Plausible deviation of the curvature from its last estimate, and its bounds.
 _RATIO_DEVIATION, _RATIO_BOUNDS = 0.7, (0.5, 64.0)
-
-
-@dataclass(frozen=True)
-class NewtonPlan:
-    """What is released; public.
-
-    Attributes
-    ----------
-    moments : MomentsPlan
-        Of the first round.
-    gradients : tuple of AdditiveMechanism
-        One per further round.
-    """
-
-    moments: MomentsPlan
-    gradients: tuple[AdditiveMechanism, ...]
-
-    @property
-    def adapts(self) -> bool:
-        """Whether the curvature is estimated and margins may grow: with more than two gradients."""
-        return len(self.gradients) > _FEW
-
-    @property
-    def margin_bounds(self) -> tuple[float, ...]:
-        """Root mean squares of the margins at the points of the gradients, and of the model."""
-        growth = _GROWTH if self.adapts else 1.0
-        points = [_MARGIN_BOUND * min(growth**k, _MOST_GROWTH) for k in range(len(self.gradients))]
-        return (*points, 2.0 * max(points, default=_MARGIN_BOUND))
-
-    def releases(self, n_folds: int | None = None) -> tuple[Release, ...]:
-        """The statements about all records, or about each fold."""
-        reference = of_each_fold(
-            "docs/theory/tuning.md, Lemma 3: gradient of the log loss", n_folds
-        )
-        gradients = [
-            mechanism.describe(
-                f"gradient {k + 1}", self.moments.width, self.moments.n_records, reference
-            )
-            for k, mechanism in enumerate(self.gradients)
-        ]
-        return (self.moments.release(n_folds), *gradients)
-
-    def deviation(self, k: int) -> float:
-        """Standard deviation of the noise of an entry of the k-th gradient."""
-        width = self.moments.width
-        return math.sqrt(self.gradients[k].mean_square(width) / width)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The public numbers as plain Python types."""
-        return {
-            **self.moments.to_dict(),
-            "gradient_noise": [mechanism.noise_scale for mechanism in self.gradients],
-            "margin_bounds": list(self.margin_bounds),
-        }
 
 
 def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[float, ...]:
@@ -156,14 +100,9 @@ def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[
     return (1.0 - _GRADIENT_SHARE, *(_GRADIENT_SHARE / count,) * count)
 
 
-def plan_newton_statistics(
-    budget: PrivacyBudget,
-    design: Design,
-    *,
-    n_records: int,
-    shares: Sequence[float] | None = None,
-) -> NewtonPlan:
-    """Fix the noise of all rounds, for replace-one neighbours.
+@dataclass(frozen=True)
+class NewtonPlan(MomentsTuningPlan):
+    """Choose alpha and fit logistic regression in a few rounds; replace-one neighbours.
 
     At w = 0 the residuals ``sigmoid(0) - t`` are +-1/2 and every weight of the Hessian is 1/4: the
     first round is a release of moments of the rows and targets ``t - 1/2``, with its proof
@@ -175,125 +114,134 @@ def plan_newton_statistics(
 
     Parameters
     ----------
-    budget : PrivacyBudget
-    design : Design
-        Shape and norm bound of all rows.
-    n_records : int
-        Of the smallest fold.
+    objective, budget, n_folds
+        As in :class:`MomentsTuningPlan`; the loss a :class:`LogisticLoss`.
     shares : sequence of float, optional
         Parts of the budget for the rounds, of sum 1. Default: those of :func:`round_shares`.
     """
-    if shares is None:
-        shares = round_shares(budget, n_records=n_records, width=design.width)
-    shares = tuple(float(share) for share in shares)
-    if not (all(share > 0 for share in shares) and abs(sum(shares) - 1.0) <= 1e-12):
-        raise ValueError(f"shares == {shares}, must be positive numbers of sum 1.")
-    risk, X = EmpiricalRisk(LogisticLoss()), design.feature_norm
-    size = design.block_size
-    sensitivity = risk.loss.gradient_diameter(X, math.inf) / n_records * ROUNDING_SLACK
-    # of two sums of products; a fold may have one record more
-    sensitivity += 2.0 * (chain(n_records + 1, size) + 16.0) * EPS * X
-    moments = plan_private_moments(
-        budget,
-        n_records=n_records,
-        width=design.width,
-        feature_norm=X,
-        target_bound=0.5,
-        # the Hessian is a quarter of the moments
-        coef_norm=risk.loss.curvature * risk.reference_norm(design),
-        share=shares[0],
-        block_size=size,
-    )
-    gradients = (calibrated_mechanism(budget, sensitivity, share=share) for share in shares[1:])
-    return NewtonPlan(moments, tuple(gradients))
 
+    shares: Sequence[float] | None = None
 
-@without_warnings()
-def tune_by_newton_statistics(
-    records: Records,
-    penalties: PenaltyGroups,
-    budget: PrivacyBudget,
-    *,
-    n_folds: int | None = None,
-    shares: Sequence[float] | None = None,
-    noise: NoiseSource | None = None,
-) -> TunedModel:
-    """Choose the strengths and fit the model in a few rounds; replace-one neighbours.
+    def __post_init__(self) -> None:
+        if not isinstance(self.objective.loss, LogisticLoss):
+            raise ValueError(f"{type(self.objective.loss).__name__} is no log loss of one margin.")
+        shares = self.round_shares
+        if not (all(share > 0 for share in shares) and abs(sum(shares) - 1.0) <= 1e-12):
+            raise ValueError(f"shares == {shares}, must be positive numbers of sum 1.")
 
-    Parameters
-    ----------
-    records : Records
-        0 or 1.
-    penalties : PenaltyGroups
-    budget : PrivacyBudget
-    n_folds : int, optional
-        Record i is in fold ``i % n_folds``. Folds are disjoint, so each release has the whole
-        budget of its round. Default: no folds.
-    shares : sequence of float, optional
-        Parts of the budget for the rounds, of sum 1. Default: those of :func:`round_shares`.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    @cached_property
+    def round_shares(self) -> tuple[float, ...]:
+        """Parts of the budget for the rounds."""
+        if self.shares is not None:
+            return tuple(float(share) for share in self.shares)
+        design = self.design
+        return round_shares(self.budget, n_records=design.n_records, width=design.width)
 
-    Returns
-    -------
-    TunedModel
-        Its path has the strengths after each round.
-    """
-    records.check_targets(LogisticLoss())
-    check_penalties(records, penalties)
-    noise = NoiseSource() if noise is None else noise
-    folds, design = fold_slices(records.n_records, n_folds), Design.of(records)
-    plan = plan_newton_statistics(
-        budget, design, n_records=records.n_records // len(folds), shares=shares
-    )
-    # rows of norm at most 1 from here on: nothing overflows, and floors are public
-    unit = records.norm_bound
-    scaled = penalties.rescaled(unit)
-    centered = records.with_targets(records.targets - 0.5)
-    statistics = _Statistics(
-        [private_moments(centered, plan.moments, noise, fold).rescaled(unit) for fold in folds],
-        records.intercept / unit,
-        records.data_norm / unit,
-        adapts=plan.adapts,
-    )
-    w, alpha = _fit(statistics, np.zeros(records.width), scaled, 2.0 * _MARGIN_BOUND)
-    path = [alpha]
-    for k, mechanism in enumerate(plan.gradients):
-        bound = plan.margin_bounds[k]
-        point = statistics.shortened(w, bound)
-        gradients = [
-            mechanism.release(_gradient(records, point / unit, fold), noise) / unit
-            for fold in folds
-        ]
-        statistics.correct(point, gradients, plan.deviation(k) / unit)
-        w, alpha = _fit(statistics, point, scaled, 2.0 * bound)
-        path.append(alpha)
-    return TunedModel(
-        point=w / unit,
-        alpha=penalties.clipped(alpha * unit * unit),
-        path=penalties.clipped(np.array(path) * unit * unit),
-        releases=plan.releases(n_folds),
-        plan={
-            **plan.to_dict(),
-            "n_folds": None if n_folds is None else int(n_folds),
-            "fold_records": plan.moments.n_records,
-        },
-    )
+    @cached_property
+    def moments(self) -> MomentsPlan:
+        """Plan of the first round."""
+        loss = self.objective.loss
+        return plan_private_moments(
+            self.budget,
+            self.design,
+            target_bound=0.5,
+            # the Hessian is a quarter of the moments
+            coef_norm=loss.curvature * self.objective.reference_norm,
+            share=self.round_shares[0],
+        )
+
+    @cached_property
+    def gradients(self) -> tuple[AdditiveMechanism, ...]:
+        """Mechanisms of the further rounds, one each."""
+        design, X = self.design, self.design.feature_norm
+        diameter = self.objective.loss.gradient_diameter(X, math.inf)
+        sensitivity = diameter / design.n_records * ROUNDING_SLACK + 2.0 * sum_rounding(design) * X
+        return tuple(
+            calibrated_mechanism(self.budget, sensitivity, share=share)
+            for share in self.round_shares[1:]
+        )
+
+    @property
+    def adapts(self) -> bool:
+        """Whether the curvature is estimated and margins may grow: with more than two gradients."""
+        return len(self.gradients) > _FEW
+
+    @property
+    def margin_bounds(self) -> tuple[float, ...]:
+        """Root mean squares of the margins at the points of the gradients, and of the model."""
+        growth = _GROWTH if self.adapts else 1.0
+        points = [_MARGIN_BOUND * min(growth**k, _MOST_GROWTH) for k in range(len(self.gradients))]
+        return (*points, 2.0 * max(points, default=_MARGIN_BOUND))
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        shape = self.design.width, self.design.n_records
+        reference = of_each_fold(
+            "docs/theory/tuning.md, Lemma 3: gradient of the log loss", self.n_folds
+        )
+        gradients = (
+            mechanism.describe(f"gradient {k + 1}", *shape, reference)
+            for k, mechanism in enumerate(self.gradients)
+        )
+        return (self.moments.release(self.n_folds), *gradients)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            **self.moments.to_dict(),
+            "gradient_noise": [mechanism.noise_scale for mechanism in self.gradients],
+            "margin_bounds": list(self.margin_bounds),
+            **super().to_dict(),
+        }
+
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> TunedResult:
+        self.objective.check(data)
+        # rows of norm at most 1 from here on: nothing overflows, and floors are public
+        unit, width, folds = self.design.feature_norm, self.design.width, self.folds
+        penalties, clipped = (
+            self.objective.penalties.rescaled(unit),
+            self.objective.penalties.clipped,
+        )
+        centered = data.with_targets(data.targets - 0.5)
+        statistics = _Statistics(
+            [
+                private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
+                for fold in folds
+            ],
+            data.intercept / unit,
+            data.data_norm / unit,
+            adapts=self.adapts,
+        )
+        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)
+        path = [alpha]
+        for mechanism, bound in zip(self.gradients, self.margin_bounds, strict=False):
+            point = statistics.shortened(w, bound)
+            gradients = [
+                mechanism.release(_gradient(data, point / unit, fold), run.noise) / unit
+                for fold in folds
+            ]
+            deviation = math.sqrt(mechanism.mean_square(width) / width)
+            statistics.correct(point, gradients, deviation / unit)
+            w, alpha = _fit(statistics, point, penalties, 2.0 * bound)
+            path.append(alpha)
+        square = unit * unit
+        return TunedResult(
+            w / unit, self, clipped(alpha * square), clipped(np.array(path) * square)
+        )
 
 
 def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private."""
 
-    def slopes(block: Block) -> np.ndarray:
+    def gradient(block: Block) -> np.ndarray:
         residuals = LogisticLoss().derivative(block.margins(point[None, :]), block.targets)
         return block.pull_back(residuals)[0]
 
-    total = tree_sum(map(slopes, blocks_of_part(records, part)))
-    return np.asarray(total / len(range(*part.indices(records.n_records))))
+    return mean_over(records, part, gradient)
 
 
 class _Statistics:
-    """What has been released, as a model of the log loss: ``kappa F(w) - c'w``.
+    """A model of the log loss from what has been released: ``kappa F(w) - c'w``.
 
     F is the loss of normal margins and kappa, the `curvature`, the ratio of changes of the true
     gradient to those of F's along the last step. Every release of a gradient g at a point m makes c
@@ -333,21 +281,21 @@ class _Statistics:
             mean[-1] = intercept
         self.margins = NormalMargins(mean, pooled.matrix - np.outer(mean, mean))
         self.curvature = 1.0
-        #: Strengths of the last penalty, one per coefficient.
+        #: The last penalty, one number per coefficient.
         self.omega = np.zeros(p)
         sizes = np.array([part.n_records for part in self.parts])
         self._shares = sizes / sizes.sum()
-        self._slopes = np.zeros((len(self.parts), p))  # mean of grad F(m), by fold
-        self._gradients = -np.array([part.vector for part in self.parts])
+        self._model_gradients = np.zeros((len(self.parts), p))  # mean of grad F(m), by fold
+        self._true_gradients = -np.array([part.vector for part in self.parts])
         #: Weighted mean of the points m, and the noise of the mean of their gradients.
-        self.centre = np.zeros(p)
+        self.center = np.zeros(p)
         self.variance = pooled.vector_deviation**2
         self.deviation = pooled.deviation
 
     @property
     def vectors(self) -> np.ndarray:
         """The vector c of each fold."""
-        return np.asarray(self.curvature * self._slopes - self._gradients)
+        return np.asarray(self.curvature * self._model_gradients - self._true_gradients)
 
     @property
     def linear(self) -> np.ndarray:
@@ -367,39 +315,42 @@ class _Statistics:
         / (v + b + u)`` of the difference. If the curvature adapts, it is estimated first.
         """
         fresh = deviation**2 * float(self._shares @ self._shares)
-        away, p = point - self.centre, len(point)
-        shift, spread = self.margins.slopes(point)
+        away, p = point - self.center, len(point)
+        shift, spread = self.margins.gradient_weights(point)
         if len(self.parts) == 1:
-            slopes = self.margins.gradient(point)[None]
+            modelled = self.margins.gradient(point)[None]
         else:
-            slopes = np.array([self._bent(part, shift, spread) @ point for part in self.parts])
-        bent, moved = slopes - self._slopes, np.array(gradients) - self._gradients
+            modelled = np.array([self._hessian(part, shift, spread) @ point for part in self.parts])
+        expected, moved = (
+            modelled - self._model_gradients,
+            np.array(gradients) - self._true_gradients,
+        )
         square = float(away @ away)
         if self.adapts:
             # variance of what the gradients differ by along the step, the prediction's included
             variance = (self.variance + fresh + (spread * self.deviation) ** 2 * square) * square
-            along = self._shares @ bent @ away, self._shares @ moved @ away
+            along = self._shares @ expected @ away, self._shares @ moved @ away
             self._adapt(float(along[0]), float(along[1]), variance)
         spread *= self.curvature * self.deviation
         known = self.variance + 0.5 * spread**2 * square * (1.0 + 1.0 / p)
-        gap = self._shares @ (moved - self.curvature * bent)
+        gap = self._shares @ (moved - self.curvature * expected)
         wrong = max(0.0, float(gap @ gap) / p - known - fresh)
         weight = (known + wrong) / (known + wrong + fresh) if fresh > 0 else 1.0
         if self.adapts:
             weight = min(weight, self._turning_point(point, self._shares @ np.array(gradients)))
-        self._slopes = self._slopes + weight * bent
-        self._gradients = self._gradients + weight * moved
-        self.centre = self.centre + weight * away
+        self._model_gradients = self._model_gradients + weight * expected
+        self._true_gradients = self._true_gradients + weight * moved
+        self.center = self.center + weight * away
         self.variance = (1.0 - weight) ** 2 * self.variance + weight**2 * fresh
 
     def _turning_point(self, point: np.ndarray, gradient: np.ndarray) -> float:
         """Part of the step to a point after which the penalised loss rises, or 1.
 
-        A step that is too long ends uphill. The zero of the linearly interpolated slope is then the
-        better centre, and the interpolated gradient is what the loss has about there.
+        A step that is too long ends uphill. The zero of the linearly interpolated derivative is
+        then the better center, and the interpolated gradient is about that of the loss there.
         """
-        away = point - self.centre
-        before = float((self._shares @ self._gradients + self.omega * self.centre) @ away)
+        away = point - self.center
+        before = float((self._shares @ self._true_gradients + self.omega * self.center) @ away)
         after = float((gradient + self.omega * point) @ away)
         return before / (before - after) if before < 0.0 < after else 1.0
 
@@ -417,30 +368,30 @@ class _Statistics:
         ratio = min(max(ratio, _RATIO_BOUNDS[0]), _RATIO_BOUNDS[1])
         self.curvature = max(ratio, math.sqrt(ratio * self.curvature))
 
-    def _bent(self, part: PrivateMoments, shift: float, spread: float) -> np.ndarray:
-        """The matrix that takes w to the gradient of F."""
+    def _hessian(self, part: PrivateMoments, shift: float, spread: float) -> np.ndarray:
+        """Return the matrix that takes w to the gradient of F."""
         outer = np.outer(self.margins.mean, self.margins.mean)
         return np.asarray(spread * (part.matrix - outer) + shift * outer)
 
     def quadratic(self, w: np.ndarray) -> list[PrivateMoments]:
         """Quadratic models of the folds, whose gradient at w is that of the model."""
-        shift, spread = self.margins.slopes(w)
+        shift, spread = self.margins.gradient_weights(w)
         return [
             replace(
                 part,
-                matrix=self.curvature * self._bent(part, shift, spread),
+                matrix=self.curvature * self._hessian(part, shift, spread),
                 vector=vector,
                 deviation=self.curvature * spread * part.deviation,
             )
             for part, vector in zip(self.parts, self.vectors, strict=True)
         ]
 
-    def centred(self, w: np.ndarray) -> PrivateMoments:
-        """The quadratic model of all records about the centre."""
-        whole = PrivateMoments.pooled(self.quadratic(w))
+    def centered(self, w: np.ndarray) -> PrivateMoments:
+        """The quadratic model of all records about the center."""
+        pooled = PrivateMoments.pooled(self.quadratic(w))
         return replace(
-            whole,
-            vector=whole.vector - whole.matrix @ self.centre,
+            pooled,
+            vector=pooled.vector - pooled.matrix @ self.center,
             vector_deviation=math.sqrt(self.variance),
         )
 
@@ -455,16 +406,16 @@ class _Statistics:
 def _fit(
     statistics: _Statistics, w: np.ndarray, penalties: PenaltyGroups, bound: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Strengths, and the model for them: post-processing."""
+    """Choose alpha, and the model for it: post-processing."""
     for uniform in (True, False):  # a first guess for the curvature at the model
         risk: Risk
         if len(statistics.parts) > 1:
             risk = CrossRisk(statistics.quadratic(w), penalties)
         else:
-            ridge = RidgeModels(statistics.centred(w), penalties, statistics.centre)
+            ridge = RidgeModels(statistics.centered(w), penalties, statistics.center)
             # the variance of a residual per unit of curvature
             risk = SteinRisk(ridge, 1.0, LogisticLoss().sampling_scale)
-        alpha, _ = search_strengths(risk, penalties, uniform=uniform)
+        alpha, _ = search_alpha(risk, penalties, uniform=uniform)
         w = statistics.minimiser(penalties.diagonal(alpha), w)
         w = statistics.shortened(w, bound)
     return w, alpha

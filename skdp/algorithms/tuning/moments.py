@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,7 +14,7 @@ from skdp._checks import check_positive
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, Records
+from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
@@ -22,10 +22,11 @@ from skdp.problems.silence import without_warnings
 __all__ = [
     "MomentsPlan",
     "PrivateMoments",
-    "blocks_of_part",
+    "mean_over",
     "of_each_fold",
     "plan_private_moments",
     "private_moments",
+    "sum_rounding",
 ]
 
 
@@ -34,27 +35,30 @@ def of_each_fold(reference: str, n_folds: int | None) -> str:
     return reference if n_folds is None else f"{reference}, in each of {n_folds} folds"
 
 
+def sum_rounding(design: Design) -> float:
+    """Bound the rounding of a mean of products, relative to the bound on a product.
+
+    A fold may have one record more than the design.
+    """
+    return (chain(design.n_records + 1, design.block_size) + 16.0) * EPS
+
+
 @dataclass(frozen=True)
 class MomentsPlan:
     """How moments are released; public.
 
     Attributes
     ----------
-    n_records : int
-        Of one fold, the smallest.
-    width : int
-        Coefficients p.
-    feature_norm, target_bound : float
-        Bounds X and Y on the norms of rows and on targets that the noise is made for.
+    design : Design
+        Bounds on the rows and number of records that the noise is made for; of the smallest fold.
+    target_bound : float
     weight : float
         gamma: a target counts as a feature ``gamma * t``.
     mechanism : AdditiveMechanism
         For the symmetric matrix in its orthonormal coordinates (`_pack`).
     """
 
-    n_records: int
-    width: int
-    feature_norm: float
+    design: Design
     target_bound: float
     weight: float
     mechanism: AdditiveMechanism
@@ -62,7 +66,7 @@ class MomentsPlan:
     @property
     def dimension(self) -> int:
         """Number of different entries of the matrix."""
-        return (self.width + 1) * (self.width + 2) // 2
+        return (self.design.width + 1) * (self.design.width + 2) // 2
 
     @cached_property
     def deviation(self) -> float:
@@ -73,11 +77,13 @@ class MomentsPlan:
         """The statement about all records, or about each fold."""
         reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
         return self.mechanism.describe(
-            "second moments", self.dimension, self.n_records, of_each_fold(reference, n_folds)
+            "second moments",
+            self.dimension,
+            self.design.n_records,
+            of_each_fold(reference, n_folds),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers as plain Python types."""
         return {"target_weight": self.weight, "moment_noise": self.mechanism.noise_scale}
 
 
@@ -106,7 +112,7 @@ class PrivateMoments:
     n_records: int
 
     def rescaled(self, feature_unit: float, target_unit: float = 1.0) -> PrivateMoments:
-        """The moments of rows and targets divided by units."""
+        """Divide rows and targets by units."""
         return PrivateMoments(
             matrix=self.matrix / feature_unit / feature_unit,
             vector=self.vector / feature_unit / target_unit,
@@ -118,7 +124,7 @@ class PrivateMoments:
 
     @classmethod
     def pooled(cls, parts: Sequence[PrivateMoments]) -> PrivateMoments:
-        """The moments of the union of disjoint sets of records."""
+        """Pool the moments of disjoint sets of records."""
         sizes = np.array([part.n_records for part in parts])
         shares = sizes / sizes.sum()
 
@@ -139,14 +145,11 @@ class PrivateMoments:
 
 def plan_private_moments(
     budget: PrivacyBudget,
+    design: Design,
     *,
-    n_records: int,
-    width: int,
-    feature_norm: float,
     target_bound: float,
     coef_norm: float,
     share: float = 1.0,
-    block_size: int = 4096,
 ) -> MomentsPlan:
     """Fix the weight of the targets and the noise, for replace-one neighbours.
 
@@ -163,34 +166,25 @@ def plan_private_moments(
     Parameters
     ----------
     budget : PrivacyBudget
-    n_records : int
-        Public.
-    width : int
-        p, intercept feature included.
-    feature_norm, target_bound : float
-        X and Y, public bounds on the norms of rows and on targets.
+    design : Design
+        Of the smallest fold.
+    target_bound : float
+        Y, a public bound on targets.
     coef_norm : float
         A guess > 0 of the norm of a good predictor, for utility only.
     share : float, default=1.0
         Part of the budget that may be spent.
-    block_size : int, default=4096
-        That of the rows; sets the rounding error of their sums.
     """
-    check_positive(
-        n_records=n_records,
-        feature_norm=feature_norm,
-        target_bound=target_bound,
-        coef_norm=coef_norm,
-    )
-    k = coef_norm * feature_norm / target_bound
+    check_positive(target_bound=target_bound, coef_norm=coef_norm)
+    norm = design.feature_norm
+    k = coef_norm * norm / target_bound
     ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))
-    weight = math.sqrt(ratio) * feature_norm / target_bound
-    bound = feature_norm**2 * (1.0 + ratio)
-    sensitivity = math.sqrt(2.0) * bound / n_records * ROUNDING_SLACK
-    # of two sums of products; a fold may have one record more
-    sensitivity += (chain(n_records + 1, block_size) + 16.0) * EPS * bound
+    weight = math.sqrt(ratio) * norm / target_bound
+    bound = norm**2 * (1.0 + ratio)
+    sensitivity = math.sqrt(2.0) * bound / design.n_records * ROUNDING_SLACK
+    sensitivity += sum_rounding(design) * bound  # of two sums
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    return MomentsPlan(n_records, width, feature_norm, target_bound, weight, mechanism)
+    return MomentsPlan(design, target_bound, weight, mechanism)
 
 
 @without_warnings()
@@ -208,7 +202,7 @@ def private_moments(
     plan : MomentsPlan
     noise : NoiseSource
     part : slice, default=all
-        Which records, by position; at least ``plan.n_records``.
+        Which records, by position; at least ``plan.design.n_records``.
 
     Raises
     ------
@@ -216,28 +210,30 @@ def private_moments(
         For rows and targets that the plan has not enough noise for, or that are not numbers. Then
         nothing has been released.
     """
-    count, p = len(range(*part.indices(records.n_records))), plan.width
-    if count < plan.n_records:
-        raise ValueError(f"{count} records, the plan is for {plan.n_records} or more.")
+    count, design = len(range(*part.indices(records.n_records))), plan.design
+    p = design.width
+    if count < design.n_records:
+        raise ValueError(f"{count} records, the plan is for {design.n_records} or more.")
     if records.width != p:
         raise ValueError(f"rows of {records.width} features, the plan is for {p}.")
-    if records.norm_bound > plan.feature_norm:
-        raise ValueError(f"rows of norm {records.norm_bound}, the plan is for {plan.feature_norm}.")
+    if records.norm_bound > design.feature_norm:
+        raise ValueError(
+            f"rows of norm {records.norm_bound}, the plan is for {design.feature_norm}."
+        )
     records.check_targets(HalfSquaredLoss(plan.target_bound))
 
     def moments(block: Block) -> np.ndarray:
         scaled = plan.weight * block.targets
         sums = np.empty((p + 1, p + 1))
         sums[:p, :p] = block.gram(np.ones(len(scaled)))
-        sums[:p, p] = block.pull_back(scaled)[0]
+        sums[:p, p] = sums[p, :p] = block.pull_back(scaled)[0]
         sums[p, p] = scaled @ scaled
         return sums
 
-    total = tree_sum(map(moments, blocks_of_part(records, part)))
-    total[p, :p] = total[:p, p]
-    if not np.isfinite(total).all():
+    mean = mean_over(records, part, moments)
+    if not np.isfinite(mean).all():
         raise ValueError("rows must be finite numbers.")
-    released = _unpack(plan.mechanism.release(_pack(total / count), noise), p + 1)
+    released = _unpack(plan.mechanism.release(_pack(mean), noise), p + 1)
     return PrivateMoments(
         matrix=released[:p, :p],
         vector=released[:p, p] / plan.weight,
@@ -248,22 +244,29 @@ def private_moments(
     )
 
 
-def blocks_of_part(records: Records, part: slice) -> Iterator[Block]:
-    """Blocks of rows that cover a part once, each of at most ``records.block_size`` of its rows."""
-    start, stop, step = part.indices(records.n_records)
-    length = step * records.block_size
-    for first in range(start, stop, length):
-        yield records.block(slice(first, min(first + length, stop), step))
+def mean_over(
+    records: Records, part: slice, statistic: Callable[[Block], np.ndarray]
+) -> np.ndarray:
+    """Average a sum over records over a part of them, without a copy; not private.
+
+    Every block has at most ``records.block_size`` records.
+    """
+    positions = range(*part.indices(records.n_records))
+    size = records.block_size
+    blocks = (positions[k : k + size] for k in range(0, len(positions), size))
+    slices = (slice(block.start, block.stop, block.step) for block in blocks)
+    total = tree_sum(statistic(records.block(block)) for block in slices)
+    return np.asarray(total / len(positions))
 
 
 def _pack(matrix: np.ndarray) -> np.ndarray:
-    """Coordinates of a symmetric matrix whose Euclidean norm is its Frobenius norm."""
+    """Return coordinates of a symmetric matrix: their Euclidean norm is its Frobenius norm."""
     upper = np.triu_indices(len(matrix))
     return matrix[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
 
 
 def _unpack(coordinates: np.ndarray, size: int) -> np.ndarray:
-    """The symmetric matrix with these coordinates."""
+    """Return the symmetric matrix with these coordinates."""
     upper = np.triu_indices(size)
     matrix = np.empty((size, size))
     matrix[upper] = coordinates / np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))

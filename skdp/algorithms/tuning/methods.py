@@ -1,0 +1,116 @@
+"""The methods of private tuning: one row per plan.
+
+A new method is a module with a :class:`TuningPlan` and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
+from skdp.algorithms.tuning.exponential import DrawPlan
+from skdp.algorithms.tuning.final_fit import PublicRulePlan
+from skdp.algorithms.tuning.hypergradient import HypergradientPlan
+from skdp.algorithms.tuning.newton import NewtonPlan
+from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
+from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
+from skdp.mechanisms import NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems import Loss, PenaltyGroups, Records
+
+__all__ = ["TUNING_METHODS", "TuningMethod", "tune"]
+
+
+@dataclass(frozen=True)
+class TuningMethod:
+    """A private tuner as estimators see it.
+
+    Parameters
+    ----------
+    plan : callable ``(objective, budget, **options) -> TuningPlan``
+        Public numbers only.
+    options : tuple of str
+        Those of "n_folds" and "tune_share" that the plan has.
+    needs_delta : bool, default=False
+        Whether it is proven for ``delta > 0`` only.
+    largest : float, default=10.0
+        Default upper bound of alpha in units of the squared norm bound of a row. A method whose
+        releases show that they hold nothing but noise may go up to a constant model.
+    """
+
+    plan: Callable[..., TuningPlan]
+    options: tuple[str, ...] = ("n_folds", "tune_share")
+    needs_delta: bool = False
+    largest: float = 10.0
+
+    def check(self, name: str, budget: PrivacyBudget, n_folds: int | None) -> None:
+        """Raise a ValueError where the method does not apply."""
+        if n_folds is not None and "n_folds" not in self.options:
+            raise ValueError(f"method={name!r} has no folds: cv must be None.")
+        if self.needs_delta and budget.is_pure:
+            raise ValueError(
+                f"method={name!r} needs delta > 0. The other methods give pure privacy."
+            )
+
+
+#: Methods of private tuning by name.
+TUNING_METHODS: dict[str, TuningMethod] = {
+    "sufficient_statistics": TuningMethod(SufficientStatisticsPlan, ("n_folds",), largest=1e6),
+    "newton": TuningMethod(NewtonPlan, ("n_folds",), largest=1e6),
+    "bilevel": TuningMethod(BilevelTuningPlan, ("tune_share",), needs_delta=True),
+    "bilevel_minibatch": TuningMethod(
+        partial(BilevelTuningPlan, minibatch=True), ("tune_share",), needs_delta=True
+    ),
+    "hypergradient": TuningMethod(HypergradientPlan),
+    "exponential": TuningMethod(DrawPlan),
+    "public": TuningMethod(PublicRulePlan, ()),
+}
+
+
+def tune(
+    method: str,
+    records: Records,
+    loss: Loss,
+    penalties: PenaltyGroups,
+    budget: PrivacyBudget,
+    *,
+    solver: Any = "auto",
+    solver_rng: np.random.Generator | None = None,
+    noise: NoiseSource | None = None,
+    **options: Any,
+) -> TunedResult:
+    """Choose alpha privately, together with the model for it; replace-one neighbours.
+
+    Parameters
+    ----------
+    method : str
+        A key of `TUNING_METHODS`.
+    records : Records
+        With targets in the encoding of `loss`.
+    loss : Loss
+        Smooth, of one margin.
+    penalties : PenaltyGroups
+    budget : PrivacyBudget
+        For the choice and the fit together.
+    solver : str, Solver or callable, default="auto"
+        See :func:`skdp.solvers.resolve_solver`.
+    solver_rng : numpy.random.Generator, optional
+        The solver's own randomness.
+    noise : NoiseSource, optional
+        Default: the operating system's secure generator.
+    **options
+        Further parameters of the plan of the method.
+
+    Returns
+    -------
+    TunedResult
+    """
+    objective = TuningObjective.of(records, loss, penalties)
+    plan = TUNING_METHODS[method].plan(objective, budget, **options)
+    return plan.run(records, Run(solver, solver_rng, noise))

@@ -1,0 +1,176 @@
+"""Public side of a tuning problem: a loss, penalties to choose, and the design of the records."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.mechanisms import calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    FiniteSumProblem,
+    Loss,
+    PenaltyGroups,
+    ProblemConstants,
+    Records,
+    ball_problem,
+)
+from skdp.problems.records import scaled_norm
+from skdp.problems.rounding import chain
+
+__all__ = ["TunedResult", "TuningObjective", "TuningPlan", "event_of_share"]
+
+
+@dataclass(frozen=True)
+class TuningObjective:
+    """``mean loss(<w, x>) + (1/2) sum_j alpha_g(j) r_j w_j^2`` before alpha and records are known.
+
+    Whitened coordinates (:mod:`skdp.problems.penalties`) have the penalty 1 whatever alpha is; the
+    bound U on the norm of whitened rows has ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the
+    minimum over the features and the last term that of an intercept feature of value s.
+
+    Parameters
+    ----------
+    loss : Loss
+        Smooth, of one margin.
+    penalties : PenaltyGroups
+    design : Design
+    data_norm, intercept : float
+        Norm bound of the features, and value of the intercept feature or 0.
+    """
+
+    loss: Loss
+    penalties: PenaltyGroups
+    design: Design
+    data_norm: float
+    intercept: float
+
+    def __post_init__(self) -> None:
+        if self.loss.n_outputs != 1:
+            raise ValueError("Private tuning is made for losses of one margin.")
+        self.penalties.check_width(self.design.width)
+
+    @classmethod
+    def of(cls, records: Records, loss: Loss, penalties: PenaltyGroups) -> TuningObjective:
+        """Take the public numbers of some records."""
+        return cls(loss, penalties, Design.of(records), records.data_norm, records.intercept)
+
+    def check(self, records: Records) -> None:
+        """Refuse records that are not those of the design, and targets that are not of the loss."""
+        if TuningObjective.of(records, self.loss, self.penalties) != self:
+            raise ValueError("The records are not of the design that the plan is made for.")
+        records.check_targets(self.loss)
+
+    @property
+    def n_records(self) -> int:
+        return self.design.n_records
+
+    @property
+    def width(self) -> int:
+        """Number of coefficients."""
+        return self.design.width
+
+    @property
+    def reference_norm(self) -> float:
+        """Norm of a good predictor on isotropic rows."""
+        return EmpiricalRisk(self.loss).reference_norm(self.design)
+
+    def whitening(self, alpha: np.ndarray) -> np.ndarray:
+        """Factors of the columns, shape (width,)."""
+        return np.asarray(1.0 / np.sqrt(self.penalties.diagonal(alpha)))
+
+    def whitened(self, alpha: np.ndarray) -> Design:
+        """Design of whitened records."""
+        norm = scaled_norm(self.data_norm, self.intercept, self.whitening(alpha))
+        return replace(self.design, feature_norm=norm)
+
+    def constants(self, alpha: np.ndarray) -> ProblemConstants:
+        """Constants of :meth:`problem` on all records."""
+        risk, design = EmpiricalRisk(self.loss), self.whitened(alpha)
+        return risk.constants(design, 1.0, risk.radius(design, 1.0, None))
+
+    def problem(self, records: Records, alpha: np.ndarray) -> FiniteSumProblem:
+        """Penalised mean loss of some records in whitened coordinates."""
+        return ball_problem(records.scaled(self.whitening(alpha)), self.loss, 1.0)
+
+    @property
+    def additions(self) -> float:
+        """Additions in a chain of sums over the records."""
+        return chain(self.design.n_records, self.design.block_size)
+
+    def public_alpha(self, budget: PrivacyBudget, coef_norm: float, share: float = 1.0) -> float:
+        """Minimise bias plus noise over one alpha for all groups, from public numbers.
+
+        Per-record gradients are at most ``U r`` near a predictor of norm B, with
+        ``r = lipschitz(X, B) / X`` (``Y + X B`` for least squares, at most 1 for the log loss) and
+        whitened rows of norm ``U = k / sqrt(alpha)``. The noise of the fit then costs about
+        ``(c / 2) m (2 U^2 r / n)^2`` and the penalty ``alpha B^2 / 2``; the sum is least at
+
+            ``alpha^3 = 2 c m (2 k^2 r / n)^2 / B^2``
+
+        with c the loss's curvature and m the variance of a coordinate of the noise per unit of
+        sensitivity (Kornowski 2024 specification, 5.6). Clipped to the bounds.
+
+        Parameters
+        ----------
+        budget : PrivacyBudget
+        coef_norm : float
+            B, a public guess of the norm of a good predictor.
+        share : float, default=1.0
+            Part of the budget that the fit will have.
+        """
+        loss, norm = self.loss, self.design.feature_norm
+        square = self.whitened(np.ones(self.penalties.n_groups)).feature_norm ** 2
+        slope = loss.lipschitz(norm, coef_norm) / norm
+        unit = calibrated_mechanism(budget, 1.0, share=share)
+        variance = unit.mean_square(self.width) / self.width
+        moved = 2.0 * square * slope / self.n_records
+        alpha = (2.0 * loss.curvature * variance * (moved / coef_norm) ** 2) ** (1.0 / 3.0)
+        return float(self.penalties.clipped(alpha))
+
+
+@dataclass(frozen=True)
+class TunedResult(Result):
+    """A private model with a private alpha.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+    plan : Plan
+        As carried out: its releases are complete; point, alpha and path are functions of them.
+    alpha : ndarray of shape (n_groups,)
+    path : ndarray of shape (n_iterates, n_groups)
+        Values on the way to `alpha`, the last of them.
+    """
+
+    alpha: np.ndarray
+    path: np.ndarray
+
+
+@dataclass(frozen=True)
+class TuningPlan(Plan):
+    """Choose alpha privately, together with the model for it; replace-one neighbours.
+
+    Parameters
+    ----------
+    objective : TuningObjective
+    budget : PrivacyBudget
+        For all releases together.
+    """
+
+    objective: TuningObjective
+    budget: PrivacyBudget
+
+    @abstractmethod
+    def run(self, data: Records, run: Run) -> TunedResult: ...
+
+
+def event_of_share(budget: PrivacyBudget, share: float) -> PrivacyEvent:
+    """Cost of an additive release with a share of the budget, whatever its sensitivity is."""
+    return calibrated_mechanism(budget, 1.0, share=share).event(Neighbouring.REPLACE_ONE)

@@ -1,0 +1,119 @@
+"""Validation on held-out records: folds and splits are made by position, never by value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp._checks import check_count
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning.final_fit import SplitPlan
+from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.problems import FiniteSumProblem, Records
+from skdp.solvers import resolve_solver, solve_certified
+
+__all__ = ["HeldOutPlan", "Parts", "Splits", "fold_slices", "solve_splits"]
+
+#: Training and validation records of some splits.
+Parts = Iterable[tuple[Records, Records]]
+
+
+def fold_slices(n_records: int, n_folds: int | None) -> list[slice]:
+    """Return folds of records: ``i % n_folds == k`` in the k-th, or one of all records for None."""
+    if n_folds is None:
+        return [slice(None)]
+    check_count("n_folds", n_folds, 2, n_records)
+    return [slice(k, None, n_folds) for k in range(n_folds)]
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Splits of records, and how far one record moves a mean over the splits.
+
+    Parameters
+    ----------
+    n_records : int
+    n_folds : int or None, default=None
+        None: one split, records of even position train and those of odd position validate. An
+        integer K: K splits; in the k-th one records with ``i % K == k`` validate and all others
+        train.
+    """
+
+    n_records: int
+    n_folds: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_records < 2:
+            raise ValueError(f"n_samples={self.n_records}, must be at least 2.")
+        fold_slices(self.n_records, self.n_folds)
+
+    def positions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Positions of the training and of the validation records of each split."""
+        position = np.arange(self.n_records)
+        if self.n_folds is None:
+            yield position[::2], position[1::2]
+            return
+        for fold in fold_slices(self.n_records, self.n_folds):
+            yield np.delete(position, fold), position[fold]
+
+    def of(self, records: Records) -> Iterator[tuple[Records, Records]]:
+        """Copy the training and the validation records of each split, one split after another."""
+        for train, validation in self.positions():
+            yield records.take(train), records.take(validation)
+
+    def sensitivity(self, train: float, validation: float) -> float:
+        """Bound how far the mean over the splits moves when one record is replaced.
+
+        A record that trains among m moves the value of its split by ``train / m``, one that
+        validates among m by ``validation / m``. In one split it has one of the roles: the larger
+        of the two counts. In K splits it validates once and trains K - 1 times:
+        ``(validation / m' + (K - 1) train / m) / K`` with the smallest sets (review K20).
+        """
+        n, folds = self.n_records, self.n_folds
+        if folds is None:
+            return max(train / (n - n // 2), validation / (n // 2))
+        largest = -(-n // folds)
+        return (validation / (n // folds) + (folds - 1) * train / (n - largest)) / folds
+
+
+def solve_splits(
+    parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
+) -> Iterator[tuple[FiniteSumProblem, FiniteSumProblem, np.ndarray]]:
+    """Yield the whitened problems of each split and the minimiser of the first: not private."""
+    solver = resolve_solver(run.solver)
+    for train, validation in parts:
+        problem = objective.problem(train, alpha)
+        found = solve_certified(problem, 0.5 * accuracy, solver, rng=run.rng)
+        yield problem, objective.problem(validation, alpha), found.point
+
+
+@dataclass(frozen=True)
+class HeldOutPlan(SplitPlan):
+    """Choose alpha by the exact minimisers' losses on held-out records, then fit.
+
+    Parameters
+    ----------
+    objective, budget, coef_norm, tune_share
+        As in :class:`SplitPlan`; the loss a :class:`skdp.problems.HalfSquaredLoss` or a
+        :class:`skdp.problems.LogisticLoss`. ``delta == 0`` is possible.
+    n_folds : int, optional
+        See :class:`Splits`. K folds need K solves per value of alpha and have less noise.
+    """
+
+    n_folds: int | None = None
+
+    @property
+    def splits(self) -> Splits:
+        return Splits(self.objective.n_records, self.n_folds)
+
+    @property
+    def weakest(self) -> np.ndarray:
+        """The lower bounds of alpha: what is refused at some alpha is refused there."""
+        return np.full(self.objective.penalties.n_groups, self.objective.penalties.low)
+
+    def to_dict(self) -> dict[str, Any]:
+        n_folds = None if self.n_folds is None else int(self.n_folds)
+        return {"n_folds": n_folds, "tune_share": float(self.tune_share)}

@@ -1,0 +1,69 @@
+"""Plans of private tuning: made before the records, they name their cost and hold no record."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from skdp.algorithms.plan import Run
+from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import flatten_event
+from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
+
+GROUPS = PenaltyGroups((0, 0, 1, 2), (1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
+
+
+def records(loss, seed):
+    rng = np.random.default_rng(seed)
+    X, t = rng.normal(size=(60, 3)), rng.uniform(-1, 1, 60)
+    return Records(X, 1.0, 0.1, targets=t if isinstance(loss, HalfSquaredLoss) else (t > 0) * 1.0)
+
+
+def leaves(events):
+    counts = Counter()
+    for event in events:
+        for leaf, count in flatten_event(event):
+            counts[leaf] += count
+    return counts
+
+
+@pytest.mark.parametrize("delta", [1e-5, 0.0])
+@pytest.mark.parametrize("name", [name for name in TUNING_METHODS if name != "bilevel_minibatch"])
+def test_the_cost_is_known_before_the_records(name, delta):
+    method, loss = TUNING_METHODS[name], HalfSquaredLoss(1.0)
+    if method.needs_delta and not delta:
+        return
+    loss = LogisticLoss() if name == "newton" else loss
+    plans = []
+    for seed in (0, 1):
+        data = records(loss, seed)
+        plan = method.plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0, delta))
+        result = plan.run(data, Run(noise=NoiseSource(np.random.default_rng(0).bytes)))
+        assert leaves([plan.event]) == leaves(release.event for release in result.plan.releases)
+        assert result.plan.event == plan.event and result.plan.to_dict() == plan.to_dict()
+        plans.append(plan)
+    assert plans[0] == plans[1]  # of other records of the same public numbers
+
+
+def test_methods_say_what_they_need():
+    with pytest.raises(ValueError, match="has no folds"):
+        TUNING_METHODS["public"].check("public", PrivacyBudget(1.0), 3)
+    with pytest.raises(ValueError, match="needs delta > 0"):
+        TUNING_METHODS["bilevel"].check("bilevel", PrivacyBudget(1.0), None)
+    data = records(HalfSquaredLoss(1.0), 0)
+    for name, loss in (("newton", HalfSquaredLoss(1.0)), ("sufficient_statistics", LogisticLoss())):
+        with pytest.raises(ValueError, match="Loss"):
+            TUNING_METHODS[name].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+
+
+@pytest.mark.parametrize("name", ["newton", "hypergradient", "public"])
+def test_other_records_than_planned_are_refused(name):
+    """Longer rows or fewer records would need more noise."""
+    data, loss = records(LogisticLoss(), 0), LogisticLoss()
+    plan = TUNING_METHODS[name].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+    others = [Records(data.matrix, norm, 0.1, targets=data.targets) for norm in (0.5, 2.0)]
+    for other in (*others, data.take(slice(0, 50))):
+        with pytest.raises(ValueError, match="design that the plan is made for"):
+            plan.run(other, Run())
