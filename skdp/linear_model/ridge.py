@@ -46,8 +46,7 @@ class DPRidge(DPLinearRegression):
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the assumed size; it saves little noise here).
     n_public : int or None, default=None
-        Public nominal number of records for "add_remove". None: ``len(X)``, which is then
-        disclosed; the report says so.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "output", "phased", "exponential"}, default="auto"
         Private algorithm. "output" adds noise once to the solution of the penalised problem.
         "phased" solves on disjoint blocks of records, each around the noisy solution of the one
@@ -56,8 +55,7 @@ class DPRidge(DPLinearRegression):
         on such a ball, exactly; its run time is not bounded. "auto" takes the smallest public bound
         on the expected loss; the bounds are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
-        Whether the automatic choices are made for the loss on these records or on others
-        like them, for which they penalise more.
+        Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
         Above 0, the mean loss is replaced by ``log(mean(exp(tilt * loss))) / tilt``, in which
         records with a large loss weigh more. The noise grows with the largest weight of a record,
@@ -81,7 +79,7 @@ class DPRidge(DPLinearRegression):
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

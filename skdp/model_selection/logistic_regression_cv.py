@@ -85,7 +85,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     alpha_path_ : ndarray of shape (n_rounds,) or (n_rounds, number of penalties)
         Choices after each release, the last of which is used; functions of what was released.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

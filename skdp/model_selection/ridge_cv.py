@@ -84,7 +84,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     alpha_path_ : ndarray of shape (n_iterates,) or (n_iterates, number of penalties)
         Values on the way to the chosen one, the last of them; functions of what was released.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

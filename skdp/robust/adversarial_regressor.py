@@ -58,13 +58,11 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         Neighbouring data sets differ in one record replaced (their size is public), or in
         one record added or removed (`n_public` is then the size assumed).
     n_public : int or None, default=None
-        Public nominal number of records for "add_remove". None: ``len(X)``, which is then
-        disclosed; the report says so.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "output"}, default="auto"
         Both add noise once to the solution of the penalised problem.
     objective : {"empirical", "population"}, default="empirical"
-        Whether the automatic choices are made for the loss on these records or on others
-        like them, for which they penalise more.
+        Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton" or "lbfgs", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. Methods that draw
@@ -85,7 +83,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

@@ -85,8 +85,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         blocks of records, each around the noisy solution of the one before, if a public bound
         says that this is better. "auto" is "phased"; ``privacy_.method`` tells what was done.
     objective : {"empirical", "population"}, default="empirical"
-        Whether the automatic choices are made for the loss on these records or on others
-        like them, for which they penalise more.
+        Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
         "auto", a name such as "extragradient" or "accelerated_svrg", a
         `skdp.solvers.SaddleSolver`, or a callable ``(problem, accuracy) -> (x, y)``.
@@ -114,7 +113,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         The weights under which the groups' losses are worst, with noise, on the simplex; a group
         that is harder to please has a larger one. Only if they are released.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
