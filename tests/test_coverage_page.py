@@ -36,7 +36,8 @@ from skdp.robust import (
 )
 from skdp.solvers import LSVRE, Catalyst
 
-PAGE = (Path(__file__).parents[1] / "docs" / "coverage.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "coverage.md").read_text(encoding="utf-8")
 STRONG = [
     *[
         (DPLinearClassifier, {"loss": loss})
@@ -186,5 +187,56 @@ def test_tuning(estimator):
 def test_names_and_paths_of_the_page_exist():
     for name in set(re.findall(r"`(DP[A-Za-z]+)", PAGE)):
         assert hasattr(skdp, name), name
-    for path in set(re.findall(r"`(tests/\S+\.py)`", PAGE)):
-        assert (Path(__file__).parents[1] / path).exists(), path
+    for path in set(re.findall(r"`((?:tests|skdp)/\S+)`", PAGE)):
+        assert (ROOT / path).exists(), path
+
+
+#: "Algorithm 2", "Algorithms 9, 10 and 11", "Alg. 3 to 5".
+ALGORITHMS = re.compile(r"Alg(?:orithms?|\.) (\d+(?:(?:,| and| or| to)? \d+)*)")
+
+
+def numbers(text):
+    """All algorithms that a text names."""
+    for match in ALGORITHMS.finditer(text):
+        found = [int(number) for number in re.findall(r"\d+", match[1])]
+        yield from range(found[0], found[-1] + 1) if " to " in match[1] else found
+
+
+def rows():
+    """Paper, first and last cell of each row of the page's tables."""
+    paper = "Lowy"  # the tables come first
+    for line in PAGE.splitlines():
+        if line.startswith("## "):
+            (paper,) = re.findall("Lowy|Zhang|Kornowski", line) or [paper]
+        elif line.startswith("| ") and not line.startswith(("| row |", "| result |")):
+            cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+            assert len(cells) == 3, line
+            yield paper, cells[0], cells[2]
+
+
+PUBLISHED = {(paper, number): module for paper, row, module in rows() for number in numbers(row)}
+
+
+def test_every_row_names_a_module():
+    for _, row, module in rows():
+        assert re.fullmatch(r"`skdp/\S+`", module), row
+
+
+def test_every_published_algorithm_has_one_row():
+    listed = [(paper, number) for paper, row, _ in rows() for number in numbers(row)]
+    assert len(listed) == len(set(listed))
+    papers = {"Lowy": 11, "Zhang": 5, "Kornowski": 4}
+    assert set(listed) == {(paper, i + 1) for paper, n in papers.items() for i in range(n)}
+
+
+@pytest.mark.parametrize(("algorithm", "module"), PUBLISHED.items(), ids=str)
+def test_the_module_names_the_algorithm(algorithm, module):
+    """In its docstrings or reference strings, next to the authors."""
+    paper, number = algorithm
+    text = " ".join((ROOT / module.strip("`")).read_text(encoding="utf-8").split())
+    near = (
+        text[max(match.start() - 120, 0) : match.end() + 120]
+        for match in ALGORITHMS.finditer(text)
+        if number in numbers(match[0])
+    )
+    assert any(paper in part for part in near)

@@ -1,9 +1,9 @@
 """Output perturbation under attacks whose inner problem has no closed form.
 
-Algorithm 8 of Lowy and Razaviyayn (2021), with errata E2 and E3 corrected: find an approximate
-saddle point of f(x, y), y the attack, certify its x, add noise. An attack found by projected
-gradient ascent proves nothing: it is a *lower* bound of the inner maximum. Therefore f must be
-concave in y, and its regularised maximiser is certified as well.
+Algorithms 7 (an exact saddle point) and 8 of Lowy and Razaviyayn (2021), with errata E2 and E3
+corrected: find an approximate saddle point of f(x, y), y the attack, certify its x, add noise. An
+attack found by projected gradient ascent proves nothing: it is a *lower* bound of the inner
+maximum. Therefore f must be concave in y, and its regularised maximiser is certified as well.
 """
 
 from __future__ import annotations

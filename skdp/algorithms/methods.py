@@ -43,11 +43,12 @@ class Method:
     Parameters
     ----------
     plan : callable ``(objective, budget, calibration) -> Plan``
-        Public numbers only.
+        Public numbers only. The plan's ``to_dict()`` has the penalty used as "alpha"; a plan for a
+        loss with kinks has its smooth stand-in as ``risk``.
     competes : callable ``(objective, budget) -> bool``, optional
         Whether "auto" compares it with others. Default: never.
     bound : callable ``(objective, budget) -> float``, optional
-        Bound for the comparison by "auto": that of the plan, or a cheaper one.
+        Bound for the comparison by "auto". Default: that of the plan.
     relations : tuple of Neighbouring
         Relations that the proof covers.
     calibrations : tuple of str
@@ -65,7 +66,7 @@ class Method:
 
     plan: Callable[[Objective, PrivacyBudget, str], Plan]
     competes: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
-    bound: Callable[[Objective, PrivacyBudget], float] = lambda objective, budget: math.inf
+    bound: Callable[[Objective, PrivacyBudget], float] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
@@ -146,7 +147,11 @@ def choose(
     if calibration == "analytic" and may_split:
         for key, method in methods.items():
             if key != default and method.competes(objective, budget):
-                bounds[key] = method.bound(objective, budget)
+                bounds[key] = (
+                    method.plan(objective, budget, calibration).bound()
+                    if method.bound is None
+                    else method.bound(objective, budget)
+                )
     if not bounds:
         return Choice(default, plan, {})
     bounds = {default: plan.bound(), **bounds}

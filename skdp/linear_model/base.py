@@ -156,7 +156,7 @@ class DPLinearModel(BaseEstimator):
             plan["method_bounds"] = choice.bounds
         if not risk.is_smooth:
             plan["smoothing"] = result.plan.risk.smoothing
-        self.alpha_ = result.plan.alpha
+        self.alpha_ = plan["alpha"]
         self.privacy_ = self._report(
             choice.method,
             result.plan.releases,

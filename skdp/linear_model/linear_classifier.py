@@ -62,8 +62,9 @@ class DPLinearClassifier(DPLinearClassification):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball of the coefficients (intercept weight included). A smaller one means
-        less noise. None: a data-independent radius that no penalised solution exceeds.
+        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
+        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
+        grow with predictions.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -73,7 +74,8 @@ class DPLinearClassifier(DPLinearClassification):
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (down to half the noise; `n_public` is then the assumed size).
+        record added or removed (`n_public` is then the size assumed), which takes down to half the
+        noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "output", "phased", "exponential"}, default="auto"

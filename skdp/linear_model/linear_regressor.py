@@ -45,8 +45,9 @@ class DPLinearRegressor(DPLinearRegression):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball of the coefficients (intercept weight included). A smaller one means
-        less noise. None: a data-independent radius that no penalised solution exceeds.
+        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
+        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
+        grow with predictions.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
         predictions are centered at its middle. None: (-1, 1), with a warning.
@@ -61,7 +62,8 @@ class DPLinearRegressor(DPLinearRegression):
         Value of that feature in units of `data_norm`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
-        record added or removed (`n_public` is then the assumed size; it saves little noise here).
+        record added or removed (`n_public` is then the size assumed), which takes down to half the
+        noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "output", "phased", "exponential"}, default="auto"

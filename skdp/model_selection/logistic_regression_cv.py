@@ -39,16 +39,15 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         All but the first end with output perturbation on all records at the chosen alpha. They suit
         other losses and sizes, and serve for comparison: see docs/model_selection.md.
     alpha_bounds : tuple of two floats or None, default=None
-        Public bounds of alpha in the convention of
-        :class:`~skdp.linear_model.DPLogisticRegression`: mean loss plus ``(alpha / 2) ||w||^2``.
-        None: from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
+        Public bounds of alpha in the mean loss plus ``(alpha / 2) ||w||^2``. None:
+        from 1e-6 to 1e6 (default method) or 10 (others) times the square of `data_norm`.
     penalty_groups : array-like of shape (n_features,) or None, default=None
         A label per feature, all integers or all strings; features with the same label share an
         alpha. None: one alpha for all. More than about ten groups choose by chance. The default
         method gives the intercept the best alpha for all coefficients together, the others tune it
         as a group.
     cv : int or None, default=None
-        None: the loss of every candidate is estimated from the statistics of all records, corrected
+        None: the loss of every candidate is estimated from statistics of all records, corrected
         for the bias of using them twice. An integer K: the statistics of K folds are released, and
         each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
@@ -82,8 +81,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The alpha that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.
-    alpha_path_ : ndarray of shape (n_rounds,) or (n_rounds, number of penalties)
-        Choices after each release, the last of which is used; functions of what was released.
+    alpha_path_ : ndarray of shape (n_steps,) or (n_steps, n_penalties)
+        The penalties on the way to the chosen one, the last of them; functions of what was
+        released.
     privacy_ : PrivacyReport
         All releases and their cost.
     n_features_in_ : int

@@ -96,18 +96,18 @@ class Loss(ABC):
         """Bound on the largest eigenvalue of the second derivative."""
 
     @property
-    @abstractmethod
     def curvature_trace(self) -> float:
         """Bound on the trace of the second derivative (= curvature for one margin)."""
+        return self.n_outputs * self.curvature
 
     @property
-    @abstractmethod
     def margin_scale(self) -> float:
         """Standard deviation of a good predictor's margins, for planning only."""
+        return 1.0
 
     @property
     def largest_margin_scale(self) -> float:
-        """Standard deviation that a predictor's margins hardly ever exceed, for planning only.
+        """Standard deviation that a predictor's margins rarely exceed, for planning only.
 
         Confident classifiers have large margins; predictions are of the size of their targets.
         """
@@ -134,13 +134,19 @@ class Loss(ABC):
         """Lipschitz constant of one record's gradient."""
         return self.curvature * feature_norm**2
 
-    @abstractmethod
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """Radius that holds the minimiser of mean loss + (alpha/2)||W||^2 on any data."""
+        """Radius that holds the minimiser of mean loss + (alpha/2)||W||^2 on any data.
 
-    @abstractmethod
+        By default ``L / alpha``: at the minimiser ``alpha W`` is minus the mean gradient.
+        """
+        return self.lipschitz(feature_norm, math.inf) / alpha * ROOT_SLACK
+
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """Bound on the difference of two records' losses at one point of the ball."""
+        """Bound on the difference of two records' losses at one point of the ball.
+
+        By default the largest value, for losses that are never negative.
+        """
+        return self.largest_value(feature_norm, radius)
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """Bound on one record's loss on the ball, for losses that are never negative.
@@ -222,14 +228,6 @@ class LogisticLoss(Loss):
     @property
     def curvature(self) -> float:
         return 0.25
-
-    @property
-    def curvature_trace(self) -> float:
-        return 0.25
-
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X sigmoid(R X)``: the gradient is ``(sigmoid(z) - t) x`` with ``|z| <= R X``."""
@@ -363,10 +361,6 @@ class SoftmaxLoss(Loss):
         """``trace(diag(p) - p p') = 1 - ||p||^2 <= 1 - 1/K``."""
         return 1.0 - 1.0 / self.n_classes
 
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
-
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``X sqrt(q (q + m))``, never above ``sqrt(2) X`` (derived, docs/theory/constants.md).
 
@@ -438,10 +432,6 @@ class HalfSquaredLoss(Loss):
         return 1.0
 
     @property
-    def curvature_trace(self) -> float:
-        return 1.0
-
-    @property
     def margin_scale(self) -> float:
         return 0.5 * self.target_bound
 
@@ -473,12 +463,9 @@ class HalfSquaredLoss(Loss):
             return self.target_bound / (2.0 * math.sqrt(alpha)) * ROOT_SLACK
         return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROOT_SLACK
 
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        """``(R X + Y)^2 / 2``, the largest value: the least is 0."""
-        return 0.5 * (radius * feature_norm + self.target_bound) ** 2
-
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        return self.value_range(feature_norm, radius)
+        """``(R X + Y)^2 / 2``."""
+        return 0.5 * (radius * feature_norm + self.target_bound) ** 2
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
         return 1.0
@@ -507,10 +494,6 @@ class SquaredHingeLoss(Loss):
 
     @property
     def curvature(self) -> float:
-        return 2.0
-
-    @property
-    def curvature_trace(self) -> float:
         return 2.0
 
     @property
@@ -594,10 +577,6 @@ class OneVsRestLoss(Loss):
     @property
     def curvature(self) -> float:
         return self.base.curvature
-
-    @property
-    def curvature_trace(self) -> float:
-        return self.n_classes * self.base.curvature_trace
 
     @property
     def margin_scale(self) -> float:

@@ -77,24 +77,12 @@ class PiecewiseLinearLoss(Loss):
     def curvature(self) -> float:
         return math.inf
 
-    @property
-    def curvature_trace(self) -> float:
-        return math.inf
-
-    @property
-    def margin_scale(self) -> float:
-        return 1.0
-
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """``S X`` with S the bound on the slopes."""
         return self.slope_bound * feature_norm
 
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        """``S (R X + K)`` with K the bound on the kinks: 0 is the least value."""
-        return self.largest_value(feature_norm, radius)
-
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``S (R X + K)``."""
+        """``S (R X + K)`` with K the bound on the kinks."""
         return self.slope_bound * (radius * feature_norm + self.kink_bound)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
@@ -264,10 +252,6 @@ class SmoothedLoss(Loss):
 
     @property
     def curvature(self) -> float:
-        return 1.0 / self.width
-
-    @property
-    def curvature_trace(self) -> float:
         return 1.0 / self.width
 
     @property

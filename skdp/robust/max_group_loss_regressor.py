@@ -101,7 +101,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,)
-        Private coefficients, in the units of y.
+        Private coefficients, in units of y per unit of X.
     intercept_ : float
     alpha_ : float
         The penalty used; in phases, `alpha`.

@@ -1,0 +1,89 @@
+"""What estimators share is described in the same words, as in scikit-learn's own tests.
+
+A parameter or attribute has one text in all estimators. FAMILIES lists the exceptions: groups of
+estimators in which it has one text each, because it means something else there.
+"""
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+
+import pytest
+from every_estimator import ESTIMATORS
+
+LINEAR_CLASSIFIERS = ("DPLogisticRegression", "DPLinearClassifier")
+LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
+LINEAR = LINEAR_CLASSIFIERS + LINEAR_REGRESSORS
+ADVERSARIAL = ("DPAdversarialClassifier", "DPAdversarialRegressor")
+GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
+TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
+BINARY = ("DPAdversarialClassifier", "DPLogisticRegressionCV")
+MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier")
+REGRESSORS = (*LINEAR_REGRESSORS, "DPAdversarialRegressor", "DPMaxGroupLossRegressor", "DPRidgeCV")
+
+FAMILIES = {
+    # the convention of the nearest model of scikit-learn; "auto" is 0 for groups
+    "alpha": (LINEAR_CLASSIFIERS, LINEAR_REGRESSORS, ADVERSARIAL, GROUPED),
+    # the same in phases; one per group of features
+    "alpha_": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
+    # without one, groups need another radius
+    "coef_norm": (LINEAR + ADVERSARIAL, GROUPED),
+    # another default and other advice for released moments
+    "fit_intercept": (LINEAR + ADVERSARIAL + GROUPED, TUNED[:1], TUNED[1:]),
+    "intercept_scaling": (LINEAR + ADVERSARIAL + GROUPED, TUNED),
+    # two classes only
+    "classes": (MULTICLASS, BINARY),
+    "classes_": (MULTICLASS, BINARY),
+    "coef_": (MULTICLASS, BINARY, REGRESSORS),
+    "intercept_": (MULTICLASS, BINARY, REGRESSORS),
+    # losses of each kind of target; the others refer to the linear models
+    "loss": (
+        ("DPLinearClassifier",),
+        ("DPAdversarialClassifier", "DPMaxGroupLossClassifier"),
+        ("DPLinearRegressor",),
+        ("DPMaxGroupLossRegressor",),
+    ),
+    # other values
+    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
+    "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:]),
+    "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
+    # published phases, which spend half of the budget
+    "calibration": (LINEAR + ADVERSARIAL, GROUPED),
+}
+
+
+def entries(kind):
+    """Type and text of each parameter and attribute in a numpydoc docstring."""
+    sections = re.split(r"^(\w[\w ]*)\n-+\n", inspect.getdoc(kind), flags=re.MULTILINE)
+    for title, section in zip(sections[1::2], sections[2::2], strict=True):
+        if title in ("Parameters", "Attributes"):
+            for entry in re.split(r"^(?=\S)", section, flags=re.MULTILINE):
+                head, _, text = entry.partition("\n")
+                names, _, kind_of = head.partition(" : ")
+                for name in filter(None, names.split(", ")):
+                    yield name, (kind_of, " ".join(text.split()))
+
+
+TEXTS = defaultdict(dict)
+for estimator in ESTIMATORS:
+    for name, described in entries(estimator):
+        TEXTS[name][estimator.__name__] = described
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_parameter_is_described_with_its_default(estimator):
+    described = dict(entries(estimator))
+    for name, parameter in inspect.signature(estimator).parameters.items():
+        default = described[name][0].partition("default=")[2]
+        assert ast.literal_eval(default) == parameter.default, name
+
+
+@pytest.mark.parametrize("name", sorted(TEXTS))
+def test_one_text_for_what_estimators_share(name):
+    texts = TEXTS[name]
+    families = FAMILIES.get(name, (tuple(texts),))
+    assert sorted(sum(families, ())) == sorted(texts)
+    found = [{texts[estimator] for estimator in family} for family in families]
+    assert all(len(family) == 1 for family in found), found
+    assert len(set.union(*found)) == len(families)  # an exception that is none is taken out
