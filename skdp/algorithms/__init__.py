@@ -10,7 +10,7 @@ from skdp.algorithms.bilevel import (
     dp_bilevel,
     plan_bilevel,
 )
-from skdp.algorithms.dp_sgd import DPSGDPlan, DPSGDResult, dp_sgd, plan_dp_sgd
+from skdp.algorithms.dp_sgd import DPSGDPlan, dp_sgd, plan_dp_sgd
 from skdp.algorithms.dp_sgda import DPSGDAPlan, DPSGDAResult, dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
     ExponentialPlan,
@@ -23,7 +23,6 @@ from skdp.algorithms.exponential_mechanism import (
 )
 from skdp.algorithms.localized_gradient_descent import (
     LocalizedGDPlan,
-    LocalizedGDResult,
     dp_localized_gd,
     plan_localized_gd,
 )
@@ -77,14 +76,12 @@ __all__ = [
     "DPSGDAPlan",
     "DPSGDAResult",
     "DPSGDPlan",
-    "DPSGDResult",
     "ExponentialPlan",
     "GroupObjective",
     "HistogramPlan",
     "LocalizedExponentialPlan",
     "LocalizedExponentialResult",
     "LocalizedGDPlan",
-    "LocalizedGDResult",
     "LocalizedGradientDescent",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",

@@ -1,9 +1,8 @@
-"""Output perturbation under attacks whose inner problem is not solved in closed form.
+"""Output perturbation under attacks whose inner problem has no closed form.
 
 Algorithms 7 (an exact saddle point) and 8 of Lowy and Razaviyayn (2021), with errata E2 and E3
-corrected: find an approximate saddle point of f(x, y), y the attack, prove how good its x is, add
-noise. An attack that is merely
-found, by projected gradient ascent for instance, proves nothing: it is a *lower* bound of the inner
+corrected: find an approximate saddle point of f(x, y), y the attack, certify its x, add noise. An
+attack found by projected gradient ascent proves nothing: it is a *lower* bound of the inner
 maximum. Therefore f must be concave in y, and its regularised maximiser is certified as well.
 """
 
@@ -16,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_positive
+from skdp._checks import check_positive, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, OutputPerturbationPlan
 from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
@@ -54,24 +53,18 @@ def adversarial_output_perturbation(
     budget: PrivacyBudget,
     *,
     mean_of_records: bool,
-    gradient_diameter: float | None = None,
-    accuracy_fraction: float = ACCURACY_FRACTION,
     solver: str | SaddleSolver | Callable[..., Any] = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> Result:
     """Minimise ``max over y of F(x, y)`` privately; x is released.
 
-    *Proof.* The primal function ``max over y of F`` is mu_x-strongly convex, and as a maximum it
-    keeps the Lipschitz constant of f in x (Lowy and Razaviyayn 2021, Lemma 5.4; not its smoothness,
-    erratum E19). Where f is ``(1/n) sum f_i(x, y_i)`` on a product of domains, so is the primal
-    function a mean of one function per record, whatever f_i does with y_i. By Prop. 2.2
-    neighbours' minimisers differ by at most ``Delta = D / (mu_x N)``, N = n for such a mean,
-    else 1. The gate certifies x to a distance of tau, for every data set and surely, so that two
-    neighbours' points differ by at most ``Delta + 2 tau`` for pure and for approximate
-    budgets (the printed ``Delta + 2 g / mu`` of the latter for a gap g, erratum E2, is too small).
-    Projecting after the noise is post-processing.
+    Neighbours' minimisers differ by at most ``Delta = D / (mu_x N)``, N = n for a mean of one
+    function per record, else 1 (docs/theory/saddle.md, Lemma 12). The solver's x is certified to a
+    distance of tau for every data set, so that two neighbours' points differ by at most
+    ``Delta + 2 tau``. The published ``Delta + 2 g / mu`` for a gap g is too small (erratum E2).
 
     Parameters
     ----------
@@ -81,22 +74,15 @@ def adversarial_output_perturbation(
         function by at most ``(a/2) max ||y - c||^2``. For a mean of records the natural size of a
         is that for one record, over n.
     budget : PrivacyBudget
-    mean_of_records, gradient_diameter, accuracy_fraction
+    mean_of_records : bool
         See :func:`plan_adversarial_output_perturbation`.
     solver, solver_rng, noise, verbose
         See :func:`skdp.algorithms.saddle_output_perturbation`.
-
-    Returns
-    -------
-    Result
-        The private point and the public plan; nothing else depends on the records.
+    **options
+        The optional parameters of :func:`plan_adversarial_output_perturbation`.
     """
     plan = plan_adversarial_output_perturbation(
-        problem.constants,
-        budget,
-        mean_of_records=mean_of_records,
-        gradient_diameter=gradient_diameter,
-        accuracy_fraction=accuracy_fraction,
+        problem.constants, budget, mean_of_records=mean_of_records, **options
     )
     return plan.run(problem, Run(solver, solver_rng, noise, verbose))
 
@@ -109,7 +95,7 @@ def plan_adversarial_output_perturbation(
     gradient_diameter: float | None = None,
     accuracy_fraction: float = ACCURACY_FRACTION,
 ) -> AdversarialPlan:
-    """Fix the accuracy and the noise from public constants; replace-one neighbours.
+    """Choose the accuracy and the noise from public constants; replace-one neighbours.
 
     The accuracy is ``accuracy_fraction Delta / 2``, or the accuracy in x that double precision can
     certify if that is larger.
@@ -127,17 +113,11 @@ def plan_adversarial_output_perturbation(
         two neighbouring data sets (with ``mean_of_records=True``: of two records).
         Default: ``2 L_x``.
     accuracy_fraction : float, default=1e-3
-
-    Returns
-    -------
-    AdversarialPlan
     """
     check_positive(accuracy_fraction=accuracy_fraction)
-    if gradient_diameter is not None and not 0 < gradient_diameter <= 2.0 * constants.x.lipschitz:
-        raise ValueError(
-            f"gradient_diameter == {gradient_diameter}, must be > 0 and at most twice the "
-            f"Lipschitz constant, 2 * {constants.x.lipschitz}."
-        )
+    if gradient_diameter is not None:
+        largest = 2.0 * constants.x.lipschitz
+        check_real("gradient_diameter", gradient_diameter, 0.0, largest, closed="right")
     primal = constants.primal(
         gradient_diameter, 1.0 / constants.n_records if mean_of_records else 1.0
     )
@@ -146,6 +126,5 @@ def plan_adversarial_output_perturbation(
     accuracy = max(0.5 * accuracy_fraction * exact, floor)
     mechanism = calibrated_mechanism(budget, min(exact + 2.0 * accuracy, constants.x.diameter))
     reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (E2, E3)"
-    if not budget.is_pure:
-        reference += " with the analytic Gaussian mechanism"
+    reference += "" if budget.is_pure else " with the analytic Gaussian mechanism"
     return AdversarialPlan(primal, Neighbouring.REPLACE_ONE, exact, accuracy, mechanism, reference)

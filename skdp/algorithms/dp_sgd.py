@@ -1,25 +1,22 @@
 """DP-SGD: noisy gradient descent on random batches, the baseline of private learning.
 
-Algorithm 1 of Abadi et al. (2016) for generalised linear losses. Each step draws a batch that
-every record joins by its own coin, clips every record's gradient, adds Gaussian noise to their
-sum and divides by the *expected* size of the batch. The privacy comes from the steps and not
-from the solution: no convexity is needed, and every step costs.
-
-The gradient of a record is the outer product of its residual and its row, so the norm to clip
-is the product of two norms and no matrix of gradients is ever formed. The plan is a function of
-public numbers alone; it is made before a record is read.
+Algorithm 1 of Abadi et al. (2016) for generalised linear losses. Each step draws a batch, which
+every record joins independently, clips the gradient of each of its records, adds Gaussian noise to
+their sum and divides by the *expected* size of the batch. Every step costs; no convexity is needed.
+The gradient of a record is the outer product of its residual and its row, and its norm the product
+of their norms, so that no matrix of gradients is formed.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.extmath import row_norms
 
 from skdp._checks import check_bool, check_count, check_real
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.accountants import tightest_epsilon
@@ -39,21 +36,19 @@ from skdp.problems.silence import without_warnings
 
 __all__ = [
     "DPSGDPlan",
-    "DPSGDResult",
     "NoisyStepsPlan",
-    "bounded_row_norms",
     "clipped_gradient_sum",
     "dp_sgd",
     "plan_dp_sgd",
 ]
 
-#: More than what the square root of a sum of squares can lose to underflow.
+#: More than the square root of a sum of squares can lose to underflow.
 _UNDERFLOW = 1e-140
 
 
 @dataclass(frozen=True)
-class NoisyStepsPlan:
-    """What is decided about noisy steps before the records are read.
+class NoisyStepsPlan(Plan):
+    """Number, noise and batches of noisy steps.
 
     Attributes
     ----------
@@ -62,7 +57,7 @@ class NoisyStepsPlan:
     neighbouring : Neighbouring
         The relation that the run is private under.
     mechanism : SampledGaussianMechanism
-        Noise of the sum over a step's batch, and how often it is drawn.
+        Noise of the sum over a step's batch, and number of steps.
     delta : float or None
         That of the budget; None if the noise was given instead.
     """
@@ -72,15 +67,18 @@ class NoisyStepsPlan:
     mechanism: SampledGaussianMechanism
     delta: float | None
 
+    #: Name and reference of the release.
+    _statement: ClassVar[tuple[str, str]]
+
+    @property
+    def dimension(self) -> int:
+        """Number of coordinates of a step's noise."""
+        raise NotImplementedError
+
     @property
     def noise_multiplier(self) -> float:
         """Standard deviation of a step's noise, in units of the sensitivity."""
         return self.mechanism.noise_multiplier
-
-    @property
-    def n_steps(self) -> int:
-        """Number of steps."""
-        return self.mechanism.n_steps
 
     @property
     def expected_batch(self) -> float:
@@ -88,20 +86,22 @@ class NoisyStepsPlan:
         return self.mechanism.sampling_rate * self.n_public
 
     @property
+    def releases(self) -> tuple[Release, ...]:
+        name, reference = self._statement
+        return (
+            self.mechanism.describe(
+                name, self.dimension, self.n_public, reference, self.neighbouring
+            ),
+        )
+
+    @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under :attr:`neighbouring`."""
+        """The cost of all steps, under :attr:`neighbouring`."""
         return self.mechanism.event(self.neighbouring)
 
     def epsilon(self, delta: float | None = None) -> float:
-        """Smallest epsilon known for the whole run, under :attr:`neighbouring`.
+        """Find the smallest known epsilon of the run; `delta` is by default that of the budget.
 
-        Parameters
-        ----------
-        delta : float, optional
-            Default: that of the budget.
-
-        Notes
-        -----
         Far from tight with sampling if the optional extra ``accounting`` is not installed or,
         under "replace_one", is older than 0.5.
         """
@@ -110,59 +110,50 @@ class NoisyStepsPlan:
             raise ValueError("delta must be given: the plan has no budget.")
         return tightest_epsilon(self.event, delta)
 
-    def _numbers(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "neighbouring": self.neighbouring.value,
             "delta": self.delta,
             "n_public": self.n_public,
             "sampling_rate": self.mechanism.sampling_rate,
             "expected_batch": self.expected_batch,
-            "n_steps": self.n_steps,
+            "n_steps": self.mechanism.n_steps,
             "noise_multiplier": self.noise_multiplier,
         }
 
 
 @dataclass(frozen=True)
 class DPSGDPlan(NoisyStepsPlan):
-    """Everything that is decided before the records are read.
+    """A plan of :func:`dp_sgd`.
 
     Attributes
     ----------
     n_public, neighbouring, mechanism, delta
-        Of :class:`NoisyStepsPlan`. The sum of a step moves by at most ``clip_norm``.
-    dimension : int
-        Number of coordinates of the noise.
-    learning_rate : float
-        In units of ``1 / clip_norm``.
-    alpha : float
-        Of the L2 penalty.
-    domain : Domain
-    average : bool
-        Whether the iterates of the second half are averaged.
+        See :class:`NoisyStepsPlan`. The sensitivity of a step is the clipping norm.
+    loss, width, learning_rate, alpha, domain, average
+        See :func:`plan_dp_sgd`.
     """
 
-    dimension: int
+    loss: Loss
+    width: int
     learning_rate: float
     alpha: float
     domain: Domain
     average: bool
 
+    _statement = "gradient sums", "Abadi et al. 2016, Alg. 1, with privacy loss distributions"
+
+    @property
+    def dimension(self) -> int:
+        return self.loss.n_outputs * self.width
+
     @property
     def clip_norm(self) -> float:
-        """Bound on the norm of one record's gradient: the sensitivity of a step."""
         return self.mechanism.sensitivity
 
-    def release(self, name: str = "gradient sums") -> Release:
-        """The statement about what leaves the algorithm: one noisy sum per step."""
-        reference = "Abadi et al. 2016, Alg. 1, with privacy loss distributions"
-        return self.mechanism.describe(
-            name, self.dimension, self.n_public, reference, self.neighbouring
-        )
-
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         return {
-            **self._numbers(),
+            **super().to_dict(),
             "learning_rate": self.learning_rate,
             "clip_norm": self.clip_norm,
             "alpha": self.alpha,
@@ -170,20 +161,26 @@ class DPSGDPlan(NoisyStepsPlan):
             "average": self.average,
         }
 
+    def run(self, data: Records, run: Run) -> Result:
+        records = data.with_targets(_checked_targets(data, self.loss))
+        with without_warnings():
+            if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
+                raise ValueError("Input X contains NaN or infinity.")
+            return Result(self._descend(records, run.noise), self)
 
-@dataclass(frozen=True)
-class DPSGDResult:
-    """A private point and the plan that it was made by.
-
-    Attributes
-    ----------
-    point : ndarray of shape (dimension,)
-        ``loss.n_outputs`` weight vectors of length ``records.width``, one after the other.
-    plan : DPSGDPlan
-    """
-
-    point: np.ndarray
-    plan: DPSGDPlan
+    def _descend(self, records: Records, noise: NoiseSource) -> np.ndarray:
+        w, n_steps = np.zeros(self.dimension), self.mechanism.n_steps
+        total = np.zeros_like(w)
+        rate = self.learning_rate / self.clip_norm
+        for step in range(n_steps):
+            batch = poisson_sample(records.n_records, self.mechanism.sampling_rate, noise)
+            weights = w.reshape(self.loss.n_outputs, self.width)
+            clipped = clipped_gradient_sum(records, self.loss, weights, self.clip_norm, batch)
+            noisy = self.mechanism.release(clipped.ravel(), noise)
+            w = self.domain.project(w - rate * (noisy / self.expected_batch + self.alpha * w))
+            if 2 * (step + 1) > n_steps:
+                total += w
+        return self.domain.project(total / (n_steps - n_steps // 2)) if self.average else w
 
 
 def dp_sgd(
@@ -193,7 +190,7 @@ def dp_sgd(
     *,
     noise: NoiseSource | None = None,
     **options: Any,
-) -> DPSGDResult:
+) -> Result:
     """Minimise a mean loss by private stochastic gradient descent.
 
     Starts at 0. With C the clipping norm, g_i the gradient of record i and B a random batch,
@@ -204,41 +201,38 @@ def dp_sgd(
     Parameters
     ----------
     records : Records
-        The norm bound of the rows plays no part in the privacy.
-    targets : ndarray of shape (n,)
-        In the encoding of `loss`.
+        With targets in the encoding of `loss`. The privacy does not depend on the norm bound.
     loss : Loss
         For :class:`skdp.problems.SoftmaxLoss` the weights, and the noise, live in the K - 1
         coordinates that sum to zero over the classes; ``loss.basis`` leads back to K.
     budget : PrivacyBudget, optional
-        What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
+        Of the whole run, delta > 0. Either this or `noise_multiplier`.
     noise : NoiseSource, optional
-        The secret bits of batches and noise. Sampling protects a record only while nobody knows
-        which batches it was in, so the coins are as secret as the noise. Default: the
-        operating system's secure generator; seeded bits are for tests.
+        Secret bits of batches and noise. Sampling protects a record only while nobody knows
+        which batches it was in. Default: the operating system's secure generator; seeded bits
+        are for tests.
     **options
         `n_public`, `sampling_rate`, `n_steps` and the optional parameters of
         :func:`plan_dp_sgd`. They must be chosen without looking at the records.
 
     Returns
     -------
-    DPSGDResult
+    Result
+        ``point`` holds ``loss.n_outputs`` weight vectors of length ``records.width``, one after
+        the other.
 
     Raises
     ------
-    ImportError
-        As :func:`plan_dp_sgd`.
-    TypeError, ValueError
-        For invalid parameters or input, before anything is computed on the records.
+    ImportError, TypeError, ValueError
+        As :func:`plan_dp_sgd`; for invalid input before anything is computed on the records.
 
     Notes
     -----
     Neighbours differ in one record added or removed. That moves the clipped sum of a batch by
-    at most the clipping norm, whatever the batch, the loss and the targets are, and it moves
-    nothing else: the divisor, the penalty, the projection and the average are public functions
-    of the noisy sums. So a step is a Poisson-sampled Gaussian release, and the run is their
-    adaptive composition; see :func:`plan_dp_sgd` for its price. Rounding in norms and clipping
-    is covered by clipping to a relative 1e-9 less.
+    at most the clipping norm, whatever the batch, the loss and the targets are. The divisor, the
+    penalty, the projection and the average are public functions of the noisy sums. So a step is a
+    Poisson-sampled Gaussian release, and the run is their adaptive composition. Rounding in norms
+    and clipping is covered by clipping to a relative 1e-9 less.
 
     References
     ----------
@@ -266,25 +260,17 @@ def dp_sgd(
     """
     if not isinstance(records, Records):
         raise TypeError(f"records must be Records, got {type(records).__name__}.")
-    if not isinstance(loss, Loss):
-        raise TypeError(f"loss must be a Loss, got {loss!r}.")
     check_real("records.norm_bound", records.norm_bound, 1e-50, 1e50)
-    plan = plan_dp_sgd(budget, dimension=loss.n_outputs * records.width, **options)
-    records = records.with_targets(_checked_targets(records, loss))
-    with without_warnings():
-        norms = bounded_row_norms(records)
-        if not np.isfinite(norms).all():
-            raise ValueError("Input X contains NaN or infinity.")
-        noise = NoiseSource() if noise is None else noise
-        point = _descend(records, loss, norms, plan, noise)
-    return DPSGDResult(point, plan)
+    plan = plan_dp_sgd(budget, loss=loss, width=records.width, **options)
+    return plan.run(records, Run(noise=noise))
 
 
 def plan_dp_sgd(
     budget: PrivacyBudget | None = None,
     *,
+    loss: Loss,
+    width: int,
     n_public: int,
-    dimension: int,
     sampling_rate: float,
     n_steps: int,
     learning_rate: float = 1.0,
@@ -295,19 +281,20 @@ def plan_dp_sgd(
     noise_multiplier: float | None = None,
     neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
 ) -> DPSGDPlan:
-    """Fix the noise from public numbers.
+    """Calibrate the noise from public numbers.
 
     Parameters
     ----------
     budget : PrivacyBudget, optional
-        :func:`skdp.privacy.tightest_epsilon` finds that the run costs no more, and little less.
-        Either this or `noise_multiplier`.
+        The run costs no more by :func:`skdp.privacy.tightest_epsilon`, and little less. Either
+        this or `noise_multiplier`.
+    loss : Loss
+    width : int
+        Number of features, the intercept feature included.
     n_public : int
         Public nominal number of records, >= 1; n itself is private.
-    dimension : int
-        Number of weights.
     sampling_rate : float
-        In (0, 1]. With 1 each step sees all records.
+        In (0, 1]. With 1 each step uses all records.
     n_steps : int
         >= 1.
     learning_rate : float, default=1.0
@@ -324,11 +311,7 @@ def plan_dp_sgd(
     noise_multiplier : float, optional
         Standard deviation of the noise in units of the clipping norm, > 0; instead of a budget.
     neighbouring : Neighbouring or str, default="add_remove"
-        Nothing else is supported.
-
-    Returns
-    -------
-    DPSGDPlan
+        No other relation is supported.
 
     Raises
     ------
@@ -340,19 +323,21 @@ def plan_dp_sgd(
 
     Notes
     -----
-    With sampling, the price is the numerical convolution of privacy loss distributions by
-    Google's dp-accounting, as ``docs/theory/accounting.md`` describes in sections 6 and 7.
-    Without, it is exact: T Gaussian releases cost as much as one with ``1 / sqrt(T)`` of the
-    noise (Gaussian differential privacy). Where delta is below about 1e-9, or 1e-12 per step, the
-    convolution is not precise enough; bounds that need far more noise take its place.
+    With sampling, the cost is a numerical convolution of privacy loss distributions by Google's
+    dp-accounting (``docs/theory/accounting.md``, sections 6 and 7). Without, it is exact: T
+    Gaussian releases cost as much as one with ``1 / sqrt(T)`` of the noise. Where delta is below
+    about 1e-9, or 1e-12 per step, the convolution is not precise enough; bounds that need far more
+    noise take its place.
     """
     if Neighbouring(neighbouring) is not Neighbouring.ADD_REMOVE:
         raise ValueError(
             f"neighbouring == {Neighbouring(neighbouring).value!r}: DP-SGD is proven for "
             "'add_remove' only."
         )
+    if not isinstance(loss, Loss):
+        raise TypeError(f"loss must be a Loss, got {loss!r}.")
+    check_count("width", width)
     check_count("n_public", n_public)
-    check_count("dimension", dimension)
     # wide, but products of them are far from the ends of double precision
     check_real("learning_rate", learning_rate, 1e-50, 1e50)
     check_real("clip_norm", clip_norm, 1e-50, 1e50)
@@ -365,20 +350,20 @@ def plan_dp_sgd(
     if not (domain is None or isinstance(domain, Domain)):
         raise TypeError(f"domain must be a Domain, got {domain!r}.")
     check_bool("average", average)
-    mechanism = SampledGaussianMechanism.calibrated(
-        budget,
-        noise_multiplier,
-        Neighbouring.ADD_REMOVE,
-        sensitivity=clip_norm,
-        sampling_rate=sampling_rate,
-        n_steps=n_steps,
-    )
     return DPSGDPlan(
         n_public=int(n_public),
         neighbouring=Neighbouring.ADD_REMOVE,
-        mechanism=mechanism,
+        mechanism=SampledGaussianMechanism.calibrated(
+            budget,
+            noise_multiplier,
+            Neighbouring.ADD_REMOVE,
+            sensitivity=clip_norm,
+            sampling_rate=sampling_rate,
+            n_steps=n_steps,
+        ),
         delta=None if budget is None else budget.delta,
-        dimension=int(dimension),
+        loss=loss,
+        width=int(width),
         learning_rate=float(learning_rate),
         alpha=float(alpha),
         domain=WholeSpace() if domain is None else domain,
@@ -386,53 +371,16 @@ def plan_dp_sgd(
     )
 
 
-# ---------------------------------------------------------------------------------------------
-# the run
-
-
-def _descend(
-    records: Records,
-    loss: Loss,
-    norms: np.ndarray,
-    plan: DPSGDPlan,
-    noise: NoiseSource,
-) -> np.ndarray:
-    w, total = np.zeros(plan.dimension), np.zeros(plan.dimension)
-    rate = plan.learning_rate / plan.clip_norm
-    for step in range(plan.n_steps):
-        batch = poisson_sample(records.n_records, plan.mechanism.sampling_rate, noise)
-        weights = w.reshape(loss.n_outputs, records.width)
-        clipped = clipped_gradient_sum(
-            records, loss, weights, plan.clip_norm, norms=norms, batch=batch
-        )
-        noisy = plan.mechanism.release(clipped.ravel(), noise)
-        w = plan.domain.project(w - rate * (noisy / plan.expected_batch + plan.alpha * w))
-        if 2 * (step + 1) > plan.n_steps:
-            total += w
-    return plan.domain.project(total / (plan.n_steps - plan.n_steps // 2)) if plan.average else w
-
-
-def bounded_row_norms(records: Records) -> np.ndarray:
-    """Euclidean norm of each bounded row, intercept feature included, shape (n_records,)."""
-    norms = np.empty(records.n_records)
-    for block in records.blocks():
-        own = row_norms(block.matrix)
-        norms[block.positions] = own if block.scale is None else own * block.scale
-    return np.hypot(norms, records.intercept)
-
-
 def clipped_gradient_sum(
     records: Records,
     loss: Loss,
     weights: np.ndarray,
     clip_norm: float,
-    *,
-    norms: np.ndarray | None = None,
     batch: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum over a batch of the records' gradients, each clipped to `clip_norm`; no noise.
+    """Sum the records' gradients over a batch, each clipped to `clip_norm`; no noise.
 
-    Not private by itself. One record more or less moves it by at most `clip_norm`.
+    Not private by itself. Adding or removing a record moves it by at most `clip_norm`.
 
     Parameters
     ----------
@@ -440,8 +388,6 @@ def clipped_gradient_sum(
     loss : Loss
     weights : ndarray of shape (loss.n_outputs, records.width)
     clip_norm : float
-    norms : ndarray of shape (n,), optional
-        Of :func:`bounded_row_norms`, if known.
     batch : ndarray of int, optional
         Positions of the records; default: all.
 
@@ -449,8 +395,6 @@ def clipped_gradient_sum(
     -------
     ndarray of shape (loss.n_outputs, records.width)
     """
-    if norms is None:
-        norms = bounded_row_norms(records)
     if batch is None:
         blocks = records.blocks()
     else:
@@ -464,28 +408,19 @@ def clipped_gradient_sum(
         residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
         many = residuals.ndim == 2
         size = np.linalg.norm(residuals, axis=1) if many else np.abs(residuals)
-        factors = limit / np.maximum(size * (norms[block.positions] + _UNDERFLOW), limit)
+        factors = limit / np.maximum(size * (block.norms() + _UNDERFLOW), limit)
         total += block.pull_back(residuals * (factors[:, None] if many else factors))
     return total
 
 
-# ---------------------------------------------------------------------------------------------
-# validation
-
-
 def _checked_targets(records: Records, loss: Loss) -> np.ndarray:
-    """The targets as an array that `loss` can work with."""
-    targets = np.asarray(records.targets)
-    if targets.shape != (records.n_records,):
-        raise ValueError(f"targets has shape {targets.shape}, must be ({records.n_records},).")
-    if targets.dtype.kind not in "biuf" or not np.isfinite(targets).all():
-        raise ValueError("targets must be finite real numbers.")
-    if isinstance(loss, SoftmaxLoss):
-        codes = targets.astype(np.intp)
-        if not ((codes == targets) & (codes >= 0) & (codes < loss.n_classes)).all():
-            raise ValueError(f"targets must be class indices in 0, ..., {loss.n_classes - 1}.")
-        return codes
-    targets = targets.astype(np.float64, copy=False)
-    if isinstance(loss, LogisticLoss) and not ((targets == 0) | (targets == 1)).all():
-        raise ValueError("targets must be 0 or 1.")
+    """Return the targets as an array that `loss` can work with."""
+    given = np.asarray(records.targets)
+    if given.ndim != 1 or given.dtype.kind not in "biuf" or not np.isfinite(given).all():
+        raise ValueError("targets must be finite real numbers, of shape (n_records,).")
+    targets = given.astype(np.intp if isinstance(loss, SoftmaxLoss) else np.float64)
+    if not (targets == given).all():
+        raise ValueError(f"{type(loss).__name__}: targets must be class indices.")
+    if isinstance(loss, LogisticLoss | SoftmaxLoss):
+        loss.check_targets(targets)
     return targets

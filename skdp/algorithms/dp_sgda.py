@@ -1,12 +1,13 @@
 """DP-SGDA: noisy gradient descent ascent on random batches, the baseline of private saddle points.
 
 The algorithm of Yang et al. (2022) for any :class:`skdp.problems.SaddleProblem`. Each step draws a
-batch that every record joins by its own coin, sums the operators of its records, adds one joint
+batch, which every record joins independently, sums the operators of its records, adds one joint
 Gaussian to both blocks, divides by the *expected* size of the batch and takes a projected step in x
 and y at once. Lipschitz constants that hold for every record bound the sums, so nothing is clipped.
-As in :mod:`skdp.algorithms.dp_sgd` the privacy comes from the steps: every step costs.
+As in :mod:`skdp.algorithms.dp_sgd` the steps are private: every step costs.
 
-The plan is a function of public numbers alone; it is made before a record is read.
+Differences to the paper: Poisson samples, an accountant in place of asymptotic constants, one
+joint Gaussian for both blocks, and regularisers that need no noise.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 
 from skdp._checks import check_count, check_real
 from skdp.algorithms.dp_sgd import NoisyStepsPlan
+from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
@@ -32,23 +33,22 @@ __all__ = ["DPSGDAPlan", "DPSGDAResult", "dp_sgda", "plan_dp_sgda"]
 
 @dataclass(frozen=True)
 class DPSGDAPlan(NoisyStepsPlan):
-    """Everything that is decided before the records are read.
+    """A plan of :func:`dp_sgda`.
+
+    The noise is that of ``(sum_x / unit_x, sum_y / unit_y)``. Only the iterates are released: in
+    the sums nothing but what is parallel to the domain of y is protected.
 
     Attributes
     ----------
     n_public, neighbouring, mechanism, delta
-        Of :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`. The noise is that of
-        ``(sum_x / unit_x, sum_y / unit_y)``.
+        See :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`.
     dimension_x, dimension_y : int
     n_averaged : int
-        How many of the last iterates are averaged.
-    learning_rate_x, learning_rate_y : float
-    alpha_x, alpha_y : float
-        Of the regularisers, whose gradients are free of data and of noise.
+        Number of iterates at the end that are averaged.
+    learning_rate_x, learning_rate_y, alpha_x, alpha_y, balance : float
+        See :func:`plan_dp_sgda`.
     lipschitz_x, lipschitz_y : float
         Bounds on the two blocks of one record's operator.
-    balance : float
-        Share of x in the squared norm of the scaled operator.
     """
 
     dimension_x: int
@@ -62,14 +62,18 @@ class DPSGDAPlan(NoisyStepsPlan):
     lipschitz_y: float
     balance: float
 
+    _statement = (
+        "iterates",
+        "Yang et al. 2022, with one joint Gaussian and privacy loss distributions",
+    )
+
     @property
     def unit_x(self) -> float:
-        """``L_x / sqrt(balance)``: a record's scaled operator is at most 1 long."""
+        """``L_x / sqrt(balance)``: the scaled operator of a record has norm at most 1."""
         return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[0]
 
     @property
     def unit_y(self) -> float:
-        """``L_y / sqrt(1 - balance)``."""
         return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[1]
 
     @property
@@ -79,30 +83,16 @@ class DPSGDAPlan(NoisyStepsPlan):
 
     @property
     def noise_scale_y(self) -> float:
-        """The same for y."""
         return self.mechanism.noise_scale * self.unit_y
 
     @property
     def dimension(self) -> int:
-        """Number of coordinates of a step's noise."""
         return self.dimension_x + self.dimension_y
 
-    def release(self, name: str = "iterates") -> Release:
-        """The statement about what leaves the algorithm: the iterates of all steps.
-
-        Noise and sensitivity are those of the sums that a step is made from, in which only what is
-        parallel to the domain of y is protected: the sums themselves must not be published.
-        """
-        reference = "Yang et al. 2022, with one joint Gaussian and privacy loss distributions"
-        return self.mechanism.describe(
-            name, self.dimension, self.n_public, reference, self.neighbouring
-        )
-
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         numbers = {
             **asdict(self),
-            **self._numbers(),
+            **super().to_dict(),
             "sensitivity": self.mechanism.sensitivity,
             "noise_scale_x": self.noise_scale_x,
             "noise_scale_y": self.noise_scale_y,
@@ -110,25 +100,56 @@ class DPSGDAPlan(NoisyStepsPlan):
         del numbers["mechanism"]
         return numbers
 
+    def run(self, data: SaddleProblem, run: Run) -> DPSGDAResult:
+        _check_separable(data, self)
+        with without_warnings():
+            return self._descend_ascend(data, run.noise)
+
+    def _descend_ascend(self, problem: SaddleProblem, noise: NoiseSource) -> DPSGDAResult:
+        x, y = problem.start()
+        total_x, total_y = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
+        n_steps = self.mechanism.n_steps
+        for step in range(n_steps):
+            batch = poisson_sample(problem.n_records, self.mechanism.sampling_rate, noise)
+            sum_x, sum_y = _batch_sums(problem, batch, x, y)
+            noise_x, noise_y = np.split(
+                self.mechanism.draw(self.dimension, noise), [self.dimension_x]
+            )
+            step_x = (sum_x + self.unit_x * noise_x) / self.expected_batch
+            step_y = (sum_y + self.unit_y * noise_y) / self.expected_batch
+            step_x = step_x + self.alpha_x * (x - problem.center_x)
+            step_y = step_y + self.alpha_y * (y - problem.center_y)
+            # the operator is minus the gradient in y: a descent in both blocks
+            x, y = problem.project(
+                x - self.learning_rate_x * step_x, y - self.learning_rate_y * step_y
+            )
+            if step >= n_steps - self.n_averaged:
+                total_x += x
+                total_y += y
+        mean_x, mean_y = problem.project(total_x / self.n_averaged, total_y / self.n_averaged)
+        return DPSGDAResult(mean_x, self, mean_y, x, y)
+
 
 @dataclass(frozen=True)
-class DPSGDAResult:
-    """Private pairs and the plan that they were made by.
+class DPSGDAResult(Result):
+    """Private pairs and their plan.
 
     Attributes
     ----------
     x, y : ndarray
-        Averages of the last ``plan.n_averaged`` iterates.
+        Averages of the last ``plan.n_averaged`` iterates; `x` is also `point`.
     last_x, last_y : ndarray
         The last iterates, which cost nothing more.
     plan : DPSGDAPlan
     """
 
-    x: np.ndarray
     y: np.ndarray
     last_x: np.ndarray
     last_y: np.ndarray
-    plan: DPSGDAPlan
+
+    @property
+    def x(self) -> np.ndarray:
+        return self.point
 
 
 def dp_sgda(
@@ -146,59 +167,26 @@ def dp_sgda(
         ``x <- project(x - learning_rate_x (s_x / (sampling_rate n_public) + a_x (x - c_x)))``,
 
     where ``s = sum over B of a((x, y); i)`` plus normal noise of standard deviations
-    ``plan.noise_scale_x`` and ``plan.noise_scale_y``.
+    ``plan.noise_scale_x`` and ``plan.noise_scale_y``. Proof of privacy: docs/theory/saddle.md,
+    "Noisy gradient descent ascent".
 
     Parameters
     ----------
     problem : SaddleProblem
         Its Lipschitz constants must hold for every record, and its centers must be public.
-    budget : PrivacyBudget, optional
-        What the whole run may cost, delta > 0. Either this or `noise_multiplier`.
-    noise : NoiseSource, optional
-        The secret bits of batches and noise. Default: the operating system's secure generator;
-        seeded bits are for tests.
+    budget, noise
+        As in :func:`skdp.algorithms.dp_sgd`.
     **options
         `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
         parameters of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
 
-    Returns
-    -------
-    DPSGDAResult
-
     Raises
     ------
-    ImportError
-        As :func:`plan_dp_sgda`.
-    TypeError, ValueError
-        For invalid parameters, before anything is computed on the records. Also for
-        :class:`skdp.problems.MaxGroupLossProblem` with clipped weights, unless
-        ``sampling_rate == 1`` and ``neighbouring == "replace_one"``, or groups are public and
-        ``neighbouring == "replace_one"``: there one record rescales the losses of the others.
-
-    Notes
-    -----
-    **Sensitivity.** Let ``u_x = L_x / sqrt(b)`` and ``u_y = L_y / sqrt(1 - b)`` with b the balance.
-    A record adds v = (grad_x / u_x, -grad_y / u_y) to the scaled sums of a batch it is in, and
-    ``||v||^2 <= b + (1 - b) = 1``. The iterate that the operators are taken at is a function of
-    the noisy sums before, so it is the same for both data sets when steps are composed
-    adaptively.
-
-    - *Add/remove*: the scaled sums move by ``||v|| <= 1``.
-    - *Replace-one*: they move by ``||v - v'|| <= 2``, and by
-      ``max over pairs of hypot(G_x / u_x, G_y / u_y)`` of ``constants.ranges``, which is never
-      more, because ``G_x <= 2 L_x``. Moreover ``||v||, ||v'|| <= 1``, which sampling needs; see
-      :class:`skdp.privacy.PoissonSampledSumEvent`. Ranges bound what is parallel to the domain
-      of y. The rest does not reach the iterates, because projections ignore it, so that v
-      stands for its parallel part (docs/theory/saddle.md, "Groups"); only iterates are
-      released, not the noisy sums.
-
-    Isotropic noise in the scaled sums is one Gaussian mechanism for both blocks; everything after
-    it is a public function of it. Constants are inflated by a relative 1e-9 for the rounding of
-    records' operators; as in :func:`skdp.algorithms.dp_sgd`, rounding of the sums themselves is
-    not covered.
-
-    Differences to the paper: Poisson samples, an accountant in place of asymptotic constants, one
-    joint Gaussian for both blocks, and regularisers that need no noise.
+    ImportError, TypeError, ValueError
+        As :func:`plan_dp_sgda`, before anything is computed on the records. Also for
+        :class:`skdp.problems.MaxGroupLossProblem` with clipped importance weights, unless
+        ``neighbouring == "replace_one"`` and ``sampling_rate == 1`` or groups are public: there
+        one record rescales the losses of the others.
 
     References
     ----------
@@ -229,9 +217,7 @@ def dp_sgda(
     plan = plan_dp_sgda(
         problem.constants, budget, alpha_x=problem.alpha_x, alpha_y=problem.alpha_y, **options
     )
-    _check_records_are_apart(problem, plan)
-    with without_warnings():
-        return _descend_ascend(problem, plan, NoiseSource() if noise is None else noise)
+    return plan.run(problem, Run(noise=noise))
 
 
 def plan_dp_sgda(
@@ -250,16 +236,13 @@ def plan_dp_sgda(
     noise_multiplier: float | None = None,
     n_public: int | None = None,
 ) -> DPSGDAPlan:
-    """Fix the noise from public numbers.
+    """Calibrate the noise from public numbers.
 
     Parameters
     ----------
     constants : SaddleConstants
         Dimensions, Lipschitz constants and, under "replace_one", gradient ranges and n.
-    budget : PrivacyBudget, optional
-        :meth:`DPSGDAPlan.epsilon` finds that the run costs no more, and little less. Either this
-        or `noise_multiplier`.
-    sampling_rate, n_steps
+    budget, sampling_rate, n_steps
         As in :func:`skdp.algorithms.plan_dp_sgd`.
     learning_rate_x, learning_rate_y : float
         > 0.
@@ -277,27 +260,16 @@ def plan_dp_sgda(
         dimensions: ``b`` to ``1 - b`` as ``sqrt(eta_x d_x) L_x`` to ``sqrt(eta_y d_y) L_y``.
         A block of Lipschitz constant 0 gets no noise whatever the balance is.
     noise_multiplier : float, optional
-        Standard deviation of the scaled noise in units of the sensitivity under `neighbouring`,
-        instead of a calibration.
+        Standard deviation of the scaled noise in units of the sensitivity, instead of a budget.
     n_public : int, optional
         Public nominal number of records, needed under "add_remove". Default under "replace_one":
         n, which is public there.
 
-    Returns
-    -------
-    DPSGDAPlan
-
     Raises
     ------
-    ImportError
-        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" also if dp-accounting is older
-        than 0.5.
-    TypeError, ValueError
-        For invalid parameters.
-
-    Notes
-    -----
-    The price is found as in :func:`skdp.algorithms.plan_dp_sgd`, under either relation.
+    ImportError, TypeError, ValueError
+        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" an ImportError also if
+        dp-accounting is older than 0.5.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):
@@ -309,12 +281,9 @@ def plan_dp_sgda(
             )
         n_public = constants.n_records
     check_count("n_public", n_public)
-    alphas = (
-        constants.x.modulus if alpha_x is None else alpha_x,
-        constants.y.modulus if alpha_y is None else alpha_y,
-    )
-    rates = learning_rate_x, learning_rate_y
-    for block, rate, alpha in zip("xy", rates, alphas, strict=True):
+    alpha_x = constants.x.modulus if alpha_x is None else alpha_x
+    alpha_y = constants.y.modulus if alpha_y is None else alpha_y
+    for block, rate, alpha in (("x", learning_rate_x, alpha_x), ("y", learning_rate_y, alpha_y)):
         # wide, but products of them are far from the ends of double precision
         check_real(f"learning_rate_{block}", rate, 1e-50, 1e50)
         check_real(f"alpha_{block}", alpha, 0.0, 1e150)
@@ -325,7 +294,7 @@ def plan_dp_sgda(
             )
     if not (isinstance(average, (bool, np.bool_)) or average == "all"):
         raise TypeError(f"average must be True, False or 'all', got {average!r}.")
-    share = _checked_balance(constants, balance, rates)
+    share = _checked_balance(constants, balance, (learning_rate_x, learning_rate_y))
     sensitivity = _sensitivity(constants, share, relation)
     mechanism = SampledGaussianMechanism.calibrated(
         budget,
@@ -336,8 +305,7 @@ def plan_dp_sgda(
         n_steps=n_steps,
         replacement=sensitivity / ROUNDING_SLACK,
     )
-    n_steps = mechanism.n_steps
-    second_half = n_steps - n_steps // 2
+    second_half = mechanism.n_steps - mechanism.n_steps // 2
     return DPSGDAPlan(
         n_public=int(n_public),
         neighbouring=relation,
@@ -345,22 +313,19 @@ def plan_dp_sgda(
         delta=None if budget is None else budget.delta,
         dimension_x=constants.x.dimension,
         dimension_y=constants.y.dimension,
-        n_averaged=n_steps if average == "all" else second_half if average else 1,
+        n_averaged=mechanism.n_steps if average == "all" else second_half if average else 1,
         learning_rate_x=float(learning_rate_x),
         learning_rate_y=float(learning_rate_y),
-        alpha_x=float(alphas[0]),
-        alpha_y=float(alphas[1]),
+        alpha_x=float(alpha_x),
+        alpha_y=float(alpha_y),
         lipschitz_x=float(constants.x.lipschitz),
         lipschitz_y=float(constants.y.lipschitz),
         balance=share,
     )
 
 
-# ---------------------------------------------------------------------------------------------
-# scaling, sensitivity and calibration
-
-
 def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[float, float]) -> float:
+    """Return the balance, chosen if it is "auto"; 0 or 1 if a block has no noise."""
     lipschitz = constants.x.lipschitz, constants.y.lipschitz
     for block, bound in zip("xy", lipschitz, strict=True):
         if bound > 0:
@@ -384,7 +349,7 @@ def _units(lipschitz_x: float, lipschitz_y: float, balance: float) -> tuple[floa
 
 
 def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbouring) -> float:
-    """How far the scaled sums of a batch move; proof in :func:`dp_sgda`."""
+    """Bound the movement of the scaled sums of a batch; proof: docs/theory/saddle.md."""
     if relation is Neighbouring.ADD_REMOVE:
         return ROUNDING_SLACK
     units = _units(constants.x.lipschitz, constants.y.lipschitz, balance)
@@ -397,34 +362,10 @@ def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbour
     return min(worst, 2.0) * ROUNDING_SLACK
 
 
-# ---------------------------------------------------------------------------------------------
-# the run
-
-
-def _descend_ascend(problem: SaddleProblem, plan: DPSGDAPlan, noise: NoiseSource) -> DPSGDAResult:
-    x, y = problem.start()
-    total_x, total_y = np.zeros(plan.dimension_x), np.zeros(plan.dimension_y)
-    for step in range(plan.n_steps):
-        batch = poisson_sample(problem.n_records, plan.mechanism.sampling_rate, noise)
-        sum_x, sum_y = _batch_sums(problem, batch, x, y)
-        noise_x, noise_y = np.split(plan.mechanism.draw(plan.dimension, noise), [plan.dimension_x])
-        step_x = (sum_x + plan.unit_x * noise_x) / plan.expected_batch
-        step_y = (sum_y + plan.unit_y * noise_y) / plan.expected_batch
-        step_x = step_x + plan.alpha_x * (x - problem.center_x)
-        step_y = step_y + plan.alpha_y * (y - problem.center_y)
-        # the operator is minus the gradient in y: a descent in both blocks
-        x, y = problem.project(x - plan.learning_rate_x * step_x, y - plan.learning_rate_y * step_y)
-        if step >= plan.n_steps - plan.n_averaged:
-            total_x += x
-            total_y += y
-    means = problem.project(total_x / plan.n_averaged, total_y / plan.n_averaged)
-    return DPSGDAResult(*means, x, y, plan)
-
-
 def _batch_sums(
     problem: SaddleProblem, batch: np.ndarray | None, x: np.ndarray, y: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sums of the records' operators over a batch, None for all records; no noise."""
+    """Sum the records' operators over a batch, None for all records; no noise."""
     if batch is None:
         size, (mean_x, mean_y) = problem.n_records, problem.data_operator(x, y)
     elif len(batch) == 0:
@@ -434,8 +375,8 @@ def _batch_sums(
     return size * mean_x, size * mean_y
 
 
-def _check_records_are_apart(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
-    """The proofs need sums of functions of one record each, or of all the ranges of the whole."""
+def _check_separable(problem: SaddleProblem, plan: DPSGDAPlan) -> None:
+    """Refuse a problem that is no sum over records, unless all records are used in every step."""
     if plan.neighbouring is Neighbouring.REPLACE_ONE:
         if problem.is_mean or plan.mechanism.sampling_rate == 1.0:
             return

@@ -2,7 +2,7 @@
 
 Algorithms 9, 10 and 11 of Lowy and Razaviyayn (2021), appendix G: a point of a ball with density
 proportional to ``exp(-s F(w))``, F the regularised empirical risk; pure epsilon-differential
-privacy. Markov chains would only come near that law and lose the guarantee; the sampler of
+privacy. Markov chains would only come near that law and lose the guarantee. The sampler of
 :mod:`skdp.algorithms.exact_sampling` has *exactly* the stated law (up to floating point), and a
 run time that depends on the records. Proofs: ``docs/theory/exponential_mechanism.md``.
 """
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from scipy.special import gammaincc
 
-from skdp.algorithms.exact_sampling import BallAround, SummedLoss, draw
+from skdp._checks import check_non_negative, check_positive
+from skdp.algorithms.exact_sampling import CenteredBall, Density, draw
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource
@@ -46,13 +47,13 @@ __all__ = [
     "plan_localized_exponential",
 ]
 
-#: Largest public bound on the expected number of thinned proposals that a plan accepts.
+#: Largest public bound on the expected number of proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
 
-#: Of ``n epsilon``, in which the exponents of the density are measured: rounded to 1e-4 there.
+#: Largest ``n epsilon``, the unit of the exponents of the density: rounded to 1e-4 there.
 _LARGEST_EXPONENT = 1e11
 
-#: Of the large radius, that a local one may be: it is rounded to 1e-4 there.
+#: Smallest ratio of a local radius to the large one: rounded to 1e-4 there.
 _SMALLEST_SHARE = 1e-12
 
 #: Shells in the bound on the oscillation.
@@ -73,7 +74,7 @@ class ExponentialPlan(Plan):
     oscillation : float
         Bound on ``max - min`` over the ball of the difference of two records' losses.
     log_proposals : float
-        Logarithm of a bound on the expected number of thinned proposals.
+        Logarithm of a bound on the expected number of proposals.
     reference : str
     """
 
@@ -84,65 +85,55 @@ class ExponentialPlan(Plan):
     radius: float
     oscillation: float
     log_proposals: float
-    reference: str
+    reference: str = "Lowy & Razaviyayn 2021, Alg. 9 with the oscillation of the losses"
 
     @property
     def risk(self) -> EmpiricalRisk:
         return EmpiricalRisk(self.loss)
 
     @property
-    def dimension(self) -> int:
-        return self.design.width
-
-    @property
     def concentration(self) -> float:
-        """The number s of the density ``exp(-s F(w))``: ``n epsilon / oscillation``."""
+        """The factor s of the density ``exp(-s F(w))``: ``n epsilon / oscillation``."""
         return self.design.n_records * self.epsilon / self.oscillation
 
     def bound(self) -> float:
         """``d / s`` (docs/theory/exponential_mechanism.md, Lemma 2)."""
-        return self.dimension / self.concentration
+        return self.design.width / self.concentration
 
     @property
     def event(self) -> ExponentialMechanismEvent:
-        """What the draw costs: log ratios lie in an interval of length epsilon (Lemma 1)."""
+        """The cost of the draw: log ratios lie in an interval of length epsilon (Lemma 1)."""
         return ExponentialMechanismEvent(self.epsilon, Neighbouring.REPLACE_ONE)
-
-    def release(self, name: str = "coefficients") -> Release:
-        """The statement about what leaves the algorithm.
-
-        The sensitivity is the oscillation, in units of the loss; the noise scale is
-        ``oscillation / epsilon``, the inverse of the factor of the summed losses.
-        """
-        return Release(
-            name=name,
-            mechanism="exponential",
-            sensitivity=self.oscillation,
-            noise_scale=self.oscillation / self.epsilon,
-            dimension=self.dimension,
-            n_records=self.design.n_records,
-            reference=self.reference,
-            event=self.event,
-        )
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
+        """The draw, with the oscillation as sensitivity, in units of the loss.
+
+        The noise scale is ``oscillation / epsilon``, the inverse of the factor of the summed
+        losses.
+        """
+        return (
+            Release(
+                name="coefficients",
+                mechanism="exponential",
+                sensitivity=self.oscillation,
+                noise_scale=self.oscillation / self.epsilon,
+                dimension=self.design.width,
+                n_records=self.design.n_records,
+                reference=self.reference,
+                event=self.event,
+            ),
+        )
 
     def run(self, data: Records, run: Run) -> Result:
         return Result(self.draw(data, run), self)
 
-    def draw(self, records: Records, run: Run, *balls: BallAround) -> np.ndarray:
+    def draw(self, records: Records, run: Run, *balls: CenteredBall) -> np.ndarray:
         """Draw from the intersection of the plan's ball and others."""
+        balls = (CenteredBall(np.zeros(self.design.width), self.radius), *balls)
         with without_warnings():
-            return draw(
-                SummedLoss(records, self.loss, self.alpha),
-                (BallAround(np.zeros(self.dimension), self.radius), *balls),
-                self.concentration,
-                run.solver,
-                run.rng,
-                run.noise,
-            )
+            density = Density(records, self.loss, self.alpha, self.concentration, balls)
+            return draw(density, run.solver, run.rng, run.noise)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -161,16 +152,17 @@ class LocalizedExponentialPlan(Plan):
     Attributes
     ----------
     output : OutputPerturbationPlan
-        Of the centre w0.
+        Release of the center w0.
     sampling : ExponentialPlan
-        Of the draw, for a centre on the sphere, which has the largest oscillation; the actual
-        one follows from the released centre by :meth:`localised`.
+        The draw for a center on the sphere, which has the largest oscillation; the actual
+        one follows from the released center by :meth:`localised`.
     local_radius : float
-        Radius r0 of the ball around w0 that is drawn from, as far as it lies in the large ball.
+        Radius r0 of the ball around w0; the draw is from its part in the large ball.
     miss_probability : float
         Bound on the probability that the ball around w0 does not hold the minimiser.
     miss_cost : float
-        Bound on its part of the expected objective.
+        Bound on its part of the expected objective: ``(L + alpha R)`` times the expected distance
+        of the minimiser to the local ball (docs/theory/exponential_mechanism.md, Lemma 3).
     """
 
     output: OutputPerturbationPlan
@@ -188,42 +180,35 @@ class LocalizedExponentialPlan(Plan):
         return self.sampling.risk
 
     def bound(self) -> float:
-        """That of a draw at the largest oscillation, plus ``miss_cost``.
-
-        The latter is ``(L + alpha R)`` times the expected distance by which the minimiser lies
-        outside of the local ball (docs/theory/exponential_mechanism.md, Lemma 3).
-        """
+        """That of a draw at the largest oscillation, plus ``miss_cost``."""
         return self.sampling.bound() + self.miss_cost
 
     def localised(self, center: np.ndarray) -> ExponentialPlan:
-        """The plan of the draw around a released centre."""
+        """Plan the draw around a released center."""
+        sampling = self.sampling
         oscillation = _oscillation(
-            self.sampling.loss,
-            self.sampling.design.feature_norm,
+            sampling.loss,
+            sampling.design.feature_norm,
             self.local_radius,
             float(np.linalg.norm(center)),
-            self.sampling.radius,
+            sampling.radius,
         )
-        return replace(self.sampling, oscillation=oscillation)
+        return replace(sampling, oscillation=oscillation)
 
     @property
     def event(self) -> ComposedEvent:
-        """Both releases."""
-        return ComposedEvent((self.output.release().event, self.sampling.event))
-
-    def release(self, name: str = "coefficients") -> Release:
-        """The statement about the last point; with its event both points."""
-        return replace(self.sampling.release(name), event=self.event)
+        return ComposedEvent((*(r.event for r in self.output.releases), self.sampling.event))
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
+        """The last point; with its event both points."""
+        return (replace(self.sampling.releases[0], event=self.event),)
 
     def run(self, data: Records, run: Run) -> LocalizedExponentialResult:
         sampling = self.sampling
         problem = FiniteSumProblem(data, sampling.loss, sampling.alpha, Ball(sampling.radius))
         center = self.output.run(problem, run).point
-        near = BallAround(center, self.local_radius)
+        near = CenteredBall(center, self.local_radius)
         point = self.localised(center).draw(data, run, near)
         return LocalizedExponentialResult(point, self, center)
 
@@ -241,12 +226,11 @@ class LocalizedExponentialPlan(Plan):
 
 @dataclass(frozen=True)
 class LocalizedExponentialResult(Result):
-    """A private point, the plan, and the released center.
+    """A private point, the plan, and the released center; the guarantee covers both.
 
     Attributes
     ----------
     point, center : ndarray of shape (dimension,)
-        Both are covered by the guarantee and may be published together.
     plan : LocalizedExponentialPlan
     """
 
@@ -258,13 +242,11 @@ def exponential_mechanism(
     loss: Loss,
     budget: PrivacyBudget,
     *,
-    radius: float,
-    alpha: float = 0.0,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    proposal_limit: float = PROPOSAL_LIMIT,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
+    **options: Any,
 ) -> Result:
     """Draw a point of a ball with density proportional to ``exp(-s F(w))``.
 
@@ -278,24 +260,17 @@ def exponential_mechanism(
         Convex, smooth, of one margin.
     budget : PrivacyBudget
         With ``delta == 0``.
-    radius : float
-        Public radius of the ball.
-    alpha : float, default=0.0
     neighbouring : Neighbouring or str, default="replace_one"
-        The only relation that is covered.
-    proposal_limit : float, default=1e6
-        See :func:`plan_exponential_mechanism`.
+        No other relation is covered.
     solver : str, Solver or callable, default="auto"
         Finds the anchor of the sampler; see :func:`skdp.solvers.resolve_solver`. It decides how
         long sampling takes, never its law.
     solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
+        The solver's randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
-
-    Returns
-    -------
-    Result
+    **options
+        `radius`, and the optional parameters of :func:`plan_exponential_mechanism`.
 
     Raises
     ------
@@ -303,14 +278,7 @@ def exponential_mechanism(
         For another relation, or if the plan does not cover the case; before any record is read.
     """
     _check_relation(neighbouring)
-    plan = plan_exponential_mechanism(
-        loss,
-        Design.of(records),
-        budget,
-        radius=radius,
-        alpha=alpha,
-        proposal_limit=proposal_limit,
-    )
+    plan = plan_exponential_mechanism(loss, Design.of(records), budget, **options)
     return plan.run(records, Run(solver, solver_rng, noise))
 
 
@@ -323,7 +291,7 @@ def plan_exponential_mechanism(
     alpha: float = 0.0,
     proposal_limit: float = PROPOSAL_LIMIT,
 ) -> ExponentialPlan:
-    """Fix the density from public numbers.
+    """Choose the density from public numbers.
 
     Parameters
     ----------
@@ -331,16 +299,12 @@ def plan_exponential_mechanism(
     design : Design
     budget : PrivacyBudget
     radius : float
-        With ``alpha > 0`` the ball is cut down to ``loss.solution_radius``, which holds the
-        minimiser of every data set.
+        Public radius of the ball. With ``alpha > 0`` the ball is cut down to
+        ``loss.solution_radius``, which holds the minimiser of every data set.
     alpha : float, default=0.0
     proposal_limit : float, default=1e6
-        Refuse the case if the bound on the expected number of thinned proposals
-        (``log_proposals``, docs/theory/exponential_mechanism.md, Lemma 4) is larger.
-
-    Returns
-    -------
-    ExponentialPlan
+        Refuse the case if the bound on the expected number of proposals
+        (docs/theory/exponential_mechanism.md, Lemma 4) is larger.
 
     Raises
     ------
@@ -348,23 +312,14 @@ def plan_exponential_mechanism(
         For ``delta > 0``, several margins, or too many proposals.
     """
     _check_case(loss, budget, radius, alpha, design.n_records)
-    feature_norm = design.feature_norm
+    norm, epsilon = design.feature_norm, budget.epsilon
     if alpha > 0:
-        radius = bounded_problem_radius(loss, feature_norm, alpha, radius)
-    oscillation = _oscillation(loss, feature_norm, radius, 0.0, radius)
-    s = design.n_records * budget.epsilon / oscillation
-    log_proposals = _log_proposals(loss, feature_norm, radius, radius, alpha, design.width, s)
+        radius = bounded_problem_radius(loss, norm, alpha, radius)
+    oscillation = _oscillation(loss, norm, radius, 0.0, radius)
+    s = design.n_records * epsilon / oscillation
+    log_proposals = _log_proposals(loss, norm, radius, radius, alpha, design.width, s)
     _check_proposals(log_proposals, proposal_limit)
-    return ExponentialPlan(
-        loss,
-        design,
-        budget.epsilon,
-        alpha,
-        radius,
-        oscillation,
-        log_proposals,
-        "Lowy & Razaviyayn 2021, Alg. 9 with the oscillation of the losses",
-    )
+    return ExponentialPlan(loss, design, epsilon, alpha, radius, oscillation, log_proposals)
 
 
 def localized_exponential(
@@ -372,15 +327,12 @@ def localized_exponential(
     loss: Loss,
     budget: PrivacyBudget,
     *,
-    radius: float,
-    alpha: float,
-    xi: float | None = None,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    proposal_limit: float = PROPOSAL_LIMIT,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> LocalizedExponentialResult:
     """Localise the minimiser by output perturbation, then draw from its neighbourhood.
 
@@ -390,34 +342,20 @@ def localized_exponential(
 
     Parameters
     ----------
-    records, loss, budget, radius, neighbouring, proposal_limit, noise
+    records, loss, budget, neighbouring, solver, solver_rng, noise
         As in :func:`exponential_mechanism`.
-    alpha : float
-        > 0.
-    xi : float, optional
-        See :func:`plan_localized_exponential`.
-    solver, solver_rng, verbose
-        As in :func:`skdp.algorithms.output_perturbation`.
-
-    Returns
-    -------
-    LocalizedExponentialResult
+    verbose : int, default=0
+        1 prints the progress of long solves.
+    **options
+        `radius`, `alpha`, and the optional parameters of :func:`plan_localized_exponential`.
 
     Raises
     ------
     ValueError
-        For another relation, or if the plan does not cover the case; before any record is read.
+        As :func:`exponential_mechanism`.
     """
     _check_relation(neighbouring)
-    plan = plan_localized_exponential(
-        loss,
-        Design.of(records),
-        budget,
-        radius=radius,
-        alpha=alpha,
-        xi=xi,
-        proposal_limit=proposal_limit,
-    )
+    plan = plan_localized_exponential(loss, Design.of(records), budget, **options)
     return plan.run(records, Run(solver, solver_rng, noise, verbose))
 
 
@@ -431,7 +369,7 @@ def plan_localized_exponential(
     xi: float | None = None,
     proposal_limit: float = PROPOSAL_LIMIT,
 ) -> LocalizedExponentialPlan:
-    """Fix both steps from public numbers.
+    """Choose the local radius, the noise and the density from public numbers.
 
     Parameters
     ----------
@@ -443,54 +381,43 @@ def plan_localized_exponential(
         The local radius in units of ``d * noise scale``, the mean norm of the noise. Default:
         the radius that minimises the public bound of the plan.
 
-    Returns
-    -------
-    LocalizedExponentialPlan
+    Raises
+    ------
+    ValueError
+        As :func:`plan_exponential_mechanism`, for ``alpha == 0`` and for a tiny local radius.
     """
     _check_case(loss, budget, radius, alpha, design.n_records)
     if not alpha > 0:
         raise ValueError(f"alpha == {alpha}: localisation needs strong convexity, alpha > 0.")
-    if xi is not None and not (xi > 0 and math.isfinite(xi)):
-        raise ValueError(f"xi == {xi}, must be > 0 and finite.")
-    feature_norm = design.feature_norm
-    radius = bounded_problem_radius(loss, feature_norm, alpha, radius)
-    half = PrivacyBudget(0.5 * budget.epsilon)
+    if xi is not None:
+        check_positive(xi=xi)
+    norm, half = design.feature_norm, PrivacyBudget(0.5 * budget.epsilon)
+    radius = bounded_problem_radius(loss, norm, alpha, radius)
     constants = EmpiricalRisk(loss).constants(design, alpha, radius)
     output = plan_output_perturbation(constants, half)
 
     def plan(local_radius: float) -> LocalizedExponentialPlan:
         local_radius = min(local_radius, 2.0 * radius)  # that is all of the large ball
         probability, excess = _miss(output, local_radius)
-        # a smaller norm of the centre allows for a larger concentration, at most this one
-        least = _oscillation(loss, feature_norm, local_radius, 0.0, radius)
-        log_proposals = _log_proposals(
-            loss,
-            feature_norm,
-            radius,
-            min(local_radius, radius),
-            alpha,
-            design.width,
-            design.n_records * half.epsilon / least,
-        )
+        # a smaller norm of the center allows for a larger concentration, at most this one
+        s = design.n_records * half.epsilon / _oscillation(loss, norm, local_radius, 0.0, radius)
+        near = min(local_radius, radius)
         sampling = ExponentialPlan(
             loss,
             design,
             half.epsilon,
             alpha,
             radius,
-            _oscillation(loss, feature_norm, local_radius, radius, radius),
-            log_proposals,
+            _oscillation(loss, norm, local_radius, radius, radius),
+            _log_proposals(loss, norm, radius, near, alpha, design.width, s),
             "Lowy & Razaviyayn 2021, Alg. 11 with the oscillation of the losses",
         )
         cost = (constants.lipschitz + alpha * radius) * excess
         return LocalizedExponentialPlan(output, sampling, local_radius, probability, cost)
 
     mean = design.width * output.mechanism.noise_scale + output.accuracy
-    if xi is not None:
-        best = plan(xi * mean)
-    else:
-        candidates = [plan(mean * share) for share in np.geomspace(0.05, 60.0, 60)]
-        best = min(candidates, key=LocalizedExponentialPlan.bound)
+    shares = np.geomspace(0.05, 60.0, 60) if xi is None else [xi]
+    best = min((plan(share * mean) for share in shares), key=LocalizedExponentialPlan.bound)
     if best.local_radius < _SMALLEST_SHARE * radius:
         raise ValueError(
             f"The local radius, {best.local_radius:g}, is too small for double precision around a "
@@ -518,12 +445,8 @@ def _check_case(
             f"{type(loss).__name__} is not a loss of one margin: no exact sampler is known for it. "
             "Use output perturbation or the phased method."
         )
-    if not (radius > 0 and math.isfinite(radius)):
-        raise ValueError(f"radius == {radius}, must be > 0 and finite.")
-    if not (alpha >= 0 and math.isfinite(alpha)):
-        raise ValueError(f"alpha == {alpha}, must be >= 0 and finite.")
-    if not n_records >= 1:
-        raise ValueError(f"n_records == {n_records}, must be >= 1.")
+    check_positive(radius=radius, n_records=n_records)
+    check_non_negative(alpha=alpha)
     if n_records * budget.epsilon > _LARGEST_EXPONENT:
         raise ValueError(
             f"n_records * epsilon == {n_records * budget.epsilon:g}: the exponent of the density "
@@ -536,20 +459,20 @@ def _check_proposals(log_proposals: float, limit: float) -> None:
         exponent = log_proposals / math.log(10.0)
         raise ValueError(
             f"There is no exact sampler that is fast enough for this case: up to 10^{exponent:.1f} "
-            f"proposals are expected, {limit:g} are allowed. The loss is too flat somewhere on the "
-            "ball of the coefficients for their number. For the log loss a smaller ball helps "
-            "(coef_norm), for the others only a large alpha; output perturbation and the phased "
-            "method ('output' and 'phased', for delta = 0 as well) have no such limit."
+            f"proposals are expected, {limit:g} are allowed. The loss is too flat on the ball of "
+            "the coefficients for their number. For the log loss a smaller ball helps (coef_norm), "
+            "for the others only a large alpha. Output perturbation and the phased method "
+            "('output' and 'phased', also for delta = 0) have no such limit."
         )
 
 
 def _oscillation(
     loss: Loss, feature_norm: float, radius: float, center_norm: float, outer_radius: float
 ) -> float:
-    """Bound on the oscillation of the difference of two records' losses.
+    """Bound the oscillation of the difference of two records' losses.
 
-    Over the points within `radius` of a centre of the given norm, and of norm at most
-    `outer_radius`: twice the integral of the gradient diameter along a ray from the centre (as
+    Over the points within `radius` of a center of the given norm, and of norm at most
+    `outer_radius`: twice the integral of the gradient diameter along a ray from the center (as
     an upper sum over shells), or twice the range of the difference if that is smaller.
     """
     norms = np.minimum(
@@ -563,25 +486,19 @@ def _oscillation(
 
 
 def _log_proposals(
-    loss: Loss,
-    feature_norm: float,
-    outer_radius: float,
-    radius: float,
-    alpha: float,
-    dimension: int,
-    concentration: float,
+    loss: Loss, norm: float, outer_radius: float, radius: float, alpha: float, d: int, s: float
 ) -> float:
     """Lemma 4: ``min((d/2) log(ratio of curvatures), s sup (F - q))``."""
-    most = loss.curvature * feature_norm**2
-    least = loss.least_curvature(feature_norm, outer_radius) * feature_norm**2
+    most = loss.curvature * norm**2
+    least = loss.least_curvature(norm, outer_radius) * norm**2
     if math.isinf(most):
         return math.inf
     ratio = (most + alpha) / (least + alpha) if least + alpha > 0 else math.inf
-    return min(0.5 * dimension * math.log(ratio), 2.0 * concentration * (most - least) * radius**2)
+    return min(0.5 * d * math.log(ratio), 2.0 * s * (most - least) * radius**2)
 
 
 def _miss(output: OutputPerturbationPlan, local_radius: float) -> tuple[float, float]:
-    """Bounds on ``P(distance > r0)`` and ``E (distance - r0)_+`` of the centre to the minimiser.
+    """Bounds on ``P(distance > r0)`` and ``E (distance - r0)_+`` of the center to the minimiser.
 
     The distance is at most the accuracy plus the noise's norm, which is Gamma distributed, and
     at most the diameter of the large ball.

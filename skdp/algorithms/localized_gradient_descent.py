@@ -3,7 +3,7 @@
 Algorithms 2 and 4 of Kornowski (2024), after Feldman, Koren and Talwar (2020): rounds of noisy
 gradient descent, each in a smaller ball around the average of the one before. Corrected (errata E8,
 E12 and E13): public radii that never grow, points that never leave the domain on which the
-gradients are bounded, exact accounting, batches by independent coins.
+gradients are bounded, exact accounting, Poisson batches.
 
 Output perturbation has the same rate with one release and no parameters; this is for comparison,
 and for problems too large to be solved. Proofs: docs/theory/bilevel.md.
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_count, check_real
+from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
@@ -35,22 +36,17 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "LocalizedGDPlan",
-    "LocalizedGDResult",
-    "dp_localized_gd",
-    "plan_localized_gd",
-]
+__all__ = ["LocalizedGDPlan", "dp_localized_gd", "plan_localized_gd"]
 
-#: Full gradients that a run takes unless it is told otherwise.
+#: Default of the largest number of steps of a round.
 _MAX_STEPS = 300
 #: Most rounds that a plan considers, and failure probability of its radii; for utility only.
 _MAX_ROUNDS, _FAILURE = 4, 0.05
 
 
 @dataclass(frozen=True)
-class LocalizedGDPlan:
-    """Everything that is decided before the records are read.
+class LocalizedGDPlan(Plan):
+    """Radii and noise of :func:`dp_localized_gd`.
 
     Attributes
     ----------
@@ -60,8 +56,7 @@ class LocalizedGDPlan:
     n_steps : int
         Steps of a round.
     mechanism : SampledGaussianMechanism
-        Noise of one step, in units of the gradient of the mean, and of all rounds' steps the
-        number and the batches.
+        Noise of the mean gradient in a step; batches and number of the steps of all rounds.
     """
 
     constants: ProblemConstants
@@ -70,23 +65,21 @@ class LocalizedGDPlan:
     mechanism: SampledGaussianMechanism
 
     @property
-    def n_rounds(self) -> int:
-        return len(self.radii)
-
-    @property
     def event(self) -> PrivacyEvent:
-        """What the whole run costs, under replace-one neighbours."""
         return self.mechanism.event(Neighbouring.REPLACE_ONE)
 
     def release(self, name: str = "gradients") -> Release:
-        """The statement about what leaves the algorithm: one noisy gradient per step."""
+        """Describe the noisy gradients of all steps."""
         reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
         return self.mechanism.describe(
             name, self.constants.dimension, self.constants.n_records, reference
         )
 
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
     def to_dict(self) -> dict[str, Any]:
-        """The public numbers of the plan as plain Python types."""
         return {
             "alpha": self.constants.strong_convexity,
             "radii": list(self.radii),
@@ -95,19 +88,63 @@ class LocalizedGDPlan:
             "noise_multiplier": self.mechanism.noise_multiplier,
         }
 
+    def run(self, data: Problem, run: Run) -> Result:
+        domain = _bounded_domain(data)
+        has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
+        if self.mechanism.sampling_rate < 1.0 and not has_batches:
+            raise ValueError(f"A {type(data).__name__} has no batches: use sampling_rate=1.")
+        start = np.zeros(data.dimension) if data.center is None else data.center
+        with without_warnings():
+            point = self._descend(data, domain, domain.project(start), run.noise)
+        return Result(point, self)
 
-@dataclass(frozen=True)
-class LocalizedGDResult:
-    """A private point and the plan that it was made by.
+    def _descend(
+        self, problem: Problem, domain: Domain, start: np.ndarray, noise: NoiseSource
+    ) -> np.ndarray:
+        for radius in self.radii:
+            y, total = start, np.zeros_like(start)
+            for t in range(self.n_steps):
+                total += y
+                gradient = _gradient(problem, self.mechanism.sampling_rate, y, noise)
+                noisy = self.mechanism.release(gradient, noise)
+                y = domain.project(y - noisy / (problem.strong_convexity * (t + 1)))
+                away = y - start
+                length = euclidean_norm(away)
+                if length > radius:  # the segment from the start to y lies in the domain
+                    y = domain.project(start + (radius / length) * away)
+            start = domain.project(total / self.n_steps)
+        return start
 
-    Attributes
+
+def dp_localized_gd(
+    problem: Problem,
+    budget: PrivacyBudget | None = None,
+    *,
+    noise: NoiseSource | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
+
+    Each of M rounds starts at the average y of the last one and makes T steps
+    ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
+    of radius R_m around its start. The steps of a round are averaged. R_0 is public, and all
+    points lie in the domain (review K4).
+
+    Parameters
     ----------
-    point : ndarray of shape (dimension,)
-    plan : LocalizedGDPlan
-    """
+    problem : Problem
+        Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
+    budget, noise
+        As in :func:`skdp.algorithms.dp_sgd`.
+    **options
+        Those of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem
+        must be a :class:`skdp.problems.FiniteSumProblem`, and every step uses a random batch.
 
-    point: np.ndarray
-    plan: LocalizedGDPlan
+    References
+    ----------
+    G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
+    """
+    return plan_localized_gd(problem.constants, budget, **options).run(problem, Run(noise=noise))
 
 
 def plan_localized_gd(
@@ -119,7 +156,7 @@ def plan_localized_gd(
     sampling_rate: float = 1.0,
     noise_multiplier: float | None = None,
 ) -> LocalizedGDPlan:
-    """Fix noise, rounds and radii from public constants; replace-one neighbours.
+    """Choose noise, rounds and radii from public constants; replace-one neighbours.
 
     One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
     sum over a batch divided by ``q n`` by ``2 L / (q n)``. The run is a composition of
@@ -138,7 +175,7 @@ def plan_localized_gd(
     sampling_rate : float, default=1.0
         q in (0, 1].
     noise_multiplier : float, optional
-        Of one step, in units of the sensitivity; > 0.
+        For one step, in units of the sensitivity; > 0.
     """
     check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
     if not math.isfinite(constants.lipschitz):
@@ -147,22 +184,21 @@ def plan_localized_gd(
         raise ValueError("Batches need a mean over records.")
     n = constants.effective_records
     if n_steps is None:
-        per_solve = (
-            1.0 if budget is None else 1.0 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-        )
+        per_solve = 1.0
+        if budget is not None:
+            per_solve = 1.0 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
         wanted = (n * per_solve) ** 2 / constants.dimension
         n_steps = int(min(max(wanted, 10.0), float(_MAX_STEPS)))
     check_count("n_steps", n_steps)
-    # sampling is priced for 2 L, whole means move by the diameter of the gradients
+    # sampling is priced for 2 L; means of all records move by the diameter of the gradients
     moved = constants.gradient_diameter if sampling_rate == 1.0 else 2.0 * constants.lipschitz
-    sensitivity = moved / (sampling_rate * n) * ROUNDING_SLACK
 
-    def of(rounds: int) -> LocalizedGDPlan:
+    def plan(rounds: int) -> LocalizedGDPlan:
         mechanism = SampledGaussianMechanism.calibrated(
             budget,
             noise_multiplier,
             Neighbouring.REPLACE_ONE,
-            sensitivity=sensitivity,
+            sensitivity=moved / (sampling_rate * n) * ROUNDING_SLACK,
             sampling_rate=sampling_rate,
             n_steps=rounds * n_steps,
         )
@@ -170,11 +206,11 @@ def plan_localized_gd(
         return LocalizedGDPlan(constants, radii, n_steps, mechanism)
 
     if n_rounds is None:
-        plan = min(map(of, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
+        best = min(map(plan, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
     else:
         check_count("n_rounds", n_rounds)
-        plan = of(n_rounds)
-    return replace(plan, radii=plan.radii[:-1])
+        best = plan(n_rounds)
+    return replace(best, radii=best.radii[:-1])
 
 
 def _radii(
@@ -197,60 +233,8 @@ def _radii(
     return tuple(radii)
 
 
-def dp_localized_gd(
-    problem: Problem,
-    budget: PrivacyBudget | None = None,
-    *,
-    noise: NoiseSource | None = None,
-    **options: Any,
-) -> LocalizedGDResult:
-    """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
-
-    Each of M rounds starts at the average y of the last one and makes T steps
-    ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
-    of radius R_m around its start. The steps of a round are averaged.
-
-    Parameters
-    ----------
-    problem : Problem
-        Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
-    budget : PrivacyBudget, optional
-        Delta > 0. Either this or `noise_multiplier`.
-    noise : NoiseSource, optional
-        Of noise and of the coins of the batches, both of which are secret. Default: the operating
-        system's secure generator.
-    **options
-        Of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem must be
-        a :class:`skdp.problems.FiniteSumProblem`, and every step sees its own random batch.
-
-    Returns
-    -------
-    LocalizedGDResult
-
-    Notes
-    -----
-    R_0 is public, not a measured distance, and all points lie in the domain: a ball around a point
-    of the domain is projected onto along a segment that does not leave it (review K4).
-
-    References
-    ----------
-    G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
-    """
-    plan = plan_localized_gd(problem.constants, budget, **options)
-    domain = _bounded_domain(problem)
-    if plan.mechanism.sampling_rate < 1.0 and not (
-        isinstance(problem, FiniteSumProblem) and "records" in problem.offers
-    ):
-        raise ValueError(f"A {type(problem).__name__} has no batches: use sampling_rate=1.")
-    noise = NoiseSource() if noise is None else noise
-    start = np.zeros(problem.dimension) if problem.center is None else problem.center
-    with without_warnings():
-        point = _descend(problem, plan, domain, domain.project(start), noise)
-    return LocalizedGDResult(point, plan)
-
-
 def _bounded_domain(problem: Problem) -> Domain:
-    """The part of the domain on which the constants hold; it contains the solution."""
+    """Return the part of the domain on which the constants hold; it contains the solution."""
     domain, radius = problem.domain, problem.constants.radius
     if isinstance(domain, Ball | WholeSpace):
         return Ball(min(radius, domain.radius))
@@ -261,28 +245,10 @@ def _bounded_domain(problem: Problem) -> Domain:
     return domain
 
 
-def _descend(
-    problem: Problem, plan: LocalizedGDPlan, domain: Domain, start: np.ndarray, noise: NoiseSource
-) -> np.ndarray:
-    mu = problem.strong_convexity
-    for radius in plan.radii:
-        y, total = start, np.zeros_like(start)
-        for t in range(plan.n_steps):
-            total += y
-            gradient = _gradient(problem, plan.mechanism.sampling_rate, y, noise)
-            y = domain.project(y - plan.mechanism.release(gradient, noise) / (mu * (t + 1)))
-            away = y - start
-            length = euclidean_norm(away)
-            if length > radius:  # the segment from the start to y lies in the domain
-                y = domain.project(start + (radius / length) * away)
-        start = domain.project(total / plan.n_steps)
-    return start
-
-
 def _gradient(
     problem: Problem, sampling_rate: float, y: np.ndarray, noise: NoiseSource
 ) -> np.ndarray:
-    """The gradient, or an unbiased estimate from a batch that every record joins by its coin."""
+    """Compute the gradient, or an unbiased estimate from a Poisson batch."""
     chosen = poisson_sample(problem.n_records, sampling_rate, noise)
     if chosen is None:
         return problem.gradient(y)
@@ -290,7 +256,6 @@ def _gradient(
     gradient = problem.penalty_gradient(y)
     if chosen.size:
         batch = problem.batch(chosen)
-        gradient = gradient + batch.pull_back(batch.residuals(y)) / (
-            sampling_rate * problem.n_public
-        )
+        residuals = batch.pull_back(batch.residuals(y))
+        gradient = gradient + residuals / (sampling_rate * problem.n_public)
     return gradient

@@ -1,7 +1,7 @@
 """The methods of linear models: one row per private algorithm, and the choice among them.
 
-A row says how the algorithm is planned and where its proof applies. A new algorithm is a module
-with a :class:`~skdp.algorithms.plan.Plan` and a row here.
+A row holds the planner of the algorithm and the conditions of its proof. A new algorithm is a
+module with a :class:`~skdp.algorithms.plan.Plan` and a row here.
 """
 
 from __future__ import annotations
@@ -32,21 +32,16 @@ from skdp.problems import EmpiricalRisk, Objective
 
 __all__ = ["GROUP_METHODS", "METHODS", "Choice", "Method", "choose"]
 
-#: The exponential mechanism competes if it is sure to need no more thinned proposals than this,
-#: in expectation.
+#: The exponential mechanism competes if the bound on its expected proposals is at most this.
 _PROPOSALS = 1e3
-#: Penalty factor of its bound. The bounds of the other methods are for rows as long as they may
-#: be, and the cost of noise falls with the squares of their lengths; that of a draw does not.
+#: Factor on its bound. The bounds of the other methods are for rows of the largest norm, and the
+#: cost of noise falls with the squares of the norms; that of a draw does not.
 _DRAW_FACTOR = 3.0
-
-
-def _never(objective: Objective, budget: PrivacyBudget) -> bool:
-    return False
 
 
 @dataclass(frozen=True)
 class Method:
-    """A private algorithm as estimators see it.
+    """A private algorithm in the table of an estimator.
 
     Parameters
     ----------
@@ -54,11 +49,11 @@ class Method:
         Public numbers only. The plan's ``to_dict()`` has the penalty used as "alpha"; a plan for a
         loss with kinks has its smooth stand-in as ``risk``.
     competes : callable ``(objective, budget) -> bool``, optional
-        Whether "auto" compares it with others. Default: it is chosen by name only.
+        Whether "auto" compares it with others. Default: never.
     bound : callable ``(objective, budget) -> float``, optional
-        The number that "auto" compares. Default: the bound of its plan.
+        Bound for the comparison by "auto". Default: that of the plan.
     relations : tuple of Neighbouring
-        The relations that the proof covers.
+        Relations that the proof covers.
     calibrations : tuple of str
     is_pure : bool, default=False
         Whether it needs ``delta == 0``.
@@ -73,7 +68,7 @@ class Method:
     """
 
     plan: Callable[[Any, PrivacyBudget, str], Plan]
-    competes: Callable[[Objective, PrivacyBudget], bool] = _never
+    competes: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
     bound: Callable[[Objective, PrivacyBudget], float] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
@@ -133,9 +128,9 @@ def choose(
 ) -> Choice:
     """Plan the method of a name; "auto" is the one with the smallest bound.
 
-    All bounds are on the same quantity, the expected excess risk over a comparator of the norm of
-    a good predictor on a reference design, and are functions of public inputs alone. They rank
-    methods; none of them is a promise for the data at hand.
+    All bounds are on the expected excess risk over a comparator of the norm of a good predictor on
+    a reference design. They are functions of public inputs; they rank methods and promise nothing
+    for the data at hand.
 
     Parameters
     ----------
@@ -143,9 +138,8 @@ def choose(
         The first one is the choice where no other competes.
     name : str
         "auto" or a key of `methods`.
-    objective : Objective
-    budget : PrivacyBudget
-    calibration : {"analytic", "paper"}, default="analytic"
+    objective, budget, calibration
+        See :class:`Method`.
     may_split : bool, default=True
         Whether "auto" may choose methods of several solves.
     """
@@ -173,7 +167,7 @@ def choose(
 def _is_covered(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether methods of a ball minimise the same objective as output perturbation.
 
-    With a penalty but without a ball they would not: theirs has one.
+    With a penalty and without a ball they do not: their objective has a ball.
     """
     has_ball = objective.coef_norm is not None or not objective.alpha
     covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
@@ -200,7 +194,7 @@ def _smooth_risk(objective: Objective, budget: PrivacyBudget) -> EmpiricalRisk:
 
 
 def _is_fast(objective: Objective, budget: PrivacyBudget, limit: float) -> bool:
-    """Whether an exact sampler is fast enough for the ball of the objective."""
+    """Whether the exact sampler needs few proposals on the ball of the objective."""
     try:
         _global_draw(objective, budget, objective.radius, limit)
     except ValueError:
@@ -213,20 +207,17 @@ def _plan_draw(
 ) -> ExponentialPlan | LocalizedExponentialPlan:
     """Plan the exponential mechanism, alone or after localisation, by their bounds.
 
-    On the ball of the objective or, where no exact sampler is fast enough for that and no radius
-    was declared, on that of a good predictor.
+    The ball is that of the objective or, if that needs too many proposals and no radius was
+    declared, that of a good predictor.
     """
     radius = objective.radius
     if objective.coef_norm is None and not _is_fast(objective, budget, PROPOSAL_LIMIT):
         radius = objective.risk.reference_norm(objective.design)
     if objective.alpha == 0:
         return _global_draw(objective, budget, radius)
+    loss = _smooth_risk(objective, budget).loss
     local = plan_localized_exponential(
-        _smooth_risk(objective, budget).loss,
-        objective.design,
-        budget,
-        radius=radius,
-        alpha=objective.alpha,
+        loss, objective.design, budget, radius=radius, alpha=objective.alpha
     )
     try:
         draw = _global_draw(objective, budget, radius)

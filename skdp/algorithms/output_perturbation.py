@@ -1,33 +1,29 @@
-"""Output perturbation: release the exact solution plus noise of the size it can move.
+"""Output perturbation: release the exact solution plus noise calibrated to its sensitivity.
 
 Algorithms 1 and 6 of Lowy and Razaviyayn (2021), with the errata corrected, and Algorithm 1
 of Zhang et al. (2022) are one kernel step (:mod:`skdp.algorithms.kernel`) with different
-constants. The plan is a function of public numbers alone; it is made before a record is
-read.
+constants.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
+from skdp._checks import check_option
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import lowy_gap, zhang_minimisation_noise
-from skdp.mechanisms import (
-    AdditiveMechanism,
-    GaussianMechanism,
-    NoiseSource,
-    calibrated_mechanism,
-)
+from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Problem, ProblemConstants
 from skdp.problems.elementwise import maximum, minimum
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 __all__ = [
@@ -72,7 +68,7 @@ class OutputPerturbationPlan(Plan):
     reference: str
 
     def release(self, name: str = "coefficients") -> Release:
-        """The statement about what leaves the algorithm."""
+        """Describe the release."""
         constants = self.constants
         return self.mechanism.describe(
             name, constants.dimension, constants.n_records, self.reference, self.neighbouring
@@ -106,12 +102,11 @@ def output_perturbation(
     budget: PrivacyBudget,
     *,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    calibration: PlanCalibration = "analytic",
-    accuracy_fraction: float = ACCURACY_FRACTION,
     solver: Any = "auto",
     solver_rng: np.random.Generator | None = None,
     noise: NoiseSource | None = None,
     verbose: int = 0,
+    **options: Any,
 ) -> Result:
     """Minimise a regularised empirical risk privately.
 
@@ -120,35 +115,26 @@ def output_perturbation(
     problem : Problem
     budget : PrivacyBudget
     neighbouring : Neighbouring or str, default="replace_one"
-    calibration, accuracy_fraction
-        See :func:`plan_output_perturbation`.
     solver : str, Solver or callable, default="auto"
         See :func:`skdp.solvers.resolve_solver`.
     solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
+        The solver's randomness.
     noise : NoiseSource, optional
         Default: the operating system's secure generator.
     verbose : int, default=0
         See :func:`skdp.solvers.solve_certified`.
-
-    Returns
-    -------
-    Result
+    **options
+        `calibration` and `accuracy_fraction` of :func:`plan_output_perturbation`.
     """
     if not isinstance(budget, PrivacyBudget):
         raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
-    if Neighbouring(neighbouring) is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+    relation = Neighbouring(neighbouring)
+    if relation is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
         raise ValueError(
             "Under add/remove the number of records is not public: the problem must be a "
             "FiniteSumProblem with n_public."
         )
-    plan = plan_output_perturbation(
-        problem.constants,
-        budget,
-        neighbouring=Neighbouring(neighbouring),
-        calibration=calibration,
-        accuracy_fraction=accuracy_fraction,
-    )
+    plan = plan_output_perturbation(problem.constants, budget, neighbouring=relation, **options)
     return plan.run(problem, Run(solver, solver_rng, noise, verbose))
 
 
@@ -161,7 +147,7 @@ def plan_output_perturbation(
     accuracy_fraction: float = ACCURACY_FRACTION,
     share: float = 1.0,
 ) -> OutputPerturbationPlan:
-    """Fix the accuracy and the noise from public constants.
+    """Choose the accuracy and the noise from public constants.
 
     With Delta the argmin sensitivity and tau the solver's accuracy, two neighbours' points
     differ by at most ``Delta + 2 tau``, and by at most 2 R where both lie in the ball.
@@ -199,6 +185,7 @@ def plan_output_perturbation(
         return OutputPerturbationPlan(
             constants, neighbouring, exact, accuracy, mechanism, reference
         )
+    check_option("calibration", calibration, get_args(PlanCalibration))
     if neighbouring is not Neighbouring.REPLACE_ONE:
         raise ValueError(
             f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
@@ -219,11 +206,9 @@ def plan_output_perturbation(
     if calibration == "lowy2021_alg1":
         gap = lowy_gap(*sizes, strong_convexity=mu)
         reference = "Lowy & Razaviyayn 2021, Alg. 1"
-    elif calibration == "lowy2021_alg6":
+    else:
         gap = lowy_gap(*sizes, radius=constants.radius)
         reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (E1, E8, E13, E25)"
-    else:
-        raise ValueError(f"Unknown calibration {calibration!r}.")
     accuracy = max(math.sqrt(2.0 * gap / mu), floor)
     mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
     return OutputPerturbationPlan(constants, neighbouring, exact, accuracy, mechanism, reference)
@@ -234,21 +219,17 @@ def solution_sensitivity(
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
     accuracy_fraction: float = ACCURACY_FRACTION,
 ) -> tuple[float, float, float]:
-    """How far the exact solution moves, how well to solve, how far the solver's point moves.
-
-    Delta, ``tau = accuracy_fraction Delta / 2`` or what is certifiable, and ``Delta + 2 tau``, or
-    2 R if that is smaller (Zhang et al. specification, section 2.7).
-
-    Parameters
-    ----------
-    constants : ProblemConstants
-    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
-    accuracy_fraction : float, default=1e-3
+    """Bound the movement of the exact solution and of the solver's point.
 
     Returns
     -------
-    exact, accuracy, sensitivity : float
-        Arrays, if there are arrays among the constants.
+    exact : float
+        Sensitivity Delta of the exact solution.
+    accuracy : float
+        ``tau = accuracy_fraction Delta / 2``, or the certifiable accuracy if that is larger.
+    sensitivity : float
+        ``Delta + 2 tau``, or 2 R if that is smaller (Zhang et al. specification, section 2.7).
+        All three are arrays if there are arrays among the constants.
 
     Raises
     ------
@@ -275,13 +256,12 @@ def solution_sensitivity(
 
 
 def certifiable_accuracy(constants: ProblemConstants) -> float:
-    """Public accuracy that a certificate in double precision reaches with a wide margin.
+    """Bound the accuracy that a certificate in double precision reaches with a wide margin.
 
     Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
-    numbers beyond 1e14 it exceeds the radius: any point of the ball will do then, and the
-    noise hides all of it.
+    numbers beyond 1e14 it exceeds the radius: then any point of the ball is accurate enough.
     """
     radius, mu = constants.radius, constants.strong_convexity
-    gap = 2.0 * (constants.dimension + 8) * float(np.finfo(np.float64).eps) * radius
+    gap = 2.0 * (constants.dimension + 8) * EPS * radius
     curvature = constants.total_smoothness + constants.size_ratio * constants.lipschitz / radius
     return 8.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)

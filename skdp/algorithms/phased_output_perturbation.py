@@ -1,15 +1,15 @@
-"""Phased output perturbation: convex problems without a penalty of their own.
+"""Phased output perturbation: convex problems without a penalty.
 
 The records are split into disjoint blocks. Phase k minimises the mean loss of its block plus
 ``(mu_k / 2) ||w - w_{k-1}||^2`` around the *released* point of the phase before, and releases its
 solution by the kernel: solve, certify, add noise, project. With mu_k growing, later phases stay
-nearer to their start and need less noise; the bias of the first, weak regulariser is all the
-bias there is (Zhang et al. 2022, Alg. 2; Feldman, Koren and Talwar 2020).
+nearer to their start and need less noise. Only the first, weak regulariser adds bias
+(Zhang et al. 2022, Alg. 2; Feldman, Koren and Talwar 2020).
 
-Every phase spends the whole budget: neighbours differ in one record, hence in one block, and
-all that later phases see of that block is its released point (parallel composition,
-specification section 3.2, review Z-9). Positions matter for that: the neighbour of a data set
-has another record in the same place.
+Every phase spends the full budget: neighbours differ in one record, hence in one block, and
+later phases use of that block only its released point (parallel composition, specification
+section 3.2, review Z-9). Positions matter for that: the neighbour of a data set has another record
+in the same place.
 """
 
 from __future__ import annotations
@@ -22,12 +22,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from skdp.algorithms.blocks import (
-    GROWING_SCHEDULES,
-    assign_blocks,
-    block_sizes,
-    spawn_generators,
-)
+from skdp._checks import check_option
+from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
@@ -56,12 +52,12 @@ __all__ = [
 ]
 
 _MAX_PHASES = 24
-#: This many numbers of phases in a row that do not lower the bound end the search of a schedule.
+#: The search of a schedule ends after this many numbers of phases without a lower bound.
 _PATIENCE = 3
-#: Half of the range of ``log mu_1`` that is searched.
+#: Half of the search range of ``log mu_1``.
 _HALF_RANGE = 12.0
-#: Half-widths and numbers of points of the grids of ``log mu_1`` that schedules are compared on,
-#: each around the best point of the one before.
+#: Half-widths and numbers of points of the grids of ``log mu_1``, each around the best point of the
+#: one before.
 _GRIDS = ((_HALF_RANGE, 49), (0.5, 17))
 #: Accuracy of the planned ``log mu_1``.
 _LOG_ACCURACY = 0.02
@@ -74,7 +70,7 @@ class PhasedPlan(Plan):
     Attributes
     ----------
     objective : Objective
-        Its risk is smooth: what the phases minimise.
+        Minimised by the phases; its risk is smooth.
     phases : tuple of OutputPerturbationPlan
         One kernel step each, all with the full budget. ``constants.n_records`` is the size of
         the block, ``constants.strong_convexity`` is ``alpha + mu_k``.
@@ -94,30 +90,21 @@ class PhasedPlan(Plan):
 
     @property
     def alpha(self) -> float:
-        """Strength of the penalty that is part of the objective."""
         return self.objective.alpha
-
-    @property
-    def radius(self) -> float:
-        """Radius of the ball around 0 that all phases solve on."""
-        return self.objective.radius
 
     @property
     def block_sizes(self) -> tuple[int, ...]:
         return tuple(phase.constants.n_records for phase in self.phases)
 
-    def release(self, name: str = "coefficients") -> Release:
-        """State the release of the last point; with its event the points of all phases.
-
-        Its noise is that of the last phase, around a point that carries what is left of the
-        noise of those before; the number of records is that of all blocks.
-        """
-        last = self.phases[-1].release(name)
-        return replace(last, n_records=sum(self.block_sizes), reference=self.reference)
-
     @property
     def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
+        """The last point; with its event the points of all phases.
+
+        Its noise is that of the last phase, around a point that carries some noise of those before;
+        the number of records is that of all blocks.
+        """
+        last = self.phases[-1].release()
+        return (replace(last, n_records=sum(self.block_sizes), reference=self.reference),)
 
     def bound(self) -> float:
         steps = [
@@ -135,7 +122,7 @@ class PhasedPlan(Plan):
         constants = self.phases[-1].constants
         return {
             "alpha": self.alpha,
-            "radius": self.radius,
+            "radius": self.objective.radius,
             "lipschitz": constants.lipschitz,
             "gradient_diameter": constants.gradient_diameter,
             "smoothness": constants.smoothness,
@@ -163,7 +150,7 @@ class PhasedPlan(Plan):
                 block = data
                 if self.block_sizes[0] < data.n_records:
                     block = data.take(np.flatnonzero(assignment == k))
-                problem = self.risk.problem(block, total, self.radius, center=center)
+                problem = self.risk.problem(block, total, self.objective.radius, center=center)
                 step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
                 del problem, block  # before the next block is copied
@@ -177,10 +164,9 @@ class PhasedResult(Result):
     Attributes
     ----------
     point : ndarray of shape (dimension,)
-        That of the last phase.
     plan : PhasedPlan
     path : tuple of ndarray
-        The points of all phases; they may be published together.
+        The points of all phases, `point` the last; they may be published together.
     """
 
     path: tuple[np.ndarray, ...]
@@ -208,26 +194,22 @@ def phased_output_perturbation(
     records : Records
     risk : EmpiricalRisk
         The mean of a convex loss. A piecewise linear one is replaced by its envelope, of a
-        public width; see :func:`plan_phased_output_perturbation`.
+        public width.
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
     alpha : float, default=0.0
     neighbouring : Neighbouring or str, default="replace_one"
-        The only relation that is covered: blocks have public sizes.
+        No other relation is covered: blocks have public sizes.
     calibration : {"analytic", "paper"}, default="analytic"
         See :func:`plan_phased_output_perturbation`.
     population : bool, default=False
         See :class:`skdp.problems.Objective`.
     solver, solver_rng, noise, verbose
         As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the assignment
-        of records to blocks. The guarantee assumes that the solver keeps nothing from one phase
-        to the next: it is copied for each. An object that cannot be copied is refused, and so is
-        a function that refers to something that can change.
-
-    Returns
-    -------
-    PhasedResult
+        of records to blocks. The solver is copied for each phase, because the guarantee assumes
+        that it keeps nothing from one phase to the next. An object that cannot be copied is
+        refused, and so is a function that refers to something that can change.
 
     Raises
     ------
@@ -256,26 +238,20 @@ def plan_phased_output_perturbation(
     budget : PrivacyBudget
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes and mu_1 minimise
-          :func:`phased_utility_bound`; noise of the tight kernel (Zhang et al. 2022
-          specification, sections 2.7 and 3.5).
-        - "paper": Alg. 2 as printed, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
+          :func:`phased_utility_bound` (Zhang et al. 2022 specification, sections 2.7 and 3.5).
+        - "paper": the published Alg. 2, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
           certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
-
-    Returns
-    -------
-    PhasedPlan
 
     Raises
     ------
     ValueError
-        For a risk that is no mean over records: blocks of them would be another objective, in which
-        one record weighs more.
+        For a risk that is no mean over records: a block would be another objective, in which one
+        record weighs more.
     """
     risk, design = objective.risk, objective.design
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
-    if calibration not in ("analytic", "paper"):
-        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
+    check_option("calibration", calibration, ("analytic", "paper"))
     if not risk.is_smooth:
         # a width that suits the noise of the last phase, which depends on the width a little
         spread = design.feature_norm * risk.reference_norm(design)
@@ -287,21 +263,23 @@ def plan_phased_output_perturbation(
             spread = design.feature_norm * math.sqrt(variance)
         return planned
     if calibration == "paper":
-        dimension, n_records = objective.dimension, design.n_records
-        lipschitz = _ball_constants(objective).lipschitz
         published = zhang_schedule(
-            budget, "alg2", lipschitz, objective.radius, n_records, dimension
+            budget,
+            "alg2",
+            _ball_constants(objective).lipschitz,
+            objective.radius,
+            design.n_records,
+            objective.dimension,
         )
         sizes = [published.block_records] * published.n_phases
-        strengths = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
-        return _phased_plan(objective, budget, sizes, strengths, "zhang2022_alg1")
-    search = _ScheduleSearch(objective, budget)
-    sizes, strengths = search.best_phases()
-    return _phased_plan(objective, budget, sizes, strengths, "analytic")
+        moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
+        return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
+    sizes, moduli = _ScheduleSearch(objective, budget).best_phases()
+    return _phased_plan(objective, budget, sizes, moduli, "analytic")
 
 
 def _ball_constants(objective: Objective) -> ProblemConstants:
-    """Constants of a phase, but its size and its strength: any point may be the center."""
+    """Bound the constants of a phase, for any center; its size and modulus are left out."""
     radius = objective.radius
     return objective.risk.constants(objective.design, 1.0, radius, center_norm=radius)
 
@@ -310,12 +288,12 @@ def _phased_plan(
     objective: Objective,
     budget: PrivacyBudget,
     sizes: Sequence[int],
-    strengths: np.ndarray,
+    moduli: np.ndarray,
     calibration: PlanCalibration,
 ) -> PhasedPlan:
-    """The plan of phases of the given sizes and strengths of regularisation."""
+    """Plan phases of the given sizes n_k and moduli mu_k."""
     constants = _ball_constants(objective)
-    regularisation = tuple(float(mu) for mu in strengths)
+    regularisation = tuple(float(mu) for mu in moduli)
     phases = tuple(
         plan_output_perturbation(
             replace(constants, n_records=size, strong_convexity=objective.alpha + mu),
@@ -332,7 +310,7 @@ def _phased_plan(
 
 
 class _ScheduleSearch:
-    """Search of the number, the sizes and the strengths of phases that minimise the bound."""
+    """Search of the number, the sizes n_k and the moduli mu_k of phases with the least bound."""
 
     def __init__(self, objective: Objective, budget: PrivacyBudget) -> None:
         self.objective = objective
@@ -344,30 +322,27 @@ class _ScheduleSearch:
         self.range = self.middle - _HALF_RANGE, self.middle + _HALF_RANGE
 
     def bound(self, log_first: float, growth: float, sizes: Sequence[int]) -> float:
-        """Bound for a ``log mu_1`` and the sizes of the phases."""
-        strengths = [math.exp(log_first) * growth**k for k in range(len(sizes))]
-        steps = [self._costs(*phase) for phase in zip(sizes, strengths, strict=True)]
-        return float(phased_utility_bound(self.objective, strengths, steps))
+        """Compute the bound for a ``log mu_1`` and the sizes of the phases."""
+        moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
+        steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
+        return float(phased_utility_bound(self.objective, moduli, steps))
 
     def bounds(self, log_first: np.ndarray, growth: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """Bounds for many plans; phases are in the first axis of `sizes`, absent ones are 1/2."""
+        """Compute many bounds; phases are the first axis of `sizes`, absent ones are 1/2."""
         powers = growth ** np.arange(len(sizes))[:, None]
-        strengths = np.exp(log_first) * powers[:, None, :]
+        moduli = np.exp(log_first) * powers[:, None, :]
         is_present = sizes[:, None, :] >= 1
-        steps = zip(*self._costs(sizes[:, None, :], strengths), is_present, strict=True)
-        return np.asarray(phased_utility_bound(self.objective, strengths, list(steps)))
+        steps = zip(*self._costs(sizes[:, None, :], moduli), is_present, strict=True)
+        return np.asarray(phased_utility_bound(self.objective, moduli, list(steps)))
 
-    def _costs(self, size: Any, strength: Any) -> tuple[Any, Any, Any]:
+    def _costs(self, size: Any, modulus: Any) -> tuple[Any, Any, Any]:
         alpha = self.objective.alpha
-        constants = replace(self.constants, n_records=size, strong_convexity=alpha + strength)
+        constants = replace(self.constants, n_records=size, strong_convexity=alpha + modulus)
         _, accuracy, sensitivity = solution_sensitivity(constants)
         return _step_costs(self.objective, constants, accuracy, self.unit * sensitivity**2)
 
     def best(self) -> tuple[float, float, float, list[int]]:
-        """The least bound, and ``log mu_1``, growth and sizes of its phases.
-
-        Schedules and numbers of phases are compared on grids of mu_1, all at once.
-        """
+        """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
         n_records = self.objective.design.n_records
         best = math.inf, self.middle, 1.0, [n_records]
         searching = dict.fromkeys(GROWING_SCHEDULES, (0, math.inf))  # stale numbers, least bound
@@ -404,7 +379,7 @@ class _ScheduleSearch:
         return best
 
     def best_phases(self) -> tuple[list[int], np.ndarray]:
-        """Sizes and strengths of the best phases, mu_1 by Brent's method."""
+        """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
         least, log_first, growth, sizes = self.best()
         found = minimize_scalar(
             lambda log_first: self.bound(log_first, growth, sizes),
@@ -418,7 +393,7 @@ class _ScheduleSearch:
 
 
 def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    """Bound the expected excess risk of the best phases, at the cost of no plan."""
+    """Bound the expected excess risk of the best phases, without a plan of them."""
     if not objective.risk.is_smooth:
         return plan_phased_output_perturbation(objective, budget).bound()
     return _ScheduleSearch(objective, budget).best()[0]
@@ -427,17 +402,17 @@ def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
 def _step_costs(
     objective: Objective, constants: ProblemConstants, accuracy: Any, noise_square: Any
 ) -> tuple[Any, Any, Any]:
-    """The terms of a phase: of a sample of its size, V_k, and the cost of its noise."""
+    """Compute the costs of a phase: of its sample size, V_k, and of its noise."""
     risk, design, lipschitz = objective.risk, objective.design, constants.lipschitz
     if objective.population:
-        seen = risk.generalisation_cost(design, constants)
+        estimation = risk.generalisation_cost(design, constants)
     else:
-        seen = risk.sampling_cost(design, constants.strong_convexity, constants.n_records)
+        estimation = risk.sampling_cost(design, constants.strong_convexity, constants.n_records)
     square = noise_square + accuracy**2
     moved = risk.noise_cost(design, noise_square / constants.dimension) + lipschitz * accuracy
-    # the last term is the noise's own, of a penalty of the objective
+    # the last term is the value of the objective's penalty at the noise
     moved = minimum(lipschitz * square**0.5, moved) + 0.5 * objective.alpha * square
-    return seen, square, moved
+    return estimation, square, moved
 
 
 def phased_utility_bound(
@@ -450,32 +425,31 @@ def phased_utility_bound(
     ``(mu_1 / 2) D^2 + sum_k G L / (mu_k n_k) + sum_{k >= 2} (mu_k / 2) V_{k-1} + L sqrt(V_K)``
 
     with D the comparator's norm, V_k the mean square of the noise plus the squared accuracy
-    of phase k and G the gradient diameter, where each term is replaced by a smaller bound if
-    the risk has one (:meth:`skdp.problems.EmpiricalRisk.penalty_cost`, `generalisation_cost`,
-    `noise_cost`): for ``(mu_k / 2) V_{k-1}``, the cost of moving to the noisy point itself. Proof:
-    docs/theory/output_perturbation.md, "Utility". Unless the population's loss counts, the second
-    term is the cost of having seen only a block of the records
-    (:meth:`skdp.problems.EmpiricalRisk.sampling_cost`, an estimate).
+    of phase k and G the gradient diameter. Each term is replaced by a smaller bound if the risk has
+    one (`penalty_cost`, `generalisation_cost` and `noise_cost` of
+    :class:`skdp.problems.EmpiricalRisk`): ``(mu_k / 2) V_{k-1}`` by the cost of moving to the noisy
+    point itself. Proof: docs/theory/output_perturbation.md, "Utility". For the empirical risk the
+    second term is the cost of using only a block of the records (`sampling_cost`, an estimate).
 
     Parameters
     ----------
     objective : Objective
-        Of a smooth risk.
+        With a smooth risk.
     regularisation : sequence of float or ndarray
         mu_k.
     steps : sequence of tuples
-        Of each phase the second term, V_k and the cost of its noise; for arrays also where there
-        is such a phase.
+        For each phase the second term, V_k and the cost of its noise; for arrays also a mask of
+        the phases that are present.
     """
     total: Any = objective.risk.penalty_cost(
         objective.design, regularisation[0], objective.comparator_norm
     )
     last: Any = None  # V and the cost of the noise of the phase before
-    for mu, (seen, square, moved, *is_present) in zip(regularisation, steps, strict=True):
+    for mu, (estimation, square, moved, *is_present) in zip(regularisation, steps, strict=True):
         if last is not None:
-            seen = seen + minimum(0.5 * mu * last[0], last[1])
+            estimation = estimation + minimum(0.5 * mu * last[0], last[1])
             for here in is_present:  # none for numbers
-                seen = seen * here
+                estimation = estimation * here
                 square, moved = np.where(here, square, last[0]), np.where(here, moved, last[1])
-        total, last = total + seen, (square, moved)
+        total, last = total + estimation, (square, moved)
     return total + last[1]

@@ -23,7 +23,7 @@ __all__ = ["Plan", "Result", "Run"]
 
 
 class Run:
-    """How a plan is carried out; no part of its guarantee depends on the solver.
+    """Solver, randomness and noise of a run; the guarantee does not depend on the solver.
 
     Parameters
     ----------
@@ -52,13 +52,13 @@ class Run:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run released.
+    """The releases of a run.
 
     Attributes
     ----------
     point : ndarray of shape (dimension,)
     plan : Plan
-        As carried out: numbers that follow from earlier releases are filled in.
+        With the numbers that follow from earlier releases.
     """
 
     point: np.ndarray

@@ -1,9 +1,9 @@
-"""Noise, accuracies and regularisation as published, with the errata corrected.
+"""Published noise, accuracies and regularisation, with the errata corrected.
 
-For comparison with the tight calibration, and for the reference values of the tests. All
-of it assumes replace-one neighbours. Corrections are named by their number in our
-specifications; none of them is a matter of taste: the printed forms of Lowy and Razaviyayn
-(2021), Alg. 6 (E1), and of the accuracy "in expectation" (E3) break the stated privacy.
+For comparison with the tight calibration, and for the reference values of the tests. Neighbours
+are replace-one. Errata are named by their number in our specifications: the published forms of
+Lowy and Razaviyayn (2021), Alg. 6 (E1), and of the accuracy "in expectation" (E3) break the stated
+privacy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def lowy_noise_factor(budget: PrivacyBudget, dimension: int) -> float:
-    """The factor q of Lowy and Razaviyayn (2021): relative size of the noise.
+    """Compute the factor q of Lowy and Razaviyayn (2021): relative size of the noise.
 
     ``d / eps`` for delta = 0, else ``sqrt(d) (c + sqrt(c^2 + eps)) / eps``.
     """
@@ -46,7 +46,7 @@ def lowy_gap(
     strong_convexity: float | None = None,
     radius: float | None = None,
 ) -> float:
-    """Objective gap that Lowy and Razaviyayn (2021) let the solver leave.
+    """Compute the objective gap that Lowy and Razaviyayn (2021) allow the solver.
 
     Parameters
     ----------
@@ -55,12 +55,12 @@ def lowy_gap(
     n_records : float
         N: the number of records of a mean, 1 for a general loss.
     lipschitz, smoothness : float
-        Of the loss without a regulariser; smoothness ``inf`` for a non-smooth loss.
+        Constants of the loss without a regulariser; smoothness ``inf`` for a non-smooth loss.
     strong_convexity : float, optional
-        Given for Alg. 1: class H ``(L^2 / (mu n^2)) min(kappa q^2, 1)``, class F
+        For Alg. 1: class H ``(L^2 / (mu n^2)) min(kappa q^2, 1)``, class F
         ``(L^2 / (mu n)) min(1/n, q)``.
     radius : float, optional
-        Given for Alg. 6: class J, ``min(L^{4/3} R^{2/3} beta^{-1/3} q^{-2/3} n^{-4/3},
+        For Alg. 6: class J, ``min(L^{4/3} R^{2/3} beta^{-1/3} q^{-2/3} n^{-4/3},
         beta^{1/3} L^{2/3} R^{4/3} r^{2/3})`` with ``r = q / n`` (E8), class G
         ``L R r^{3/2} / (1 + q)^2`` (E13).
     """
@@ -90,7 +90,7 @@ def lowy_regularisation(
     *,
     population: bool = False,
 ) -> float:
-    """Regularisation of Lowy and Razaviyayn (2021), Alg. 6, for merely convex losses.
+    """Compute the regularisation of Lowy and Razaviyayn (2021), Alg. 6, for convex losses.
 
     Class J (smooth): ``(beta L^2 / R^2)^{1/3} r^{2/3}``; class G: ``L / (R sqrt(1 + 1/r))``. For
     the population loss (Props. 4.3 and 4.4): J with ``r^{2/3} + 1 / sqrt(n)``, and G
@@ -108,7 +108,7 @@ def lowy_regularisation(
 def zhang_minimisation_noise(
     budget: PrivacyBudget, lipschitz: float, strong_convexity: float, n_records: float
 ) -> float:
-    """Standard deviation of Zhang et al. (2022), Alg. 1 and each phase of Alg. 2.
+    """Compute the noise scale of Zhang et al. (2022), Alg. 1 and each phase of Alg. 2.
 
     ``4 L sqrt(2 log(2.5 / delta)) / (mu n eps)``: half of delta is set aside for the
     solver's failure; the solver is within ``L / (mu n)``. Needs eps < 1 (review W12).
@@ -126,7 +126,7 @@ def zhang_saddle_noise(
     *,
     primal_only: bool = False,
 ) -> tuple[float, float]:
-    """Standard deviations (x, y) of Zhang et al. (2022), Alg. 3.
+    """Compute the noise scales (x, y) of Zhang et al. (2022), Alg. 3.
 
     ``(8 L / (n eps)) sqrt(2 log(5 / delta) / (mu_x mu))``, and with mu_y. The x-value with
     ``(mu_k, mu)`` is that of a phase of Alg. 4; with `primal_only`, constants 4 and 2.5, that
@@ -155,7 +155,7 @@ class PhaseSchedule:
 def zhang_schedule(
     budget: PrivacyBudget, algorithm: str, lipschitz: float, radius: float, n: int, dimension: int
 ) -> PhaseSchedule:
-    """Schedule of Alg. 2, Alg. 4 (and 5) or the convex-strongly-concave variant.
+    """Compute the schedule of Alg. 2, Alg. 4 (and 5) or the convex-strongly-concave variant.
 
     Parameters
     ----------

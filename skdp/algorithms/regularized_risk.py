@@ -1,7 +1,7 @@
-"""Output perturbation of a regularised risk: one solve on all records, planned by a public bound.
+"""Output perturbation of a regularised risk: one solve on all records, with a chosen penalty.
 
-The method "output" of linear models. The penalty that the privacy needs is chosen by
-:func:`choose_alpha`, unless the objective has one.
+The method "output" of linear models. :func:`choose_alpha` chooses the penalty by a public bound,
+unless the objective has one.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from scipy.optimize import minimize_scalar
 
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
+    PlanCalibration,
     plan_output_perturbation,
     solution_sensitivity,
 )
@@ -40,7 +41,7 @@ class RegularizedRiskPlan(Plan):
     objective : Objective
         Its risk is smooth.
     alpha : float
-        Strength of the penalty, that of the objective or one chosen for it.
+        The penalty of the objective, or one chosen for it.
     step : OutputPerturbationPlan
     """
 
@@ -86,32 +87,25 @@ def plan_regularized_risk(
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": Lowy and Razaviyayn (2021), Alg. 1 if the objective has a penalty, else Alg. 6,
         errata corrected.
-
-    Returns
-    -------
-    RegularizedRiskPlan
     """
-    alpha, kind = objective.alpha, "analytic"
+    alpha, radius = objective.alpha, objective.coef_norm
+    kind: PlanCalibration = "analytic"
     if calibration == "paper":
         kind = "lowy2021_alg1" if alpha else "lowy2021_alg6"
-    radius = objective.coef_norm
-    if not alpha and calibration == "paper":
+    if kind == "lowy2021_alg6":
         alpha, radius = _published_alpha(objective, budget)
     elif not alpha:
         alpha = choose_alpha(objective, budget)
     unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
     smooth, constants = _smoothed_constants(objective, alpha, radius, unit)
     step = plan_output_perturbation(
-        constants,
-        budget,
-        neighbouring=objective.neighbouring,
-        calibration=kind,  # type: ignore[arg-type]
+        constants, budget, neighbouring=objective.neighbouring, calibration=kind
     )
     return RegularizedRiskPlan(smooth, alpha, step)
 
 
 def _published_alpha(objective: Objective, budget: PrivacyBudget) -> tuple[float, float]:
-    """Penalty of Alg. 6 of Lowy and Razaviyayn (2021) and the radius that belongs to it."""
+    """Return the penalty of Lowy and Razaviyayn (2021), Alg. 6, and its radius."""
     risk, design, radius = objective.risk, objective.design, objective.coef_norm
     if radius is None:
         radius = risk.reference_norm(design)
@@ -131,26 +125,16 @@ def _published_alpha(objective: Objective, budget: PrivacyBudget) -> tuple[float
 def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
     """Choose the penalty that minimises :func:`utility_bound`, from public numbers.
 
-    The bound is evaluated for a reference design: isotropic rows and a comparator of the norm
-    ``objective.comparator_norm``. Other data cost utility, never privacy.
-
-    Parameters
-    ----------
-    objective : Objective
-    budget : PrivacyBudget
-
-    Returns
-    -------
-    float
+    The bound is that of isotropic rows and a comparator of the norm ``objective.comparator_norm``.
+    On other data the choice costs utility, never privacy.
     """
-    feature_unit = objective.design.feature_norm**2
+    feature_unit, norm = objective.design.feature_norm**2, objective.comparator_norm
     noise_unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
-    comparator_norm = objective.comparator_norm
 
     def bound(smooth: Objective, constants: ProblemConstants) -> Any:
         _, accuracy, sensitivity = solution_sensitivity(constants, objective.neighbouring)
         square = noise_unit * sensitivity**2
-        return utility_bound(smooth, constants, accuracy, square, comparator_norm=comparator_norm)
+        return utility_bound(smooth, constants, accuracy, square, comparator_norm=norm)
 
     def problem(log_alpha: float) -> tuple[Objective, ProblemConstants]:
         alpha = feature_unit * math.exp(log_alpha)
@@ -177,9 +161,9 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
 def _smoothed_constants(
     objective: Objective, alpha: float, coef_norm: float | None, noise_unit: float
 ) -> tuple[Objective, ProblemConstants]:
-    """The smooth objective that stands for a non-smooth one at a penalty, and its constants.
+    """Smooth a non-smooth objective for a penalty; return it and its constants.
 
-    Its width is a small part of the standard deviation of the noise in the margins, see
+    The width is a small part of the standard deviation of the noise in the margins, see
     :meth:`skdp.problems.EmpiricalRisk.smoothed`; `noise_unit` is the mean square of the noise
     for a sensitivity of 1.
     """
@@ -208,21 +192,18 @@ def utility_bound(
     The cost of the penalty, plus that of the noise, plus that of the solver:
     ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` for a smooth loss, with B the
     comparator's norm, ``h = loss.curvature * second_moment``, T the bound on the trace of the
-    loss's curvature, X the norm bound of the rows and v the variance of one coordinate of the
-    noise; plus the difference of population and empirical risk, if asked for. A penalty of the
-    objective's own costs nothing, but its value at the noise. Proof:
-    docs/theory/output_perturbation.md, "Utility".
+    loss's Hessian, X the norm bound of the rows and v the variance of one coordinate of the noise;
+    plus the generalisation gap for the population risk. A penalty that is part of the objective
+    costs only its value at the noise. Proof: docs/theory/output_perturbation.md, "Utility".
 
     Parameters
     ----------
     objective : Objective
         Of a smooth risk.
     constants : ProblemConstants
-        Of the regularised problem.
-    accuracy : float
-        Of the solver.
-    noise_square : float
-        Expected squared norm of the noise.
+        Those of the regularised problem.
+    accuracy, noise_square : float
+        Accuracy of the solver, expected squared norm of the noise.
     comparator_norm : float, optional
         B; default: ``objective.comparator_norm``.
     second_moment : float, optional

@@ -1,4 +1,4 @@
-"""What the linear estimators share: parameters, bounding of records, the private fit."""
+"""Base of the linear estimators: parameters, bounding of records, the private fit."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ __all__ = [
 class DPLinearModel(BaseEstimator):
     """Base of private linear models; not for direct use.
 
-    ``fit`` is atomic: everything happens on a shallow copy, whose state is taken over when
-    nothing can fail any more.
+    ``fit`` is atomic: it works on a shallow copy, and takes over its state at the end.
     """
 
     # Parameters are set by the subclasses' signatures, as scikit-learn requires.
@@ -81,9 +80,8 @@ class DPLinearModel(BaseEstimator):
             Rows longer than `data_norm` are scaled down to it.
         y : array-like of shape (n_samples,)
         **fit_params : dict
-            Nothing is accepted here; `sample_weight` is refused, because the guarantee is per
-            record: a weight w makes a record count like w records, and multiplies the
-            sensitivity by the largest weight.
+            Must be empty. `sample_weight` is refused, because the guarantee is per record: the
+            sensitivity grows by the largest weight.
 
         Returns
         -------
@@ -92,8 +90,8 @@ class DPLinearModel(BaseEstimator):
         Raises
         ------
         ValueError
-            For invalid parameters or input. Such an error is made before anything is
-            computed, is meant for the data holder, and lies outside of the guarantee.
+            For invalid parameters or input, before anything is computed. The error is for the
+            data holder and lies outside of the guarantee.
         """
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
@@ -109,7 +107,7 @@ class DPLinearModel(BaseEstimator):
         return validate_records(self, X, y, accept_sparse="csr", **options)
 
     def _warn_undeclared(self) -> None:
-        """Warn of bounds that were not declared, whatever the records are."""
+        """Warn of each bound that was not declared, for any records."""
         for consequence in self._undeclared():
             warnings.warn(consequence, UserWarning, stacklevel=4)
 
@@ -123,12 +121,12 @@ class DPLinearModel(BaseEstimator):
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        """The records as the fit sees them: bounded rows with the intercept feature."""
+        """Return the records with bounded rows and the intercept feature."""
         self.data_norm_ = self._norm_bound
         return Records(X, self._norm_bound, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
-        """Linear scores of the rows, bounded as in the fit; shape (n_samples, n_outputs)."""
+        """Compute linear scores of the bounded rows, shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         X = validate_records(self, X, accept_sparse="csr", reset=False)
         with without_warnings():
@@ -140,20 +138,19 @@ class DPLinearModel(BaseEstimator):
     ) -> np.ndarray:
         """Plan and run the method; set ``alpha_`` and ``privacy_``.
 
-        Returns
-        -------
-        ndarray of shape (n_outputs, n_features + fit_intercept)
+        Returns weights of shape (n_outputs, n_features + fit_intercept).
         """
         objective = self._objective(records, risk)
         budget = PrivacyBudget(self.epsilon, self.delta)
-        # several solves need a solver that cannot carry anything of one block to the next
+        # several solves need a solver that keeps nothing from one block to the next
         may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
         choice = choose(
             self._methods, self.method, objective, budget, self.calibration, may_split=may_split
         )
         for alarm in choice.plan.alarms():
             warnings.warn(alarm, UserWarning, stacklevel=4)
-        result = choice.plan.run(records, Run(self.solver, *self._generators(), self.verbose))
+        run = Run(self.solver, *randomness(self.random_state), self.verbose)
+        result = choice.plan.run(records, run)
         plan = {"risk": repr(risk), **result.plan.to_dict()}
         if choice.bounds:
             plan["method_bounds"] = choice.bounds
@@ -171,7 +168,7 @@ class DPLinearModel(BaseEstimator):
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _objective(self, records: Records, risk: EmpiricalRisk) -> Objective:
-        """All that a plan may know, from the public numbers of the records."""
+        """Make the objective from the parameters and the public numbers of the records."""
         return Objective(
             risk,
             Design.of(records, self._public_size(records.n_records)),
@@ -180,10 +177,6 @@ class DPLinearModel(BaseEstimator):
             neighbouring=Neighbouring(self.neighbouring),
             population=self.objective == "population",
         )
-
-    def _generators(self) -> tuple[np.random.Generator, NoiseSource]:
-        """Separate generators for the solver and for the noise."""
-        return randomness(self.random_state)
 
     def _report(
         self,
@@ -194,7 +187,7 @@ class DPLinearModel(BaseEstimator):
         n_records: int,
         caveats: tuple[str, ...],
     ) -> PrivacyReport:
-        """Return the report of a fit and warn of what makes it useless; `n_records` is public."""
+        """Make the report of a fit and warn if the fit is useless; `n_records` is public."""
         delta = float(self.delta)
         alarms: tuple[str, ...] = ()
         if delta * n_records >= 1.0:
@@ -219,14 +212,14 @@ class DPLinearModel(BaseEstimator):
             caveats=alarms + caveats,
             remarks=(*plan_remarks(plan), *noise_alarms(releases, plan)),
         )
-        # of the first release: later ones may be planned with what it released
+        # for the first release only: it may enter the plans of later ones
         alarms += tuple(noise_alarms(releases[:1], plan))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return report
 
     def _caveats(self) -> tuple[str, ...]:
-        """State what the guarantee depends on besides the constants."""
+        """State the conditions of the guarantee besides the constants."""
         caveats: tuple[str, ...] = ()
         if self.neighbouring == "add_remove" and self.n_public is None:
             caveats += (
@@ -247,7 +240,7 @@ class DPLinearModel(BaseEstimator):
         return caveats
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
-        """The objective that the parameters ask for."""
+        """Make the risk of a loss: its mean, or tilted."""
         return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else EmpiricalRisk(loss)
 
     @property
@@ -356,7 +349,7 @@ class DPLinearModel(BaseEstimator):
 
 
 def refuse_fit_params(fit_params: dict[str, Any]) -> None:
-    """Refuse weights of records, and anything unknown."""
+    """Refuse weights of records and unknown arguments."""
     if fit_params.get("sample_weight") is not None:
         raise ValueError(
             "sample_weight is not supported: the privacy guarantee is per record, and a weight "
@@ -387,10 +380,10 @@ def randomness(random_state: Any, probe: bool = False) -> tuple[np.random.Genera
     return np.random.default_rng(for_solver), NoiseSource(np.random.default_rng(for_noise).bytes)
 
 
-def warn_inferred(what: str, parameter: str) -> None:
-    """Tell the user that something public was read off the records."""
+def warn_inferred(inferred: str, parameter: str) -> None:
+    """Warn that something public was inferred from the records."""
     warnings.warn(
-        f"{what} were inferred from the data, which the privacy guarantee does not cover. "
+        f"{inferred} were inferred from the data, which the privacy guarantee does not cover. "
         f"Declare them with the parameter `{parameter}`.",
         PrivacyLeakWarning,
         stacklevel=4,

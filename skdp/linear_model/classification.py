@@ -1,4 +1,4 @@
-"""What the linear classifiers share: labels, scores and decisions."""
+"""Base of the linear classifiers: labels, scores and decisions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
     @property
     def _only_binary(self) -> str | None:
-        """The reason why there may be no more than two classes; None where there may be."""
+        """Reason for allowing two classes only; None where there may be more."""
         return "method='exponential' supports two only" if self.method == "exponential" else None
 
     @abstractmethod
@@ -165,17 +165,13 @@ def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
         raise ValueError(
             f"{name} must be a list or a 1-d array of at least {number}, got {values!r}."
         )
-    unique = np.unique(labels)
-    if len(unique) != len(labels):
+    if len(np.unique(labels)) != len(labels):
         raise ValueError(f"{name} lists a label twice: {values!r}.")
-    return unique
+    return np.unique(labels)
 
 
 def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
-    """Return the position of each label in the sorted `known`.
-
-    A label that is not there is a ValueError, whose message holds no label.
-    """
+    """Return the position of each label in the sorted `known`; errors name no label."""
     numeric = [array.dtype.kind in "biuf" for array in (labels, known)]
     if numeric[0] != numeric[1]:
         raise ValueError(message)

@@ -13,32 +13,30 @@ __all__ = ["DPLogisticRegression"]
 class DPLogisticRegression(DPLinearClassification):
     """Differentially private logistic regression, binary and multinomial.
 
-    Minimises the mean log loss plus ``(alpha / 2) ||w||^2`` to a proven accuracy and releases
-    the coefficients with noise calibrated to how far the exact minimiser can move when one
-    record changes (output perturbation). Any solver may be used: its answer is certified.
+    Minimises the mean log loss plus ``(alpha / 2) ||w||^2`` to a proven accuracy and releases the
+    coefficients with noise calibrated to the sensitivity of the exact minimiser (output
+    perturbation). Any solver may be used: its solution is certified.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
-        privacy (spherical Laplace noise instead of Gaussian).
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     alpha : "auto" or float, default="auto"
-        Strength of the L2 penalty in the convention of
+        L2 penalty in the convention of
         :class:`~sklearn.linear_model.SGDClassifier`: ``1 / (n_samples C)``. "auto" minimises a
-        public bound on the expected loss, a function of the shape of X, the budget and the
-        declared bounds. Where only the predicted label matters and n_samples * epsilon is small, a
-        larger penalty often predicts better, at the price of probabilities near 1 / n_classes. 0
-        is allowed with `coef_norm`; a public penalty is then chosen for it.
+        public bound on the expected loss. If only the predicted label matters and
+        n_samples * epsilon is small, a larger penalty often predicts better, with probabilities
+        near 1 / n_classes. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        during ``fit`` and in predictions. None: 1, with a warning, because features that were
-        not scaled exceed it.
+        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None: a
-        data-independent radius that no penalised solution exceeds. A smaller radius means less
-        noise where gradients grow with predictions.
+        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
+        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
+        grow with predictions.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -51,23 +49,20 @@ class DPLogisticRegression(DPLinearClassification):
         record added or removed (`n_public` is then the size assumed), which takes down to half the
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
-        Public nominal number of records for "add_remove". None: ``len(X)``, which is then
-        disclosed; the report says so.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "output", "phased", "exponential"}, default="auto"
         Private algorithm. "output" adds noise once to the solution of the penalised problem.
         "phased" solves on disjoint blocks of records, each around the noisy solution of the one
-        before; `alpha` "auto" is then 0, and `coef_norm` None stands for a public radius that
-        few predictors exceed on isotropic rows. "exponential" (delta = 0 only, few coefficients)
-        draws the coefficients from a density on such a ball, exactly; its run time is not
-        bounded. "auto" takes the one with the smallest public
-        bound on the expected loss; ``privacy_.plan["method_bounds"]`` tells the bounds.
+        before; `alpha` "auto" is then 0, and `coef_norm` None a public radius that few predictors
+        exceed on isotropic rows. "exponential" (delta = 0, few coefficients) draws from a density
+        on such a ball, exactly; its run time is not bounded. "auto" takes the smallest public bound
+        on the expected loss; the bounds are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
-        Whether the automatic choices are made for the loss on these records or on others
-        like them, for which they penalise more.
+        Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
         Above 0, the mean loss is replaced by ``log(mean(exp(tilt * loss))) / tilt``, in which
-        records with a large loss weigh more. One record can then weigh more than 1 / n_samples,
-        and the noise grows by that factor: choose a small `coef_norm`, which bounds it.
+        records with a large loss weigh more. The noise grows with the largest weight of a record,
+        which a small `coef_norm` bounds.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton", "lbfgs" or "svrg", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
@@ -77,8 +72,7 @@ class DPLogisticRegression(DPLinearClassification):
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
-        1 prints the progress of long solves. What is printed depends on the records and is
-        not private.
+        1 prints the progress of long solves. The output depends on the records: it is not private.
 
     Attributes
     ----------
@@ -89,7 +83,7 @@ class DPLogisticRegression(DPLinearClassification):
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

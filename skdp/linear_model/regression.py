@@ -1,4 +1,4 @@
-"""What the linear regressors share: targets and predictions."""
+"""Base of the linear regressors: targets and predictions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # the tag's yardstick is R2 > 0.5 from 200 records, out of reach of a private fit
+        # the tag asks for R2 > 0.5 from 200 records, which a private fit cannot reach
         tags.regressor_tags.poor_score = True
         return tags
 

@@ -12,7 +12,7 @@ __all__ = ["noise_alarms", "plan_remarks"]
 
 
 def plan_remarks(plan: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what the plan says about rows, groups, phases and the choice of the method."""
+    """Yield remarks on rows, groups, phases and the choice of the method."""
     if "data_norm" in plan:
         yield f"rows are shortened to Euclidean norm {plan['data_norm']:g}"
     if "group_names" in plan:
@@ -44,11 +44,13 @@ def noise_alarms(releases: Iterable[Release], plan: Mapping[str, Any]) -> Iterat
             # 2 sqrt(p) times the deviation of one
             norm *= 2.0 / (2.0 * release.dimension) ** 0.25
             largest = plan["feature_norm"] ** 2
-            what = f"in the moments has a norm of about {norm:.3g}, and those of the features have"
+            values = (
+                f"in the moments has a norm of about {norm:.3g}, and those of the features have"
+            )
         elif release.name == "coefficients" and release.mechanism != "exponential":
             largest = plan.get("radius", math.inf)
-            what = f"has a length of about {norm:.3g} and any solution"
+            values = f"has a length of about {norm:.3g} and any solution"
         else:
             continue
         if norm > largest:
-            yield f"The noise {what} at most {largest:.3g}: the result is mostly noise"
+            yield f"The noise {values} at most {largest:.3g}: the result is mostly noise"

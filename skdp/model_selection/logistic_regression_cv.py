@@ -23,8 +23,8 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
-        privacy (spherical Laplace noise instead of Gaussian).
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     method : {"newton", "bilevel", "bilevel_minibatch", "hypergradient", \
             "exponential", "public"}, default="newton"
         - "newton": noisy moments of the records, then noisy gradients at private points; both the
@@ -52,8 +52,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        during ``fit`` and in predictions. None: 1, with a warning, because features that were
-        not scaled exceed it.
+        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others. Without it,
         rows should have a mean near 0.
@@ -86,7 +85,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         The penalties on the way to the chosen one, the last of them; functions of what was
         released.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

@@ -23,8 +23,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
-        privacy (spherical Laplace noise instead of Gaussian).
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     method : {"sufficient_statistics", "bilevel", "bilevel_minibatch", "hypergradient", \
             "exponential", "public"}, default="sufficient_statistics"
         - "sufficient_statistics": the moments are released once, with noise; both the choice and
@@ -52,12 +52,10 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         each is predicted from the others; every fold then has the noise of its few records.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        during ``fit`` and in predictions. None: 1, with a warning, because features that were
-        not scaled exceed it.
+        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
-        a warning, because it is rarely right.
+        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
+        predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others.
     intercept_scaling : float, default=0.3
@@ -86,7 +84,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         The penalties on the way to the chosen one, the last of them; functions of what was
         released.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

@@ -90,6 +90,16 @@ class Block:
         out[:, :d] = (self.matrix.T @ residuals).T
         return out if self.factors is None else out * self.factors
 
+    def norms(self) -> np.ndarray:
+        """Euclidean norm of each bounded row, intercept feature included; shape (m,)."""
+        rows, intercept = self.matrix, self.intercept
+        if self.factors is not None:
+            columns = self.factors[: rows.shape[1]]
+            rows = (rows @ sp.diags(columns)).tocsr() if sp.issparse(rows) else rows * columns
+            intercept *= float(self.factors[-1])
+        norms = row_norms(rows)
+        return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
+
     def gram(self, weights: np.ndarray | None, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
 

@@ -36,8 +36,8 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
-        privacy (spherical Laplace noise instead of Gaussian).
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     loss : {"log_loss", "hinge", "smoothed_hinge", "squared_hinge"}, default="log_loss"
         As in :class:`~skdp.linear_model.DPLinearClassifier`.
     attack_norm : {2, numpy.inf}, default=2
@@ -52,12 +52,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         bounds. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        during ``fit`` and in predictions. None: 1, with a warning, because features that were
-        not scaled exceed it.
+        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None: a
-        data-independent radius that no penalised solution exceeds. A smaller radius means less
-        noise where gradients grow with predictions.
+        Radius of the ball of the coefficients (intercept weight included). None: a data-independent
+        radius that no penalised solution exceeds. A smaller radius means less noise where gradients
+        grow with predictions.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -70,13 +69,11 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         record added or removed (`n_public` is then the size assumed), which takes down to half the
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
-        Public nominal number of records for "add_remove". None: ``len(X)``, which is then
-        disclosed; the report says so.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "output"}, default="auto"
         Both add noise once to the solution of the penalised problem.
     objective : {"empirical", "population"}, default="empirical"
-        Whether the automatic choices are made for the loss on these records or on others
-        like them, for which they penalise more.
+        Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, Solver or callable, default="auto"
         "auto", a name of `skdp.solvers.SOLVERS` such as "newton" or "lbfgs", a
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``. Methods that draw
@@ -87,8 +84,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
-        1 prints the progress of long solves. What is printed depends on the records and is
-        not private.
+        1 prints the progress of long solves. The output depends on the records: it is not private.
 
     Attributes
     ----------
@@ -99,7 +95,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

@@ -15,7 +15,7 @@ from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.methods import GROUP_METHODS, Method, choose
 from skdp.algorithms.plan import Run
-from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
+from skdp.linear_model.base import DPLinearModel, randomness, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import EmpiricalRisk, GroupWeights, Records
@@ -188,7 +188,8 @@ class GroupedLinearModel(DPLinearModel):
         )
         budget = PrivacyBudget(self.epsilon, self.delta)
         plan = choose(self._methods, self.method, objective, budget, self.calibration).plan
-        result: Any = plan.run(records, Run(self.solver, *self._generators(), self.verbose))
+        run = Run(self.solver, *randomness(self.random_state), self.verbose)
+        result: Any = plan.run(records, run)
         proportions = proportions if result.proportions is None else result.proportions
         self.alpha_ = result.plan.alpha
         for name, value in (

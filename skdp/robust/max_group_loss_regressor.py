@@ -24,8 +24,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     epsilon : float, default=1.0
         Privacy budget, > 0.
     delta : float, default=1e-6
-        In [0, 1); should be far below 1 / n_samples. 0 asks for pure epsilon-differential
-        privacy (spherical Laplace noise instead of Gaussian).
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
     loss : {"squared_error", "huber", "absolute_error", "quantile"}, default="squared_error"
         As in :class:`~skdp.linear_model.DPLinearRegressor`. The noise grows with the largest
         possible loss: "huber" has less of it than "squared_error".
@@ -56,16 +56,14 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         L2 penalty of the objective. "auto" is 0; the private algorithm adds regularisers.
     data_norm : float or None, default=None
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
-        during ``fit`` and in predictions. None: 1, with a warning, because features that were
-        not scaled exceed it.
+        also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
         Radius of the ball that the coefficients (intercept weight included) live in. None: the
         norm of a good predictor on isotropic rows. A smaller radius
         means less noise, because it bounds the losses.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; targets outside are clipped to it during
-        ``fit``. With an intercept, predictions are centred at its middle. None: (-1, 1), with
-        a warning, because it is rarely right.
+        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
+        predictions are centered at its middle. None: (-1, 1), with a warning.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5
@@ -82,8 +80,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         blocks of records, each around the noisy solution before, where a public bound is smaller
         for it. "auto" is "phased"; ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
-        Whether the automatic choices are made for the loss on these records or on others
-        like them, for which they penalise more.
+        Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
         "auto", a name such as "extragradient" or "accelerated_svrg", a
         `skdp.solvers.SaddleSolver`, or a callable ``(problem, accuracy) -> (x, y)``.
@@ -94,8 +91,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
     verbose : int, default=0
-        1 prints the progress of long solves. What is printed depends on the records and is
-        not private.
+        1 prints the progress of long solves. The output depends on the records: it is not private.
 
     Attributes
     ----------
@@ -112,7 +108,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Noisy worst-case weights on the simplex, larger for groups with larger losses. Only with
         `release_group_weights`.
     privacy_ : PrivacyReport
-        What was released, at which cost.
+        All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

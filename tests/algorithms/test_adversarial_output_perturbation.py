@@ -457,7 +457,7 @@ def test_functions_that_write_into_their_arguments():
     "options, message",
     [
         ({"accuracy_fraction": 0.0}, "accuracy_fraction == 0"),
-        ({"gradient_diameter": 3.0}, "twice the Lipschitz constant"),
+        ({"gradient_diameter": 3.0}, "gradient_diameter == 3"),
         ({"gradient_diameter": 0.0}, "gradient_diameter == 0"),
         ({"solver": "newton"}, "solver == 'newton'"),
     ],

@@ -22,7 +22,7 @@ from scipy import stats
 from scipy.optimize import brentq
 
 from skdp.algorithms import DPSGDPlan, dp_sgd, plan_dp_sgd
-from skdp.algorithms.dp_sgd import bounded_row_norms, clipped_gradient_sum
+from skdp.algorithms.dp_sgd import clipped_gradient_sum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import (
     ComposedEvent,
@@ -50,7 +50,7 @@ every_loss = pytest.mark.parametrize("loss", LOSSES, ids=str)
 #: Valid public arguments without noise to speak of.
 WITH_NAN = np.array([[0.0, 1.0], [math.nan, 1.0]])
 RUN = {"n_public": 10, "sampling_rate": 1.0, "n_steps": 1, "noise_multiplier": 1e-12}
-PLAN = {"n_public": 100, "dimension": 3, "sampling_rate": 0.1, "n_steps": 20}
+PLAN = {"n_public": 100, "loss": LogisticLoss(), "width": 3, "sampling_rate": 0.1, "n_steps": 20}
 
 
 def targets_for(loss, rng, n):
@@ -80,7 +80,8 @@ def test_noise_honours_the_budget(epsilon, delta, sampling_rate, n_steps):
     plan = plan_dp_sgd(
         PrivacyBudget(epsilon, delta),
         n_public=1000,
-        dimension=3,
+        loss=LogisticLoss(),
+        width=3,
         sampling_rate=sampling_rate,
         n_steps=n_steps,
     )
@@ -155,7 +156,7 @@ def test_the_total_of_a_plan_holds_under_add_remove_only():
     """Replacing a record moves a clipped sum by twice the clipping norm: 11.0 and not 4.9."""
     plan = plan_dp_sgd(**PLAN | {"sampling_rate": 1.0, "n_steps": 16}, noise_multiplier=4.0)
     assert plan.neighbouring is plan.event.neighbouring is Neighbouring.ADD_REMOVE
-    assert plan.release().event.neighbouring is Neighbouring.ADD_REMOVE
+    assert plan.releases[0].event.neighbouring is Neighbouring.ADD_REMOVE
     assert plan.epsilon(1e-6) == pytest.approx(4.9, abs=0.05)
     replaced = RepeatedEvent(GaussianEvent(0.5 * plan.noise_multiplier, "replace_one"), 16)
     assert tightest_epsilon(replaced, 1e-6) == pytest.approx(11.0, abs=0.05)
@@ -196,7 +197,7 @@ def test_the_plan_as_plain_types_and_as_a_release():
     plan = plan_dp_sgd(**PLAN, clip_norm=0.5, domain=Ball(2.0), noise_multiplier=3.0)
     assert json.loads(json.dumps(plan.to_dict()))["radius"] == 2.0
     assert json.loads(json.dumps(plan_dp_sgd(**PLAN, noise_multiplier=3.0).to_dict()))
-    release = plan.release()
+    release = plan.releases[0]
     assert (release.sensitivity, release.noise_scale) == (0.5, 1.5)
     assert (release.dimension, release.n_records) == (3, 100)
     assert ComposedEvent((release.event,)).to_dict()["events"][0]["type"] == "repeated"
@@ -252,7 +253,12 @@ def test_clipped_sum_is_that_of_explicit_gradients(loss, intercept, kind):
 
 def test_row_norms_include_scaling_and_intercept():
     rows = Records(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 2.0, 1.5)
-    np.testing.assert_allclose(bounded_row_norms(rows), [2.5, math.hypot(0.5, 1.5), 1.5])
+    for view, known in (
+        (rows, [2.5, math.hypot(0.5, 1.5), 1.5]),
+        (rows.scaled([2.0, 2.0, 1.0]), [math.hypot(4.0, 1.5), math.hypot(1.0, 1.5), 1.5]),
+    ):
+        (block,) = view.blocks()
+        np.testing.assert_allclose(block.norms(), known)
 
 
 def test_sparse_rows_stay_sparse():
@@ -549,7 +555,7 @@ def test_the_penalty_shrinks():
         ({"n_public": True}, TypeError, "n_public must be an integer"),
         ({"n_steps": 0}, ValueError, "n_steps == 0"),
         ({"n_steps": "many"}, TypeError, "n_steps"),
-        ({"dimension": 0}, ValueError, "dimension == 0"),
+        ({"width": 0}, ValueError, "width == 0"),
         ({"sampling_rate": 0.0}, ValueError, "sampling_rate == 0"),
         ({"sampling_rate": 1.1}, ValueError, "sampling_rate == 1.1"),
         ({"sampling_rate": math.nan}, ValueError, "sampling_rate == nan"),
@@ -589,8 +595,8 @@ def test_invalid_plans_are_refused(changes, error, match):
         ({"targets": np.array(["a", "b"])}, ValueError, "finite real numbers"),
         ({"targets": np.array([1.0, math.nan])}, ValueError, "finite real numbers"),
         ({"targets": np.array([0.0, 0.5])}, ValueError, "0 or 1"),
-        ({"loss": SoftmaxLoss(3), "targets": np.array([0, 3])}, ValueError, "0, ..., 2"),
-        ({"loss": SoftmaxLoss(3), "targets": np.array([0, -1])}, ValueError, "class indices"),
+        ({"loss": SoftmaxLoss(3), "targets": np.array([0, 3])}, ValueError, "must be 0 to 2"),
+        ({"loss": SoftmaxLoss(3), "targets": np.array([0, -1])}, ValueError, "must be 0 to 2"),
         ({"loss": SoftmaxLoss(3), "targets": np.array([0.0, 0.5])}, ValueError, "class indices"),
     ],
 )

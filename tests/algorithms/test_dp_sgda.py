@@ -245,7 +245,7 @@ def test_the_plan_as_plain_types_and_as_a_release():
     assert numbers["neighbouring"] == "replace_one"
     assert numbers["noise_scale_x"] == plan.noise_scale_x
     assert "mechanism" not in numbers
-    release = plan.release()
+    release = plan.releases[0]
     assert release.sensitivity == pytest.approx(2.0)
     assert release.noise_scale == pytest.approx(6.0)
     assert (release.dimension, release.n_records) == (5, 80)

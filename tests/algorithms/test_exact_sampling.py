@@ -163,8 +163,8 @@ def test_points_of_lenses(ratio, offset):
     """Projections lie in both balls, to rounding, from concentric balls to tangent ones."""
     rng = np.random.default_rng(0)
     axis = np.array([0.6, 0.8, 0.0])
-    outer = sampling.BallAround(np.zeros(3), 1.0)
-    inner = sampling.BallAround(offset * axis, ratio)
+    outer = sampling.CenteredBall(np.zeros(3), 1.0)
+    inner = sampling.CenteredBall(offset * axis, ratio)
     lens = sampling.Lens(outer, inner)
     for length, _ in itertools.product([1e-3, 0.9, 1.1, 10.0, 1e6], range(5)):
         point = length * rng.standard_normal(3)
@@ -182,22 +182,22 @@ def test_anchors_outside_of_the_balls_are_not_used(astray, monkeypatch):
     """The quadratic lies below F on the balls only if its anchor is one of their points."""
     rng = np.random.default_rng(0)
     rows = Records(rng.standard_normal((30, 1)), 1.0)
-    data = sampling.SummedLoss(rows.with_targets(np.ones(30)), LogisticLoss(), 0.0)
-    balls = [sampling.BallAround(np.zeros(1), 1.0)]
+    balls = (sampling.CenteredBall(np.zeros(1), 1.0),)
+    density = sampling.Density(rows.with_targets(np.ones(30)), LogisticLoss(), 0.0, 1.0, balls)
     anchors, plain = [], sampling.LowerBound.at
-    monkeypatch.setattr(sampling, "near_minimiser", lambda *_: np.array([astray]))
+    monkeypatch.setattr(sampling.Density, "near_minimiser", lambda *_: np.array([astray]))
 
     def at(anchor, *rest):
         anchors.append(anchor)
         return plain(anchor, *rest)
 
     monkeypatch.setattr(sampling.LowerBound, "at", at)
-    sampling.draw(data, balls, 1.0, "auto", rng, seeded(0))
+    sampling.draw(density, "auto", rng, seeded(0))
     assert np.array_equal(anchors, [np.zeros(1)])
 
 
 def test_balls_that_are_too_small_for_double_precision():
-    """Points of such a ball around a released centre are rounded; no proposal would hit it."""
+    """Points of such a ball around a released center are rounded; no proposal would hit it."""
     arguments = {"design": Design(1.0, 2, 100, 256), "budget": PrivacyBudget(2.0)}
     arguments |= {"radius": 1.0, "alpha": 0.5}
     with pytest.raises(ValueError, match="too small"):

@@ -57,7 +57,7 @@ def records(loss, n=30, d=1, seed=0, shift=1.0):
 
 
 def balls_around(*pairs):
-    return tuple(sampling.BallAround(np.array(center), radius) for center, radius in pairs)
+    return tuple(sampling.CenteredBall(np.array(center), radius) for center, radius in pairs)
 
 
 def objective(rows, targets, loss, alpha, points):
@@ -88,13 +88,12 @@ def p_value(draws, points, weights):
 
 def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None, seed=0):
     """Draws of the sampler with a given anchor and given multipliers."""
-    data = sampling.SummedLoss(rows.with_targets(targets), loss, alpha)
-    bound = sampling.LowerBound.at(np.asarray(anchor, dtype=float), data, balls)
-    proposal = sampling.Proposal.tuned(bound, balls, s)
-    if multipliers is not None:
-        proposal = sampling.Proposal.of(bound, balls, s, np.array(multipliers))
+    density = sampling.Density(rows.with_targets(targets), loss, alpha, s, balls)
+    bound = sampling.LowerBound.at(np.asarray(anchor, dtype=float), density)
+    multipliers = None if multipliers is None else np.array(multipliers)
+    proposal = sampling.Proposal.of(bound, density, multipliers)
     noise = seeded(seed)
-    return np.array([sampling.sample(data, bound, proposal, s, noise) for _ in range(size)])
+    return np.array([sampling.sample(density, bound, proposal, noise) for _ in range(size)])
 
 
 @pytest.mark.mostly("audit", 1)
@@ -132,8 +131,8 @@ def test_law_in_two_dimensions(loss, lens):
     rows, targets = records(loss, d=2, shift=2.0)
     phi, s, alpha = LOSSES[loss], 30.0, 0.05
     balls = balls_around(([0.0, 0.0], 0.8), *([([0.3, -0.6], 0.5)] if lens else []))
-    data = sampling.SummedLoss(rows.with_targets(targets), phi, alpha)
-    anchor = sampling.near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
+    density = sampling.Density(rows.with_targets(targets), phi, alpha, s, balls)
+    anchor = density.near_minimiser("auto", np.random.default_rng(0))
     draws = sample(rows, targets, phi, alpha, s, balls, anchor, 2000)
     for ball in balls:
         assert np.linalg.norm(draws - ball.center, axis=1).max() <= ball.radius
@@ -180,12 +179,12 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     rows = Records(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
     phi, alpha = LOSSES[loss], 0.02
     balls = balls_around((np.zeros(4), 2.0), (np.full(4, 0.6), 0.5))[:n_balls]
-    data = sampling.SummedLoss(rows.with_targets(targets), phi, alpha)
+    density = sampling.Density(rows.with_targets(targets), phi, alpha, 100.0, balls)
     points = rng.standard_normal((500, 4))
     points *= balls[-1].radius * rng.random((500, 1)) / np.linalg.norm(points, axis=1)[:, None]
     points += balls[-1].center
     anchor, points = points[0], points[1:]
-    bound = sampling.LowerBound.at(anchor, data, balls)
+    bound = sampling.LowerBound.at(anchor, density)
     H = (bound.eigenvectors * bound.eigenvalues) @ bound.eigenvectors.T
 
     def q(w):
@@ -195,10 +194,10 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     gap -= (objective(rows, targets, phi, alpha, anchor[None]) - q(anchor[None]))[0]
     assert gap.min() >= -1e-12
     assert gap.max() < 1e-12 if loss == "squared" else gap.max() > 1e-3
-    # thinning block by block comes to the same: those whose allowance is above s (F - q)
+    # rejection block by block comes to the same: those whose allowance is above s (F - q)
     if loss != "squared":
         allowances = 100.0 * gap * rng.uniform(0.5, 1.5, len(gap))
-        passed = sampling.thin(data, bound, 100.0, points, allowances)
+        passed = sampling.accept(density, bound, points, allowances)
         assert np.array_equal(passed, np.flatnonzero(allowances >= 100.0 * gap))
 
 
@@ -222,20 +221,21 @@ def test_projection_onto_a_lens():
 def test_the_multipliers_accept_most():
     rows, targets = records("squared", d=3, shift=2.0)
     balls = balls_around((np.zeros(3), 0.5))
-    data = sampling.SummedLoss(rows.with_targets(targets), LOSSES["squared"], 0.0)
-    bound = sampling.LowerBound.at(np.zeros(3), data, balls)
+    rows = rows.with_targets(targets)
 
     def rate(proposal):
         return len(proposal.draw(20_000, seeded(0))[0]) / 20_000
 
     for s in (0.1, 10.0, 1e4):
-        best = sampling.Proposal.tuned(bound, balls, s)
+        density = sampling.Density(rows, LOSSES["squared"], 0.0, s, balls)
+        bound = sampling.LowerBound.at(np.zeros(3), density)
+        best = sampling.Proposal.of(bound, density)
         multiplier = 2.0 * best.weights / s
         assert multiplier > 0
         # the mean square of the proposal's norm is the squared radius
         assert np.square(best.mean).sum() + np.square(best.deviations).sum() == pytest.approx(0.25)
         for factor in (0.3, 3.0):
-            assert rate(sampling.Proposal.of(bound, balls, s, factor * multiplier)) < rate(best)
+            assert rate(sampling.Proposal.of(bound, density, factor * multiplier)) < rate(best)
 
 
 def log_density(rows, targets, loss, s, grid):
@@ -401,27 +401,27 @@ def test_law_around_a_center():
     s = plan.localised(center).concentration
     assert s >= plan.sampling.concentration
     balls = balls_around(([0.0], plan.sampling.radius), (center, plan.local_radius))
-    data, noise = sampling.SummedLoss(rows.with_targets(targets), phi, 0.5), seeded(0)
-    rng = np.random.default_rng(0)
-    draws = [sampling.draw(data, balls, s, "auto", rng, noise)[0] for _ in range(500)]
+    density = sampling.Density(rows.with_targets(targets), phi, 0.5, s, balls)
+    rng, noise = np.random.default_rng(0), seeded(0)
+    draws = [sampling.draw(density, "auto", rng, noise)[0] for _ in range(500)]
     points, weights = grid_law(rows, targets, phi, 0.5, s, balls, 20_000)
     assert p_value(draws, points[:, 0], weights) > ALARM
 
 
 def test_composition():
     plan = localised_plan(epsilon=3.0)
-    assert plan.output.release().event == PureEvent(1.5, "replace_one")
-    events = dict(flatten_event(plan.release().event))
+    assert plan.output.releases[0].event == PureEvent(1.5, "replace_one")
+    events = dict(flatten_event(plan.releases[0].event))
     draw = ExponentialMechanismEvent(1.5, "replace_one")
     assert events == {PureEvent(1.5, "replace_one"): 1, draw: 1}
-    assert plan.release().mechanism == "exponential"
+    assert plan.releases[0].mechanism == "exponential"
     single = plan_exponential_mechanism(
         LogisticLoss(), Design(1.0, 3, 100), PrivacyBudget(3.0), radius=2.0
     )
-    assert single.release().event == ExponentialMechanismEvent(3.0, "replace_one")
-    assert single.release().noise_scale == pytest.approx(4.0 / 3.0)
+    assert single.releases[0].event == ExponentialMechanismEvent(3.0, "replace_one")
+    assert single.releases[0].noise_scale == pytest.approx(4.0 / 3.0)
     for made in (plan, single):
-        json.dumps({**made.release().to_dict(), **made.to_dict()})
+        json.dumps({**made.releases[0].to_dict(), **made.to_dict()})
 
 
 def test_the_local_radius_minimises_the_bound():
@@ -504,11 +504,11 @@ def test_the_bound_on_the_number_of_proposals():
     phi, alpha, s, radius = LogisticLoss(), 0.01, 400.0, 3.0
     rows, targets = records("logistic", n=200, d=3, shift=0.5)
     balls = balls_around((np.zeros(3), radius))
-    data = sampling.SummedLoss(rows.with_targets(targets), phi, alpha)
-    anchor = sampling.near_minimiser(data, balls, s, "auto", np.random.default_rng(0))
-    bound = sampling.LowerBound.at(anchor, data, balls)
-    points, allowances = sampling.Proposal.tuned(bound, balls, s).draw(20_000, seeded(0))
-    passed = sampling.thin(data, bound, s, points, allowances)
+    density = sampling.Density(rows.with_targets(targets), phi, alpha, s, balls)
+    anchor = density.near_minimiser("auto", np.random.default_rng(0))
+    bound = sampling.LowerBound.at(anchor, density)
+    points, allowances = sampling.Proposal.of(bound, density).draw(20_000, seeded(0))
+    passed = sampling.accept(density, bound, points, allowances)
     mean = len(points) / len(passed)
     assert 2.0 < mean <= math.exp(_log_proposals(phi, 1.0, radius, radius, alpha, 3, s))
 

@@ -82,7 +82,7 @@ def test_plans(loss, calibration):
             floor = min(phase.exact_sensitivity + 2 * phase.accuracy, 2 * constants.radius)
             assert phase.mechanism.sensitivity >= floor
             assert phase.mechanism.noise_multiplier == pytest.approx(
-                plan.release().event.noise_multiplier, rel=1e-12
+                plan.releases[0].event.noise_multiplier, rel=1e-12
             )
         json.dumps(plan.to_dict())
 
@@ -281,7 +281,7 @@ def test_pure_privacy_and_errors():
         PrivacyBudget(1.0, 0.0),
         radius=2.0,
     )
-    assert pure.plan.release().mechanism == "spherical_laplace"
+    assert pure.plan.releases[0].mechanism == "spherical_laplace"
     assert np.linalg.norm(pure.point) <= 2.0
     arguments = (
         rows.with_targets(targets),

@@ -312,7 +312,7 @@ def descent(sampling_rate):
     )
     options = {"n_rounds": 2, "n_steps": 4, "sampling_rate": sampling_rate, "noise_multiplier": 3.0}
     plan = dp_localized_gd(problem, **options).plan
-    return plan.release(), np.full(2, plan.mechanism.noise_scale), plan.mechanism.sensitivity
+    return plan.releases[0], np.full(2, plan.mechanism.noise_scale), plan.mechanism.sensitivity
 
 
 def stochastic_descent(sampling_rate):
@@ -335,7 +335,7 @@ def descent_ascent(sampling_rate):
         learning_rate_x=0.1, learning_rate_y=0.1,
     ).plan  # fmt: skip
     scales = np.repeat([plan.noise_scale_x, plan.noise_scale_y], 2)
-    return plan.release(), scales, plan.mechanism.sensitivity
+    return plan.releases[0], scales, plan.mechanism.sensitivity
 
 
 @pytest.mark.parametrize("sampling_rate", [1.0, 0.3])

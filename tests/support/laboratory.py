@@ -206,9 +206,9 @@ class Laboratory:
         raise AssertionError("exponential variables for what is no point or choice")
 
     def _point(self, original: Any, *args: Any) -> np.ndarray:
-        records, bound, _, concentration, _ = args
-        draw = self._begin("exponential", len(bound.linear), rate=float(concentration))
-        self.draws[draw].details = {"records": records}
+        density, bound, _, _ = args
+        draw = self._begin("exponential", len(bound.linear), rate=float(density.concentration))
+        self.draws[draw].details = {"records": density}
         if self._given is not None:
             return np.array(self._finish(draw, None))
         self._is_sampling = True

@@ -196,15 +196,15 @@ MUTANTS = (
     Mutant(
         "concentration of the exponential mechanism doubled",
         "algorithms/exponential_mechanism.py",
-        "                self.concentration,",
-        "                2.0 * self.concentration,",
+        "self.alpha, self.concentration, balls)",
+        "self.alpha, 2.0 * self.concentration, balls)",
         f"{_DRAWS} -k exponential",
     ),
     Mutant(
         "proposals of the exponential mechanism too narrow",
         "algorithms/exact_sampling.py",
-        "            1.0 / np.sqrt(concentration * precision),",
-        "            0.7 / np.sqrt(concentration * precision),",
+        "1.0 / np.sqrt(s * precision)",
+        "0.7 / np.sqrt(s * precision)",
         "tests/contract/test_end_to_end.py -k density",
     ),
 )
