@@ -276,8 +276,8 @@ class DPLinearModel(BaseEstimator):
         check_bool("fit_intercept", self.fit_intercept)
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         check_option("method", self.method, self._method_names)
-        self._check_method()
         self._check_objective()
+        self._check_method()
         self._check_solver()
         randomness(self.random_state, probe=True)
 

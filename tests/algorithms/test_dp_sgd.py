@@ -255,7 +255,7 @@ def test_row_norms_include_scaling_and_intercept():
     rows = Records(np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0]]), 2.0, 1.5)
     for view, known in (
         (rows, [2.5, math.hypot(0.5, 1.5), 1.5]),
-        (rows.scaled([2.0, 2.0, 1.0]), [math.hypot(4.0, 1.5), math.hypot(1.0, 1.5), 1.5]),
+        (rows.scaled(np.array([2.0, 2.0, 1.0])), [math.hypot(4.0, 1.5), math.hypot(1.0, 1.5), 1.5]),
     ):
         (block,) = view.blocks()
         np.testing.assert_allclose(block.norms(), known)
