@@ -130,6 +130,7 @@ class ExponentialPlan(Plan):
 
     def draw(self, records: Records, run: Run, *balls: CenteredBall) -> np.ndarray:
         """Draw from the intersection of the plan's ball and others."""
+        self.design.check(records)
         balls = (CenteredBall(np.zeros(self.design.width), self.radius), *balls)
         with without_warnings():
             density = Density(records, self.loss, self.alpha, self.concentration, balls)
@@ -206,6 +207,7 @@ class LocalizedExponentialPlan(Plan):
 
     def run(self, data: Records, run: Run) -> LocalizedExponentialResult:
         sampling = self.sampling
+        sampling.design.check(data)
         problem = FiniteSumProblem(data, sampling.loss, sampling.alpha, Ball(sampling.radius))
         center = self.output.run(problem, run).point
         near = CenteredBall(center, self.local_radius)

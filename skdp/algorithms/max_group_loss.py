@@ -211,6 +211,7 @@ class MaxGroupLossPlan(Plan):
         return numbers
 
     def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+        self.objective.design.check(data)
         weights, radius = self.objective.weights, self.objective.radius
         with without_warnings():  # the regularisers are those of the phases
             problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
@@ -277,6 +278,7 @@ class HistogramPlan(Plan):
         return replace(_plan_fit(objective, self.budget, self.n_phases), earlier=(release,))
 
     def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+        self.objective.design.check(data)
         proportions = self.proportions(data.groups, run.noise)
         weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
         return replace(self.fit(weights).run(data, run), proportions=proportions)

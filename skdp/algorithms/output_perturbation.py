@@ -80,6 +80,8 @@ class OutputPerturbationPlan(Plan):
 
     def run(self, data: Problem, run: Run) -> Result:
         """Solve a problem whose constants are those of the plan, or smaller; add noise."""
+        if data.constants.argmin_sensitivity(self.neighbouring) > self.exact_sensitivity:
+            raise ValueError("The sensitivity of the problem exceeds that of the plan.")
         with without_warnings():
             point = solve_and_release(data, self.accuracy, self.mechanism, run)
         return Result(point, self)

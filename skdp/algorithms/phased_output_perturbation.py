@@ -134,6 +134,7 @@ class PhasedPlan(Plan):
         }
 
     def run(self, data: Records, run: Run) -> PhasedResult:
+        self.objective.design.check(data)
         solver = resolve_solver(run.solver)
         if len(self.phases) > 1:
             require_copyable(solver)

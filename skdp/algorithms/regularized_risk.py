@@ -69,6 +69,7 @@ class RegularizedRiskPlan(Plan):
         return self.step.to_dict()
 
     def run(self, data: Records, run: Run) -> Result:
+        self.objective.design.check(data)
         radius = self.step.constants.domain_radius
         assert radius is not None
         problem = self.objective.problem(data, self.alpha, radius)

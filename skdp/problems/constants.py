@@ -188,6 +188,12 @@ class Design:
         n, ratio = (records.n_records, 1.0) if n_public is None else (n_public, MAX_SIZE_RATIO)
         return cls(records.norm_bound, records.width, n, records.block_size, ratio)
 
+    def check(self, records: Records) -> None:
+        """Raise a ValueError for records with other public numbers: the noise is not for them."""
+        n_public = None if self.size_ratio == 1.0 else self.n_records
+        if Design.of(records, n_public) != self:
+            raise ValueError(f"The plan is for {self}, not for {Design.of(records, n_public)}.")
+
     @property
     def second_moment(self) -> float:
         """Largest eigenvalue of the second moment of isotropic rows.

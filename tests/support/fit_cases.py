@@ -196,9 +196,8 @@ def _special() -> list[Case]:
         Case(
             "ridge, two phases",
             ridge,
-            {**phased, "epsilon": 100.0, "delta": 0.01},
-            n=24,
-            d=3,
+            {**phased, "epsilon": 3000.0, "delta": 0.01, "coef_norm": 0.01},
+            n=40,
             n_phases=2,
         ),
         Case(
