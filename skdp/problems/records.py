@@ -299,7 +299,7 @@ class Records:
         return other
 
     def total(self, statistic: Callable[[Block], Any]) -> Any:
-        """Return the sum a statistic of all blocks in the tree of :mod:`skdp.problems.rounding`.
+        """Sum a statistic over all blocks in the tree of :mod:`skdp.problems.rounding`.
 
         Parameters
         ----------
