@@ -375,9 +375,9 @@ def test_audit_of_the_released_matrix(cv, delta, monkeypatch):
         X[3], y[3] = record
         calls.clear()
         model.fit(X.copy(), y.copy())
-        rows, targets, plan, _, *part = calls[3 % (cv or 1)]
+        records, plan, _, *part = calls[3 % (cv or 1)]
         source = NoiseSource(np.random.default_rng(len(sides)).bytes)
-        outs = [original(rows, targets, plan, source, *part) for _ in range(draws)]
+        outs = [original(records, plan, source, *part) for _ in range(draws)]
         U = np.column_stack([X, gamma * y])[3 % (cv or 1) :: cv or 1]
         M = U.T @ U / len(U)
         exact = type(outs[0])(M[:2, :2], M[:2, 2] / gamma, M[2, 2] / gamma**2, 0.0, 0.0, len(U))

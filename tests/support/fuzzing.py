@@ -74,8 +74,9 @@ def random_case(rng: np.random.Generator) -> Case:
             parameters["alpha_bounds"] = (low, low * one(2.0, 1e6))
         if one(True, False) and method != "exponential":  # a draw more for each group
             parameters["penalty_groups"] = [int(label) for label in rng.integers(2, size=d)]
-        if method == "bilevel_minibatch":  # calibrated once
+        if method == "bilevel_minibatch":  # calibrated once for each number of records
             parameters |= {"epsilon": 1.0, "delta": 0.1}
+            n = 4
         if method.startswith("bilevel") and parameters["delta"] == 0:
             parameters["delta"] = 0.1
     else:
