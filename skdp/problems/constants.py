@@ -174,6 +174,8 @@ class Design:
         Rows that are summed without a break.
     size_ratio : float, default=1.0
         Largest ratio of the actual number of records to N.
+    intercept : float, default=0.0
+        Value of the intercept feature; 0 for none.
     """
 
     feature_norm: float
@@ -181,18 +183,26 @@ class Design:
     n_records: int
     block_size: int = 4096
     size_ratio: float = 1.0
+    intercept: float = 0.0
 
     @classmethod
     def of(cls, records: Records, n_public: int | None = None) -> Design:
         """Describe some records; `n_public` is needed if their number is private."""
         n, ratio = (records.n_records, 1.0) if n_public is None else (n_public, MAX_SIZE_RATIO)
-        return cls(records.norm_bound, records.width, n, records.block_size, ratio)
+        return cls(
+            records.norm_bound, records.width, n, records.block_size, ratio, records.intercept
+        )
 
     def check(self, records: Records) -> None:
         """Raise a ValueError for records with other public numbers: the noise is not for them."""
         n_public = None if self.size_ratio == 1.0 else self.n_records
         if Design.of(records, n_public) != self:
             raise ValueError(f"The plan is for {self}, not for {Design.of(records, n_public)}.")
+
+    @property
+    def n_features(self) -> int:
+        """Number of features without the intercept."""
+        return self.width - bool(self.intercept)
 
     @property
     def second_moment(self) -> float:

@@ -77,6 +77,14 @@ class Loss(ABC):
         """Both at once, for losses where that is cheaper."""
         return self.value(margins, targets), self.derivative(margins, targets)
 
+    @property
+    def n_margins(self) -> int:
+        """Number of margins that one record needs: 1, or the number of classes."""
+        return self.n_outputs
+
+    #: Public bound on the absolute value of numeric targets; 0 where targets are classes.
+    target_bound: float = 0.0
+
     #: Whether the second derivative is a constant.
     is_quadratic = False
 

@@ -213,6 +213,10 @@ class SmoothedLoss(Loss):
     def __post_init__(self) -> None:
         check_positive(width=self.width)
 
+    @property
+    def target_bound(self) -> float:  # type: ignore[override]
+        return self.base.target_bound
+
     def check_targets(self, targets: np.ndarray) -> None:
         self.base.check_targets(targets)
 

@@ -202,6 +202,12 @@ class Records:
         other.groups = self._column("groups", groups)
         return other
 
+    def with_intercept(self, intercept: float) -> Records:
+        """Replace the value of the intercept feature; nothing is copied."""
+        other = copy.copy(self)
+        other.intercept = intercept
+        return other
+
     def scaled(self, factors: np.ndarray) -> Records:
         """View the records with each column multiplied by a factor > 0; nothing is copied.
 

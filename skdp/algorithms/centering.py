@@ -1,0 +1,337 @@
+"""Private centering: one noisy release of the means of rows and targets, and its use.
+
+Gradient descent on rows with a large common part learns that part first and the rest slowly. Here
+the rows are moved by a private mean and divided by a private scale, and the model starts from the
+private distribution of the targets (docs/theory/noisy_gradient_descent.md, section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils.extmath import row_norms
+
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain
+
+__all__ = [
+    "CONSTANT",
+    "Centering",
+    "CenteringPlan",
+    "PRIOR_VARIANCE",
+    "plan_centering",
+    "sum_rounding",
+]
+
+#: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
+CONSTANT = 0.2
+#: Weight of the squared norm of a row in the release.
+_SQUARE_WEIGHT = 0.5
+#: Mean and variance of the prior of the targets' variance, in units of the squared bound on them.
+PRIOR_VARIANCE, _PRIOR_SPREAD = 0.15, 0.01
+
+
+@dataclass(frozen=True)
+class Centering:
+    """What is known of rows and targets before the first gradient step.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+        Of the rows in units of the data norm; 0 without an intercept.
+    scale : float
+        Root mean square distance of the rows from it, in (0, 1].
+    offsets : ndarray of shape (n_outputs,)
+        Margins of a constant model.
+    target_variance : float
+        Variance of the targets around it in units of the squared bound on them.
+    """
+
+    mean: np.ndarray
+    scale: float
+    offsets: np.ndarray
+    target_variance: float
+
+    @classmethod
+    def unknown(cls, n_features: int, n_outputs: int) -> Centering:
+        """Return the centering without a release: none."""
+        return cls(np.zeros(n_features), 1.0, np.zeros(n_outputs), PRIOR_VARIANCE)
+
+
+class _Targets(ABC):
+    """The coordinates of the release that come from targets.
+
+    Attributes
+    ----------
+    size : int
+    replaced, added : float
+        Squared change of the coordinates by a record replaced, and by one added.
+    """
+
+    size: int
+    replaced: float
+    added: float
+
+    @abstractmethod
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        """Sum the coordinates over some records, shape (size,)."""
+
+    @abstractmethod
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        """Return offsets and target variance from noisy means of the coordinates."""
+
+
+@dataclass(frozen=True)
+class _NoTargets(_Targets):
+    n_outputs: int
+    size, replaced, added = 0, 0.0, 0.0
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        return np.empty(0)
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        return np.zeros(self.n_outputs), PRIOR_VARIANCE
+
+
+class _BinaryTargets(_Targets):
+    """``t - 1/2`` for targets t in {0, 1}; the offset is the log odds."""
+
+    size, replaced, added = 1, 1.0, 0.25
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        return np.array([targets.sum() - 0.5 * len(targets)])
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        share = 0.5 + float(means[0]) * 0.04 / (0.04 + deviation**2)
+        share = min(max(share, 0.02), 0.98)
+        return np.array([math.log(share / (1.0 - share))]), PRIOR_VARIANCE
+
+
+class _ClassTargets(_Targets):
+    """Indicators of the classes over sqrt(2); offsets are centered logs of the shares."""
+
+    replaced, added = 1.0, 0.5
+
+    def __init__(self, loss: SoftmaxLoss) -> None:
+        self.loss, self.size = loss, loss.n_classes
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        return np.bincount(targets, minlength=self.size) / math.sqrt(2.0)
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        surplus = math.sqrt(2.0) * means - 1.0 / self.size
+        surplus -= surplus.mean()
+        logits = np.zeros(self.size)
+        if (surplus**2).sum() > 8.0 * (self.size - 1) * deviation**2:
+            logits = np.log(np.clip(1.0 / self.size + surplus, 0.1 / self.size, 1.0))
+        return logits @ self.loss.basis, PRIOR_VARIANCE
+
+
+class _NumericTargets(_Targets):
+    """Targets and their squares, in units of the bound; the offset is the mean.
+
+    Without an intercept the squares alone.
+    """
+
+    def __init__(self, bound: float, has_intercept: bool) -> None:
+        self.bound, self.has_mean = bound, has_intercept
+        self.size = 1 + has_intercept
+        self.replaced, self.added = (4.0, 2.0) if has_intercept else (1.0, 1.0)
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        unit = targets / self.bound
+        sums = (unit.sum(), unit @ unit)
+        return np.array(sums if self.has_mean else sums[1:])
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        square, mean = float(means[-1]), 0.0
+        if self.has_mean and deviation < 0.25 * math.sqrt(max(square, 1e-9)):
+            mean = min(max(float(means[0]), -1.0), 1.0)
+        data, prior = 1.0 / deviation**2, 1.0 / _PRIOR_SPREAD
+        variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
+        return np.array([mean * self.bound]), min(max(variance, 1e-4), 1.0)
+
+
+def _targets(loss: Loss, has_intercept: bool) -> _Targets:
+    if loss.target_bound:
+        return _NumericTargets(loss.target_bound, has_intercept)
+    if has_intercept and isinstance(loss, LogisticLoss):
+        return _BinaryTargets()
+    if has_intercept and isinstance(loss, SoftmaxLoss):
+        return _ClassTargets(loss)
+    return _NoTargets(loss.n_outputs)
+
+
+@dataclass(frozen=True)
+class CenteringPlan:
+    """A release of ``sum (u, |u|^2 / 2, t)`` over the records.
+
+    u is a row over its bound, t has the coordinates of the target that the loss needs. Without an
+    intercept nothing may be moved: u and the mean of targets are left out.
+
+    Attributes
+    ----------
+    loss : Loss
+    design : Design
+    mechanism : GaussianMechanism
+    """
+
+    loss: Loss
+    design: Design
+    mechanism: GaussianMechanism
+
+    @property
+    def _n_means(self) -> int:
+        return self.design.n_features if self.design.intercept else 0
+
+    def describe(self, neighbouring: Neighbouring) -> Release:
+        """Describe the release."""
+        return self.mechanism.describe(
+            "means of rows and targets",
+            self._n_means + 1 + _targets(self.loss, self._n_means > 0).size,
+            self.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Lemma 1",
+            neighbouring,
+        )
+
+    def release(self, records: Records, noise: NoiseSource) -> Centering:
+        """Release the means of the records; the result is a function of them."""
+        d, unit = self._n_means, records.data_norm
+        targets = _targets(self.loss, d > 0)
+
+        def statistic(block: Block) -> np.ndarray:
+            squares = squared_norms(block)
+            of_rows = block.pull_back(np.ones(len(squares)))[0, :d] / unit
+            square = _SQUARE_WEIGHT * squares.sum() / unit**2
+            return np.concatenate([of_rows, [square], targets.sum(block.targets)])
+
+        n = self.design.n_records
+        means = self.mechanism.release(records.total(statistic), noise) / n
+        deviation = self.mechanism.noise_scale / n
+        mean = _shrunk(means[:d], deviation)
+        error = deviation / _SQUARE_WEIGHT
+        square = min(1.0, max(0.0, float(means[d]) / _SQUARE_WEIGHT) + error)
+        spread = min(max(square - float(mean @ mean), error, 1e-6), 1.0)
+        if not d:
+            mean = np.zeros(self.design.n_features)
+        return Centering(mean, math.sqrt(spread), *targets.model(means[d + 1 :], deviation))
+
+
+def plan_centering(
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
+) -> CenteringPlan:
+    """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
+    targets = _targets(loss, design.intercept > 0)
+    square = 1.0 + _SQUARE_WEIGHT**2  # of (u, b |u|^2)
+    if not design.intercept:
+        square = _SQUARE_WEIGHT**2
+    elif neighbouring is Neighbouring.REPLACE_ONE:
+        square = 4.0
+    is_replaced = neighbouring is Neighbouring.REPLACE_ONE
+    norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
+    sensitivity = norm * ROUNDING_SLACK + sum_rounding(design, norm)
+    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu))
+
+
+def sum_rounding(design: Design, bound: float) -> float:
+    """Bound the rounding of two sums over records of vectors of a bounded norm."""
+    n = design.n_records * design.size_ratio
+    return float((chain(n, design.block_size) + 16.0) * EPS * n * bound)
+
+
+def squared_norms(block: Block) -> np.ndarray:
+    """Squared Euclidean norms of bounded rows, without the intercept feature; shape (m,)."""
+    squares = row_norms(block.matrix, squared=True)
+    return squares if block.scale is None else squares * block.scale**2
+
+
+def _shrunk(mean: np.ndarray, deviation: float) -> np.ndarray:
+    """Shrink a noisy mean towards 0 (James and Stein), and to norm 1."""
+    square = float(mean @ mean)
+    if not square > 0.0:
+        return np.zeros_like(mean)
+    mean = mean * max(0.0, 1.0 - len(mean) * deviation**2 / square)
+    return mean / max(1.0, float(np.linalg.norm(mean)))
+
+
+class CenteredRows:
+    """View records as rows ``A = ((u - mean) / scale, 0.2)``; nothing is copied but where said.
+
+    The constant is missing without an intercept. Weights and sums are moved between A and the rows
+    ``(x, 1)``.
+
+    Parameters
+    ----------
+    records : Records
+    centering : Centering
+    n_blocks : int, default=1
+        Block k has the records i with ``i = k (mod n_blocks)``. Of a CSR matrix, several blocks are
+        a copy.
+
+    Attributes
+    ----------
+    norms : list of list of ndarray
+        Upper bounds on the norms of A, for each block and part of it.
+    norm_bound : float
+        Bound for every conceivable row.
+    """
+
+    def __init__(self, records: Records, centering: Centering, n_blocks: int = 1) -> None:
+        self.has_intercept = records.intercept > 0.0
+        self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
+        self._unit = records.data_norm * centering.scale
+        self._shift = centering.mean / centering.scale
+        self._constant = CONSTANT if self.has_intercept else 0.0
+        mean = float(np.linalg.norm(centering.mean))
+        self.norm_bound = (1.0 + mean) / centering.scale + self._constant
+        n, size = records.n_records, records.block_size * n_blocks
+        parts = [
+            [slice(i, min(i + size, n), n_blocks) for i in range(k, n, size)]
+            for k in range(n_blocks)
+        ]
+        # float32 is made double block by block, whenever it is needed
+        self._parts: list[list[slice | Block]] = [list(block) for block in parts]
+        if records.matrix.dtype == np.float64:
+            self._parts = [[self._records.block(part) for part in block] for block in parts]
+        self.norms = [[self._norms(part) for part in self.block(k)] for k in range(n_blocks)]
+
+    def block(self, k: int) -> list[Block]:
+        """Return the parts of a block."""
+        return [
+            self._records.block(part) if isinstance(part, slice) else part
+            for part in self._parts[k]
+        ]
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
+        if not self.has_intercept:
+            return weights / self._unit
+        out = weights / self._unit
+        out[:, -1] = self._constant * weights[:, -1] - weights[:, :-1] @ self._shift
+        return out
+
+    def sums(self, sums: np.ndarray) -> np.ndarray:
+        """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
+        out = sums / self._unit
+        if self.has_intercept:
+            out[:, :-1] -= np.outer(sums[:, -1], self._shift)
+            out[:, -1] = self._constant * sums[:, -1]
+        return out
+
+    def _norms(self, block: Block) -> np.ndarray:
+        squares = squared_norms(block) / self._unit**2
+        if self.has_intercept:
+            shift = np.append(self._shift / self._unit, 0.0)[None, :]
+            squares -= 2.0 * block.margins(shift)
+            # the products cancel: an upper bound on their rounding is added
+            squares += self._shift @ self._shift + self._constant**2
+            d = len(self._shift)
+            squares += 4.0 * (d + 8) * EPS * (self.norm_bound - self._constant) ** 2
+        return np.sqrt(np.maximum(squares, 0.0))

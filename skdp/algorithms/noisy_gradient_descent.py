@@ -1,0 +1,316 @@
+"""Planned noisy gradient descent: all records in every step, and nothing to tune.
+
+One release centers rows and targets (:mod:`skdp.algorithms.centering`); the gradient of every
+record is clipped to a planned norm, and every step adds Gaussian noise to their sum
+(:mod:`skdp.algorithms.noisy_steps`); a classifier's margins are shrunk by what is known of the
+noise, and where noise is negligible by one more release (:mod:`skdp.algorithms.temperature`).
+Every number of the plan is a function of public numbers or of earlier releases. Theory:
+docs/theory/noisy_gradient_descent.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.centering import (
+    CONSTANT,
+    PRIOR_VARIANCE,
+    CenteredRows,
+    Centering,
+    CenteringPlan,
+    plan_centering,
+    sum_rounding,
+)
+from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
+from skdp.problems.losses import LogisticLoss
+from skdp.problems.multiclass_losses import SoftmaxLoss
+from skdp.problems.rounding import EPS, tree_sum
+from skdp.problems.silence import without_warnings
+
+__all__ = ["NoisyGradientDescentPlan", "clipped_sum", "plan_noisy_gradient_descent"]
+
+
+@dataclass(frozen=True)
+class NoisyGradientDescentPlan(Plan):
+    """Clipping, noise and steps.
+
+    Attributes
+    ----------
+    objective : Objective
+    centering : CenteringPlan or None
+        None where its noise would drown the means.
+    temperature : TemperaturePlan or None
+        None where noise is not negligible, and for other losses than the log loss.
+    mu : float
+        Of the Gaussian differential privacy of all steps.
+    clip : float
+        Norm that each record's gradient is clipped to; of numeric targets in units of their
+        standard deviation.
+    damping : float
+        Penalty that the number of steps stands for, in units of the noise of a mean gradient.
+    rate : float
+        Largest step.
+    n_blocks : int
+    target_variance : float, default=0.15
+        Of numeric targets, in units of the squared bound; replaced by the released one.
+    """
+
+    objective: Objective
+    centering: CenteringPlan | None
+    temperature: TemperaturePlan | None
+    mu: float
+    clip: float
+    damping: float
+    rate: float
+    n_blocks: int
+    target_variance: float = PRIOR_VARIANCE
+
+    @property
+    def loss(self) -> Loss:
+        return self.objective.risk.loss
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def unit(self) -> float:
+        """Unit of the clipping norm: the standard deviation of numeric targets."""
+        return self.loss.target_bound * math.sqrt(self.target_variance) or 1.0
+
+    @property
+    def clip_norm(self) -> float:
+        """Norm that the gradient of a record is clipped to, in units of the targets."""
+        return self.clip * self.unit
+
+    @property
+    def sensitivity(self) -> float:
+        """What one record changes in the sum of clipped gradients, without rounding."""
+        return _replaced(self.objective.neighbouring) * self.clip_norm
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        design, bound = self.objective.design, self.loss.target_bound or 1.0
+        noise = self.sensitivity / (self.mu * bound)
+        return plan_schedule(
+            design.n_records / (self.damping * noise * self.rate),
+            self.mu,
+            rate=self.rate,
+            n_blocks=self.n_blocks,
+            products=design.n_records * (design.n_features + 1) * self.loss.n_margins,
+        )
+
+    @property
+    def alpha(self) -> float:
+        """Penalty on weights of centered rows that early stopping is about equivalent to."""
+        return self.damping * self.sensitivity / (self.mu * self.objective.design.n_records)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        objective, relation = self.objective, self.objective.neighbouring
+        steps = GaussianMechanism(self.sensitivity, 1.0 / self.mu).describe(
+            f"sums of clipped gradients, {self.schedule.n_steps} steps as one",
+            objective.dimension,
+            objective.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Theorem 1",
+            relation,
+        )
+        parts = [] if self.centering is None else [self.centering.describe(relation)]
+        parts.append(steps)
+        if self.temperature is not None:
+            parts.append(self.temperature.describe(relation))
+        return tuple(parts)
+
+    def alarms(self) -> tuple[str, ...]:
+        design = self.objective.design
+        noise = _replaced(self.objective.neighbouring) * math.sqrt(design.n_features)
+        if noise <= 0.4 * design.n_records * self.mu:
+            return ()
+        return ("The noise is large: hardly better than a constant model is to be expected.",)
+
+    def to_dict(self) -> dict[str, Any]:
+        schedule = self.schedule
+        return {
+            "alpha": self.alpha,
+            "n_steps": schedule.n_steps,
+            "n_blocks": schedule.n_blocks,
+            "step_size": schedule.step_size,
+            "momentum": schedule.momentum,
+            "clip_norm": self.clip_norm,
+            "mu": self.mu,
+            "noise_multipliers": [float(schedule.multipliers[i]) for i in (0, -1)],
+        }
+
+    def run(self, data: Records, run: Run) -> Result:
+        design = self.objective.design
+        design.check(data)
+        data.check_targets(self.loss)
+        with without_warnings():
+            centering, plan = Centering.unknown(design.n_features, self.loss.n_outputs), self
+            if self.centering is not None:
+                centering = self.centering.release(data, run.noise)
+                plan = replace(self, target_variance=centering.target_variance)
+            rows = CenteredRows(data, centering, self.n_blocks)
+            weights = plan._descend(rows, centering, run.noise)
+            offsets = centering.offsets
+            if isinstance(self.loss, LogisticLoss | SoftmaxLoss):
+                weights, offsets = plan._rescaled(rows, weights, offsets, run.noise)
+            point = rows.weights(weights)
+            if data.intercept:
+                point[:, -1] = (point[:, -1] + offsets) / data.intercept
+            return Result(point.ravel(), plan)
+
+    def _descend(
+        self, rows: CenteredRows, centering: Centering, noise: NoiseSource
+    ) -> np.ndarray:
+        loss, design, clip = self.loss, self.objective.design, self.clip_norm
+        relation, n = self.objective.neighbouring, design.n_records * design.size_ratio
+        bound, d = rows.norm_bound, design.n_features
+        # sums of rows that are not centered, with residuals of at most clip / 0.2
+        amplified = bound / CONSTANT if design.intercept else 1.0
+        rounding = sum_rounding(design, clip * amplified)
+        fixed = self.sensitivity * ROUNDING_SLACK + rounding
+        offset = float(np.linalg.norm(centering.offsets))
+
+        def sensitivity(weights: np.ndarray) -> float:
+            if relation is Neighbouring.REPLACE_ONE:
+                return fixed
+            # records change their positions, and so their margins and norms in the last bits
+            length = max(1.0, float(np.linalg.norm(weights)))
+            margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
+            norms = 4.0 * (d + 8) * EPS * amplified**2 * clip
+            return fixed + n * (bound * margins + norms)
+
+        def total(weights: np.ndarray, k: int) -> np.ndarray:
+            return clipped_sum(rows, loss, weights, centering.offsets, clip, k)
+
+        shape = (loss.n_outputs, design.width)
+        return descend(self.schedule, total, sensitivity, shape, design.n_records, noise)
+
+    def _rescaled(
+        self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shrink the margins of a classifier, whose gradients were clipped and noisy."""
+        loss, design = self.loss, self.objective.design
+        curvature = 0.8 / (4.0 if loss.n_outputs == 1 else loss.n_outputs + 1.0) / design.n_features
+        unit = self.sensitivity * self.n_blocks / design.n_records
+        variance = self.schedule.average_variance(curvature, unit)
+        square = float((weights**2).sum())
+        signal = 0.05 if square == 0.0 else max(0.05, 1.0 - weights.size * variance / square)
+        shrinkage = 0.85 * math.sqrt(signal) if loss.n_outputs == 1 else signal**0.25
+        if self.temperature is None:
+            return shrinkage * weights, offsets
+        shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
+        return shrinkage * weights, offsets + offset
+
+
+def plan_noisy_gradient_descent(
+    objective: Objective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    *,
+    damping: float | None = None,
+    temperature_share: float | None = None,
+) -> NoisyGradientDescentPlan:
+    """Choose clipping, steps and the parts of the budget from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a smooth loss. It has no part for a penalty or a ball.
+    budget : PrivacyBudget
+        With delta > 0.
+    calibration : {"analytic"}
+    damping, temperature_share : float, optional
+        In place of the planned numbers, for tests.
+    """
+    loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
+    n, d, k = design.n_records, design.n_features, _replaced(objective.neighbouring)
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    error = k * math.sqrt(d) / (n * mu)  # noise of a released mean of rows, relative to their norm
+    spread = error * math.sqrt(d)
+    is_regression, is_binary = loss.target_bound > 0, loss.n_margins == 1
+    usual = 0.2 if is_regression else 0.3
+    share = min(max((error / usual) ** 2, 0.01), 0.25)
+    if error > 1.5 * math.sqrt(share):
+        share = 0.0
+    if temperature_share is None:
+        has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
+        temperature_share = 0.03 if has_odds and k <= 0.002 * n * mu else 0.0
+    mu_steps = mu * math.sqrt(1.0 - share - temperature_share)
+    if is_regression:
+        clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
+        rate, limit = 1.5 / loss.curvature, 2e-4 / clip**2
+        noise = k * clip * math.sqrt(PRIOR_VARIANCE) / mu_steps
+        planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
+    else:
+        clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
+        rate, limit, planned = (8.0 if is_binary else 4.0), 1e-4, 0.2
+    n_blocks = 1
+    if relation is Neighbouring.REPLACE_ONE:
+        n_blocks = int(min(max(math.floor(min(n / 8000, limit / spread**2)), 1), 10))
+    temperature = None
+    if temperature_share:
+        mu_temperature = mu * math.sqrt(temperature_share)
+        temperature = plan_temperature(loss, design, relation, mu_temperature)
+    centering = None
+    if share:
+        centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
+    return NoisyGradientDescentPlan(
+        objective,
+        centering,
+        temperature,
+        mu_steps,
+        clip,
+        planned if damping is None else damping,
+        rate,
+        n_blocks,
+    )
+
+
+def clipped_sum(
+    rows: CenteredRows,
+    loss: Loss,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    clip_norm: float,
+    k: int = 0,
+) -> np.ndarray:
+    """Sum the gradients of the records of block k, each clipped to a norm; no noise.
+
+    The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
+    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``.
+    """
+    raw = rows.weights(weights)
+
+    def part(block: Any, norms: np.ndarray) -> np.ndarray:
+        residuals = loss.derivative(block.margins(raw) + offsets.squeeze(), block.targets)
+        with np.errstate(divide="ignore"):
+            limits = clip_norm / norms
+        if residuals.ndim == 1:
+            residuals = np.clip(residuals, -limits, limits)
+        else:
+            lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+            residuals = residuals * np.minimum(1.0, limits / np.maximum(lengths, 1e-300))[:, None]
+        return block.pull_back(residuals)
+
+    parts = zip(rows.block(k), rows.norms[k], strict=True)
+    return rows.sums(tree_sum(part(*each) for each in parts))
+
+
+def _replaced(neighbouring: Neighbouring) -> float:
+    """Number of records by which neighbours differ, if one replaced counts for two."""
+    return 2.0 if neighbouring is Neighbouring.REPLACE_ONE else 1.0

@@ -1,0 +1,149 @@
+"""Noisy gradient steps on all records: their number, size, momentum and noise.
+
+Every step releases a sum of clipped gradients of the records with Gaussian noise. The number of
+steps and all their noise are fixed before the first one, so the steps together cost one Gaussian
+release: with multipliers c_t, ``sum_t 1 / c_t^2 = mu^2`` (docs/theory/noisy_gradient_descent.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+
+__all__ = ["Schedule", "descend", "plan_schedule"]
+
+#: Norm that no iterate exceeds: margins of finite rows stay finite.
+WEIGHT_LIMIT = 1e6
+#: The least number of steps, and the bounds on the largest one.
+_MIN_STEPS, _MAX_STEPS = 10, (60, 150)
+#: Products of records, features and outputs that all steps together may take.
+_WORK = 1.2e9
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Noisy steps with momentum, of which all iterates are averaged.
+
+    Attributes
+    ----------
+    n_steps : int
+        A multiple of `n_blocks`.
+    n_blocks : int
+        Step t uses the records i with ``i = t (mod n_blocks)``.
+    step_size, momentum : float
+    mu : float
+        Of the Gaussian differential privacy of all steps together, for each record.
+    """
+
+    n_steps: int
+    n_blocks: int
+    step_size: float
+    momentum: float
+    mu: float
+
+    @cached_property
+    def multipliers(self) -> np.ndarray:
+        """Standard deviation of each step's noise in units of the sensitivity of its sum.
+
+        ``1 / c_t^2`` falls as ``sqrt(1 - t / T)``, in cycles of `n_blocks` equal steps, and adds up
+        to ``mu^2`` over the steps of a block.
+        """
+        n_cycles = self.n_steps // self.n_blocks
+        shares = np.sqrt(1.0 - np.arange(n_cycles) / n_cycles)
+        return np.repeat(np.sqrt(shares.sum() / shares) / self.mu, self.n_blocks)
+
+    def average_variance(self, curvature: float, unit: float) -> float:
+        """Variance of the averaged iterate along a direction of a curvature.
+
+        Parameters
+        ----------
+        curvature : float
+        unit : float
+            Standard deviation of the noise of a mean gradient for a multiplier of 1.
+        """
+        weight = velocity = variance = 0.0  # the adjoint recursion of the steps
+        for multiplier in self.multipliers[::-1]:
+            weight += 1.0 / self.n_steps
+            velocity -= self.step_size * weight
+            variance += (velocity * multiplier * unit) ** 2
+            weight, velocity = weight + curvature * velocity, self.momentum * velocity
+        return variance
+
+
+def plan_schedule(
+    horizon: float, mu: float, *, rate: float, n_blocks: int, products: float
+) -> Schedule:
+    """Choose number, size and momentum of the steps.
+
+    Parameters
+    ----------
+    horizon : float
+        Path length divided by `rate`: a direction of curvature h is learnt up to
+        ``1 / (h rate horizon)``.
+    mu : float
+        Of the Gaussian differential privacy of all steps.
+    rate : float
+        Largest stable step.
+    n_blocks : int
+    products : float
+        Products of records, features and outputs in a step on all records.
+    """
+    limit = min(max(math.floor(_WORK * n_blocks / products), _MAX_STEPS[0]), _MAX_STEPS[1])
+    n_steps = int(min(max(math.ceil(2.0 * math.sqrt(horizon)), _MIN_STEPS), limit))
+    step_size, momentum = rate, 0.0
+    if horizon <= n_steps:
+        step_size = rate * horizon / n_steps
+    else:
+        momentum = max(0.0, min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps))
+    n_steps = n_blocks * -(-n_steps // n_blocks)
+    return Schedule(n_steps, n_blocks, step_size, momentum, mu)
+
+
+def descend(
+    schedule: Schedule,
+    clipped_sum: Callable[[np.ndarray, int], np.ndarray],
+    sensitivity: Callable[[np.ndarray], float],
+    shape: tuple[int, int],
+    n_records: int,
+    noise: NoiseSource,
+) -> np.ndarray:
+    """Average the iterates of the noisy steps, from 0.
+
+    Parameters
+    ----------
+    schedule : Schedule
+    clipped_sum : callable ``(weights, block) -> ndarray``
+        The sum over the records of a block, without noise.
+    sensitivity : callable ``weights -> float``
+        Bound on what one record changes in this sum; a function of the released weights.
+    shape : tuple of int
+        Of the weights.
+    n_records : int
+        Public number of records.
+    noise : NoiseSource
+
+    Returns
+    -------
+    ndarray of the given shape
+    """
+    weights, velocity, total = (np.zeros(shape) for _ in range(3))
+    of_block = schedule.n_blocks / n_records
+    for step, multiplier in enumerate(schedule.multipliers):
+        exact = clipped_sum(weights, step % schedule.n_blocks)
+        mechanism = GaussianMechanism(sensitivity(weights), float(multiplier))
+        gradient = mechanism.release(exact.ravel(), noise).reshape(shape) * of_block
+        velocity = schedule.momentum * velocity + gradient
+        weights = weights - schedule.step_size * velocity
+        # before the next look at the records: no record may meet weights that are not numbers
+        if not (np.isfinite(weights).all() and np.isfinite(velocity).all()):
+            weights, velocity = np.zeros(shape), np.zeros(shape)
+        length = float(np.linalg.norm(weights))
+        weights = weights * min(1.0, WEIGHT_LIMIT / max(length, WEIGHT_LIMIT))
+        total += weights
+    return total / schedule.n_steps

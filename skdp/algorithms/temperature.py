@@ -1,0 +1,152 @@
+"""The temperature of a private classifier: one noisy Newton step on the scale of its margins.
+
+Clipped gradients lead to scores in the right order and of the wrong size. Two numbers, the factor
+of the scores and (for two classes) a shift, are corrected by one release of the first and second
+derivatives of the log loss in them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.centering import CONSTANT, CenteredRows, sum_rounding
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Design, Loss, SoftmaxLoss
+from skdp.problems.rounding import EPS, tree_sum
+from scipy.special import expit
+
+__all__ = ["TemperaturePlan", "plan_temperature"]
+
+
+@dataclass(frozen=True)
+class TemperaturePlan:
+    """The release of derivatives; every record adds a vector of norm 1 at most.
+
+    Attributes
+    ----------
+    loss : LogisticLoss or SoftmaxLoss
+    design : Design
+    neighbouring : Neighbouring
+    mechanism : GaussianMechanism
+        Its sensitivity lacks the rounding that depends on the weights (add/remove).
+    """
+
+    loss: Loss
+    design: Design
+    neighbouring: Neighbouring
+    mechanism: GaussianMechanism
+
+    @property
+    def _has_shift(self) -> bool:
+        return self.loss.n_outputs == 1 and self.design.intercept > 0
+
+    def describe(self, neighbouring: Neighbouring) -> Release:
+        """Describe the release."""
+        return self.mechanism.describe(
+            "temperature",
+            5 if self._has_shift else 2,
+            self.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Theorem 1",
+            neighbouring,
+        )
+
+    def release(
+        self,
+        rows: CenteredRows,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        factor: float,
+        noise: NoiseSource,
+    ) -> tuple[float, float]:
+        """Correct the factor of the margins, and find a shift of the log odds.
+
+        Parameters
+        ----------
+        rows : CenteredRows
+        weights : ndarray of shape (n_outputs, width)
+            Released.
+        offsets : ndarray of shape (n_outputs,)
+            Released.
+        factor : float
+            Of the margins ``A w``, to start from.
+        noise : NoiseSource
+
+        Returns
+        -------
+        factor, shift : float
+        """
+        norm = float(np.linalg.norm(weights))
+        unit = max(3.0, 2.0 * norm / math.sqrt(self.design.n_features))
+        raw = rows.weights(weights)
+
+        def part(block: Any) -> np.ndarray:
+            scores = block.margins(raw)
+            return self._derivatives(scores / unit, factor * scores + offsets.squeeze(), block)
+
+        total = tree_sum(part(block) for k in range(len(rows.norms)) for block in rows.block(k))
+        mechanism = self.mechanism
+        if self.neighbouring is Neighbouring.ADD_REMOVE:
+            # records change their positions, and so their margins in the last bits
+            bound, d = rows.norm_bound * norm, self.design.n_features
+            error = 2.0 * (d + 8) * EPS * (bound + float(np.linalg.norm(offsets)))
+            error *= (1.0 + factor) * (1.0 + bound / unit) ** 2
+            sensitivity = mechanism.sensitivity
+            sensitivity += self.design.n_records * self.design.size_ratio * error
+            mechanism = GaussianMechanism(sensitivity, mechanism.noise_multiplier)
+        q, scale = mechanism.release(total, noise), mechanism.noise_scale
+        if not self._has_shift:
+            h = max(float(q[1]), 0.0)
+            change = -float(q[0]) * h / (h * h + (scale * 4.0 / unit) ** 2)
+            shift = 0.0
+        else:
+            cross = q[3] / math.sqrt(2.0)
+            values, vectors = np.linalg.eigh(np.array([[q[2], cross], [cross, q[4]]]))
+            hessian = (vectors * np.maximum(values, 0.0)) @ vectors.T
+            prior = np.diag([(unit / 4.0) ** 2, 0.09])
+            gain = prior @ hessian
+            change, shift = -gain @ np.linalg.solve(
+                hessian @ gain + scale**2 * np.eye(2), q[:2]
+            )
+        change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
+        return factor + change / unit, float(shift)
+
+    def _derivatives(self, scores: np.ndarray, margins: np.ndarray, block: Any) -> np.ndarray:
+        """Sum over records the derivatives in the factor (in units of `scores`) and the shift."""
+        if isinstance(self.loss, SoftmaxLoss):
+            basis = self.loss.basis
+            classes, p = scores @ basis.T, self.loss.probabilities(margins)
+            mean = np.einsum("ij,ij->i", p, classes)
+            own = np.take_along_axis(classes, block.targets[:, None], axis=1)[:, 0]
+            spread = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
+            columns = [mean - own, spread]
+        else:
+            p = expit(margins)
+            residuals, h = p - block.targets, p * (1.0 - p)
+            columns = [residuals * scores, h * scores**2]
+            if self._has_shift:
+                columns = [
+                    columns[0],
+                    residuals,
+                    columns[1],
+                    math.sqrt(2.0) * h * scores,
+                    h,
+                ]
+        vectors = np.stack(columns)
+        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+        return vectors @ (1.0 / np.maximum(lengths, 1.0))
+
+
+def plan_temperature(
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
+) -> TemperaturePlan:
+    """Calibrate the release to mu-Gaussian differential privacy."""
+    replaced = 2.0 if neighbouring is Neighbouring.REPLACE_ONE else 1.0
+    sensitivity = replaced * ROUNDING_SLACK + sum_rounding(design, 1.0)
+    mechanism = GaussianMechanism(sensitivity, 1.0 / mu)
+    return TemperaturePlan(loss, design, neighbouring, mechanism)
