@@ -173,9 +173,7 @@ class NoisyGradientDescentPlan(Plan):
                 point[:, -1] = (point[:, -1] + offsets) / data.intercept
             return Result(point.ravel(), plan)
 
-    def _descend(
-        self, rows: CenteredRows, centering: Centering, noise: NoiseSource
-    ) -> np.ndarray:
+    def _descend(self, rows: CenteredRows, centering: Centering, noise: NoiseSource) -> np.ndarray:
         loss, design, clip = self.loss, self.objective.design, self.clip_norm
         relation, n = self.objective.neighbouring, design.n_records * design.size_ratio
         bound, d = rows.norm_bound, design.n_features

@@ -110,9 +110,7 @@ class TemperaturePlan:
             hessian = (vectors * np.maximum(values, 0.0)) @ vectors.T
             prior = np.diag([(unit / 4.0) ** 2, 0.09])
             gain = prior @ hessian
-            change, shift = -gain @ np.linalg.solve(
-                hessian @ gain + scale**2 * np.eye(2), q[:2]
-            )
+            change, shift = -gain @ np.linalg.solve(hessian @ gain + scale**2 * np.eye(2), q[:2])
         change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
         return factor + change / unit, float(shift)
 
