@@ -23,9 +23,9 @@ from skdp.problems.rounding import EPS, chain
 
 __all__ = [
     "CONSTANT",
+    "PRIOR_VARIANCE",
     "Centering",
     "CenteringPlan",
-    "PRIOR_VARIANCE",
     "plan_centering",
     "sum_rounding",
 ]

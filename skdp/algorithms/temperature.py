@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
-from skdp.algorithms.centering import CONSTANT, CenteredRows, sum_rounding
+from skdp.algorithms.centering import CenteredRows, sum_rounding
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, Loss, SoftmaxLoss
 from skdp.problems.rounding import EPS, tree_sum
-from scipy.special import expit
 
 __all__ = ["TemperaturePlan", "plan_temperature"]
 

@@ -65,15 +65,39 @@ class Silent(NoiseSource):
 #: n, d, classes (1: least squares), epsilon, delta, relation; error, share of the means, clipping
 #: norm, steps, step size, momentum, first and last noise, variance of the average
 REFERENCE = [
-    ((455, 30, 2, 1, 1e-5, ADD), (0.044909, 0.022409, 0.263791, 34, 8, 0.880999, 4.787092, 11.559566, 1.122164e-1)),
-    ((455, 30, 2, 1, 1e-5, REPLACE), (0.089818, 0.089636, 0.25, 25, 8, 0.828133, 8.090629, 18.091197, 3.795578e-1)),
-    ((1437, 64, 10, 1, 1e-5, REPLACE), (0.041538, 0.019171, 0.274285, 59, 4, 0.932126, 13.037597, 36.133544, 8.451287e-1)),
-    ((8000, 20, 2, 0.1, 1e-5, ADD), (0.017190, 0.01, 0.426376, 39, 8, 0.897220, 67.791175, 169.410106, 3.273897e-2)),
-    ((39073, 91, 2, 0.1, 1e-6, REPLACE), (0.017727, 0.01, 0.419862, 57, 8, 0.928485, 190.046967, 522.191329, 1.276189e-1)),
-    ((353, 10, 1, 1, 1e-5, REPLACE), (0.066840, 0.111690, 0.3, 23, 1.5, 0.820208, 3.655214, 8.004695, 1.141778e-3)),
-    ((353, 10, 1, 0.1, 1e-5, ADD), (0.275464, 0.25, 0.3, 11, 1.5, 0.614331, 11.502966, 20.948744, 1.365058e-2)),
-    ((80000, 20, 1, 1, 1e-6, REPLACE), (0.000472, 0.01, 2.5, 119, 1.5, 0.964850, 28.226904, 57.315948, 6.197480e-5)),
-]  # fmt: skip # noqa: E501
+    (
+        (455, 30, 2, 1, 1e-5, ADD),
+        (0.044909, 0.022409, 0.263791, 34, 8, 0.880999, 4.787092, 11.559566, 1.122164e-1),
+    ),
+    (
+        (455, 30, 2, 1, 1e-5, REPLACE),
+        (0.089818, 0.089636, 0.25, 25, 8, 0.828133, 8.090629, 18.091197, 3.795578e-1),
+    ),
+    (
+        (1437, 64, 10, 1, 1e-5, REPLACE),
+        (0.041538, 0.019171, 0.274285, 59, 4, 0.932126, 13.037597, 36.133544, 8.451287e-1),
+    ),
+    (
+        (8000, 20, 2, 0.1, 1e-5, ADD),
+        (0.017190, 0.01, 0.426376, 39, 8, 0.897220, 67.791175, 169.410106, 3.273897e-2),
+    ),
+    (
+        (39073, 91, 2, 0.1, 1e-6, REPLACE),
+        (0.017727, 0.01, 0.419862, 57, 8, 0.928485, 190.046967, 522.191329, 1.276189e-1),
+    ),
+    (
+        (353, 10, 1, 1, 1e-5, REPLACE),
+        (0.066840, 0.111690, 0.3, 23, 1.5, 0.820208, 3.655214, 8.004695, 1.141778e-3),
+    ),
+    (
+        (353, 10, 1, 0.1, 1e-5, ADD),
+        (0.275464, 0.25, 0.3, 11, 1.5, 0.614331, 11.502966, 20.948744, 1.365058e-2),
+    ),
+    (
+        (80000, 20, 1, 1, 1e-6, REPLACE),
+        (0.000472, 0.01, 2.5, 119, 1.5, 0.964850, 28.226904, 57.315948, 6.197480e-5),
+    ),
+]
 
 
 @pytest.mark.parametrize(("case", "expected"), REFERENCE)
@@ -366,7 +390,7 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
             objective=replace(
                 plan.objective, design=Design.of(records, None if relation is REPLACE else 50)
             ),
-        )  # noqa: E501
+        )
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
                 module,
@@ -397,7 +421,7 @@ def fitted(loss, X, targets, epsilon, relation=REPLACE, intercept=0.1, seed=0, d
 @pytest.mark.parametrize("data_norm", [1.0, 1e-3, 1e3])
 def test_without_noise_least_squares_are_found(data_norm):
     rng = np.random.default_rng(4)
-    X = rng.normal(size=(4000, 5)) + [1.0, 0, 0, 0, 0]
+    X = rng.normal(size=(4000, 5)) + np.eye(5)[0]
     X /= np.linalg.norm(X, axis=1).max()
     y = np.clip(X @ rng.normal(size=5) + 0.2 + 0.1 * rng.normal(size=4000), -2, 2)
     w = fitted(HalfSquaredLoss(2.0), data_norm * X, y, 1e6, data_norm=data_norm)[0]
