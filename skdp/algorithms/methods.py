@@ -20,6 +20,7 @@ from skdp.algorithms.exponential_mechanism import (
     plan_localized_exponential,
 )
 from skdp.algorithms.max_group_loss import plan_max_group_loss
+from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.phased_output_perturbation import (
     phased_bound,
     plan_phased_output_perturbation,
@@ -48,6 +49,8 @@ class Method:
     plan : callable ``(objective, budget, calibration) -> Plan``
         Public numbers only. The plan's ``to_dict()`` has the penalty used as "alpha"; a plan for a
         loss with kinks has its smooth stand-in as ``risk``.
+    leads : callable ``(objective, budget) -> bool``, optional
+        Whether "auto" takes it without a comparison. Default: never.
     competes : callable ``(objective, budget) -> bool``, optional
         Whether "auto" compares it with others. Default: never.
     bound : callable ``(objective, budget) -> float``, optional
@@ -63,11 +66,16 @@ class Method:
         Whether the risk must be a mean over records.
     needs_one_margin : bool, default=False
         Whether the loss must be of one margin: no more than two classes.
+    needs_delta : bool, default=False
+        Whether it needs ``delta > 0``.
+    is_penalised : bool, default=True
+        Whether it minimises an objective with a penalty and a ball, by a solver.
     published_epsilon : float
         The published calibration is proven below it, for ``delta > 0``.
     """
 
     plan: Callable[[Any, PrivacyBudget, str], Plan]
+    leads: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
     competes: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
     bound: Callable[[Objective, PrivacyBudget], float] | None = None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
@@ -76,6 +84,8 @@ class Method:
     is_bounded: bool = False
     needs_mean: bool = True
     needs_one_margin: bool = False
+    needs_delta: bool = False
+    is_penalised: bool = True
     published_epsilon: float = math.inf
 
     def check(
@@ -93,10 +103,12 @@ class Method:
                 f"method={name!r} with calibration='paper' is proven for epsilon < {limit:g} "
                 "and delta > 0 only."
             )
+        if self.needs_delta and budget.is_pure:
+            raise ValueError(f"delta == 0: method={name!r} needs delta > 0.")
         if self.is_pure and not budget.is_pure:
             raise ValueError(
                 f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
-                "are 'output' and 'phased'."
+                "are 'gradient', 'output' and 'phased'."
             )
 
 
@@ -125,8 +137,9 @@ def choose(
     calibration: str = "analytic",
     *,
     may_split: bool = True,
+    has_solver: bool = False,
 ) -> Choice:
-    """Plan the method of a name; "auto" is the one with the smallest bound.
+    """Plan the method of a name; "auto" is one that leads, or that with the smallest bound.
 
     All bounds are on the expected excess risk over a comparator of the norm of a good predictor on
     a reference design. They are functions of public inputs; they rank methods and promise nothing
@@ -142,7 +155,12 @@ def choose(
         See :class:`Method`.
     may_split : bool, default=True
         Whether "auto" may choose methods of several solves.
+    has_solver : bool, default=False
+        Whether a solver was given, so that "auto" may choose only a method that uses it.
     """
+    if name == "auto" and calibration == "analytic" and not has_solver:
+        leading = [key for key, method in methods.items() if method.leads(objective, budget)]
+        name = leading[0] if leading else name
     default, bounds = next(iter(methods)), {}
     plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
     if name != "auto":
@@ -242,6 +260,12 @@ def _draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     return bound
 
 
+def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether nothing was asked for that planned noisy gradient descent does not have."""
+    is_plain = objective.risk.is_mean and not objective.alpha and objective.coef_norm is None
+    return is_plain and not objective.population and not budget.is_pure
+
+
 #: Methods of linear models by name.
 METHODS: dict[str, Method] = {
     "output": Method(
@@ -257,6 +281,13 @@ METHODS: dict[str, Method] = {
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,
+    ),
+    "gradient": Method(
+        plan_noisy_gradient_descent,
+        leads=_gradient_leads,
+        relations=tuple(Neighbouring),
+        needs_delta=True,
+        is_penalised=False,
     ),
     "exponential": Method(
         _plan_draw,

@@ -57,13 +57,15 @@ class NoisyGradientDescentPlan(Plan):
     mu : float
         Of the Gaussian differential privacy of all steps.
     clip : float
-        Norm that each record's gradient is clipped to; of numeric targets in units of their
-        standard deviation.
+        Norm that each record's gradient is clipped to; of squares in units of the standard
+        deviation of the targets.
     damping : float
         Penalty that the number of steps stands for, in units of the noise of a mean gradient.
     rate : float
         Largest step.
     n_blocks : int
+    is_squared : bool
+        Whether residuals near 0 are differences of margins and targets.
     target_variance : float, default=0.15
         Of numeric targets, in units of the squared bound; replaced by the released one.
     """
@@ -76,6 +78,7 @@ class NoisyGradientDescentPlan(Plan):
     damping: float
     rate: float
     n_blocks: int
+    is_squared: bool
     target_variance: float = PRIOR_VARIANCE
 
     @property
@@ -87,14 +90,12 @@ class NoisyGradientDescentPlan(Plan):
         return self.objective.risk
 
     @property
-    def unit(self) -> float:
-        """Unit of the clipping norm: the standard deviation of numeric targets."""
-        return self.loss.target_bound * math.sqrt(self.target_variance) or 1.0
-
-    @property
     def clip_norm(self) -> float:
-        """Norm that the gradient of a record is clipped to, in units of the targets."""
-        return self.clip * self.unit
+        """Norm that the gradient of a record is clipped to."""
+        if not self.is_squared:
+            return self.clip
+        deviation = self.loss.target_bound * math.sqrt(self.target_variance)
+        return min(self.clip * deviation, _largest_residual(self.loss))
 
     @property
     def sensitivity(self) -> float:
@@ -103,8 +104,10 @@ class NoisyGradientDescentPlan(Plan):
 
     @cached_property
     def schedule(self) -> Schedule:
-        design, bound = self.objective.design, self.loss.target_bound or 1.0
-        noise = self.sensitivity / (self.mu * bound)
+        design = self.objective.design
+        noise = self.sensitivity / self.mu
+        if self.is_squared:
+            noise /= self.loss.target_bound
         return plan_schedule(
             design.n_records / (self.damping * noise * self.rate),
             self.mu,
@@ -121,7 +124,7 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         objective, relation = self.objective, self.objective.neighbouring
-        steps = GaussianMechanism(self.sensitivity, 1.0 / self.mu).describe(
+        steps = GaussianMechanism(self.sensitivity * ROUNDING_SLACK, 1.0 / self.mu).describe(
             f"sums of clipped gradients, {self.schedule.n_steps} steps as one",
             objective.dimension,
             objective.design.n_records,
@@ -235,28 +238,35 @@ def plan_noisy_gradient_descent(
     damping, temperature_share : float, optional
         In place of the planned numbers, for tests.
     """
+    is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
+    if not objective.risk.is_smooth:
+        objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
     n, d, k = design.n_records, design.n_features, _replaced(objective.neighbouring)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     error = k * math.sqrt(d) / (n * mu)  # noise of a released mean of rows, relative to their norm
     spread = error * math.sqrt(d)
-    is_regression, is_binary = loss.target_bound > 0, loss.n_margins == 1
-    usual = 0.2 if is_regression else 0.3
-    share = min(max((error / usual) ** 2, 0.01), 0.25)
+    has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
+    share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
     if error > 1.5 * math.sqrt(share):
         share = 0.0
     if temperature_share is None:
-        has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
         temperature_share = 0.03 if has_odds and k <= 0.002 * n * mu else 0.0
     mu_steps = mu * math.sqrt(1.0 - share - temperature_share)
-    if is_regression:
+    if is_squared:
         clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
         rate, limit = 1.5 / loss.curvature, 2e-4 / clip**2
         noise = k * clip * math.sqrt(PRIOR_VARIANCE) / mu_steps
         planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     else:
         clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
-        rate, limit, planned = (8.0 if is_binary else 4.0), 1e-4, 0.2
+        rate, limit, planned = 2.0 / loss.curvature, 1e-4, 0.2
+        if loss.target_bound:  # most residuals are the largest one
+            clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
+        elif (
+            not has_odds
+        ):  # margins and residuals of hinges: a half of those of the log loss, twice
+            clip, planned = min(2.0 * clip, _largest_residual(loss)), 0.4
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
         n_blocks = int(min(max(math.floor(min(n / 8000, limit / spread**2)), 1), 10))
@@ -276,6 +286,7 @@ def plan_noisy_gradient_descent(
         planned if damping is None else damping,
         rate,
         n_blocks,
+        is_squared,
     )
 
 
@@ -307,6 +318,11 @@ def clipped_sum(
 
     parts = zip(rows.block(k), rows.norms[k], strict=True)
     return rows.sums(tree_sum(part(*each) for each in parts))
+
+
+def _largest_residual(loss: Loss) -> float:
+    """Bound on the derivative of the loss in its margins; ``inf`` without one."""
+    return loss.lipschitz(1.0, math.inf)
 
 
 def _replaced(neighbouring: Neighbouring) -> float:

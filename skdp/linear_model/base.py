@@ -145,7 +145,13 @@ class DPLinearModel(BaseEstimator):
         # several solves need a solver that keeps nothing from one block to the next
         may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
         choice = choose(
-            self._methods, self.method, objective, budget, self.calibration, may_split=may_split
+            self._methods,
+            self.method,
+            objective,
+            budget,
+            self.calibration,
+            may_split=may_split,
+            has_solver=self._has_solver,
         )
         for alarm in choice.plan.alarms():
             warnings.warn(alarm, UserWarning, stacklevel=4)
@@ -323,10 +329,20 @@ class DPLinearModel(BaseEstimator):
         method = self._row
         budget = PrivacyBudget(self.epsilon, self.delta)
         method.check(self.method, budget, Neighbouring(self.neighbouring), self.calibration)
+        asked = (self.alpha != "auto", self.coef_norm is not None, self._has_solver)
+        if not method.is_penalised and (any(asked) or self.objective == "population"):
+            raise ValueError(
+                f"method={self.method!r} stops early in place of a penalty, and has no solver: it "
+                "needs alpha='auto', coef_norm=None, objective='empirical' and solver='auto'."
+            )
         if self.tilt > 0 and method.needs_mean:
             raise ValueError(
                 "tilt > 0 needs method='output': the tilted loss is no mean over records."
             )
+
+    @property
+    def _has_solver(self) -> bool:
+        return not (isinstance(self.solver, str) and self.solver == "auto")
 
     def _check_solver(self) -> None:
         """Refuse a solver that is not made for the objective."""

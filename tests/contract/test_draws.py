@@ -101,6 +101,11 @@ def additive(laboratory):
     return [draw for draw in laboratory.draws if draw.kind in ("gaussian", "spherical_laplace")]
 
 
+def is_descent(release):
+    """Whether a release stands for many steps as one."""
+    return release.name.startswith("sums of clipped gradients")
+
+
 def parts_of(fitted, laboratory):
     """The draws of each release, in order: pairs (release, draws)."""
     report = fitted.privacy_
@@ -120,6 +125,8 @@ def parts_of(fitted, laboratory):
         count = sum(count for _, count in leaves(release.event))
         if release.reference.endswith("folds"):
             count = plan["n_folds"]
+        elif is_descent(release):
+            count = plan["n_steps"]
         elif release is releases[-1] and "block_sizes" in plan:
             count = len(plan["block_sizes"])
         pairs.append((release, draws[:count]))
@@ -138,6 +145,9 @@ def test_draws_are_those_of_the_report(name):
     assert not case.n_phases or len(report.plan.get("block_sizes", [0])) == case.n_phases
     for release, draws in parts_of(fitted, laboratory):
         assert draws
+        if is_descent(release):
+            check_steps(report, release, draws)
+            continue
         for draw in draws:
             if draw.kind == "choice":
                 ((leaf, _),) = leaves(release.event)
@@ -167,6 +177,20 @@ def check_noise(release, draw):
         assert draw.scale == pytest.approx(stated.noise_scale, rel=1e-9)
         assert draw.mechanism.sensitivity == pytest.approx(stated.sensitivity, rel=1e-9)
         assert draw.dimension == stated.dimension
+
+
+def check_steps(report, release, draws):
+    """Noisy steps: together they cost what one release costs, for the records of every block."""
+    ((leaf, _),) = leaves(release.event)
+    for draw in draws:
+        assert (draw.kind, draw.dimension) == ("gaussian", release.dimension)
+        assert draw.mechanism.sensitivity >= release.sensitivity * (1.0 - 1e-12)
+    multipliers = np.array([draw.scale / draw.mechanism.sensitivity for draw in draws])
+    stated = release.noise_scale / release.sensitivity
+    assert stated == pytest.approx(leaf.noise_multiplier, rel=1e-12)
+    for k in range(report.plan["n_blocks"]):
+        costs = multipliers[k :: report.plan["n_blocks"]] ** -2.0
+        assert costs.sum() == pytest.approx(leaf.noise_multiplier**-2.0, rel=1e-9)
 
 
 def check_scales(report, release, draws):

@@ -27,8 +27,8 @@ from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 SEED = 0
-#: Own methods of the self-tuning estimators: what is released are moments, not coefficients.
-MOMENTS = ("sufficient_statistics", "newton")
+#: Methods that release moments or gradients, not coefficients.
+MOMENTS = ("sufficient_statistics", "newton", "gradient")
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
     name

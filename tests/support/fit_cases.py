@@ -162,6 +162,16 @@ def _linear() -> list[Case]:
                 cases.append(
                     Case(title, estimator, {"delta": delta, **loss, **parameters}, **shape)
                 )
+        for kind, parameters in {
+            "replace-one": {},
+            "no intercept": {"fit_intercept": False},
+            "add/remove": {"neighbouring": "add_remove", "n_public": 8},
+            "little noise": {"epsilon": 1e4, "n": 12},
+        }.items():
+            parameters = {"method": "gradient", "delta": 0.01, **loss, **parameters}
+            n = parameters.pop("n", 8)
+            title = f"{name}, gradient, {kind}"
+            cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
     return cases
 
 
