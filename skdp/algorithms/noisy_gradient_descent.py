@@ -137,10 +137,15 @@ class NoisyGradientDescentPlan(Plan):
             parts.append(self.temperature.describe(relation))
         return tuple(parts)
 
-    def alarms(self) -> tuple[str, ...]:
+    @property
+    def relative_noise(self) -> float:
+        """Error of a mean of rows with the noise of all steps, relative to the norm of rows."""
         design = self.objective.design
-        noise = _replaced(self.objective.neighbouring) * math.sqrt(design.n_features)
-        if noise <= 0.4 * design.n_records * self.mu:
+        records = _replaced(self.objective.neighbouring) / design.n_records
+        return records * math.sqrt(design.n_features) / self.mu
+
+    def alarms(self) -> tuple[str, ...]:
+        if self.relative_noise <= 0.4:
             return ()
         return ("The noise is large: hardly better than a constant model is to be expected.",)
 
@@ -168,9 +173,7 @@ class NoisyGradientDescentPlan(Plan):
                 plan = replace(self, target_variance=centering.target_variance)
             rows = CenteredRows(data, centering, self.n_blocks)
             weights = plan._descend(rows, centering, run.noise)
-            offsets = centering.offsets
-            if isinstance(self.loss, LogisticLoss | SoftmaxLoss):
-                weights, offsets = plan._rescaled(rows, weights, offsets, run.noise)
+            weights, offsets = plan._rescaled(rows, weights, centering.offsets, run.noise)
             point = rows.weights(weights)
             if data.intercept:
                 point[:, -1] = (point[:, -1] + offsets) / data.intercept
@@ -204,14 +207,23 @@ class NoisyGradientDescentPlan(Plan):
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Shrink the margins of a classifier, whose gradients were clipped and noisy."""
+        """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
         loss, design = self.loss, self.objective.design
-        curvature = 0.8 / (4.0 if loss.n_outputs == 1 else loss.n_outputs + 1.0) / design.n_features
+        has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
+        if not (has_odds or self.is_squared):
+            return weights, offsets
+        curvature = 1.0 / (
+            1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
+        )
         unit = self.sensitivity * self.n_blocks / design.n_records
-        variance = self.schedule.average_variance(curvature, unit)
+        variance = self.schedule.average_variance(0.8 * curvature / design.n_features, unit)
         square = float((weights**2).sum())
-        signal = 0.05 if square == 0.0 else max(0.05, 1.0 - weights.size * variance / square)
-        shrinkage = 0.85 * math.sqrt(signal) if loss.n_outputs == 1 else signal**0.25
+        signal = 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
+        if self.is_squared:
+            power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
+            return max(signal, 0.0) ** power * weights, offsets
+        signal = max(signal, 0.05)
+        shrinkage = 0.85 * math.sqrt(signal) if loss.n_margins == 1 else signal**0.25
         if self.temperature is None:
             return shrinkage * weights, offsets
         shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
