@@ -455,7 +455,7 @@ def test_the_plan_is_public(loss, method):
 class Untouchable:
     """Records of which only public numbers can be had."""
 
-    norm_bound, width, n_records, block_size = 1.0, 4, 1000, 256
+    norm_bound, width, n_records, block_size, intercept = 1.0, 4, 1000, 256, 0.0
 
     def __getattr__(self, name):
         raise AssertionError(f"{name} was read")

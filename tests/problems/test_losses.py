@@ -149,7 +149,7 @@ every_piecewise_loss = pytest.mark.parametrize("loss", PIECEWISE.values(), ids=P
 def target_bound(loss):
     """Bound on the targets of a regression loss; None for classes."""
     base = loss.base if isinstance(loss, SmoothedLoss) else loss
-    return getattr(base, "target_bound", None)
+    return base.target_bound or None
 
 
 def random_targets(loss, rng, m, extreme=False):

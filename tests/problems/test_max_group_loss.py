@@ -51,7 +51,7 @@ N_GROUPS = 3
 def targets_of(loss, n, rng):
     if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
         return rng.integers(0, 3, size=n)
-    if hasattr(getattr(loss, "base", loss), "target_bound"):
+    if loss.target_bound:
         return rng.uniform(-1.5, 1.5, size=n)
     return rng.integers(0, 2, size=n)
 
@@ -366,7 +366,7 @@ def extreme_records(loss, direction, radius, rng):
     if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
         levels = [0, 1, 2]
     else:
-        bound = getattr(getattr(loss, "base", loss), "target_bound", None)
+        bound = loss.target_bound
         levels = [0, 1] if bound is None else [-bound, 0.0, bound]
     return list(itertools.product(rows, levels))
 

@@ -51,7 +51,7 @@ def targets_for(loss, rng, n):
     if loss.n_outputs > 1:
         return rng.integers(0, 3, n)
     base = getattr(loss, "base", loss)
-    if hasattr(base, "target_bound"):
+    if base.target_bound:
         return rng.uniform(-1.5, 1.5, n)
     return rng.integers(0, 2, n).astype(float)
 
