@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 
 import skdp
 from skdp import (
@@ -27,7 +28,7 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.published import lowy_regularisation
 from skdp.privacy import PrivacyBudget
-from skdp.problems import Ball, BilinearProblem, DeclaredProblem
+from skdp.problems import Ball, DeclaredProblem
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,

@@ -10,7 +10,6 @@ from skdp.problems.bilevel import (
     PenaltyProblem,
     WeightedLoss,
 )
-from skdp.problems.bilinear import BilinearProblem
 from skdp.problems.constants import (
     MAX_SIZE_RATIO,
     Design,
@@ -61,7 +60,6 @@ __all__ = [
     "Batch",
     "BilevelConstants",
     "BilevelProblem",
-    "BilinearProblem",
     "BlockConstants",
     "Box",
     "DeclaredProblem",

@@ -13,6 +13,7 @@ import sys
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from saddle_problems import changed
@@ -31,7 +32,6 @@ from skdp.privacy import (
 )
 from skdp.problems import (
     Ball,
-    BilinearProblem,
     BlockConstants,
     GroupWeights,
     LogisticLoss,

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 from saddle_problems import changed
 
 from skdp.algorithms import (
@@ -24,7 +25,6 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
     Ball,
-    BilinearProblem,
     BlockConstants,
     GroupWeights,
     HalfSquaredLoss,

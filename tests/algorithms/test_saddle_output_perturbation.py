@@ -5,6 +5,7 @@ import math
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 from saddle_problems import changed
 from scipy import stats
 
@@ -14,7 +15,6 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
 from skdp.problems import (
     Ball,
-    BilinearProblem,
     BlockConstants,
     SaddleConstants,
     Simplex,

@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from bilinear_problem import BilinearProblem
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
@@ -38,7 +39,6 @@ from skdp.problems import (
     AdversarialProblem,
     Attack,
     Ball,
-    BilinearProblem,
     BlockConstants,
     DeclaredProblem,
     DeclaredSaddleProblem,
