@@ -40,11 +40,10 @@ import numpy as np
 from skdp._checks import check_non_negative, check_positive
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import Design, ProblemConstants
-from skdp.problems.domains import Domain, euclidean_norm
-from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
+from skdp.problems.domains import Ball, Domain, euclidean_norm
+from skdp.problems.finite_sum import NOTHING, FiniteSumProblem, UnbatchedProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
-from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.risks import EmpiricalRisk
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
@@ -53,8 +52,7 @@ __all__ = [
     "AdversarialProblem",
     "AdversarialRisk",
     "Attack",
-    "AttackedMarginLoss",
-    "AttackedResidualLoss",
+    "AttackedLoss",
     "adversarial_constants",
 ]
 
@@ -62,9 +60,6 @@ __all__ = [
 _BIAS = 0.05
 #: Least and largest noise that the bias follows, in units of a good predictor's margins.
 _LEAST, _LARGEST = 1e-2, 1.0
-
-Partials = tuple[np.ndarray, np.ndarray]
-SecondPartials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -136,73 +131,52 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class AttackedMarginLoss:
-    """``psi(z, t, nu) = phi(z - s a nu, t)`` of a loss that does not increase with ``s z``.
+class AttackedLoss:
+    """``psi(z, t, nu) = g(u, t)`` with ``u = m(z, t) + shift(t) nu``: the worst case of a record.
+
+    For a loss of a margin g is the loss, ``m = z`` and ``shift = (1 - 2t) a``; for the squared
+    error ``g = u^2 / 2``, ``m = rho(z - t)`` and ``shift = a``.
 
     Parameters
     ----------
     base : Loss
-        phi, the loss without an attack.
+        The loss without an attack.
     radius : float
         a.
+    width : float
+        e of rho, > 0, for the squared error; 0 for losses of a margin.
     """
 
     base: Loss
     radius: float
+    width: float
 
-    def _attacked(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, np.ndarray]:
-        shift = (1.0 - 2.0 * t) * self.radius
-        return z + shift * nu, shift
+    def _parts(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[Any, ...]:
+        """Return ``(u, target of g, m', m'', shift)``."""
+        if self.width == 0:
+            shift = (1.0 - 2.0 * t) * self.radius
+            return z + shift * nu, t, 1.0, 0.0, shift
+        residual = z - t
+        root = np.hypot(residual, self.width)
+        u = residual * (residual / (root + self.width)) + self.radius * nu
+        return u, 0.0, residual / root, (self.width / root) ** 2 / root, self.radius
 
     def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
         """Return psi of each record, shape (n,)."""
-        return self.base.value(self._attacked(z, t, nu)[0], t)
+        return self.base.value(*self._parts(z, t, nu)[:2])
 
-    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
+    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
         """Return ``(psi_z, psi_nu)``."""
-        margins, shift = self._attacked(z, t, nu)
-        derivative = self.base.derivative(margins, t)
-        return derivative, shift * derivative
+        u, target, first, _, shift = self._parts(z, t, nu)
+        derivative = self.base.derivative(u, target)
+        return derivative * first, shift * derivative
 
-    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
+    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
         """Return ``(psi_zz, psi_znu, psi_nunu)``."""
-        margins, shift = self._attacked(z, t, nu)
-        second = self.base.second_derivative(margins, t)
-        return second, shift * second, shift**2 * second
-
-
-@dataclass(frozen=True)
-class AttackedResidualLoss:
-    """``psi(z, t, nu) = (rho(z - t) + a nu)^2 / 2``; methods as of :class:`AttackedMarginLoss`.
-
-    Parameters
-    ----------
-    radius : float
-        a.
-    width : float
-        e of rho, > 0.
-    """
-
-    radius: float
-    width: float
-
-    def _parts(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
-        """Return ``(rho + a nu, rho', rho'')``."""
-        residual = z - t
-        root = np.hypot(residual, self.width)
-        total = residual * (residual / (root + self.width)) + self.radius * nu
-        return total, residual / root, (self.width / root) ** 2 / root
-
-    def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
-        return 0.5 * self._parts(z, t, nu)[0] ** 2
-
-    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
-        total, derivative, _ = self._parts(z, t, nu)
-        return total * derivative, self.radius * total
-
-    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
-        total, first, second = self._parts(z, t, nu)
-        return first**2 + total * second, self.radius * first, np.full_like(z, self.radius**2)
+        u, target, first, curved, shift = self._parts(z, t, nu)
+        second = self.base.second_derivative(u, target)
+        zz = first**2 * second + self.base.derivative(u, target) * curved
+        return zz, shift * first * second, shift**2 * second
 
 
 def _check_attackable(loss: Loss) -> None:
@@ -262,20 +236,16 @@ def adversarial_constants(
 class AdversarialProblem(UnbatchedProblem):
     """``min over w of (1/N) sum_i psi(w.x_i, t_i, nu(w)) + (alpha/2) ||w - center||^2``.
 
-    Gradients are no combinations of the rows with one number each.
-
     Parameters
     ----------
-    records, alpha, domain, n_public, center
+    records, alpha, domain, **options
         As in :class:`FiniteSumProblem`; the domain must be bounded.
     loss : Loss
-        The loss without an attack: squared error, log loss, squared hinge, or an envelope of the
-        hinge.
+        Without an attack: squared error, log loss, squared hinge, or an envelope of the hinge.
     attack : Attack
         Of radius > 0, with the intercept value of the rows.
     bias : float
-        > 0: by how much the surrogates may understate the effect of the attack on a margin.
-        Must be public.
+        > 0, public: by how much surrogates may understate the effect of the attack on a margin.
     """
 
     def __init__(
@@ -286,9 +256,7 @@ class AdversarialProblem(UnbatchedProblem):
         domain: Domain,
         attack: Attack,
         bias: float,
-        *,
-        n_public: int | None = None,
-        center: np.ndarray | None = None,
+        **options: Any,
     ) -> None:
         check_positive(bias=bias, radius=attack.radius)
         if attack.intercept != records.intercept:
@@ -296,20 +264,15 @@ class AdversarialProblem(UnbatchedProblem):
         if not math.isfinite(loss.curvature):
             raise ValueError("The loss is not smooth: take its envelope, loss.smoothed(width).")
         _check_attackable(loss)
-        super().__init__(records, loss, alpha, domain, n_public=n_public, center=center)
+        super().__init__(records, loss, alpha, domain, **options)
         self.attack = attack
-        self.bias = float(bias)
         self.constants = adversarial_constants(
-            self.constants, loss, attack, self.bias, records.norm_bound
+            self.constants, loss, attack, float(bias), records.norm_bound
         )
-        width = _residual_width(loss, self.bias)
-        self.attacked: AttackedMarginLoss | AttackedResidualLoss = (
-            AttackedResidualLoss(attack.radius, width)
-            if width
-            else AttackedMarginLoss(loss, attack.radius)
-        )
+        width = _residual_width(loss, float(bias))
+        self.attacked = AttackedLoss(loss, attack.radius, width)
         #: h of the surrogate of the dual norm.
-        self.width = attack.rounding_width(self.bias - width, records.width)
+        self.width = attack.rounding_width(float(bias) - width, records.width)
 
     # rough_hessian is that of the loss without the attack, which Newton's method corrects
 
@@ -352,8 +315,7 @@ class AdversarialRisk(EmpiricalRisk):
         Without an attack; see :class:`AdversarialProblem`.
     attack : Attack
     bias : float, default=0.0
-        By how much surrogates may understate the effect of the attack on a margin; 0 for the
-        exact worst case, which is not smooth. :meth:`smoothed` chooses it.
+        As there; 0 for the exact worst case, which is not smooth. :meth:`smoothed` chooses it.
     """
 
     attack: Attack = Attack(2, 0.0)
@@ -371,22 +333,24 @@ class AdversarialRisk(EmpiricalRisk):
         mean = super().constants(design, alpha, radius, center_norm)
         return adversarial_constants(mean, self.loss, self.attack, self.bias, design.feature_norm)
 
-    def _problem(self, *parts: Any, **options: Any) -> Problem:
+    def problem(
+        self, records: Records, alpha: float, radius: float, **options: Any
+    ) -> FiniteSumProblem:
         if self.attack.radius == 0:
-            return super()._problem(*parts, **options)
-        kind: Any = AdversarialProblem
-        return kind(*parts, self.attack, self.bias, **options)
+            return super().problem(records, alpha, radius, **options)
+        parts = records, self.loss, alpha, Ball(radius), self.attack, self.bias
+        return AdversarialProblem(*parts, **options)
 
     @property
     def is_smooth(self) -> bool:
         return super().is_smooth and (self.bias > 0 or self.attack.radius == 0)
 
     def smoothed(self, spread: float) -> AdversarialRisk:
-        """Return a smooth risk that understates the attack by a small part of what noise costs.
+        """Return a smooth risk whose surrogates change a margin by at most ``0.05 spread``.
 
-        The surrogates change a margin by at most ``0.05 spread``, with the spread, the standard
-        deviation of the noise in the margins, kept between 0.01 and 1 times the margins of a good
-        predictor: the problem stays solvable at little noise, and keeps the attack at much noise.
+        The spread, the standard deviation of the noise in the margins, is kept between 0.01 and 1
+        times the margins of a good predictor: the problem stays solvable at little noise, and keeps
+        the attack at much noise.
         """
         if self.is_smooth:
             return self
@@ -406,30 +370,23 @@ class AdversarialRisk(EmpiricalRisk):
         return self.attack.radius * self.attack.dual_bound(design.width)
 
     def reference_norm(self, design: Design) -> float:
-        """Norm of a predictor whose spread of margins and loss of margin to the attack add up.
-
-        To the ``loss.margin_scale`` of a good predictor without an attack.
-        """
+        """Return the norm at which the margins' spread and their loss to the attack add up."""
         lost = self._lift(design) / math.sqrt(design.second_moment)
         return super().reference_norm(design) / (1.0 + lost)
 
     def penalty_cost(
         self, design: Design, alpha: float, distance: float, second_moment: float | None = None
     ) -> float:
-        """As without an attack, with the second moment ``(sqrt(m) + a c)^2``.
+        """Return that without an attack, with the second moment ``(sqrt(m) + a c)^2``.
 
-        A bound for losses of a margin, up to the surrogates; for least squares it leaves out the
-        kinks of ``|r|``. For planning.
+        Surrogates, and the kinks of ``|r|`` for least squares, are left out.
         """
         moment = design.second_moment if second_moment is None else second_moment
         attacked = (math.sqrt(moment) + self._lift(design)) ** 2
         return super().penalty_cost(design, alpha, distance, attacked)
 
     def noise_cost(self, design: Design, variance: float) -> float:
-        """Add to that of the margins the Lipschitz constant times the expected growth of ``a nu``.
-
-        ``a c S (sqrt(B^2 + d v) - B)`` for equal weights of norm B, by Jensen's inequality.
-        """
+        """Add ``a c S (sqrt(B^2 + d v) - B)``, for the growth of ``a nu`` at weights of norm B."""
         cost = super().noise_cost(design, variance)
         if self.attack.radius == 0:
             return cost

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -35,14 +36,13 @@ class DeclaredProblem(Problem):
     dimension : int
         Length of w.
     lipschitz : float
-        L, bound on ``||grad f(w)||`` over the points of the domain of norm at most `radius`, if
-        one is given. With ``mean_of_records=True`` on the gradient of one record's loss.
+        L, bound on ``||grad f(w)||`` over the points of the domain, of norm at most `radius` if
+        given. With ``mean_of_records=True`` on the gradient of one record's loss.
     smoothness : float
         beta, Lipschitz constant of the gradient of f on the whole space (accelerated methods
         leave the domain).
     strong_convexity : float, default=0.0
-        Modulus of f itself, on the domain. A penalty that is the same for all data sets counts
-        here if f contains it.
+        Modulus of f itself, on the domain, with a penalty that f may contain.
     alpha : float, default=0.0
         Of the regulariser; ``strong_convexity + alpha`` must be > 0.
     domain : Domain, optional
@@ -92,14 +92,14 @@ class DeclaredProblem(Problem):
         center: np.ndarray | None = None,
         gradient_error: float = 0.0,
     ) -> None:
-        for name, count in (("dimension", dimension), ("n_records", n_records)):
-            check_count(name, count)
-        check_positive(lipschitz=lipschitz, smoothness=smoothness)
+        check_count("dimension", dimension)
+        check_count("n_records", n_records)
+        diameter = 2.0 * lipschitz if gradient_diameter is None else gradient_diameter
+        check_positive(lipschitz=lipschitz, smoothness=smoothness, gradient_diameter=diameter)
         check_non_negative(
             strong_convexity=strong_convexity, alpha=alpha, gradient_error=gradient_error
         )
-        if radius is not None:
-            check_positive(radius=radius)
+        check_positive(radius=1.0 if radius is None else radius)
         mu = float(strong_convexity) + float(alpha)
         if not mu > 0:
             raise ValueError(
@@ -110,12 +110,9 @@ class DeclaredProblem(Problem):
             raise ValueError(
                 f"strong_convexity == {strong_convexity} exceeds smoothness == {smoothness}."
             )
-        if gradient_diameter is None:
-            gradient_diameter = 2.0 * lipschitz
-        check_positive(gradient_diameter=gradient_diameter)
-        if gradient_diameter > 2.0 * lipschitz:
+        if diameter > 2.0 * lipschitz:
             raise ValueError(
-                f"gradient_diameter == {gradient_diameter} exceeds twice lipschitz == {lipschitz}."
+                f"gradient_diameter == {diameter} exceeds twice lipschitz == {lipschitz}."
             )
         if domain is None:
             domain = WholeSpace() if radius is None else Ball(radius)
@@ -138,7 +135,7 @@ class DeclaredProblem(Problem):
             dimension=self.dimension,
             strong_convexity=mu,
             lipschitz=float(lipschitz),
-            gradient_diameter=float(gradient_diameter),
+            gradient_diameter=float(diameter),
             smoothness=float(smoothness),
             radius=_solution_radius(domain, radius, start, lipschitz, strong_convexity, mu),
             row_width=self.dimension,
@@ -157,23 +154,14 @@ class DeclaredProblem(Problem):
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self._function(w.copy())  # it may write into w
-        gradient = self._vector(gradient)
-        offset = self._offset(w)
-        return (
-            float(value) + 0.5 * self.alpha * float(offset @ offset),
-            gradient + self.alpha * offset,
-        )
+        gradient = self._checked("gradient", gradient, (self.dimension,))
+        return float(value) + self.penalty(w), gradient + self.penalty_gradient(w)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         if self._hessian is None:
             return super().hessian(w)
-        hessian = np.array(self._hessian(w.copy()), dtype=np.float64)
-        if hessian.shape != 2 * (self.dimension,):
-            raise ValueError(
-                f"the Hessian has shape {hessian.shape}, must be {2 * (self.dimension,)}."
-            )
-        hessian.flat[:: self.dimension + 1] += self.alpha
-        return hessian
+        hessian = self._checked("Hessian", self._hessian(w.copy()), 2 * (self.dimension,))
+        return hessian + self.alpha * np.eye(self.dimension)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         # outside of the ball where L holds, gradients grow with the distance to it
@@ -182,13 +170,11 @@ class DeclaredProblem(Problem):
         largest = constants.lipschitz + constants.smoothness * beyond
         return constants.gradient_rounding_at(norm, largest)
 
-    def _vector(self, gradient: np.ndarray) -> np.ndarray:
-        gradient = np.asarray(gradient, dtype=np.float64)
-        if gradient.shape != (self.dimension,):
-            raise ValueError(
-                f"the gradient has shape {gradient.shape}, must be ({self.dimension},)."
-            )
-        return gradient
+    def _checked(self, name: str, answer: Any, shape: tuple[int, ...]) -> np.ndarray:
+        array = np.asarray(answer, dtype=np.float64)
+        if array.shape != shape:
+            raise ValueError(f"the {name} has shape {array.shape}, must be {shape}.")
+        return array
 
     @without_warnings()
     def _check_function(self, w: np.ndarray, exact: bool) -> None:
@@ -197,7 +183,7 @@ class DeclaredProblem(Problem):
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise ValueError("value_and_gradient must return a pair of a float and an array.")
         gradient = np.asarray(answer[1])
-        self._vector(gradient)
+        self._checked("gradient", gradient, (self.dimension,))
         if exact and gradient.dtype in (np.float16, np.float32):
             raise ValueError(
                 f"the gradient is computed in {gradient.dtype}: use double precision, or declare "
@@ -252,8 +238,8 @@ class DeclaredSaddleProblem(SaddleProblem):
         Smoothness and coupling may be those of f, since records are not taken in batches. Where f
         is no mean of one function of (x, y) per record, the Lipschitz constants are those of f.
         Errors of the gradients beyond those of plain sums go to ``additional_rounding``.
-    center_x, center_y, alpha_x, alpha_y
-        As in :class:`SaddleProblem`.
+    **regularisers
+        `center_x`, `center_y`, `alpha_x` and `alpha_y` as in :class:`SaddleProblem`.
     """
 
     has_batches = False
@@ -266,12 +252,9 @@ class DeclaredSaddleProblem(SaddleProblem):
         domain_x: Domain,
         domain_y: Domain,
         constants: SaddleConstants,
-        center_x: np.ndarray | None = None,
-        center_y: np.ndarray | None = None,
-        alpha_x: float | None = None,
-        alpha_y: float | None = None,
+        **regularisers: Any,
     ) -> None:
-        super().__init__(domain_x, domain_y, constants, center_x, center_y, alpha_x, alpha_y)
+        super().__init__(domain_x, domain_y, constants, **regularisers)
         self._value, self._gradients = value, gradients
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:

@@ -79,7 +79,7 @@ class GroupWeights:
         return max(self.largest)
 
     def of_counts(self, counts: np.ndarray) -> np.ndarray:
-        """c_g for groups of these sizes."""
+        """Return c_g for groups of these sizes."""
         if not self.clipped:
             return np.array(self.largest)
         n = float(counts.sum())
@@ -216,11 +216,8 @@ class MaxGroupLossProblem(SaddleProblem):
         )
         super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
         self.records, self.loss, self.weights = records, loss, weights
+        self.is_mean = weights.public_groups or not weights.clipped
         self._weigh()
-
-    @property
-    def is_mean(self) -> bool:
-        return self.weights.public_groups or not self.weights.clipped
 
     def _weigh(self) -> None:
         counts = np.bincount(self.records.groups, minlength=self.weights.n_groups)
@@ -231,17 +228,6 @@ class MaxGroupLossProblem(SaddleProblem):
         self.records = self.records.take(positions)
         self._weigh()
 
-    def with_regularisers(
-        self,
-        alpha_x: float,
-        alpha_y: float,
-        center_x: np.ndarray | None = None,
-        center_y: np.ndarray | None = None,
-    ) -> MaxGroupLossProblem:
-        if center_y is None:
-            center_y = self.domain_y.center(self.weights.n_groups)
-        return super().with_regularisers(alpha_x, alpha_y, center_x, center_y)
-
     def for_solver(self) -> MaxGroupLossProblem:
         other = super().for_solver()
         other.records = self.records.read_only_copy()
@@ -249,13 +235,8 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """Return ``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
-        weights = self._unpack(x)
-
-        def statistic(block: Block) -> np.ndarray:
-            values = self.loss.value(block.margins(weights), block.targets)
-            return self._by_group(block, values)
-
-        return np.asarray(self.records.total(statistic) * self.multipliers / self.n_records)
+        losses = self.records.total(lambda block: self._losses(block, x)[0])
+        return np.asarray(losses * self.multipliers / self.n_records)
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
@@ -272,22 +253,24 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> Pair:
         """Return the sums of weighted gradients in x and of losses by group."""
-        values, residuals = self.loss.value_and_derivative(
-            block.margins(self._unpack(x)), block.targets
-        )
+        losses, residuals = self._losses(block, x)
         push = (y * self.multipliers)[block.groups]
-        return block.pull_back(_scaled(residuals, push)), self._by_group(block, values)
+        return block.pull_back(_scaled(residuals, push)), losses
+
+    def _losses(self, block: Block, x: np.ndarray) -> Pair:
+        """Return the sums of losses by group, and the records' residuals."""
+        margins = block.margins(self._unpack(x))
+        values, residuals = self.loss.value_and_derivative(margins, block.targets)
+        return np.bincount(block.groups, values, self.weights.n_groups), residuals
 
     def best_response(self, x: np.ndarray) -> Response:
         # one pass for the losses, which the weights wait for, and half a pass with the weights
-        weights, kept = self._unpack(x), []
+        kept = []
 
         def losses_by_group(block: Block) -> np.ndarray:
-            values, residuals = self.loss.value_and_derivative(
-                block.margins(weights), block.targets
-            )
+            losses, residuals = self._losses(block, x)
             kept.append(residuals)
-            return self._by_group(block, values)
+            return losses
 
         losses = self.records.total(losses_by_group) * self.multipliers / self.n_records
         free = self.center_y + losses / self.alpha_y
@@ -319,9 +302,6 @@ class MaxGroupLossProblem(SaddleProblem):
 
         gradients = self.records.total(statistic).reshape(n_groups, -1)
         return np.asarray(gradients * (self.multipliers / self.n_records)[:, None])
-
-    def _by_group(self, block: Block, values: np.ndarray) -> np.ndarray:
-        return np.bincount(block.groups, values, self.weights.n_groups)
 
     def _unpack(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(self.loss.n_outputs, self.records.width)

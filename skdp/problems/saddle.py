@@ -78,15 +78,10 @@ class BlockConstants:
     def __post_init__(self) -> None:
         check_count("dimension", self.dimension)
         check_positive(modulus=self.modulus)
-        check_non_negative(
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            center_norm=self.center_norm,
-            projection_rounding=self.projection_rounding,
-            additional_rounding=self.additional_rounding,
-        )
         check_real("radius", self.radius, 0.0)
         check_real("circumradius", self.diameter, 0.0)
+        checked = ("dimension", "modulus", "radius", "circumradius")
+        check_non_negative(**{k: v for k, v in vars(self).items() if k not in checked})
 
     @classmethod
     def on(
@@ -152,10 +147,10 @@ class SaddleConstants:
         check_count("n_records", self.n_records)
         check_non_negative(coupling=self.coupling)
         if self.gradient_ranges is not None:
-            if not self.gradient_ranges:
-                raise ValueError("gradient_ranges is empty: None stands for the default.")
             ranges = tuple((float(first), float(second)) for first, second in self.gradient_ranges)
             object.__setattr__(self, "gradient_ranges", ranges)
+        if not self.ranges:
+            raise ValueError("gradient_ranges is empty: None stands for the default.")
         for first, second in self.ranges:
             if not (0 <= first <= 2 * self.x.lipschitz and 0 <= second <= 2 * self.y.lipschitz):
                 raise ValueError(
@@ -184,9 +179,9 @@ class SaddleConstants:
 
     @property
     def localisation(self) -> float:
-        """``Lambda = sqrt(L_x^2 / mu_x + L_y^2 / mu_y)``, or less if the domains are small.
+        """Bound on the distance in the norm M of the projected centers to the saddle point.
 
-        The saddle point is within it of the projected centers, in the norm M.
+        ``sqrt(L_x^2 / mu_x + L_y^2 / mu_y)``, or less if the domains are small.
         """
         return min(self.dual_norm(self.x.lipschitz, self.y.lipschitz), self.diameter)
 
@@ -266,9 +261,9 @@ class SaddleConstants:
     def operator_rounding(self, norm_x: float, norm_y: float) -> tuple[float, float]:
         """Bounds on the Euclidean errors of both blocks of a computed operator.
 
-        `norm_x` and `norm_y` are bounds on the norms of x and y. Sum over the records: a chain of
-        additions relative to the Lipschitz constant; products: as many additions as coordinates,
-        relative to the smoothness; the regulariser.
+        `norm_x` and `norm_y` bound the norms of x and y. Sum over the records: a chain of additions
+        relative to the Lipschitz constant; products: as many additions as coordinates, relative to
+        the smoothness; the regulariser.
         """
         chain = (self.summation_chain or self.n_records) + 16.0
         width = self.x.dimension + self.y.dimension + 16.0
@@ -367,13 +362,11 @@ class SaddleProblem(ABC):
     #: Whether :meth:`batch_operator` can be had.
     has_batches: bool = True
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether the data part is a mean of one function per record, the same in every set."""
-        return True
+    #: Whether the data part is a mean of one function per record, the same in every set.
+    is_mean: bool = True
 
     def best_response(self, x: np.ndarray) -> Response:
-        """The maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f(x) / a_y)``."""
+        """Return the maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f / a_y)``."""
         if self.constants.y.smoothness > 0 or not self.alpha_y > 0:
             raise NotImplementedError(f"{type(self).__name__} is not linear in y.")
         y = self.domain_y.center(self.constants.y.dimension)
@@ -411,18 +404,15 @@ class SaddleProblem(ABC):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> _Problem:
-        """Return the problem of the same records with other regularisers; `record_moduli` stay."""
+        """Return the problem with other regularisers; `record_moduli` stay, centers by default."""
         other, c = copy.copy(self), self.constants
+        center_x = self.center_x if center_x is None else center_x
+        center_y = self.center_y if center_y is None else center_y
         convexity, concavity = self.record_moduli
-        constants = replace(
-            c,
-            x=replace(c.x, modulus=convexity + alpha_x, center_norm=_norm(center_x)),
-            y=replace(c.y, modulus=concavity + alpha_y, center_norm=_norm(center_y)),
-        )
-        SaddleProblem.__init__(
-            *(other, self.domain_x, self.domain_y, constants),
-            *(center_x, center_y, alpha_x, alpha_y),
-        )
+        x = replace(c.x, modulus=convexity + alpha_x, center_norm=_norm(center_x))
+        y = replace(c.y, modulus=concavity + alpha_y, center_norm=_norm(center_y))
+        domains, centers = (self.domain_x, self.domain_y), (center_x, center_y)
+        SaddleProblem.__init__(other, *domains, replace(c, x=x, y=y), *centers, alpha_x, alpha_y)
         return other
 
     @property
@@ -451,10 +441,7 @@ class SaddleProblem(ABC):
         return self.domain_x.project(x), self.domain_y.project(y)
 
     def prox(self, x: np.ndarray, y: np.ndarray, step_x: float, step_y: float) -> Pair:
-        """``argmin of (a/2) ||. - c||^2 + ||. - p||^2 / (2 step)`` over the domain, in both blocks.
-
-        Exact, because the sums are isotropic.
-        """
+        """Return :meth:`skdp.problems.Problem.prox` of both blocks."""
         pull_x, pull_y = step_x * self.alpha_x, step_y * self.alpha_y
         x = (x + pull_x * self.center_x) / (1.0 + pull_x)
         return self.project(x, (y + pull_y * self.center_y) / (1.0 + pull_y))

@@ -26,7 +26,7 @@ from skdp.problems import (
     SquaredHingeLoss,
     WholeSpace,
 )
-from skdp.problems.adversarial import AttackedMarginLoss, AttackedResidualLoss
+from skdp.problems.adversarial import AttackedLoss
 from skdp.solvers import resolve_solver, solve_certified
 
 BOUND = 1.5
@@ -151,11 +151,7 @@ def test_closed_form_is_the_largest_loss(kind, norm):
     for _ in range(100):
         w, x, t = rng.normal(size=2) * 2, rng.normal(size=2), targets_of(kind, rng, 1)
         brute = loss.value((x + p) @ w + 0.1, np.repeat(t, len(p))).max()
-        attacked = (
-            AttackedResidualLoss(a, 1e-12)
-            if kind == "squared_error"
-            else AttackedMarginLoss(loss, a)
-        )
+        attacked = AttackedLoss(loss, a, 1e-12 if kind == "squared_error" else 0.0)
         closed = attacked.value(np.array([x @ w + 0.1]), t, attack.dual_norm(w))[0]
         assert brute <= closed * (1 + 1e-9) + 1e-12
         assert brute >= closed * (1 - 1e-4) - 1e-9

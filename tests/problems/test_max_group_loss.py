@@ -214,12 +214,16 @@ def test_parts_are_problems_of_their_own(kind, clipped):
     assert problem.n_records == 50  # and left alone
 
 
-def test_default_centre_of_the_weights():
+def test_default_centers():
     problem = random_problem("logistic")
     again = problem.with_regularisers(0.7, 0.9)
-    np.testing.assert_allclose(again.center_y, np.full(3, 1 / 3))
-    assert not again.center_x.any()
-    assert again.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
+    np.testing.assert_array_equal(again.center_x, problem.center_x)
+    np.testing.assert_array_equal(again.center_y, problem.center_y)
+    assert again.constants.y.center_norm == problem.constants.y.center_norm
+    plain = MaxGroupLossProblem(problem.records, problem.loss, problem.weights, 1.3, 0.7, 0.9)
+    np.testing.assert_allclose(plain.center_y, np.full(3, 1 / 3))
+    assert not plain.center_x.any()
+    assert plain.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
 
 
 @pytest.mark.parametrize("clipped", [False, True])
