@@ -42,7 +42,7 @@ def _smoothed(loss: Loss, spread: float) -> Loss:
         return replace(loss, base=_smoothed(loss.base, spread))
     if not isinstance(loss, PiecewiseLinearLoss):
         raise TypeError(f"{type(loss).__name__} is neither smooth nor piecewise linear.")
-    return loss.smoothed(_SMOOTHING * spread / loss.slope_bound)
+    return loss.smoothed(_SMOOTHING * spread / loss.derivative_bound)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class AcceleratedGradient(Solver):
     """Nesterov's method for strongly convex objectives (Lowy and Razaviyayn 2021, Alg. 4).
 
     Stops as soon as a certificate allows, and in exact arithmetic no later than after
-    :func:`accelerated_gradient_iterations`. This is the fallback whose success is a theorem.
+    :func:`accelerated_gradient_iterations`: its success is a theorem.
 
     Parameters
     ----------
@@ -91,14 +91,8 @@ class AcceleratedGradient(Solver):
         beta, mu = problem.smoothness, problem.strong_convexity
         ratio = math.sqrt(mu / beta)
         momentum = (1.0 - ratio) / (1.0 + ratio)
-        # half the accuracy: what remains is room for rounding in the certificate
-        budget = self._limited(
-            accelerated_gradient_iterations(
-                beta, mu, certify(problem, start).distance, 0.5 * accuracy
-            )
-        )
         previous, point = start, start
-        for _ in range(budget):
+        for _ in range(self._iterations(problem, accuracy, certify(problem, start).distance)):
             ahead = point + momentum * (point - previous)
             gradient = problem.gradient(ahead)
             previous, point = point, problem.domain.project(ahead - gradient / beta)
@@ -108,14 +102,10 @@ class AcceleratedGradient(Solver):
         return point
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        return 2.0 + self._limited(
-            accelerated_gradient_iterations(
-                problem.smoothness,
-                problem.strong_convexity,
-                problem.constants.localisation,
-                0.5 * accuracy,
-            )
-        )
+        return 2.0 + self._iterations(problem, accuracy, problem.constants.localisation)
 
-    def _limited(self, iterations: int) -> int:
-        return iterations if self.max_iterations is None else min(iterations, self.max_iterations)
+    def _iterations(self, problem: Problem, accuracy: float, distance: float) -> int:
+        # half the accuracy: the rest is for rounding in the certificate
+        beta, mu, most = problem.smoothness, problem.strong_convexity, self.max_iterations
+        proven = accelerated_gradient_iterations(beta, mu, distance, 0.5 * accuracy)
+        return proven if most is None else min(proven, most)

@@ -1,9 +1,8 @@
 """Stochastic gradients with variance reduction: SVRG, SARAH, SAGA and Katyusha.
 
-All take the full gradient at a snapshot, which is also the certificate there, and then an epoch of
-steps with single batches, whose last point is the next snapshot. l is the smoothness of a batch and
-m the number of batches. A run that is lost goes back to its best snapshot with a doubled l, which
-halves the steps.
+All take the full gradient at a snapshot, which certifies it, and then an epoch of steps with single
+batches, whose last point is the next snapshot. l is the smoothness of a batch, m the number of
+batches. A run that is lost goes back to its best snapshot with a doubled l, which halves the steps.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Run:
     accuracy, smoothness : float
         Wanted distance, and l.
     length : int
-        Number of steps of an epoch.
+        Steps of an epoch.
     point, residuals, gradient : ndarray
         The snapshot, the residuals of all records there and the gradient without the regulariser.
     memory : object
@@ -87,7 +86,8 @@ class _EpochSolver(StochasticSolver):
             *(problem, batches, rng, accuracy, batches.smoothness(rng), 2 * len(batches), start)
         )
         longest = run.length + math.ceil(self._growth * run.smoothness / problem.strong_convexity)
-        best, passes, last_distance = BestSoFar(start, self._patience), 0.0, math.inf
+        best, least, stale, beta = start, math.inf, 0, problem.smoothness
+        passes, last_distance = 0.0, math.inf
         while passes < self.max_passes:
             run.residuals, run.gradient = problem.residuals_and_gradient(run.point)
             gradient = run.gradient + problem.penalty_gradient(run.point)
@@ -97,47 +97,19 @@ class _EpochSolver(StochasticSolver):
             if distance > 0.5 * last_distance:
                 run.length = min(2 * run.length, longest)
             last_distance = distance
-            if best.is_lost(problem, run.point, gradient):
-                run.point, run.memory = best.point, None
+            # far from the solution all certificates equal the diameter, gradient mappings do not
+            mapped = problem.domain.project(run.point - gradient / beta)
+            norm = beta * float(np.linalg.norm(run.point - mapped))
+            stale += 1
+            if norm < least:
+                best, least, stale = run.point, norm, 0
+            elif stale >= self._patience or not norm < 1e6 * least:  # the run is lost
+                stale, run.point, run.memory = 0, best, None
                 run.smoothness *= 2.0
                 run.residuals, run.gradient = problem.residuals_and_gradient(run.point)
             run.point, cost = self._epoch(run)
             passes += 1.0 + cost
-        return best.point
-
-
-class BestSoFar:
-    """The most stationary snapshot of a run, and whether the run has lost its way.
-
-    Certificates cannot tell: far from the solution they all equal the diameter. The norm of
-    the gradient mapping ``beta ||w - Proj(w - grad / beta)||`` can.
-
-    Parameters
-    ----------
-    point : ndarray
-        The start.
-    patience : int, default=3
-        Snapshots without improvement after which the run is lost.
-    """
-
-    def __init__(self, point: np.ndarray, patience: int = 3) -> None:
-        self.point = point
-        self.patience = patience
-        self.norm = math.inf
-        self._stale = 0
-
-    def is_lost(self, problem: FiniteSum, w: np.ndarray, gradient: np.ndarray) -> bool:
-        """Take note of a snapshot."""
-        beta = problem.smoothness
-        norm = beta * float(np.linalg.norm(w - problem.domain.project(w - gradient / beta)))
-        if norm < self.norm:
-            self.point, self.norm, self._stale = w, norm, 0
-            return False
-        self._stale += 1
-        if self._stale < self.patience and norm < 1e6 * self.norm:
-            return False
-        self._stale = 0
-        return True
+        return best
 
 
 class SVRG(_EpochSolver):

@@ -364,7 +364,7 @@ def test_kinks_are_smoothed_by_the_noise_of_the_last_phase(loss):
     plan = plan_phased_output_perturbation(objective, PrivacyBudget(1.0, 1e-6))
     assert len(plan.phases) > 1 and plan.risk.is_smooth
     spread = plan.phases[-1].mechanism.noise_scale
-    assert plan.risk.smoothing * loss.slope_bound == pytest.approx(0.05 * spread, rel=0.2)
+    assert plan.risk.smoothing * loss.derivative_bound == pytest.approx(0.05 * spread, rel=0.2)
 
 
 def newton_point(problem, accuracy):

@@ -264,11 +264,11 @@ def test_definitions():
 @every_piecewise_loss
 def test_envelope(loss, width):
     """The Moreau envelope by brute force; below the loss, by at most ``h S^2 / 2``, attained."""
-    smooth, largest = loss.smoothed(width), 0.5 * width * loss.slope_bound**2
+    smooth, largest = loss.smoothed(width), 0.5 * width * loss.derivative_bound**2
     rng = np.random.default_rng(4)
     t = random_targets(loss, rng, 400)
     kink, low, high = loss.pieces(t)
-    spread = np.where(np.arange(400) % 2, 3 * width * loss.slope_bound, 3.0)
+    spread = np.where(np.arange(400) % 2, 3 * width * loss.derivative_bound, 3.0)
     z = kink + spread * rng.standard_normal(400)
     gap = loss.value(z, t) - smooth.value(z, t)
     assert gap.min() >= -1e-12
