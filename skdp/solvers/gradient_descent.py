@@ -19,11 +19,7 @@ class GradientDescent(Solver):
 
     A step ``w <- prox(w - grad f(w) / l)`` with l the smoothness of the mean loss f contracts
     the distance to the solution by ``1 / (1 + mu / l)``: the forward step expands nothing
-    and the prox of a mu-strongly convex function contracts.
-
-    Parameters
-    ----------
-    max_iterations : int, default=10_000
+    and the prox of a mu-strongly convex function contracts. It makes `max_iterations` at most.
     """
 
     def __init__(self, max_iterations: int = 10_000) -> None:
@@ -57,14 +53,8 @@ def accelerated_gradient_iterations(
     review W6, which proves it for projected iterations whether or not the constraint is
     active (the published count, Lowy and Razaviyayn 2021, Lemma 3.2, is unproven there).
 
-    Parameters
-    ----------
-    smoothness, strong_convexity : float
-        beta and mu of the objective.
-    start_distance : float
-        D, a bound on the distance of the start to the solution.
-    accuracy : float
-        Wanted distance.
+    beta and mu are those of the objective, D is `start_distance`, a bound on the distance of the
+    start to the solution.
     """
     ratio = 9.0 * smoothness * start_distance**2 / (4.0 * strong_convexity * accuracy**2)
     if ratio <= 1.0:

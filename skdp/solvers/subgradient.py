@@ -21,17 +21,12 @@ class Subgradient(Solver):
 
     Corrected as in erratum E4: a subgradient of the objective. In the whole space the
     iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))``
-    and g_t the subgradients of the mean loss. This identity is kept on other domains, where it
-    means that the sum is projected and not each step (dual averaging).
+    and g_t the subgradients of the mean loss. On other domains the sum is projected and not each
+    step (dual averaging). Of a loss with kinks all `max_iterations` are made.
 
     The method is conditional gradient with steps ``2 / (t + 1)`` on the dual, whose curvature is
     at most ``(2 L)^2 / mu`` (Jaggi 2013, Theorem 2; Bach 2015). So a distance tau takes about
     ``(L / (mu tau))^2`` iterations, which is affordable for coarse accuracies only.
-
-    Parameters
-    ----------
-    max_iterations : int, default=1000
-        Of a loss with kinks all of them are made.
     """
 
     needs = frozenset({"records"})

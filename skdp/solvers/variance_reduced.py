@@ -28,32 +28,20 @@ _CHECK_EVERY = 10
 
 @dataclass
 class Run:
-    """State of a solve.
-
-    Attributes
-    ----------
-    problem : FiniteSumProblem
-    batches : MiniBatches
-    rng : numpy.random.Generator
-    accuracy, smoothness : float
-        Wanted distance, and l.
-    length : int
-        Steps of an epoch.
-    point, residuals, gradient : ndarray
-        The snapshot, the residuals of all records there and the gradient without the regulariser.
-    memory : object
-        Kept by a solver from one epoch to the next; None at first and after a restart.
-    """
+    """State of a solve."""
 
     problem: Any
     batches: MiniBatches
     rng: Generator
     accuracy: float
     smoothness: float
+    #: Steps of an epoch.
     length: int
+    #: The snapshot, all residuals there, and the gradient without the regulariser.
     point: np.ndarray
     residuals: Any = None
     gradient: Any = None
+    #: Kept by a solver from one epoch to the next; None at first and after a restart.
     memory: Any = None
 
     def draws(self, length: int) -> list[Batch]:
@@ -115,14 +103,11 @@ class _EpochSolver(StochasticSolver):
 class SVRG(_EpochSolver):
     """Prox-SVRG: ``n + kappa`` gradients up to logarithms.
 
-    Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``.
-    An epoch has 2 m steps at first; one that does not halve the certificate is followed by one
-    twice as long, up to ``2 m + 2 l / mu`` steps. The proven length is of that order (Zhang et al.
-    2022 specification, section 4.3: ``100 l / mu`` steps with ``eta = 0.1 / l``) but rarely needed.
-
-    References
-    ----------
-    Johnson and Zhang 2013; Xiao and Zhang 2014.
+    Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``
+    (Johnson and Zhang 2013; Xiao and Zhang 2014). An epoch has 2 m steps at first; one that does
+    not halve the certificate is followed by one twice as long, up to ``2 m + 2 l / mu`` steps. The
+    proven length is of that order (Zhang et al. 2022 specification, section 4.3: ``100 l / mu``
+    steps with ``eta = 0.1 / l``) but rarely needed.
     """
 
     _growth = 2.0
@@ -139,13 +124,9 @@ class SARAH(_EpochSolver):
 
     The estimate of the gradient is updated along the path, ``v <- grad f_b(w_t) -
     grad f_b(w_{t-1}) + v``, with step ``1 / (2 l)``; the next snapshot is a uniformly random
-    iterate of the epoch, so the epoch ends there. The lengths grow as those of :class:`SVRG`, up to
-    ``2 m + 4.5 l / mu``, which the theory asks for. That theory is for the whole space; on other
-    domains each step ends with the prox.
-
-    References
-    ----------
-    Nguyen, Liu, Scheinberg and Takac 2017.
+    iterate of the epoch, so the epoch ends there (Nguyen, Liu, Scheinberg and Takac 2017). The
+    lengths grow as those of :class:`SVRG`, up to ``2 m + 4.5 l / mu``, which the theory asks for.
+    It is for the whole space; on other domains each step ends with the prox.
     """
 
     _growth = 4.5
@@ -165,12 +146,9 @@ class SARAH(_EpochSolver):
 class SAGA(_EpochSolver):
     """SAGA with a table of residuals: ``n + kappa`` gradients up to logarithms.
 
-    Step ``1 / (3 l)``. After every m steps the mean of the table estimates the certificate; the
-    full gradient is taken when that looks small enough, and every 10 m steps.
-
-    References
-    ----------
-    Defazio, Bach and Lacoste-Julien 2014.
+    Step ``1 / (3 l)`` (Defazio, Bach and Lacoste-Julien 2014). After every m steps the mean of the
+    table estimates the certificate; the full gradient is taken when that looks small enough, and
+    every 10 m steps.
     """
 
     def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
@@ -194,21 +172,16 @@ class SAGA(_EpochSolver):
 class Katyusha(_EpochSolver):
     """Katyusha: ``n + sqrt(n kappa)`` gradients up to logarithms.
 
-    Lowy and Razaviyayn (2021), Alg. 5 with erratum E6 (the printed "L" of the momentum is the
-    smoothness; snapshots are averaged), in the form of the Zhang et al. (2022)
-    specification, section 4.3: epochs of 2 m steps,
-    ``tau_2 = 1/2``, ``tau_1 = min(sqrt(2 m mu / (3 l)), 1/2)`` and
-    ``gamma = 1 / (3 tau_1 l)``,
+    Lowy and Razaviyayn (2021), Alg. 5 (Allen-Zhu 2018) with erratum E6 (the printed "L" of the
+    momentum is the smoothness; snapshots are averaged), in the form of the Zhang et al. (2022)
+    specification, section 4.3: epochs of 2 m steps, ``tau_2 = 1/2``,
+    ``tau_1 = min(sqrt(2 m mu / (3 l)), 1/2)`` and ``gamma = 1 / (3 tau_1 l)``,
 
     - ``x = tau_1 z + tau_2 snapshot + (1 - tau_1 - tau_2) y``,
     - ``z <- prox_gamma(z - gamma v)`` with v the estimate of SVRG at x,
     - ``y <- x + tau_1 (z - z_before)``, which stays in the domain,
 
     and the mean of the y, with weights ``(1 + gamma mu)^j``, as next snapshot.
-
-    References
-    ----------
-    Allen-Zhu 2018.
     """
 
     _patience = 5  # momentum is not monotone

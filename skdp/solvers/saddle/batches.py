@@ -17,8 +17,8 @@ from skdp.solvers.certificates import certify_saddle
 
 __all__ = ["SaddleBatches", "SaddleRun", "StochasticSaddleSolver"]
 
-#: Share of the Lipschitz constant that was measured on a few batches. The steps of the theorems
-#: are for the worst case; where these longer ones fail to converge, solvers raise the constant.
+#: Share of the measured Lipschitz constant. The steps of the theorems are for the worst case; where
+#: these longer ones fail to converge, solvers raise the constant.
 _SHARE = 0.4
 #: A run of steps that leaves more of the certified distance has to be made with shorter steps,
 _SHRINKAGE = 0.9
@@ -34,8 +34,7 @@ class SaddleBatches:
         size = max(1, min(256, n // 16)) if batch_size is None else batch_size
         count = max(1, min(n, round(n / size)))
         self.rows = [slice(j, n, count) for j in range(count)]
-        sizes = np.array([len(range(j, n, count)) for j in range(count)])
-        self.weights = sizes / n
+        self.weights = np.array([len(range(j, n, count)) for j in range(count)]) / n
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -78,29 +77,17 @@ class SaddleBatches:
 
 @dataclass
 class SaddleRun:
-    """State of a solve.
-
-    Attributes
-    ----------
-    problem : SaddleProblem
-    batches : SaddleBatches
-    rng : numpy.random.Generator
-    lipschitz : float
-        l.
-    point : pair of ndarray
-        Where the next steps start.
-    limit : int
-        Most steps to make.
-    memory : object
-        Kept by a solver from one run of steps to the next; None at first and after a restart.
-    """
+    """State of a solve."""
 
     problem: SaddleProblem
     batches: SaddleBatches
     rng: Generator
+    #: l.
     lipschitz: float
+    #: Where the next steps start, and the most to make.
     point: Pair
     limit: int = 0
+    #: Kept by a solver from one run of steps to the next; None at first and after a restart.
     memory: Any = None
 
 

@@ -93,16 +93,13 @@ class _Search:
         conditions = c.x.smoothness / c.x.modulus, c.y.smoothness / c.y.modulus
         block = 0 if conditions[0] >= conditions[1] else 1
         modulus = c.moduli[block]
-        size = getattr(solver, "batch_size", None)
-        batches = SaddleBatches(problem, size)
+        batches = SaddleBatches(problem, getattr(solver, "batch_size", None))
         count = len(batches) if hasattr(solver, "batch_size") else 1
         factor = max(1.0, batches.lipschitz(self.best, rng) / math.sqrt(count))
         beta, root = modulus * (factor - 1.0), math.sqrt(1.0 / factor)
         if beta == 0.0:
-            self._accept(
-                problem, problem.project(*solver._solve(problem, self.accuracy, self.best, rng))
-            )
-            return
+            answer = solver._solve(problem, self.accuracy, self.best, rng)
+            return self._accept(problem, problem.project(*answer))
         z, anchor = self.best, self.best[block]
         tolerance = _INEXACTNESS * self._distance
         while self._distance > self.accuracy:

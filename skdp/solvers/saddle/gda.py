@@ -18,10 +18,6 @@ class GDA(SaddleSolver):
     """``z <- Proj(z - M^-1 A(z) / l^2)``: the squared distance shrinks by ``1 - 1 / l^2``.
 
     l is the condition number. The slowest of all, a baseline.
-
-    Parameters
-    ----------
-    max_iterations : int, default=100_000
     """
 
     def __init__(self, max_iterations: int = 100_000) -> None:
