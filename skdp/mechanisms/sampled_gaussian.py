@@ -77,8 +77,8 @@ class SampledGaussianMechanism(GaussianMechanism):
     ) -> SampledGaussianMechanism:
         """Take the given noise, or the least that keeps all steps within a budget.
 
-        The least noise is exact without sampling, and to a relative 1e-3 with it. Exactly one of
-        `budget`, with delta > 0, and `noise_multiplier` must be given.
+        The least noise is exact without sampling, else to a relative 1e-3. Exactly one of `budget`,
+        with delta > 0, and `noise_multiplier` must be given.
 
         Raises
         ------
@@ -159,14 +159,7 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
     Returns
     -------
     scale : float
-        At most 1, to a relative 1e-3.
-
-    Raises
-    ------
-    ImportError
-        As from :meth:`SampledGaussianMechanism.calibrated`.
-    ValueError
-        If the budget allows the sampled releases without noise.
+        At most 1, to a relative 1e-3. Errors: see :meth:`SampledGaussianMechanism.calibrated`.
     """
     unscaled = event(1.0)
     rates = sampling_rates(unscaled)

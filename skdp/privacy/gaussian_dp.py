@@ -8,8 +8,8 @@ as (epsilon, delta(epsilon))-DP for every epsilon >= 0 with
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).          (1)
 
 This module evaluates (1) and inverts it in both of its arguments. Every answer errs on the private
-side: a delta or an epsilon is rounded up, a mu is rounded down. Arguments that are NaN or outside
-their range raise a ValueError.
+side: a delta or an epsilon is rounded up, a mu is rounded down. NaN and arguments out of range
+raise a ValueError.
 
 How (1) is computed. With ``x = epsilon/mu - mu/2``, ``phi`` the normal density and
 ``R(u) = Phi(-u) / phi(u)`` Mills' ratio, (1) is ``phi(x) (R(x) - R(x + mu))``, because
@@ -81,19 +81,9 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP: equation (1).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, >= 0.
-    mu : float
-        Gaussian DP parameter, >= 0: sensitivity over standard deviation, no unit. Infinity stands
-        for a release that hides nothing.
-
-    Returns
-    -------
-    delta : float
-        A probability in [0, 1], rounded up by a relative 1e-11 (more for epsilon above 1e4).
-        Positive whenever ``mu > 0``, even where the exact value is below the smallest double.
+    Epsilon >= 0 is in nats; mu >= 0, sensitivity over standard deviation, is infinite for a release
+    that hides nothing. Delta is rounded up by a relative 1e-11 (more for epsilon above 1e4), and
+    positive whenever ``mu > 0``, even where the exact value is below the smallest double.
     """
     check_real("epsilon", epsilon, 0.0)
     check_real("mu", mu, 0.0)
@@ -104,20 +94,10 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the smallest epsilon for which mu-Gaussian-DP is (epsilon, delta)-DP.
+    """Return the smallest epsilon for which mu-Gaussian-DP is (epsilon, delta)-DP, in nats.
 
-    Parameters
-    ----------
-    delta : float
-        A probability in [0, 1].
-    mu : float
-        Gaussian DP parameter, >= 0.
-
-    Returns
-    -------
-    epsilon : float
-        Privacy loss in nats, rounded up, so ``gaussian_delta(epsilon, mu) <= delta``. Infinite
-        for ``delta = 0`` and ``mu > 0``: no Gaussian release is purely private.
+    Delta is in [0, 1], mu >= 0. Epsilon is rounded up, so ``gaussian_delta(epsilon, mu) <= delta``;
+    infinite for ``delta = 0`` and ``mu > 0``: no Gaussian release is purely private.
     """
     check_real("delta", delta, 0.0, 1.0)
     check_real("mu", mu, 0.0)
@@ -144,19 +124,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
 
     ``sensitivity / gaussian_mu(epsilon, delta)`` is the smallest standard deviation with which a
-    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, finite and > 0.
-    delta : float
-        A probability in (0, 1).
-
-    Returns
-    -------
-    mu : float
-        Rounded down by a relative 1e-9, so ``gaussian_delta(epsilon, mu) <= delta``.
+    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8). Epsilon is
+    finite and > 0, in nats, delta in (0, 1); mu is rounded down by a relative 1e-9, so
+    ``gaussian_delta(epsilon, mu) <= delta``.
     """
     check_positive(epsilon=epsilon)
     check_real("delta", delta, 0.0, 1.0, closed="neither")

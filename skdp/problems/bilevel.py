@@ -1,12 +1,9 @@
 """Bilevel problems: an upper variable is judged by the solution of a lower problem.
 
-``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``. Both are means over
-records: f over the validation records, g over the training records, which may be the same. A method
-that needs no second derivatives replaces the inner solution's derivative by a second solution, that
-of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
-
-:class:`PenaltyProblem` is the case that model selection needs: x holds log alpha.
-Proofs: docs/theory/bilevel.md.
+f is a mean over the validation records, g over the training records, which may be the same. Without
+second derivatives, the inner solution's derivative is replaced by a second solution, that of
+``g + f / lam`` (Kornowski 2024). :class:`PenaltyProblem` is the case of model selection: x holds
+log alpha. Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -84,8 +81,9 @@ class BilevelProblem(ABC):
 
     @abstractmethod
     def lower(self, x: np.ndarray) -> Problem:
-        """Minimisation of g(x, y) in the coordinates ``w = metric(x) * y``, smooth and strongly
-        convex. Its constants must hold for every data set.
+        """Return the smooth, strongly convex minimisation of g(x, y) in ``w = metric(x) * y``.
+
+        Its constants must hold for every data set.
         """
 
     @abstractmethod
@@ -113,9 +111,7 @@ class BilevelProblem(ABC):
     def lower_difference_x(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: Positions = None
     ) -> np.ndarray:
-        """``grad_x g(x, y_lam) - grad_x g(x, y)``; override where there is a form that cancels
-        less.
-        """
+        """Return ``grad_x g(x, y_lam) - grad_x g(x, y)``; override it with what cancels less."""
         return self.lower_gradient_x(x, y_lam, batch) - self.lower_gradient_x(x, y, batch)
 
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray | float:
@@ -129,9 +125,9 @@ class BilevelProblem(ABC):
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray | float:
-        """Return the standard deviation of ``lower_difference_x`` due to the noise, to first order.
+        """Return the standard deviation of :meth:`lower_difference_x` to first order.
 
-        Depends on no record but through y and y_lam.
+        It depends on no record but through y and y_lam.
         """
         return 0.0
 
@@ -141,35 +137,21 @@ class BilevelProblem(ABC):
         return self.n_train + self.n_val if self.disjoint else self.n_train
 
     def hypergradient(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        y_lam: np.ndarray,
-        lam: float,
-        batch: Positions = None,
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, lam: float, batch: Positions = None
     ) -> np.ndarray:
         """Return ``grad_x f(x, y_lam) + lam (grad_x g(x, y_lam) - grad_x g(x, y))``.
 
         At the exact solutions it is the gradient of ``min over y of f + lam (g - min g)``, and
         tends to that of ``f(x, y*(x))`` as lam grows (Kornowski 2024, equation 3).
         """
-        return self.upper_gradient_x(x, y_lam, batch) + lam * self.lower_difference_x(
-            x, y, y_lam, batch
-        )
+        lower = self.lower_difference_x(x, y, y_lam, batch)
+        return self.upper_gradient_x(x, y_lam, batch) + lam * lower
 
     def record_bound(self, distance: float, lam: float) -> float:
         """Bound the norm of the part of one record in :meth:`hypergradient`; 0 if record-free.
 
-        Parameters
-        ----------
-        distance : float
-            ``||y_lam - y||`` of the points that the gradient is taken at, both in `domain_y`.
-        lam : float
-
-        Notes
-        -----
-        The distance is that of the released points, not of the exact solutions (erratum E3):
-        docs/theory/bilevel.md, Lemma 4.
+        `distance` is ``||y_lam - y||`` of the released points, both in `domain_y`, and not of the
+        exact solutions (erratum E3): docs/theory/bilevel.md, Lemma 4.
         """
         check_real("distance", distance, 0.0)
         if self.is_record_free:

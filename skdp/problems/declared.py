@@ -222,13 +222,12 @@ class DeclaredSaddleProblem(SaddleProblem):
     """Any f(x, y) that is convex in x and concave in y, with quadratic regularisers.
 
     f may depend on the records as it likes, and y may have a part for each of them, such as an
-    attack on its row. The guarantee rests on the constants; each of them must hold for *every* data
-    set of `n_records` records, and none may be measured on records.
+    attack on its row. The guarantee rests on the constants, as of a :class:`DeclaredProblem`.
 
     Parameters
     ----------
     value : callable ``(x, y) -> float``
-        f, without the regularisers, for solvers that want it; nothing is proven by it.
+        f, without the regularisers; nothing is proven by it.
     gradients : callable ``(x, y) -> (ndarray, ndarray)``
         ``(grad_x f, grad_y f)``, of the shapes of x and y. A deterministic function in double
         precision, finite everywhere and for every data set.

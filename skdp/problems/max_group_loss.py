@@ -121,17 +121,8 @@ def max_group_loss_constants(
 ) -> SaddleConstants:
     """Return the public constants of :class:`MaxGroupLossProblem`; no record enters.
 
-    Parameters
-    ----------
-    loss : Loss
-        Smooth, never negative, with a bound on a ball.
-    weights : GroupWeights
-    design : Design
-    radius : float
-        Of the ball of w.
-    alpha_x, alpha_y : float
-        Of the regularisers of w and of the weights.
-    center_norm_x, center_norm_y : float, default=0.0
+    The loss must be smooth, never negative, and bounded on the ball of w, which has the `radius`.
+    `alpha_x` and `alpha_y` are those of the regularisers of w and of the weights.
     """
     feature_norm = design.feature_norm
     lipschitz = loss.lipschitz(feature_norm, radius)
@@ -182,10 +173,8 @@ class MaxGroupLossProblem(SaddleProblem):
         Of the ball of w.
     alpha_x, alpha_y : float
         Of the regularisers, > 0.
-    center_x : ndarray, optional
-        Default: 0.
-    center_y : ndarray, optional
-        Default: equal weights.
+    center_x, center_y : ndarray, optional
+        Default: 0 and equal weights.
     """
 
     offers = frozenset({"hessian", "records"})

@@ -33,11 +33,10 @@ def sum_zero_basis(n_classes: int) -> np.ndarray:
 class SoftmaxLoss(Loss):
     """Multinomial log loss of K classes in the K - 1 coordinates that can matter.
 
-    The penalised optimum has class weights that sum to zero, so the weights are written
-    as ``B V`` with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z
-    the K - 1 margins ``V x``. The map is an isometry, hence norms, sensitivities and the
-    penalty are those of the full weights, and isotropic noise on V is noise in exactly
-    the subspace (dimension (K - 1) width), none outside of it (review W7).
+    The penalised optimum has class weights that sum to zero, so the weights are written as ``B V``
+    with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z the K - 1 margins
+    ``V x``. The map is an isometry, hence norms, sensitivities and the penalty are those of the
+    full weights, and isotropic noise on V is noise in exactly the subspace (review W7).
 
     Parameters
     ----------
@@ -137,8 +136,7 @@ class SoftmaxLoss(Loss):
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``log(1 + (K-1) e^{sqrt(2) k}) - log(1 + (K-1) e^{-k sqrt(K/(K-1))})``, ``k = R X``.
 
-        The bounds on the logits are those of :meth:`lipschitz`; the first term bounds the
-        loss from above, the second from below.
+        Bounds on the loss from above and below by those on the logits of :meth:`lipschitz`.
         """
         k, others = radius * feature_norm, self.n_classes - 1
         steepest = math.sqrt(self.n_classes / others)
@@ -155,9 +153,9 @@ class SoftmaxLoss(Loss):
 class OneVsRestLoss(Loss):
     """Sum over K classes of a two-class loss of "this one" against "the others".
 
-    One problem with K margins whose solution is that of K separate ones; together they move by
-    at most ``sqrt(K)`` times as much as one of them, because the weights of different classes
-    are orthogonal directions (review Y-16). Constants: docs/theory/constants.md.
+    The solution is that of K separate problems; together they move by at most ``sqrt(K)`` times as
+    much as one of them, because the weights of different classes are orthogonal directions (review
+    Y-16). Constants: docs/theory/constants.md.
 
     Parameters
     ----------

@@ -36,8 +36,7 @@ class Problem(ABC):
     center : ndarray of shape (dimension,) or None
         Center of the regulariser; None is 0.
     offers : frozenset of str
-        Evaluations besides values and gradients: "hessian", and "records" if f is a mean over
-        records that can be taken in batches.
+        "hessian", and "records" if f is a mean over records that can be taken in batches.
     has_nominal_size : bool
         Whether f is a sum divided by a public nominal number, as add/remove needs it.
     """

@@ -53,14 +53,10 @@ class BlockConstants:
         feasible z. For a loss in y it is the largest *absolute* value, not the range (review W2).
     smoothness : float, default=0.0
         Lipschitz constant of that gradient in the block itself.
-    radius : float, default=inf
-        Largest norm of a feasible point.
-    circumradius : float, optional
-        :attr:`skdp.problems.Domain.circumradius`. Default: the radius.
+    radius, circumradius, projection_rounding : float
+        Of the domain, see :class:`skdp.problems.Domain`. The circumradius is the radius by default.
     center_norm : float, default=0.0
         Norm of the center of the regulariser.
-    projection_rounding : float, default=0.0
-        Bound on the error of a computed projection onto the domain.
     additional_rounding : float, default=0.0
         Error of a computed operator beyond that of :meth:`SaddleConstants.operator_rounding`.
     """
@@ -107,10 +103,9 @@ class BlockConstants:
 class SaddleConstants:
     """Constants of a saddle problem that hold for every data set of `n_records` records.
 
-    Nothing here may be measured on the records. Write z = (x, y),
-    ``A_S(z) = (grad_x, -grad_y)`` of the objective, ``a(z; i)`` of the function of record i
-    (without regularisers), and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is
-    strongly monotone with modulus 1.
+    Nothing here may be measured on the records. Write z = (x, y), ``A_S(z) = (grad_x, -grad_y)`` of
+    the objective, and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is strongly
+    monotone with modulus 1.
 
     Parameters
     ----------
@@ -195,7 +190,7 @@ class SaddleConstants:
         """How far the saddle point can move in the norm M: ``sqrt(g_x^2 + g_y^2) / n``.
 
         For the worst pair of ranges (Zhang et al. 2022 specification, section 3.3 (5)-(7)), and
-        never above the diameter of the domain.
+        at most the diameter of the domain.
         """
         return min(joint_sensitivity(self.ranges, self.moduli, self.n_records), self.diameter)
 
@@ -220,14 +215,10 @@ class SaddleConstants:
     def primal(
         self, gradient_diameter: float | None = None, record_weight: float = 1.0
     ) -> ProblemConstants:
-        """The constants of ``max over y of F(x, y)``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
+        """Return the constants of ``max over y of F``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
 
-        Parameters
-        ----------
-        gradient_diameter : float, optional
-            Default: ``2 L_x``.
-        record_weight : float, default=1.0
-            1 / n where it is a mean of one function per record.
+        The gradient diameter is ``2 L_x`` by default, the weight of a record 1 / n where it is a
+        mean of one function per record.
         """
         x = self.x
         return ProblemConstants(
@@ -298,14 +289,11 @@ def block_sensitivity(
 
 
 class Response(NamedTuple):
-    """The maximiser y of ``F(x, .)``, with the value and the gradient there."""
+    """The maximiser y of ``F(x, .)``, the point projected to it, ``grad_x f`` and F there."""
 
     y: np.ndarray
-    #: The point that was projected to y.
     unprojected: np.ndarray
-    #: ``grad_x f(x, y)``, without the regulariser.
     gradient: np.ndarray
-    #: ``F(x, y)``.
     value: float
 
 
@@ -319,10 +307,8 @@ class SaddleProblem(ABC):
     domain_x, domain_y : Domain
     constants : SaddleConstants
         Radii, center norms and projection errors of the domains have to be in them.
-    center_x : ndarray of shape (dimension_x,), optional
-        Center of the regulariser; it may depend on public numbers and released values only.
-        Default: 0.
-    center_y : ndarray of shape (dimension_y,), optional
+    center_x, center_y : ndarray of shape (dimension_x,) or (dimension_y,), optional
+        Centers of the regularisers, functions of public numbers and released values. Default: 0.
     alpha_x, alpha_y : float, optional
         Of the regularisers, at most mu_x and mu_y: the rest of the moduli is that of *every*
         record's function. Default: mu_x and mu_y.
@@ -451,7 +437,7 @@ class SaddleProblem(ABC):
         return self.project(self.center_x, self.center_y)
 
     def for_solver(self: _Problem) -> _Problem:
-        """A copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
+        """Copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
         other = copy.copy(self)
         copy_parts(self, other)
         for name, attribute in vars(self).items():

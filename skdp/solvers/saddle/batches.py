@@ -31,6 +31,7 @@ class SaddleBatches:
 
     def __init__(self, problem: SaddleProblem, batch_size: int | None) -> None:
         self.problem, n = problem, problem.n_records
+        self.split = problem.constants.x.dimension
         size = max(1, min(256, n // 16)) if batch_size is None else batch_size
         count = max(1, min(n, round(n / size)))
         self.rows = [slice(j, n, count) for j in range(count)]
@@ -42,10 +43,24 @@ class SaddleBatches:
     def draws(self, rng: Generator, size: int) -> np.ndarray:
         return rng.choice(len(self.rows), p=self.weights, size=size)
 
-    def steps(self, step: float) -> tuple[float, float]:
-        """Return the steps of both blocks for a step in scaled coordinates."""
-        mu_x, mu_y = self.problem.constants.moduli
-        return step / mu_x, step / mu_y
+    def pair(self, z: np.ndarray) -> Pair:
+        """Return the blocks of z = (x, y) in one vector."""
+        return z[: self.split], z[self.split :]
+
+    def steps(self, step: float) -> np.ndarray:
+        """Return the step of each coordinate of z for a step in scaled coordinates."""
+        x, y = self.problem.constants.x, self.problem.constants.y
+        return np.repeat([step / x.modulus, step / y.modulus], [x.dimension, y.dimension])
+
+    def operator(self, z: np.ndarray, j: int | None = None) -> np.ndarray:
+        """Return the operator of the data part at z, of batch j or of all records."""
+        if j is None:
+            return np.concatenate(self.problem.data_operator(*self.pair(z)))
+        return np.concatenate(self.problem.batch_operator(self.rows[j], *self.pair(z)))
+
+    def prox(self, z: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the proximal map of the regularisers and domains."""
+        return np.concatenate(self.problem.prox(*self.pair(z), float(steps[0]), float(steps[-1])))
 
     def lipschitz(self, z: Pair, rng: Generator, n_batches: int = 3, power: int = 8) -> float:
         """Measure a share of the scaled Lipschitz constant of a batch's operator near z.
