@@ -4,12 +4,7 @@ Solvers see values, gradients and Hessians, privacy analyses see :class:`Problem
 """
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
-from skdp.problems.bilevel import (
-    BilevelConstants,
-    BilevelProblem,
-    PenaltyProblem,
-    WeightedLoss,
-)
+from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
 from skdp.problems.constants import (
     MAX_SIZE_RATIO,
     Design,
@@ -21,17 +16,8 @@ from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
-from skdp.problems.losses import (
-    HalfSquaredLoss,
-    LogisticLoss,
-    Loss,
-    SquaredHingeLoss,
-)
-from skdp.problems.max_group_loss import (
-    GroupWeights,
-    MaxGroupLossProblem,
-    max_group_loss_constants,
-)
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
+from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem, max_group_loss_constants
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
@@ -91,7 +77,6 @@ __all__ = [
     "SquaredHingeLoss",
     "TiltedProblem",
     "TiltedRisk",
-    "WeightedLoss",
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",

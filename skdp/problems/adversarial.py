@@ -52,8 +52,8 @@ __all__ = [
     "AdversarialProblem",
     "AdversarialRisk",
     "Attack",
-    "AttackedLoss",
     "adversarial_constants",
+    "attacked_margins",
 ]
 
 #: Bias of the surrogates in units of the noise in the margins.
@@ -130,53 +130,21 @@ class Attack:
         return np.diag((h / roots) ** 2 / roots)
 
 
-@dataclass(frozen=True)
-class AttackedLoss:
-    """``psi(z, t, nu) = g(u, t)`` with ``u = m(z, t) + shift(t) nu``: the worst case of a record.
+def attacked_margins(
+    z: np.ndarray, t: np.ndarray, nu: float, radius: float, width: float
+) -> tuple[Any, ...]:
+    """Return ``(u, target, u_z, u_zz, u_nu)``: the worst case of a record is the loss at u.
 
-    For a loss of a margin g is the loss, ``m = z`` and ``shift = (1 - 2t) a``; for the squared
-    error ``g = u^2 / 2``, ``m = rho(z - t)`` and ``shift = a``.
-
-    Parameters
-    ----------
-    base : Loss
-        The loss without an attack.
-    radius : float
-        a.
-    width : float
-        e of rho, > 0, for the squared error; 0 for losses of a margin.
+    ``u = z + (1 - 2t) a nu`` for losses of a margin; ``u = rho(z - t) + a nu`` with the target 0
+    for the squared error, whose e, the `width` of rho, is > 0.
     """
-
-    base: Loss
-    radius: float
-    width: float
-
-    def _parts(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[Any, ...]:
-        """Return ``(u, target of g, m', m'', shift)``."""
-        if self.width == 0:
-            shift = (1.0 - 2.0 * t) * self.radius
-            return z + shift * nu, t, 1.0, 0.0, shift
-        residual = z - t
-        root = np.hypot(residual, self.width)
-        u = residual * (residual / (root + self.width)) + self.radius * nu
-        return u, 0.0, residual / root, (self.width / root) ** 2 / root, self.radius
-
-    def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
-        """Return psi of each record, shape (n,)."""
-        return self.base.value(*self._parts(z, t, nu)[:2])
-
-    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
-        """Return ``(psi_z, psi_nu)``."""
-        u, target, first, _, shift = self._parts(z, t, nu)
-        derivative = self.base.derivative(u, target)
-        return derivative * first, shift * derivative
-
-    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
-        """Return ``(psi_zz, psi_znu, psi_nunu)``."""
-        u, target, first, curved, shift = self._parts(z, t, nu)
-        second = self.base.second_derivative(u, target)
-        zz = first**2 * second + self.base.derivative(u, target) * curved
-        return zz, shift * first * second, shift**2 * second
+    if width == 0:
+        shift = (1.0 - 2.0 * t) * radius
+        return z + shift * nu, t, 1.0, 0.0, shift
+    residual = z - t
+    root = np.hypot(residual, width)
+    u = residual * (residual / (root + width)) + radius * nu
+    return u, 0.0, residual / root, (width / root) ** 2 / root, radius
 
 
 def _check_attackable(loss: Loss) -> None:
@@ -269,10 +237,9 @@ class AdversarialProblem(UnbatchedProblem):
         self.constants = adversarial_constants(
             self.constants, loss, attack, float(bias), records.norm_bound
         )
-        width = _residual_width(loss, float(bias))
-        self.attacked = AttackedLoss(loss, attack.radius, width)
-        #: h of the surrogate of the dual norm.
-        self.width = attack.rounding_width(float(bias) - width, records.width)
+        #: e of rho, 0 for losses of a margin, and h of the surrogate of the dual norm.
+        self.residual_width = _residual_width(loss, float(bias))
+        self.width = attack.rounding_width(float(bias) - self.residual_width, records.width)
 
     # rough_hessian is that of the loss without the attack, which Newton's method corrects
 
@@ -283,26 +250,29 @@ class AdversarialProblem(UnbatchedProblem):
     def _evaluate(
         self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        d, n = self.attack.n_features(self.records.width), self.n_public
-        nu, direction = self.attack.surrogate(w[:d], self.width)
-        arguments = self.margins(w), self.records.targets, nu
-        value = float(self.attacked.value(*arguments).sum()) / n
+        attack, n, d = self.attack, self.n_public, self.attack.n_features(self.records.width)
+        nu, direction = attack.surrogate(w[:d], self.width)
+        u, targets, first, curved, shift = attacked_margins(
+            self.margins(w), self.records.targets, nu, attack.radius, self.residual_width
+        )
+        value = float(self.loss.value(u, targets).sum()) / n
         if not (gradient or hessian):
             return value, NOTHING, NOTHING
-        by_margin, by_norm = self.attacked.partials(*arguments)
-        push = float(by_norm.sum()) / n
-        total = self.pull_back(by_margin)
+        derivative = self.loss.derivative(u, targets)
+        push = float((shift * derivative).sum()) / n
+        total = self.pull_back(derivative * first)
         total[:d] += push * direction
         if not hessian:
             return value, total, NOTHING
-        zz, znu, nunu = self.attacked.second_partials(*arguments)
-        second = self.records.gram(lambda block: zz[block.positions]) / n
-        mixed = np.outer(self.pull_back(znu), direction)
-        second[:, :d] += mixed
-        second[:d, :] += mixed.T
-        second[:d, :d] += float(nunu.sum()) / n * np.outer(direction, direction)
-        second[:d, :d] += push * self.attack.surrogate_hessian(w[:d], self.width)
-        return value, total, second
+        second = self.loss.second_derivative(u, targets)
+        zz = first**2 * second + derivative * curved
+        out = self.records.gram(lambda block: zz[block.positions]) / n
+        mixed = np.outer(self.pull_back(shift * first * second), direction)
+        out[:, :d] += mixed
+        out[:d, :] += mixed.T
+        out[:d, :d] += float((shift**2 * second).sum()) / n * np.outer(direction, direction)
+        out[:d, :d] += push * attack.surrogate_hessian(w[:d], self.width)
+        return value, total, out
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._checks import check_bool, check_non_negative, check_real
-from skdp.problems.domains import Ball, Box, Domain, WholeSpace
-from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems.domains import Box, Domain, WholeSpace
+from skdp.problems.finite_sum import FiniteSumProblem, ball_problem
 from skdp.problems.losses import Loss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.problem import Problem
@@ -210,10 +210,6 @@ class WeightedLoss(Loss):
     def curvature(self) -> float:
         return self.largest * self.base.curvature
 
-    @property
-    def margin_scale(self) -> float:
-        return self.base.margin_scale
-
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         return self.largest * self.base.lipschitz(feature_norm, radius)
 
@@ -224,9 +220,6 @@ class WeightedLoss(Loss):
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """That of the base at ``alpha / mean``: a weighted mean is a limit of plain means."""
         return self.base.solution_radius(feature_norm, alpha / self.mean) * ROUNDING_SLACK
-
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        return self.largest * self.base.value_range(feature_norm, radius)
 
 
 class PenaltyProblem(BilevelProblem):
@@ -288,9 +281,7 @@ class PenaltyProblem(BilevelProblem):
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
         train = self._train.scaled(1.0 / self.metric(x))
-        alpha = float(self.diagonal(x).min())
-        radius = self.loss.solution_radius(train.norm_bound, alpha)
-        return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
+        return ball_problem(train, self.loss, float(self.diagonal(x).min()))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
         records = self._records.scaled(1.0 / self.metric(x))
@@ -301,9 +292,8 @@ class PenaltyProblem(BilevelProblem):
         else:
             weights += n / (lam * self.n_val)
         loss = WeightedLoss(self.loss, float(weights[:2].max()), 1.0 + 1.0 / lam)
-        radius = loss.solution_radius(records.norm_bound, alpha)
         weighted = records.with_targets(np.column_stack([records.targets, weights]))
-        return FiniteSumProblem(weighted, loss, alpha, Ball(radius))
+        return ball_problem(weighted, loss, alpha)
 
     def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         return np.zeros(self.dimension_x)

@@ -154,13 +154,13 @@ class DeclaredProblem(Problem):
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self._function(w.copy())  # it may write into w
-        gradient = self._checked("gradient", gradient, (self.dimension,))
+        gradient = _checked("gradient", gradient, (self.dimension,))
         return float(value) + self.penalty(w), gradient + self.penalty_gradient(w)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         if self._hessian is None:
             return super().hessian(w)
-        hessian = self._checked("Hessian", self._hessian(w.copy()), 2 * (self.dimension,))
+        hessian = _checked("Hessian", self._hessian(w.copy()), 2 * (self.dimension,))
         return hessian + self.alpha * np.eye(self.dimension)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
@@ -170,12 +170,6 @@ class DeclaredProblem(Problem):
         largest = constants.lipschitz + constants.smoothness * beyond
         return constants.gradient_rounding_at(norm, largest)
 
-    def _checked(self, name: str, answer: Any, shape: tuple[int, ...]) -> np.ndarray:
-        array = np.asarray(answer, dtype=np.float64)
-        if array.shape != shape:
-            raise ValueError(f"the {name} has shape {array.shape}, must be {shape}.")
-        return array
-
     @without_warnings()
     def _check_function(self, w: np.ndarray, exact: bool) -> None:
         """Raise errors of shape and type, by one evaluation, which do not depend on the records."""
@@ -183,12 +177,20 @@ class DeclaredProblem(Problem):
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise ValueError("value_and_gradient must return a pair of a float and an array.")
         gradient = np.asarray(answer[1])
-        self._checked("gradient", gradient, (self.dimension,))
+        _checked("gradient", gradient, (self.dimension,))
         if exact and gradient.dtype in (np.float16, np.float32):
             raise ValueError(
                 f"the gradient is computed in {gradient.dtype}: use double precision, or declare "
                 "its gradient_error."
             )
+
+
+def _checked(name: str, answer: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Copy the answer of a function, of which it may keep a reference."""
+    array = np.array(answer, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"the {name} has shape {array.shape}, must be {shape}.")
+    return array
 
 
 def _solution_radius(
@@ -260,14 +262,8 @@ class DeclaredSaddleProblem(SaddleProblem):
         return float(self._value(x.copy(), y.copy())) + self.regulariser(x, y)
 
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        # the functions may write into their arguments
-        gradients = self._gradients(x.copy(), y.copy())
-        gradient_x, gradient_y = (np.array(part, dtype=np.float64) for part in gradients)
-        if gradient_x.shape != x.shape or gradient_y.shape != y.shape:
-            raise ValueError(
-                f"the gradients have shapes {gradient_x.shape} and {gradient_y.shape}, must be "
-                f"{x.shape} and {y.shape}."
-            )
+        gradients = self._gradients(x.copy(), y.copy())  # it may write into them
+        gradient_x, gradient_y = map(_checked, ("gradient",) * 2, gradients, (x.shape, y.shape))
         return gradient_x, -gradient_y
 
     def batch_operator(self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:

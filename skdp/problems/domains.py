@@ -146,12 +146,10 @@ class Simplex(Domain):
 
     dimension: int
 
+    radius = 1.0
+
     def __post_init__(self) -> None:
         check_count("dimension", self.dimension)
-
-    @property
-    def radius(self) -> float:  # type: ignore[override]
-        return 1.0
 
     def project(self, point: np.ndarray) -> np.ndarray:
         """Subtract the one number, found by sorting, that makes the positive part sum to 1."""

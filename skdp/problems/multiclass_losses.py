@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import lambertw
 
 from skdp._checks import check_count
@@ -15,18 +16,7 @@ from skdp.problems.elementwise import minimum
 from skdp.problems.losses import Loss
 from skdp.problems.rounding import ROUNDING_SLACK
 
-__all__ = ["OneVsRestLoss", "SoftmaxLoss", "sum_zero_basis"]
-
-
-def sum_zero_basis(n_classes: int) -> np.ndarray:
-    """Orthonormal basis (n_classes, n_classes - 1) of the vectors that sum to zero."""
-    k = n_classes
-    basis = np.zeros((k, k - 1))
-    for j in range(1, k):  # Helmert contrasts
-        basis[:j, j - 1] = 1.0
-        basis[j, j - 1] = -j
-        basis[:, j - 1] /= math.sqrt(j * (j + 1))
-    return basis
+__all__ = ["OneVsRestLoss", "SoftmaxLoss"]
 
 
 @dataclass(frozen=True)
@@ -46,6 +36,8 @@ class SoftmaxLoss(Loss):
 
     n_classes: int
 
+    curvature = 0.5  # no eigenvalue of diag(p) - p p' is larger
+
     def __post_init__(self) -> None:
         check_count("n_classes", self.n_classes, 2)
 
@@ -62,8 +54,8 @@ class SoftmaxLoss(Loss):
 
     @cached_property
     def basis(self) -> np.ndarray:
-        """The basis B, shape (K, K - 1)."""
-        basis = sum_zero_basis(self.n_classes)
+        """The basis B, shape (K, K - 1), of Helmert contrasts."""
+        basis = np.ascontiguousarray(helmert(self.n_classes).T)
         basis.flags.writeable = False
         return basis
 
@@ -97,11 +89,6 @@ class SoftmaxLoss(Loss):
         out = np.einsum("ik,ka,kb->iab", p, basis, basis, optimize=True)
         out -= mean[:, :, None] * mean[:, None, :]
         return out if margins.ndim == 2 else out[:, 0, 0]
-
-    @property
-    def curvature(self) -> float:
-        """``diag(p) - p p'`` has no eigenvalue above 1/2."""
-        return 0.5
 
     @property
     def curvature_trace(self) -> float:

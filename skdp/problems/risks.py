@@ -71,11 +71,7 @@ class EmpiricalRisk:
         return generalised_linear_constants(self.loss, design, alpha, radius, center_norm)
 
     def problem(
-        self,
-        records: Records,
-        alpha: float,
-        radius: float,
-        **options: Any,
+        self, records: Records, alpha: float, radius: float, **options: Any
     ) -> FiniteSumProblem:
         """Make the problem of some records; the options are `n_public` and `center`."""
         return FiniteSumProblem(records, self.loss, alpha, Ball(radius), **options)

@@ -215,10 +215,14 @@ class SaddleConstants:
     def primal(
         self, gradient_diameter: float | None = None, record_weight: float = 1.0
     ) -> ProblemConstants:
-        """Return the constants of ``max over y of F``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
+        """The constants of ``max over y of F(x, y)``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
 
-        The gradient diameter is ``2 L_x`` by default, the weight of a record 1 / n where it is a
-        mean of one function per record.
+        Parameters
+        ----------
+        gradient_diameter : float, optional
+            Default: ``2 L_x``.
+        record_weight : float, default=1.0
+            1 / n where it is a mean of one function per record.
         """
         x = self.x
         return ProblemConstants(

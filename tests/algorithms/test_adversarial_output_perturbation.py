@@ -473,7 +473,7 @@ def test_invalid_options(options, message):
 )
 def test_gradients_of_wrong_shape(answer):
     problem = declared(location(), alpha_y=0.5 / 20, gradients=lambda w, v: answer)
-    with pytest.raises(ValueError, match="the gradients have shapes"):
+    with pytest.raises(ValueError, match="the gradient has shape"):
         problem.operator(np.zeros(3), np.zeros(60))
     with pytest.raises(NotImplementedError, match="batches"):
         problem.batch_operator(slice(3), np.zeros(3), np.zeros(60))
