@@ -79,7 +79,6 @@ class GaussianEvent(PrivacyEvent):
     noise_multiplier : float
         Standard deviation per coordinate over the l2 sensitivity of the vector; finite and > 0.
     neighbouring : Neighbouring or str
-        The relation that the sensitivity was measured under.
     """
 
     noise_multiplier: float
@@ -111,7 +110,6 @@ class PureEvent(_EpsilonEvent):
     epsilon : float
         Privacy loss in nats, finite and >= 0.
     neighbouring : Neighbouring or str
-        The relation that the privacy loss was measured under.
     """
 
     kind: ClassVar[str] = "pure"
@@ -132,7 +130,6 @@ class ExponentialMechanismEvent(_EpsilonEvent):
     epsilon : float
         Length of the interval in nats, finite and >= 0.
     neighbouring : Neighbouring or str
-        The relation that the interval was measured under.
     """
 
     kind: ClassVar[str] = "exponential_mechanism"

@@ -5,15 +5,6 @@ adding a class here. Every constant holds for *every* record with ``||x|| <= fea
 (intercept feature included) and every W with Frobenius norm at most `radius`; formulas: Lowy and
 Razaviyayn (2021) specification, section 7; proofs: ``docs/theory/constants.md``.
 
-======================  =================================================================
-``lipschitz``           sup of the norm of one record's gradient
-``gradient_diameter``   sup of the distance between two records' gradients at one W
-``smoothness``          Lipschitz constant of one record's gradient
-``solution_radius``     bound on the norm of the minimiser of mean loss + alpha/2 ||W||^2
-``value_range``         sup of the difference of two records' losses at one W
-``largest_value``       sup of one record's loss
-``least_curvature``     lower bound on the second derivative
-======================  =================================================================
 """
 
 from __future__ import annotations
