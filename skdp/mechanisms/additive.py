@@ -15,13 +15,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent, PureEvent
 from skdp.privacy.report import Release
 
-__all__ = [
-    "AdditiveMechanism",
-    "GaussianMechanism",
-    "SphericalLaplaceMechanism",
-    "calibrated_mechanism",
-]
-
 
 @dataclass(frozen=True)
 class AdditiveMechanism(ABC):

@@ -7,8 +7,6 @@ from typing import Literal
 
 from skdp.privacy.gaussian_dp import gaussian_mu
 
-__all__ = ["Calibration", "gaussian_noise_multiplier"]
-
 Calibration = Literal["analytic", "zwb", "classical"]
 
 

@@ -18,8 +18,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import erfcx, ndtri, ndtri_exp
 
-__all__ = ["NoiseSource"]
-
 #: Bits of the first word of a variable, and how many of them must be significant.
 _BITS, _SIGNIFICANT_BITS = 63, 42
 _ONE = np.uint64(1)

@@ -31,8 +31,6 @@ from skdp.privacy.events import (
     flatten_event,
 )
 
-__all__ = ["SampledGaussianMechanism", "poisson_sample", "sampling_rates", "smallest_scale"]
-
 #: Relative precision of the calibration.
 _PRECISION = 1e-3
 

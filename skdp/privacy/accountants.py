@@ -37,16 +37,6 @@ from skdp.privacy.events import (
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, pure_mu
 from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_quotient
 
-__all__ = [
-    "GaussianDPAccountant",
-    "PrivacyAccountant",
-    "PureAccountant",
-    "UnsupportedEventError",
-    "ZCDPAccountant",
-    "import_convolution",
-    "tightest_epsilon",
-]
-
 _Part = tuple[PrivacyEvent, int]
 Leaves = tuple[_Part, ...]
 _Curve = Callable[[NDArray[np.float64]], NDArray[np.float64]]

@@ -19,20 +19,6 @@ from typing import Any, ClassVar
 
 from skdp._checks import check_count, check_non_negative, check_positive, check_real
 
-__all__ = [
-    "ComposedEvent",
-    "ExponentialMechanismEvent",
-    "GaussianEvent",
-    "Neighbouring",
-    "PoissonSampledEvent",
-    "PoissonSampledSumEvent",
-    "PrivacyEvent",
-    "PureEvent",
-    "RepeatedEvent",
-    "common_relation",
-    "flatten_event",
-]
-
 
 class Neighbouring(str, Enum):
     """Which pairs of data sets a guarantee makes hard to tell apart."""

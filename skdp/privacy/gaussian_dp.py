@@ -38,8 +38,6 @@ from scipy.special import erf, erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
 
 from skdp._checks import check_non_negative, check_positive, check_real
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_epsilon", "pure_mu"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _MAX_DISTANCE = 40.0  # phi(40) is below the smallest double
 _MU_SLACK = 1e-9  # ten times the slack of epsilon, so that converting there and back stays below

@@ -7,8 +7,6 @@ from typing import Any
 
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent, common_relation
 
-__all__ = ["PrivacyLeakWarning", "PrivacyReport", "Release"]
-
 
 class PrivacyLeakWarning(UserWarning):
     """Something public was taken from the records because it was not declared."""

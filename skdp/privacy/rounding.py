@@ -10,8 +10,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-__all__ = ["ceil_float", "ceil_reciprocal", "ceil_sqrt", "floor_quotient"]
-
 
 def ceil_float(value: Fraction) -> float:
     """Smallest float that is not below `value` >= 0; infinity where there is no other."""

@@ -48,14 +48,6 @@ from skdp.problems.records import Records
 from skdp.problems.risks import EmpiricalRisk
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
-__all__ = [
-    "AdversarialProblem",
-    "AdversarialRisk",
-    "Attack",
-    "adversarial_constants",
-    "attacked_margins",
-]
-
 #: Bias of the surrogates in units of the noise in the margins.
 _BIAS = 0.05
 #: Least and largest noise that the bias follows, in units of a good predictor's margins.

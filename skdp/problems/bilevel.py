@@ -23,9 +23,6 @@ from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.rounding import ROUNDING_SLACK
 
-__all__ = ["BilevelConstants", "BilevelProblem", "PenaltyProblem", "WeightedLoss"]
-
-
 #: Positions of records; None stands for all.
 Positions = np.ndarray | None
 

@@ -15,14 +15,6 @@ from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
-__all__ = [
-    "MAX_SIZE_RATIO",
-    "Design",
-    "ProblemConstants",
-    "bounded_problem_radius",
-    "generalised_linear_constants",
-]
-
 #: Largest ratio of the number of records to the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
 

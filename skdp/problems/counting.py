@@ -11,8 +11,6 @@ import numpy as np
 from skdp.problems.losses import Loss
 from skdp.problems.saddle import Pair, Response, SaddleProblem
 
-__all__ = ["Counts", "counted"]
-
 _Any = TypeVar("_Any")
 
 

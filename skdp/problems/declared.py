@@ -17,8 +17,6 @@ from skdp.problems.rounding import EPS
 from skdp.problems.saddle import Pair, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
-__all__ = ["DeclaredProblem", "DeclaredSaddleProblem"]
-
 
 class DeclaredProblem(Problem):
     """``min over w in domain of f(w) + (alpha/2) ||w - center||^2`` for any convex loss f.

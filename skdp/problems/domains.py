@@ -14,8 +14,6 @@ import numpy as np
 from skdp._checks import check_count, check_positive
 from skdp.problems.rounding import EPS
 
-__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
-
 
 def euclidean_norm(vector: np.ndarray) -> float:
     """Return the Euclidean norm whose squares neither vanish nor overflow."""

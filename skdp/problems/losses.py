@@ -21,15 +21,6 @@ from skdp._checks import check_positive
 from skdp.problems.elementwise import minimum
 from skdp.problems.rounding import ROUNDING_SLACK
 
-__all__ = [
-    "BoundedTargetLoss",
-    "HalfSquaredLoss",
-    "LogisticLoss",
-    "Loss",
-    "SquaredHingeLoss",
-    "ZeroOneLoss",
-]
-
 #: W(1/e), W the Lambert function.
 _LAMBERT = float(lambertw(math.exp(-1.0)).real)
 

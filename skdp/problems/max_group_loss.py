@@ -23,8 +23,6 @@ from skdp.problems.records import Block, Records, read_only_view
 from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
 
-__all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
-
 
 @dataclass(frozen=True)
 class GroupWeights:

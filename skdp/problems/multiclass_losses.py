@@ -16,8 +16,6 @@ from skdp.problems.elementwise import minimum
 from skdp.problems.losses import Loss
 from skdp.problems.rounding import ROUNDING_SLACK
 
-__all__ = ["OneVsRestLoss", "SoftmaxLoss"]
-
 
 @dataclass(frozen=True)
 class SoftmaxLoss(Loss):

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-__all__ = ["PenaltyGroups"]
-
 
 @dataclass(frozen=True)
 class PenaltyGroups:

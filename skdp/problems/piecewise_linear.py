@@ -19,15 +19,6 @@ from skdp.problems.elementwise import minimum
 from skdp.problems.losses import BoundedTargetLoss, Loss, ZeroOneLoss
 from skdp.problems.rounding import ROUNDING_SLACK
 
-__all__ = [
-    "AbsoluteLoss",
-    "HingeLoss",
-    "PiecewiseLinearLoss",
-    "QuantileLoss",
-    "SmoothedLoss",
-    "huber_loss",
-]
-
 
 class PiecewiseLinearLoss(Loss):
     """A loss of one margin with one kink per record, and its minimum there."""

@@ -12,8 +12,6 @@ import numpy as np
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 
-__all__ = ["Problem"]
-
 _Problem = TypeVar("_Problem", bound="Problem")
 
 _IMMUTABLE = (bool, int, float, str, type(None))

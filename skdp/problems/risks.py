@@ -28,8 +28,6 @@ from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 
-__all__ = ["EmpiricalRisk", "Objective"]
-
 #: Width of an envelope in units of the noise in the margins: its bias is then at most 5 % of
 #: what the noise may cost.
 _SMOOTHING = 0.05

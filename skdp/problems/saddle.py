@@ -23,16 +23,6 @@ from skdp.problems.problem import copy_parts
 from skdp.problems.records import read_only_view
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
-__all__ = [
-    "BlockConstants",
-    "Pair",
-    "Response",
-    "SaddleConstants",
-    "SaddleProblem",
-    "block_sensitivity",
-    "joint_sensitivity",
-]
-
 _Problem = TypeVar("_Problem", bound="SaddleProblem")
 
 #: A vector for each block.

@@ -23,8 +23,6 @@ from skdp.problems.records import Records
 from skdp.problems.risks import EmpiricalRisk
 from skdp.problems.rounding import EPS, chain
 
-__all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
-
 
 def tilted_constants(
     mean: ProblemConstants, loss: Loss, tilt: float, feature_norm: float

@@ -16,8 +16,6 @@ from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import FiniteSum, Solver, Vector
 
-__all__ = ["ScipySolver", "SklearnSolver"]
-
 #: Methods of scipy.optimize.minimize, and the options that ask for a gradient of norm g or,
 #: where there is no such option, for an accuracy a, at strong convexity mu.
 _OPTIONS: dict[str, Callable[[float, float, float], dict[str, float]]] = {

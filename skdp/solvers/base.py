@@ -13,19 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from skdp.problems.saddle import Pair
 from skdp.solvers.gate import certified_solve
-
-__all__ = [
-    "BaseSolver",
-    "CallableSaddleSolver",
-    "CallableSolver",
-    "FiniteSum",
-    "Pair",
-    "SaddleSolver",
-    "Solver",
-    "Vector",
-]
 
 #: A :class:`skdp.problems.FiniteSumProblem`, for solvers that need "records". Any for the type
 #: checker, because a method must accept what the method that it overrides accepts.

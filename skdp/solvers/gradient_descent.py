@@ -11,8 +11,6 @@ from skdp.problems import Problem
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
-__all__ = ["AcceleratedGradient", "GradientDescent", "accelerated_gradient_iterations"]
-
 
 class GradientDescent(Solver):
     """Gradient steps on the losses, the regulariser and the domain by their prox.

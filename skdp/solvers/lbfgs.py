@@ -12,9 +12,6 @@ from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.gradient_descent import AcceleratedGradient
 
-__all__ = ["LBFGS"]
-
-
 _TINY = float(np.finfo(np.float64).tiny)
 #: Multipliers that are tried.
 _MAX_MULTIPLIERS = 60

@@ -11,8 +11,6 @@ from skdp._checks import check_count
 from skdp.problems import Batch
 from skdp.solvers.base import FiniteSum, Solver
 
-__all__ = ["MiniBatches", "StochasticSolver"]
-
 #: Numbers in a batch of dense rows: its products then cost more than calling them.
 _BATCH_NUMBERS = 1 << 15
 #: Below this size, calling the products costs more than the products.

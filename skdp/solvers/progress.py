@@ -11,8 +11,6 @@ from skdp.problems import Problem, SaddleProblem
 if TYPE_CHECKING:
     from skdp.solvers.base import BaseSolver
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """Prints the number of passes over the records every `interval` seconds."""

@@ -32,8 +32,6 @@ from skdp.solvers.saddle.variance_reduced import (
 from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
 from skdp.solvers.variance_reduced import SAGA, SARAH, SVRG, Katyusha
 
-__all__ = ["SADDLE_SOLVERS", "SOLVERS", "resolve_solver", "solve_certified"]
-
 #: Cost of a Hessian per coefficient, in units of the passes of L-BFGS as estimated below.
 _HESSIAN_WEIGHT = 0.4
 #: Largest number of coordinates of x for which Hessians pay in saddle problems, at a moderate

@@ -10,8 +10,6 @@ from skdp.solvers.base import FiniteSum, Solver, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
 
-__all__ = ["StochasticSubgradient", "Subgradient"]
-
 #: A certificate is computed whenever the number of epochs has grown by this factor.
 _CHECK_GROWTH = 1.2
 

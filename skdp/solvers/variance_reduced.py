@@ -20,8 +20,6 @@ from skdp.solvers.base import FiniteSum, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
 
-__all__ = ["SAGA", "SARAH", "SVRG", "Katyusha"]
-
 #: Epochs of SAGA between two full gradients.
 _CHECK_EVERY = 10
 

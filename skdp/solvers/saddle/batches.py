@@ -12,10 +12,9 @@ from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certify_saddle
-
-__all__ = ["SaddleBatches", "SaddleRun", "StochasticSaddleSolver"]
 
 #: Share of the measured Lipschitz constant. The steps of the theorems are for the worst case; where
 #: these longer ones fail to converge, solvers raise the constant.

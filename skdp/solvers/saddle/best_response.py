@@ -12,12 +12,10 @@ from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
 from skdp.problems.rounding import EPS
-from skdp.problems.saddle import Response
-from skdp.solvers.base import Pair, SaddleSolver, Solver
+from skdp.problems.saddle import Pair, Response
+from skdp.solvers.base import SaddleSolver, Solver
 from skdp.solvers.certificates import STEP, certify_saddle
 from skdp.solvers.resolve import resolve_solver
-
-__all__ = ["BestResponse", "is_linear"]
 
 #: Ratio of the regularisers of y that follow on each other,
 _SOFTENING = 5.0

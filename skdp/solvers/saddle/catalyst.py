@@ -12,12 +12,11 @@ from numpy.random import Generator
 from skdp.problems import SaddleProblem
 from skdp.problems.counting import counted
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certifiable_saddle_accuracy, certify_saddle
 from skdp.solvers.resolve import resolve_solver
 from skdp.solvers.saddle.batches import SaddleBatches
-
-__all__ = ["Catalyst"]
 
 #: Error of a proximal point relative to its distance to the point it is near to.
 _INEXACTNESS = 0.1

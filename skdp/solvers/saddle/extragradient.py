@@ -8,10 +8,9 @@ from numpy.random import Generator
 
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import STEP, certify_saddle
-
-__all__ = ["Extragradient", "extragradient_iterations"]
 
 #: Longest step, in the scaled coordinates; the regulariser alone allows no more than 1/2.
 _LONGEST = 0.25

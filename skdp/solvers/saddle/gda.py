@@ -5,10 +5,9 @@ from __future__ import annotations
 from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certify_saddle
-
-__all__ = ["GDA"]
 
 #: Iterations between two certificates.
 _PAUSE = 20

@@ -11,10 +11,8 @@ import math
 
 import numpy as np
 
-from skdp.solvers.base import Pair
+from skdp.problems.saddle import Pair
 from skdp.solvers.saddle.batches import SaddleRun, StochasticSaddleSolver
-
-__all__ = ["LSVRE", "AcceleratedSaddleSVRG", "SaddleSAGA", "SaddleSVRG"]
 
 
 class SaddleSVRG(StochasticSaddleSolver):
