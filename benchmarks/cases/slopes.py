@@ -212,7 +212,7 @@ def cone(n: int, d: int, budget: PrivacyBudget, seeds: int, convex: bool) -> Mea
     )
     points = released(problem, budget, range(seeds))
     excess = np.linalg.norm(points - center, axis=1)
-    if not convex:  # the centre minimises the penalised cone too: its slope 1 exceeds alpha ||c||
+    if not convex:  # the center minimises the penalised cone too: its slope 1 exceeds alpha ||c||
         excess += 0.5 * alpha * ((points**2).sum(axis=1) - center @ center)
     return Measurement(excess, noise + (0.5 * alpha if convex else 0.0))
 

@@ -327,7 +327,6 @@ def _composed(leaves: Iterable[_Part]) -> ComposedEvent:
 
 
 def _pure_total(pure: Iterable[_Part]) -> Fraction:
-    """Return the sum of the epsilons of pure releases."""
     return PureAccountant().compose(_composed(pure))._total
 
 

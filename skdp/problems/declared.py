@@ -22,15 +22,14 @@ class DeclaredProblem(Problem):
     """``min over w in domain of f(w) + (alpha/2) ||w - center||^2`` for any convex loss f.
 
     f may depend on the records as it likes: a largest loss, a loss of pairs, a mean. The guarantee
-    rests on the declared constants; each of them must hold for *every* data set of `n_records`
-    records, not only for the one at hand, and none may be measured on records.
+    rests on the declared constants: each must hold for *every* data set of `n_records` records, and
+    none may be measured on records.
 
     Parameters
     ----------
     value_and_gradient : callable
         ``w -> (float, ndarray of shape (dimension,))``: f and its gradient, without the
-        regulariser. A deterministic function in double precision, finite everywhere and for
-        every data set.
+        regulariser. Deterministic, in double precision, finite everywhere for every data set.
     dimension : int
         Length of w.
     lipschitz : float
@@ -46,7 +45,7 @@ class DeclaredProblem(Problem):
     domain : Domain, optional
         Default: ``Ball(radius)``, or the whole space if no radius is given.
     radius : float, optional
-        R, a bound on the norm of the solution for every data set. Needed in an unbounded domain
+        R, a bound on the norm of the solution for every data set; needed in an unbounded domain
         if f is strongly convex, because L cannot hold on all of it then.
     n_records : int, default=1
         The public number of records.
@@ -54,8 +53,8 @@ class DeclaredProblem(Problem):
         Whether f is ``(1/n) sum_i f_i(w)`` with f_i a function of w and of record i alone. Only
         then does the sensitivity shrink with n.
     gradient_diameter : float, optional
-        D, bound on the difference of the gradients at one w of the losses of two neighbouring
-        data sets (with ``mean_of_records=True``: of two records). Default: ``2 lipschitz``.
+        D, bound on the difference of the gradients of f of neighbouring data sets at one w (with
+        ``mean_of_records=True``: of two records' losses). Default: ``2 lipschitz``.
     hessian : callable, optional
         ``w -> ndarray of shape (dimension, dimension)``, that of f.
     center : ndarray of shape (dimension,), optional
@@ -229,8 +228,7 @@ class DeclaredSaddleProblem(SaddleProblem):
     value : callable ``(x, y) -> float``
         f, without the regularisers; nothing is proven by it.
     gradients : callable ``(x, y) -> (ndarray, ndarray)``
-        ``(grad_x f, grad_y f)``, of the shapes of x and y. A deterministic function in double
-        precision, finite everywhere and for every data set.
+        ``(grad_x f, grad_y f)``, of the shapes of x and y, as of a :class:`DeclaredProblem`.
     domain_x, domain_y : Domain
         :class:`Ball`, :class:`Box` or another subclass of :class:`Domain`.
     constants : SaddleConstants

@@ -1,10 +1,9 @@
 """The worst group's loss as a saddle problem: weights on the groups against one predictor.
 
 ``min over w in a ball, max over y in the simplex of sum_g y_g c_g (1/n) sum_{i in g} loss_i(w)``
-plus quadratic regularisers. Were c_g = n / n_g, the inner maximum would be the largest mean loss of
-a group; but then one record that changes its group would rescale the losses of all others, and the
-sensitivity would not shrink with n. :class:`GroupWeights` replace them. Proofs:
-docs/theory/saddle.md, "Groups".
+plus quadratic regularisers. With c_g = n / n_g the maximum would be the largest mean loss of a
+group, but one record that changes its group would rescale the losses of all others, and the
+sensitivity would not shrink with n: hence :class:`GroupWeights`. Proofs: docs/theory/saddle.md.
 """
 
 from __future__ import annotations

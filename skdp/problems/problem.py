@@ -20,8 +20,7 @@ _IMMUTABLE = (bool, int, float, str, type(None))
 class Problem(ABC):
     """``min over w in domain of f(w) + (alpha/2) ||w - center||^2``, strongly convex.
 
-    A subclass evaluates f, which depends on the records, and states constants that hold for
-    every data set.
+    A subclass evaluates f on the records, and states constants that hold for every data set.
 
     Attributes
     ----------

@@ -114,9 +114,8 @@ class SaddleConstants:
 
     Notes
     -----
-    Lemma 1 (docs/theory/saddle.md): let z and z' be the saddle points of neighbours with the ranges
-    (G_x, G_y), ``a = sqrt(mu_x) ||x - x'||``, ``b = sqrt(mu_y) ||y - y'||``,
-    ``g_x = G_x / sqrt(mu_x)``, ``g_y = G_y / sqrt(mu_y)``. Then
+    Lemma 1 (docs/theory/saddle.md): of saddle points z, z' of neighbours with the ranges (G_x, G_y)
+    let ``a = sqrt(mu_x) ||x - x'||``, ``g_x = G_x / sqrt(mu_x)``, likewise b and g_y for y. Then
     ``a^2 + b^2 <= (g_x a + g_y b) / n``, a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its
     largest first coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
     """

@@ -51,7 +51,6 @@ class ScipySolver(Solver):
     Parameters
     ----------
     method : str, default="BFGS"
-        Its name, in any case.
     options : dict, optional
         For scipy, such as ``{"maxiter": 500}``; they override the tolerances set for the accuracy.
     """

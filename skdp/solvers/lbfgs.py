@@ -40,10 +40,8 @@ class LBFGS(Solver):
 
     Parameters
     ----------
-    memory : int, default=10
-        Number of stored correction pairs.
-    max_iterations : int, default=2000
-        Iterations of one minimisation, and most gradient steps after the last.
+    memory, max_iterations : int
+        Stored correction pairs; iterations of one minimisation, and of the last gradient steps.
     """
 
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
@@ -70,9 +68,7 @@ class LBFGS(Solver):
         runs = 2 * (_MAX_MULTIPLIERS + 2 if searched else 1)
         return float(self.max_iterations * (runs + 1))
 
-    def _in_ball(
-        self, problem: Problem, accuracy: float, start: np.ndarray, radius: float
-    ) -> np.ndarray:
+    def _in_ball(self, problem: Problem, accuracy: float, start: Vector, radius: float) -> Vector:
         point = start
 
         def excess(t: float) -> float:
