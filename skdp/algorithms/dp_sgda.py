@@ -199,11 +199,12 @@ def dp_sgda(
     >>> from skdp.algorithms import dp_sgda
     >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
-    >>> from skdp.problems import Ball, BilinearProblem
+    >>> from skdp.problems import GroupWeights, LogisticLoss, MaxGroupLossProblem, Records
     >>> rng = np.random.default_rng(0)
-    >>> records = rng.normal(size=(2000, 2, 2)), rng.normal(1.0, size=(2000, 2))
-    >>> problem = BilinearProblem(
-    ...     *records, rng.normal(size=(2000, 2)), (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0
+    >>> X, groups = rng.normal(1.0, size=(2000, 2)), np.arange(2000) % 2
+    >>> records = Records(X, 1.0, targets=np.zeros(2000), groups=groups)
+    >>> problem = MaxGroupLossProblem(
+    ...     records, LogisticLoss(), GroupWeights((2.0, 2.0)), 2.0, alpha_x=0.1, alpha_y=1.0
     ... )
     >>> result = dp_sgda(
     ...     problem, PrivacyBudget(1.0, 1e-6), sampling_rate=1.0, n_steps=30,
