@@ -1,8 +1,7 @@
 """Sums over Poisson samples with Gaussian noise: mechanism, calibration, samples.
 
-A step publishes ``sum of v_i over a random batch + noise``: the vector v_i of a record has a
-bounded norm, and every record joins the batch independently. Cost of sampling:
-``docs/theory/accounting.md``, sections 6 and 7.
+A step publishes ``sum of v_i over a random batch + noise``: v_i has a bounded norm, and records
+join the batch independently. Cost of sampling: ``docs/theory/accounting.md``, sections 6 and 7.
 """
 
 from __future__ import annotations
@@ -184,8 +183,5 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
 
 
 def poisson_sample(n_records: int, sampling_rate: float, noise: NoiseSource) -> np.ndarray | None:
-    """Draw the positions of a batch that each record joins with probability `sampling_rate`.
-
-    In increasing order; None stands for all of them, at a rate of 1.
-    """
+    """Draw the positions of a Poisson sample, in increasing order; at a rate of 1 None, for all."""
     return None if sampling_rate == 1.0 else np.flatnonzero(noise.coins(n_records, sampling_rate))

@@ -369,7 +369,7 @@ def _reduce(event: PrivacyEvent, *, drop: bool = False) -> PrivacyEvent:
     """Resolve the sampling that needs no numerical treatment; the result is in canonical order.
 
     With `drop` that is all of it. Without, samples of sums are left under replace-one, and those
-    of releases that are not pure under add/remove; of pure ones a pure release is made (section 6).
+    of releases that are not pure under add/remove (section 6).
     """
     parts: list[PrivacyEvent] = []
     for leaf, count in flatten_event(event):

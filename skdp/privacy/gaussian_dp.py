@@ -65,9 +65,9 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
     """Bound the logarithm of (1) from above: the computed value plus its rounding error.
 
     The error is relative in delta where delta is small and relative in 1 - delta where that is
-    small; it grows with epsilon because e^epsilon does. Tests compare with 60-digit arithmetic.
-    Where mu is so large that this is too much, the second term of (1) is left out, which is at
-    most 1e-4 of the first one, and x is lowered by more than its rounding error.
+    small; it grows with epsilon because e^epsilon does (tests: 60-digit arithmetic). Where mu is so
+    large that this is too much, the second term of (1), at most 1e-4 of the first one, is left out,
+    and x is lowered by more than its rounding error.
     """
     if mu > _LARGE_MU:
         x = (1.0 - 1e-15) * (epsilon / mu) - mu / 2.0
@@ -146,8 +146,8 @@ def pure_mu(epsilon: float) -> float:
     """Compute the Gaussian DP parameter of a pure epsilon-DP release, rounded up.
 
     Every epsilon-DP release is mu-Gaussian-DP with ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))``, and
-    no smaller mu holds for all of them (``docs/theory/accounting.md``, section 2). `epsilon` is in
-    nats, finite and >= 0; mu is rounded by a relative 1e-9.
+    no smaller mu holds for all of them (``docs/theory/accounting.md``, section 2). Epsilon is
+    finite and >= 0; mu is rounded by a relative 1e-9.
     """
     check_non_negative(epsilon=epsilon)
     if epsilon <= 1e-8:  # its limit, from above: the next term is negative

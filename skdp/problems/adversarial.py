@@ -20,7 +20,7 @@ X bounds the features, s0 is the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c
 norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
 
 - ``loss.lipschitz(X^, R)`` is a Lipschitz constant; two gradients differ by at most
-  ``loss.gradient_diameter(X^, R)``, and by at most ``S max(2 X~, X^)``;
+  ``loss.gradient_diameter(X^, R)`` and ``S max(2 X~, X^)``;
 - the radius of the solution is that without an attack, ``loss.solution_radius(X~, alpha)``;
 - the smoothness on the ball of radius 3 R, which accelerated methods may visit, is
   ``C X^^2 + S' a / h`` with the curvature C of phi and the S there, S', plus ``3 R a c X~^2 / e``
@@ -61,7 +61,6 @@ class Attack:
     Parameters
     ----------
     norm : {2, inf}
-        Of the perturbations.
     radius : float
         a >= 0, in the units of the bounded rows.
     intercept : float, default=0.0

@@ -60,8 +60,7 @@ class BilevelProblem(ABC):
     disjoint : bool
         Whether no record has both roles. If False all have both, and ``n_train == n_val``.
     is_record_free : bool
-        Whether the gradients of f and g in x depend on no record: given released y, an update of x
-        then costs nothing.
+        Whether the gradients in x depend on no record: given y, an update of x costs nothing.
     constants : BilevelConstants or None
         Needed unless `is_record_free`.
     """
@@ -91,10 +90,9 @@ class BilevelProblem(ABC):
     def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """Return ``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
 
-        `batch` holds positions of records. It may be empty, and its size is private: f_i must
-        depend on no other record, and the sum is divided by n_val, never by ``len(batch)``. A part
-        of f without records belongs to the f_i in equal parts: the caller multiplies a gradient
-        that does not depend on `batch` by the reciprocal of the sampling rate.
+        `batch` may be empty, and its size is private: f_i must depend on no other record, and the
+        sum is divided by n_val, never by ``len(batch)``. A part of f without records belongs to the
+        f_i in equal parts: its gradient is multiplied by the reciprocal of the sampling rate.
         """
 
     @abstractmethod
@@ -114,8 +112,7 @@ class BilevelProblem(ABC):
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray | float:
         """Expected ``grad_x g(x, y + noise) - grad_x g(x, y)``, where it is known exactly.
 
-        `variance` is that of a coordinate of the noise in ``w = metric(x) * y``. Depends on no
-        record; `domain_y` is the whole space.
+        The variance is that of a coordinate of w; `domain_y` is the whole space.
         """
         return 0.0
 
@@ -167,14 +164,8 @@ class BilevelProblem(ABC):
 class WeightedLoss(Loss):
     """A loss times a weight per record; targets have the columns (target, weight).
 
-    Parameters
-    ----------
-    base : Loss
-        Of one margin.
-    largest : float
-        Public bound on the weights, which depend on a record's position alone.
-    mean : float
-        Mean of the weights.
+    The base has one margin. Weights depend on a record's position alone; `largest` is a public
+    bound on them, `mean` their mean.
     """
 
     base: Loss
@@ -229,7 +220,6 @@ class PenaltyProblem(BilevelProblem):
     Parameters
     ----------
     records : Records
-        With targets.
     loss : Loss
         Smooth, of one margin.
     penalties : PenaltyGroups

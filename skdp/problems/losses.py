@@ -89,10 +89,9 @@ class Loss(ABC):
 
     @property
     def sampling_scale(self) -> float:
-        """``E phi'^2 / E phi''`` of a good predictor, for planning only.
+        """``E phi'^2 / E phi''`` of a good predictor, for planning only; 1 for a true log loss.
 
-        Half of it per coefficient and record is the expected excess loss of a fit to a sample; it
-        is 1 for a log loss whose model is right.
+        Half of it per coefficient and record is the expected excess loss of a fit to a sample.
         """
         return 1.0
 

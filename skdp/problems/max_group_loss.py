@@ -87,8 +87,8 @@ class GroupWeights:
     ) -> tuple[tuple[float, float], ...]:
         """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
 
-        L, D and B are bounds on the norm of a record's gradient, on the distance of two of them
-        and on the loss, which is not negative; c is :attr:`bound`, G the number of groups.
+        L, D and B bound the norm of a record's gradient, the distance of two of them and the loss,
+        which is not negative; c is :attr:`bound`, G the number of groups.
 
         - Same group: ``(c D, c B sqrt(1 - 1/G))``, the only case if groups are public.
         - Two groups: ``(c L, sqrt(2) c B)``.
@@ -155,14 +155,13 @@ def max_group_loss_constants(
 class MaxGroupLossProblem(SaddleProblem):
     """The worst group's loss; y are weights on the groups.
 
-    The objective is convex in w because the weights on the simplex are not negative, and linear in
-    y. Empty groups have loss 0.
+    It is convex in w, because the weights are not negative, and linear in y. Empty groups have
+    loss 0.
 
     Parameters
     ----------
     records : Records
-        With targets of shape (n,) in the encoding of `loss` and groups of shape (n,), integers 0,
-        ..., n_groups - 1.
+        With targets in the encoding of `loss` and groups, integers 0, ..., n_groups - 1.
     loss : Loss
         See :func:`max_group_loss_constants`.
     weights : GroupWeights

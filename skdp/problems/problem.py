@@ -152,10 +152,7 @@ class Problem(ABC):
 
 
 def copy_parts(problem: object, other: object) -> None:
-    """Give `other` copies of the domains and dataclasses among the attributes of `problem`.
-
-    Frozen dataclasses too: ``object.__setattr__`` changes them.
-    """
+    """Give `other` copies of the domains and dataclasses, frozen ones too, among the attributes."""
     for name, part in vars(problem).items():
         if _is_part(part):
             setattr(other, name, _copy_part(part))

@@ -64,12 +64,7 @@ class AcceleratedGradient(Solver):
     """Nesterov's method for strongly convex objectives (Lowy and Razaviyayn 2021, Alg. 4).
 
     Stops as soon as a certificate allows, and in exact arithmetic no later than after
-    :func:`accelerated_gradient_iterations`: its success is a theorem.
-
-    Parameters
-    ----------
-    max_iterations : int, optional
-        Fewer iterations than the theorem asks for; default: no other limit.
+    :func:`accelerated_gradient_iterations`, or `max_iterations` if that is less.
     """
 
     def __init__(self, max_iterations: int | None = None) -> None:

@@ -64,7 +64,7 @@ class SaddleBatches:
     def lipschitz(self, z: Pair, rng: Generator, n_batches: int = 3, power: int = 8) -> float:
         """Measure a share of the scaled Lipschitz constant of a batch's operator near z.
 
-        Power iteration along feasible differences. It is no bound, which costs time only.
+        By power iteration along feasible differences. No bound, which costs time only.
         """
         problem, constants, largest = self.problem, self.problem.constants, 0.0
         length = 0.1 * constants.localisation

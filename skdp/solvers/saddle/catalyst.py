@@ -35,14 +35,7 @@ class Catalyst(SaddleSolver):
 
     A proximal point is accurate enough if the certificate of its own problem says that its error is
     a tenth of its distance to u. The worse block is that with the larger of ``ell_xx / mu_x`` and
-    ``ell_yy / mu_y``; x if they are equal.
-
-    Parameters
-    ----------
-    solver : str, SaddleSolver or callable, default="accelerated_svrg"
-        Passed problems with stronger regularisers.
-    max_passes : float, default=2000
-        Passes over the records after which it gives up.
+    ``ell_yy / mu_y``; x if they are equal. After `max_passes` over the records it gives up.
     """
 
     def __init__(
