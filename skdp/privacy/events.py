@@ -216,9 +216,8 @@ class RepeatedEvent(PrivacyEvent):
     Parameters
     ----------
     event : PrivacyEvent
-        What is repeated.
     count : int
-        How often, >= 0.
+        >= 0.
     """
 
     event: PrivacyEvent

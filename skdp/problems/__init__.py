@@ -5,13 +5,7 @@ Solvers see values, gradients and Hessians, privacy analyses see :class:`Problem
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
 from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
-from skdp.problems.constants import (
-    MAX_SIZE_RATIO,
-    Design,
-    ProblemConstants,
-    bounded_problem_radius,
-    generalised_linear_constants,
-)
+from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
@@ -81,7 +75,6 @@ __all__ = [
     "ball_problem",
     "bounded_problem_radius",
     "counted",
-    "generalised_linear_constants",
     "huber_loss",
     "max_group_loss_constants",
 ]

@@ -199,7 +199,7 @@ def _solution_radius(
     mu: float,
 ) -> float:
     """Radius of a ball around 0 that holds the solution; errors if L cannot hold on it."""
-    bound = domain.radius if radius is None else min(domain.radius, radius)
+    bound = min(domain.radius, math.inf if radius is None else radius)
     if strong_convexity > 0 and not math.isfinite(bound):
         raise ValueError(
             "A strongly convex loss has no Lipschitz constant on an unbounded domain: bound the "

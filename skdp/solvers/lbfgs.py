@@ -134,9 +134,8 @@ class LBFGS(Solver):
             return 0.5 * float((gradient + at_start) @ (w - start)), gradient
 
         # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
-        most = self.max_iterations
-        options: dict[str, float] = {"maxcor": self.memory, "maxiter": most, "maxfun": 2 * most}
-        options |= {"gtol": 0.0, "ftol": 0.0}
+        limits = {"maxiter": self.max_iterations, "maxfun": 2 * self.max_iterations}
+        options = {"maxcor": self.memory, "gtol": 0.0, "ftol": 0.0, **limits}
         bounds = None if box is None else Bounds(box.lower, box.upper)
         arguments = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
         try:

@@ -36,8 +36,8 @@ from skdp.problems import (
     SoftmaxLoss,
     TiltedRisk,
     WholeSpace,
-    generalised_linear_constants,
 )
+from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import Newton, Solver, resolve_solver
 from skdp.solvers.copying import require_copyable
 
