@@ -198,7 +198,7 @@ def _solution_radius(
     strong_convexity: float,
     mu: float,
 ) -> float:
-    """Radius of a ball around 0 that holds the solution; errors if L cannot hold on it."""
+    """Return the radius of a ball around 0 that holds the solution; refuse an L that cannot."""
     bound = min(domain.radius, math.inf if radius is None else radius)
     if strong_convexity > 0 and not math.isfinite(bound):
         raise ValueError(

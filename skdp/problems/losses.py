@@ -115,10 +115,7 @@ class Loss(ABC):
         return self.lipschitz(feature_norm, math.inf) / alpha * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """Bound the difference of two records' losses at one point of the ball.
-
-        By default the largest value, for losses that are never negative.
-        """
+        """Bound the difference of two records' losses at one point, by default by the largest."""
         return self.largest_value(feature_norm, radius)
 
     def largest_value(self, feature_norm: float, radius: float) -> float:

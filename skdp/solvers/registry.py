@@ -74,7 +74,7 @@ class AutoSaddle(_Auto, SaddleSolver):
 
     The first needs f to be linear in y, and Hessians, which pay up to some 200 coordinates of x,
     2000 where the public condition number is above 1e5. Without Hessians, stochastic steps take
-    half the time of extragradient steps at 1e5 records. Measured with 5 groups.
+    half the time of extragradient steps at 1e5 records, measured with 5 groups.
     """
 
     def for_problem(self, problem: SaddleProblem, accuracy: float) -> SaddleSolver:

@@ -117,10 +117,8 @@ class _Search:
 
 
 def _near(problem: SaddleProblem, block: int, beta: float, anchor: np.ndarray) -> SaddleProblem:
-    """Return the problem plus ``beta / 2`` times the squared distance of the block to the anchor.
-
-    The sum of two multiples of squared distances is one to their weighted mean, but for a constant.
-    """
+    """Return the problem plus ``beta / 2`` times the block's squared distance to the anchor."""
+    # two multiples of squared distances add up to one to their weighted mean, but for a constant
     alphas, centers = [problem.alpha_x, problem.alpha_y], [problem.center_x, problem.center_y]
     factor = alphas[block] + beta
     centers[block] = (alphas[block] * centers[block] + beta * anchor) / factor
