@@ -103,7 +103,7 @@ class EmpiricalRisk:
         return self.loss.margin_scale * math.sqrt(design.width) / design.feature_norm
 
     def ball_radius(self, design: Design) -> float:
-        """Return the norm at which they deviate by ``loss.largest_margin_scale``."""
+        """Return the norm at which margins there deviate by ``loss.largest_margin_scale``."""
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
 
     def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
