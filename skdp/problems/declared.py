@@ -39,7 +39,7 @@ class DeclaredProblem(Problem):
         beta, Lipschitz constant of the gradient of f on the whole space (accelerated methods
         leave the domain).
     strong_convexity : float, default=0.0
-        Modulus of f itself, on the domain, with a penalty that f may contain.
+        Modulus of f itself, on the domain; a penalty in f counts if all data sets share it.
     alpha : float, default=0.0
         Of the regulariser; ``strong_convexity + alpha`` must be > 0.
     domain : Domain, optional
@@ -91,12 +91,14 @@ class DeclaredProblem(Problem):
     ) -> None:
         check_count("dimension", dimension)
         check_count("n_records", n_records)
+        check_positive(lipschitz=lipschitz, smoothness=smoothness)
         diameter = 2.0 * lipschitz if gradient_diameter is None else gradient_diameter
-        check_positive(lipschitz=lipschitz, smoothness=smoothness, gradient_diameter=diameter)
+        check_positive(gradient_diameter=diameter)
         check_non_negative(
             strong_convexity=strong_convexity, alpha=alpha, gradient_error=gradient_error
         )
-        check_positive(radius=1.0 if radius is None else radius)
+        if radius is not None:
+            check_positive(radius=radius)
         mu = float(strong_convexity) + float(alpha)
         if not mu > 0:
             raise ValueError(

@@ -4,7 +4,6 @@ A loss is a convex function of ``k`` margins ``z = W x`` and of a target. Adding
 adding a class here. Every constant holds for *every* record with ``||x|| <= feature_norm``
 (intercept feature included) and every W with Frobenius norm at most `radius`; formulas: Lowy and
 Razaviyayn (2021) specification, section 7; proofs: ``docs/theory/constants.md``.
-
 """
 
 from __future__ import annotations
@@ -115,7 +114,10 @@ class Loss(ABC):
         return self.lipschitz(feature_norm, math.inf) / alpha * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
-        """Bound the difference of two records' losses at one point, by default by the largest."""
+        """Bound the difference of two records' losses at one point of the ball.
+
+        By default the largest value, for losses that are never negative.
+        """
         return self.largest_value(feature_norm, radius)
 
     def largest_value(self, feature_norm: float, radius: float) -> float:

@@ -101,6 +101,7 @@ class StochasticSolver(Solver):
     """
 
     needs = frozenset({"records"})
+    _large_batches = False
 
     def __init__(self, batch_size: int | None = None, max_passes: float = 300.0) -> None:
         self.batch_size = batch_size
@@ -114,7 +115,8 @@ class StochasticSolver(Solver):
     def batches(self, problem: FiniteSum) -> MiniBatches:
         """Make the batches of a run on this problem."""
         kappa = problem.smoothness / problem.strong_convexity
-        return MiniBatches(problem, self.batch_size, 4.0 * problem.n_records / kappa)
+        useful = math.inf if self._large_batches else 4.0 * problem.n_records / kappa
+        return MiniBatches(problem, self.batch_size, useful)
 
     def pass_limit(self, problem: FiniteSum, accuracy: float) -> float:
         return self.max_passes

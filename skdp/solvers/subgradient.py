@@ -8,7 +8,7 @@ from numpy.random import Generator
 from skdp.problems.problem import Problem
 from skdp.solvers.base import FiniteSum, Solver, Vector
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
+from skdp.solvers.mini_batches import StochasticSolver
 
 #: A certificate is computed whenever the number of epochs has grown by this factor.
 _CHECK_GROWTH = 1.2
@@ -55,9 +55,7 @@ class StochasticSubgradient(StochasticSolver):
     Batches come in a new random order in each epoch. Of a loss with kinks all epochs are made.
     """
 
-    def batches(self, problem: FiniteSum) -> MiniBatches:
-        """Large ones: their number of steps is what counts."""
-        return MiniBatches(problem, self.batch_size)
+    _large_batches = True  # the number of steps counts
 
     def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         batches, mu = self.batches(problem), problem.strong_convexity

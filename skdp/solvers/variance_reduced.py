@@ -183,10 +183,7 @@ class Katyusha(_EpochSolver):
     """
 
     _patience = 5  # momentum is not monotone
-
-    def batches(self, problem: FiniteSum) -> MiniBatches:
-        """Large ones: with momentum b records cost sqrt(b) times as many gradients only."""
-        return MiniBatches(problem, self.batch_size)
+    _large_batches = True  # with momentum b records cost sqrt(b) times as many gradients only
 
     def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
         mu, mean = run.problem.strong_convexity, run.point
