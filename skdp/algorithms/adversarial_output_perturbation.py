@@ -9,22 +9,18 @@ maximum. Therefore f must be concave in y, and its regularised maximiser is cert
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from skdp._checks import check_positive, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, OutputPerturbationPlan
 from skdp.algorithms.plan import Result, Run
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 from skdp.solvers import (
-    SaddleSolver,
     certifiable_saddle_accuracy,
     resolve_solver,
     solve_certified,
@@ -53,10 +49,7 @@ def adversarial_output_perturbation(
     budget: PrivacyBudget,
     *,
     mean_of_records: bool,
-    solver: str | SaddleSolver | Callable[..., Any] = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Minimise ``max over y of F(x, y)`` privately; x is released.
@@ -76,7 +69,7 @@ def adversarial_output_perturbation(
     budget : PrivacyBudget
     mean_of_records : bool
         See :func:`plan_adversarial_output_perturbation`.
-    solver, solver_rng, noise, verbose
+    run : Run, optional
         See :func:`skdp.algorithms.saddle_output_perturbation`.
     **options
         The optional parameters of :func:`plan_adversarial_output_perturbation`.
@@ -84,7 +77,7 @@ def adversarial_output_perturbation(
     plan = plan_adversarial_output_perturbation(
         problem.constants, budget, mean_of_records=mean_of_records, **options
     )
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
+    return plan.run(problem, run or Run())
 
 
 def plan_adversarial_output_perturbation(

@@ -27,7 +27,7 @@ from skdp.algorithms.private_solvers import (
     PrivateSolver,
     resolve_private_solver,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import GaussianMechanism, gaussian_noise_multiplier
 from skdp.mechanisms.sampled_gaussian import (
     SampledGaussianMechanism,
     poisson_sample,
@@ -378,9 +378,7 @@ def dp_bilevel(
     problem: BilevelProblem,
     budget: PrivacyBudget,
     *,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> BilevelResult:
     """Minimise ``f(x, argmin g(x, .))`` privately.
@@ -389,12 +387,8 @@ def dp_bilevel(
     ----------
     problem : BilevelProblem
     budget : PrivacyBudget
-    solver : str, Solver or callable, default="auto"
-        For output perturbation.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    run : Run, optional
+        Its solver is for output perturbation.
     **options
         `penalty`, and others with defaults: see :func:`plan_steps`.
 
@@ -415,11 +409,13 @@ def dp_bilevel(
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 1 and 3.
     """
     inner = resolve_private_solver(options.get("inner", "output_perturbation"))
-    is_default = isinstance(solver, str) and solver == "auto"
+    run = run or Run()
+    is_default = isinstance(run.solver, str) and run.solver == "auto"
     if not (is_default or isinstance(inner, OutputPerturbation)):
         raise ValueError("solver is for inner='output_perturbation' only.")
     plan = plan_bilevel(problem, budget, **options)
-    return plan.run(problem, Run(resolve_solver(solver), solver_rng, noise))
+    resolve_solver(run.solver)  # a wrong name is refused before anything is computed
+    return plan.run(problem, run)
 
 
 def private_hypergradient(

@@ -188,7 +188,7 @@ def dp_sgd(
     loss: Loss,
     budget: PrivacyBudget | None = None,
     *,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Minimise a mean loss by private stochastic gradient descent.
@@ -207,10 +207,9 @@ def dp_sgd(
         coordinates that sum to zero over the classes; ``loss.basis`` leads back to K.
     budget : PrivacyBudget, optional
         Of the whole run, delta > 0. Either this or `noise_multiplier`.
-    noise : NoiseSource, optional
-        Secret bits of batches and noise. Sampling protects a record only while nobody knows
-        which batches it was in. Default: the operating system's secure generator; seeded bits
-        are for tests.
+    run : Run, optional
+        Its `noise` draws batches and noise: sampling protects a record only while nobody knows
+        which batches it was in. Nothing else of it matters.
     **options
         `n_public`, `sampling_rate`, `n_steps` and the optional parameters of
         :func:`plan_dp_sgd`. They must be chosen without looking at the records.
@@ -242,7 +241,7 @@ def dp_sgd(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdp.algorithms import dp_sgd
+    >>> from skdp.algorithms import Run, dp_sgd
     >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems import LogisticLoss, Records
@@ -251,7 +250,7 @@ def dp_sgd(
     >>> result = dp_sgd(
     ...     Records(X, 1.0, targets=(X[:, 0] > 0).astype(float)), LogisticLoss(),
     ...     PrivacyBudget(1.0, 1e-6), n_public=5000, sampling_rate=0.1, n_steps=20,
-    ...     noise=NoiseSource(rng.bytes),
+    ...     run=Run(noise=NoiseSource(rng.bytes)),
     ... )
     >>> bool((((X @ result.point) > 0) == (X[:, 0] > 0)).mean() > 0.9)
     True
@@ -262,7 +261,7 @@ def dp_sgd(
         raise TypeError(f"records must be Records, got {type(records).__name__}.")
     check_real("records.norm_bound", records.norm_bound, 1e-50, 1e50)
     plan = plan_dp_sgd(budget, loss=loss, width=records.width, **options)
-    return plan.run(records, Run(noise=noise))
+    return plan.run(records, run or Run())
 
 
 def plan_dp_sgd(

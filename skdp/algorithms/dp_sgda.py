@@ -156,7 +156,7 @@ def dp_sgda(
     problem: SaddleProblem,
     budget: PrivacyBudget | None = None,
     *,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> DPSGDAResult:
     """Solve a saddle problem by private stochastic gradient descent ascent.
@@ -174,7 +174,7 @@ def dp_sgda(
     ----------
     problem : SaddleProblem
         Its Lipschitz constants must hold for every record, and its centers must be public.
-    budget, noise
+    budget, run
         As in :func:`skdp.algorithms.dp_sgd`.
     **options
         `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
@@ -196,7 +196,7 @@ def dp_sgda(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdp.algorithms import dp_sgda
+    >>> from skdp.algorithms import Run, dp_sgda
     >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems import Ball, BilinearProblem
@@ -207,7 +207,7 @@ def dp_sgda(
     ... )
     >>> result = dp_sgda(
     ...     problem, PrivacyBudget(1.0, 1e-6), sampling_rate=1.0, n_steps=30,
-    ...     learning_rate_x=0.2, learning_rate_y=0.2, noise=NoiseSource(rng.bytes),
+    ...     learning_rate_x=0.2, learning_rate_y=0.2, run=Run(noise=NoiseSource(rng.bytes)),
     ... )
     >>> bool((result.x < -0.3).all()), round(result.plan.epsilon(1e-6), 6)
     (True, 1.0)
@@ -217,7 +217,7 @@ def dp_sgda(
     plan = plan_dp_sgda(
         problem.constants, budget, alpha_x=problem.alpha_x, alpha_y=problem.alpha_y, **options
     )
-    return plan.run(problem, Run(noise=noise))
+    return plan.run(problem, run or Run())
 
 
 def plan_dp_sgda(

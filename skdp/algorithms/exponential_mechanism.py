@@ -20,7 +20,6 @@ from skdp._checks import check_non_negative, check_positive
 from skdp.algorithms.exact_sampling import CenteredBall, Density, draw
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent, Neighbouring
 from skdp.privacy.report import Release
@@ -245,9 +244,7 @@ def exponential_mechanism(
     budget: PrivacyBudget,
     *,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Draw a point of a ball with density proportional to ``exp(-s F(w))``.
@@ -264,13 +261,9 @@ def exponential_mechanism(
         With ``delta == 0``.
     neighbouring : Neighbouring or str, default="replace_one"
         No other relation is covered.
-    solver : str, Solver or callable, default="auto"
-        Finds the anchor of the sampler; see :func:`skdp.solvers.resolve_solver`. It decides how
-        long sampling takes, never its law.
-    solver_rng : numpy.random.Generator, optional
-        The solver's randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    run : Run, optional
+        Its solver finds the anchor of the sampler: it decides how long sampling takes, never its
+        law.
     **options
         `radius`, and the optional parameters of :func:`plan_exponential_mechanism`.
 
@@ -281,7 +274,7 @@ def exponential_mechanism(
     """
     _check_relation(neighbouring)
     plan = plan_exponential_mechanism(loss, Design.of(records), budget, **options)
-    return plan.run(records, Run(solver, solver_rng, noise))
+    return plan.run(records, run or Run())
 
 
 def plan_exponential_mechanism(
@@ -330,10 +323,7 @@ def localized_exponential(
     budget: PrivacyBudget,
     *,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
     **options: Any,
 ) -> LocalizedExponentialResult:
     """Localise the minimiser by output perturbation, then draw from its neighbourhood.
@@ -344,10 +334,8 @@ def localized_exponential(
 
     Parameters
     ----------
-    records, loss, budget, neighbouring, solver, solver_rng, noise
+    records, loss, budget, neighbouring, run
         As in :func:`exponential_mechanism`.
-    verbose : int, default=0
-        1 prints the progress of long solves.
     **options
         `radius`, `alpha`, and the optional parameters of :func:`plan_localized_exponential`.
 
@@ -358,7 +346,7 @@ def localized_exponential(
     """
     _check_relation(neighbouring)
     plan = plan_localized_exponential(loss, Design.of(records), budget, **options)
-    return plan.run(records, Run(solver, solver_rng, noise, verbose))
+    return plan.run(records, run or Run())
 
 
 def plan_localized_exponential(

@@ -120,7 +120,7 @@ def dp_localized_gd(
     problem: Problem,
     budget: PrivacyBudget | None = None,
     *,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
@@ -134,7 +134,7 @@ def dp_localized_gd(
     ----------
     problem : Problem
         Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
-    budget, noise
+    budget, run
         As in :func:`skdp.algorithms.dp_sgd`.
     **options
         Those of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem
@@ -144,7 +144,7 @@ def dp_localized_gd(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
     """
-    return plan_localized_gd(problem.constants, budget, **options).run(problem, Run(noise=noise))
+    return plan_localized_gd(problem.constants, budget, **options).run(problem, run or Run())
 
 
 def plan_localized_gd(

@@ -297,10 +297,7 @@ def max_group_loss(
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
     population: bool = False,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
 ) -> MaxGroupLossResult:
     """Minimise the largest loss of a group over a ball, privately.
 
@@ -323,7 +320,7 @@ def max_group_loss(
         See :func:`plan_max_group_loss`.
     population : bool, default=False
         See :class:`skdp.problems.Objective`.
-    solver, solver_rng, noise, verbose
+    run : Run, optional
         See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
 
     Returns
@@ -341,7 +338,7 @@ def max_group_loss(
         histogram_share=histogram_share,
     )
     plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
-    return plan.run(records, Run(solver, solver_rng, noise, verbose))
+    return plan.run(records, run or Run())
 
 
 def plan_max_group_loss(

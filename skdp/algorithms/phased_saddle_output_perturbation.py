@@ -38,7 +38,7 @@ from skdp.algorithms.saddle_output_perturbation import (
     SaddleResult,
     plan_saddle_output_perturbation,
 )
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
@@ -262,10 +262,7 @@ def phased_saddle_output_perturbation(
     utility: UtilityBound | None = None,
     n_phases: int | None = None,
     strata: np.ndarray | None = None,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
 ) -> SaddleResult:
     """Solve a convex-concave saddle problem in private phases; replace-one neighbours.
 
@@ -280,8 +277,8 @@ def phased_saddle_output_perturbation(
         See :func:`plan_phased_saddle_output_perturbation`.
     strata : ndarray of shape (n,), optional
         A *public* property of the records that all blocks should have in equal proportions.
-    solver, solver_rng, noise, verbose
-        As in :func:`skdp.algorithms.saddle_output_perturbation`. `solver_rng` also draws the
+    run : Run, optional
+        As in :func:`skdp.algorithms.saddle_output_perturbation`. Its `rng` also draws the
         assignment of records to blocks. The solver is copied for each phase. An object that
         cannot be copied is refused, and so is a function that refers to something that can change.
 
@@ -300,7 +297,7 @@ def phased_saddle_output_perturbation(
         utility=utility,
         n_phases=n_phases,
     )
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose), strata)
+    return plan.run(problem, run or Run(), strata)
 
 
 def plan_phased_saddle_output_perturbation(

@@ -130,7 +130,7 @@ class LocalizedGradientDescent(PrivateSolver):
         return replace(release, event=self.event(multiplier, count))
 
     def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
-        found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier))
+        found = dp_localized_gd(problem, run=run, **self._options(multiplier))
         deviation = found.plan.mechanism.noise_scale / problem.strong_convexity
         # averaging T steps: at most sigma^2 / (mu^2 T) asymptotically
         return found.point, deviation**2 / self.n_steps

@@ -17,12 +17,7 @@ from skdp._checks import check_option, check_positive, check_real
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_saddle_noise
-from skdp.mechanisms import (
-    AdditiveMechanism,
-    GaussianMechanism,
-    NoiseSource,
-    calibrated_mechanism,
-)
+from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
@@ -260,10 +255,7 @@ def saddle_output_perturbation(
     release: SaddleRelease = "both",
     calibration: SaddleCalibration = "analytic",
     accuracy_fraction: float = ACCURACY_FRACTION,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
 ) -> SaddleResult:
     """Solve a saddle problem privately.
 
@@ -273,14 +265,9 @@ def saddle_output_perturbation(
     budget : PrivacyBudget
     release, calibration, accuracy_fraction
         See :func:`plan_saddle_output_perturbation`.
-    solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
-    verbose : int, default=0
-        See :func:`skdp.solvers.solve_certified`.
+    run : Run, optional
+        Its solver is the name of a saddle solver, a SaddleSolver or a callable
+        ``(problem, accuracy) -> (x, y)``.
 
     Returns
     -------
@@ -294,4 +281,4 @@ def saddle_output_perturbation(
         calibration=calibration,
         accuracy_fraction=accuracy_fraction,
     )
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
+    return plan.run(problem, run or Run())

@@ -10,7 +10,11 @@ import pytest
 from saddle_problems import changed
 from scipy.optimize import minimize
 
-from skdp.algorithms import adversarial_output_perturbation, plan_adversarial_output_perturbation
+from skdp.algorithms import (
+    Run,
+    adversarial_output_perturbation,
+    plan_adversarial_output_perturbation,
+)
 from skdp.mechanisms import NoiseSource, calibrated_mechanism, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
@@ -200,9 +204,12 @@ def distance(one, other):
     return float(np.linalg.norm(one - other))
 
 
-def release(problem, *arguments, mean_of_records=True, **options):
+def release(
+    problem, *arguments, mean_of_records=True, solver="auto", noise=None, rng=None, **options
+):
+    run = Run(solver, rng, noise)
     return adversarial_output_perturbation(
-        problem, *arguments, mean_of_records=mean_of_records, **options
+        problem, *arguments, mean_of_records=mean_of_records, run=run, **options
     )
 
 

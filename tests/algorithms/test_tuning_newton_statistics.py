@@ -17,6 +17,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 import skdp.algorithms.tuning.newton as module
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective, tune
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import _unpack
@@ -205,7 +206,7 @@ def test_law_of_the_noise(monkeypatch, delta):
     monkeypatch.setattr(_Statistics, "correct", spy)
     pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
     for _ in range(60):
-        tune_by_newton(rows.with_targets(targets), pen, budget, noise=noise)
+        tune_by_newton(rows.with_targets(targets), pen, budget, run=Run(noise=noise))
     errors = np.array(released)
     if delta:
         assert stats.kstest(errors.ravel(), "norm").pvalue > 1e-6
@@ -232,7 +233,7 @@ def test_every_release_has_the_noise_of_its_statement(delta, n_folds, monkeypatc
         penalties(5),
         PrivacyBudget(0.7, delta),
         n_folds=n_folds,
-        noise=source(0),
+        run=Run(noise=source(0)),
     )
     assert [release.name for release in tuned.plan.releases] == [
         "second moments",
@@ -268,7 +269,7 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     monkeypatch.setattr(GaussianMechanism, "release", keep(gradients, GaussianMechanism.release))
     rows, targets = records(101, 4, intercept=0.1)
     first = tune_by_newton(
-        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, noise=source(0)
+        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, run=Run(noise=source(0))
     )
     gradients = [gradient for gradient in gradients if gradient.size == 5]  # others are moments
     assert (len(moments), len(gradients)) == ((n_folds or 1), 2 * (n_folds or 1))
@@ -299,7 +300,9 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
 
     monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
-    tune_by_newton(rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, noise=source(0))
+    tune_by_newton(
+        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, run=Run(noise=source(0))
+    )
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
     assert max(map(len, read)) <= 1000
 
@@ -318,7 +321,11 @@ def test_shares_may_be_an_array():
     rows, targets = records(10, 2)
     models = [
         tune_by_newton(
-            rows.with_targets(targets), penalties(2), BUDGET, shares=shares, noise=source(0)
+            rows.with_targets(targets),
+            penalties(2),
+            BUDGET,
+            shares=shares,
+            run=Run(noise=source(0)),
         )
         for shares in ((0.5, 0.5), np.array([0.5, 0.5]))
     ]
