@@ -31,7 +31,6 @@ from skdp.algorithms.max_group_loss import (
     HistogramPlan,
     MaxGroupLossBound,
     MaxGroupLossPlan,
-    MaxGroupLossResult,
     max_group_loss,
     plan_max_group_loss,
 )
@@ -85,7 +84,6 @@ __all__ = [
     "LocalizedGradientDescent",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
-    "MaxGroupLossResult",
     "Method",
     "OutputPerturbation",
     "OutputPerturbationPlan",

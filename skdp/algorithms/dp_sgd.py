@@ -23,24 +23,10 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.problems import (
-    ROUNDING_SLACK,
-    Domain,
-    LogisticLoss,
-    Loss,
-    Records,
-    SoftmaxLoss,
-    WholeSpace,
-)
+from skdp.problems import ROUNDING_SLACK, Domain, Loss, Records, SoftmaxLoss, WholeSpace
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "DPSGDPlan",
-    "NoisyStepsPlan",
-    "clipped_gradient_sum",
-    "dp_sgd",
-    "plan_dp_sgd",
-]
+__all__ = ["DPSGDPlan", "NoisyStepsPlan", "clipped_gradient_sum", "dp_sgd", "plan_dp_sgd"]
 
 #: More than the square root of a sum of squares can lose to underflow.
 _UNDERFLOW = 1e-140
@@ -55,9 +41,8 @@ class NoisyStepsPlan(Plan):
     n_public : int
         Public number of records, or nominal number under add/remove neighbours.
     neighbouring : Neighbouring
-        The relation that the run is private under.
     mechanism : SampledGaussianMechanism
-        Noise of the sum over a step's batch, and number of steps.
+        Noise of a step's sum over its batch, and number of steps.
     delta : float or None
         That of the budget; None if the noise was given instead.
     """
@@ -85,13 +70,19 @@ class NoisyStepsPlan(Plan):
         """Public number that a step's sum is divided by."""
         return self.mechanism.sampling_rate * self.n_public
 
+    def batch(self, n_records: int, noise: NoiseSource) -> np.ndarray | None:
+        """Draw the positions of a step's batch; None for all records."""
+        return poisson_sample(n_records, self.mechanism.sampling_rate, noise)
+
     @property
     def releases(self) -> tuple[Release, ...]:
-        name, reference = self._statement
-        return (
-            self.mechanism.describe(
-                name, self.dimension, self.n_public, reference, self.neighbouring
-            ),
+        return (self.release(),)
+
+    def release(self, name: str | None = None) -> Release:
+        """State the noisy sums of all steps."""
+        default, reference = self._statement
+        return self.mechanism.describe(
+            name or default, self.dimension, self.n_public, reference, self.neighbouring
         )
 
     @property
@@ -161,26 +152,30 @@ class DPSGDPlan(NoisyStepsPlan):
             "average": self.average,
         }
 
+    @without_warnings()
     def run(self, data: Records, run: Run) -> Result:
-        records = data.with_targets(_checked_targets(data, self.loss))
-        with without_warnings():
-            if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
-                raise ValueError("Input X contains NaN or infinity.")
-            return Result(self._descend(records, run.noise), self)
-
-    def _descend(self, records: Records, noise: NoiseSource) -> np.ndarray:
+        targets = np.asarray(data.targets)
+        if isinstance(self.loss, SoftmaxLoss) and targets.dtype.kind in "bf":
+            indices = targets.astype(np.intp)
+            targets = indices if (indices == targets).all() else targets
+        records = data.with_targets(targets)
+        records.check_targets(self.loss)
+        if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
+            raise ValueError("Input X contains NaN or infinity.")
         w, n_steps = np.zeros(self.dimension), self.mechanism.n_steps
         total = np.zeros_like(w)
         rate = self.learning_rate / self.clip_norm
         for step in range(n_steps):
-            batch = poisson_sample(records.n_records, self.mechanism.sampling_rate, noise)
+            batch = self.batch(records.n_records, run.noise)
             weights = w.reshape(self.loss.n_outputs, self.width)
             clipped = clipped_gradient_sum(records, self.loss, weights, self.clip_norm, batch)
-            noisy = self.mechanism.release(clipped.ravel(), noise)
+            noisy = self.mechanism.release(clipped.ravel(), run.noise)
             w = self.domain.project(w - rate * (noisy / self.expected_batch + self.alpha * w))
             if 2 * (step + 1) > n_steps:
                 total += w
-        return self.domain.project(total / (n_steps - n_steps // 2)) if self.average else w
+        if self.average:
+            w = self.domain.project(total / (n_steps - n_steps // 2))
+        return Result(w, self)
 
 
 def dp_sgd(
@@ -211,19 +206,13 @@ def dp_sgd(
         Its `noise` draws batches and noise: sampling protects a record only while nobody knows
         which batches it was in. Nothing else of it matters.
     **options
-        `n_public`, `sampling_rate`, `n_steps` and the optional parameters of
-        :func:`plan_dp_sgd`. They must be chosen without looking at the records.
+        Those of :func:`plan_dp_sgd`. They must be chosen without looking at the records.
 
     Returns
     -------
     Result
         ``point`` holds ``loss.n_outputs`` weight vectors of length ``records.width``, one after
         the other.
-
-    Raises
-    ------
-    ImportError, TypeError, ValueError
-        As :func:`plan_dp_sgd`; for invalid input before anything is computed on the records.
 
     Notes
     -----
@@ -278,9 +267,8 @@ def plan_dp_sgd(
     domain: Domain | None = None,
     average: bool = True,
     noise_multiplier: float | None = None,
-    neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
 ) -> DPSGDPlan:
-    """Calibrate the noise from public numbers.
+    """Calibrate the noise from public numbers, for add/remove neighbours.
 
     Parameters
     ----------
@@ -291,11 +279,10 @@ def plan_dp_sgd(
     width : int
         Number of features, the intercept feature included.
     n_public : int
-        Public nominal number of records, >= 1; n itself is private.
+        Public nominal number of records; n itself is private.
     sampling_rate : float
         In (0, 1]. With 1 each step uses all records.
     n_steps : int
-        >= 1.
     learning_rate : float, default=1.0
         In units of ``1 / clip_norm``: the clipped gradient of `n_public` records moves the
         weights by at most this length.
@@ -309,16 +296,12 @@ def plan_dp_sgd(
         Return the mean of the iterates of the second half instead of the last one.
     noise_multiplier : float, optional
         Standard deviation of the noise in units of the clipping norm, > 0; instead of a budget.
-    neighbouring : Neighbouring or str, default="add_remove"
-        No other relation is supported.
 
     Raises
     ------
     ImportError
         If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
         not installed.
-    TypeError, ValueError
-        For invalid parameters.
 
     Notes
     -----
@@ -328,11 +311,6 @@ def plan_dp_sgd(
     about 1e-9, or 1e-12 per step, the convolution is not precise enough; bounds that need far more
     noise take its place.
     """
-    if Neighbouring(neighbouring) is not Neighbouring.ADD_REMOVE:
-        raise ValueError(
-            f"neighbouring == {Neighbouring(neighbouring).value!r}: DP-SGD is proven for "
-            "'add_remove' only."
-        )
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
     check_count("width", width)
@@ -410,16 +388,3 @@ def clipped_gradient_sum(
         factors = limit / np.maximum(size * (block.norms() + _UNDERFLOW), limit)
         total += block.pull_back(residuals * (factors[:, None] if many else factors))
     return total
-
-
-def _checked_targets(records: Records, loss: Loss) -> np.ndarray:
-    """Return the targets as an array that `loss` can work with."""
-    given = np.asarray(records.targets)
-    if given.ndim != 1 or given.dtype.kind not in "biuf" or not np.isfinite(given).all():
-        raise ValueError("targets must be finite real numbers, of shape (n_records,).")
-    targets = given.astype(np.intp if isinstance(loss, SoftmaxLoss) else np.float64)
-    if not (targets == given).all():
-        raise ValueError(f"{type(loss).__name__}: targets must be class indices.")
-    if isinstance(loss, LogisticLoss | SoftmaxLoss):
-        loss.check_targets(targets)
-    return targets

@@ -21,8 +21,7 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp.algorithms.dp_sgd import NoisyStepsPlan
 from skdp.algorithms.plan import Result, Run
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
-from skdp.mechanisms.sampled_gaussian import poisson_sample
+from skdp.mechanisms import SampledGaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
@@ -45,10 +44,11 @@ class DPSGDAPlan(NoisyStepsPlan):
     dimension_x, dimension_y : int
     n_averaged : int
         Number of iterates at the end that are averaged.
-    learning_rate_x, learning_rate_y, alpha_x, alpha_y, balance : float
+    learning_rate_x, learning_rate_y, alpha_x, alpha_y : float
         See :func:`plan_dp_sgda`.
-    lipschitz_x, lipschitz_y : float
-        Bounds on the two blocks of one record's operator.
+    unit_x, unit_y : float
+        ``L_x / sqrt(balance)`` and ``L_y / sqrt(1 - balance)``: the scaled operator of a record has
+        norm at most 1.
     """
 
     dimension_x: int
@@ -58,23 +58,13 @@ class DPSGDAPlan(NoisyStepsPlan):
     learning_rate_y: float
     alpha_x: float
     alpha_y: float
-    lipschitz_x: float
-    lipschitz_y: float
-    balance: float
+    unit_x: float
+    unit_y: float
 
     _statement = (
         "iterates",
         "Yang et al. 2022, with one joint Gaussian and privacy loss distributions",
     )
-
-    @property
-    def unit_x(self) -> float:
-        """``L_x / sqrt(balance)``: the scaled operator of a record has norm at most 1."""
-        return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[0]
-
-    @property
-    def unit_y(self) -> float:
-        return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[1]
 
     @property
     def noise_scale_x(self) -> float:
@@ -100,21 +90,16 @@ class DPSGDAPlan(NoisyStepsPlan):
         del numbers["mechanism"]
         return numbers
 
+    @without_warnings()
     def run(self, data: SaddleProblem, run: Run) -> DPSGDAResult:
         _check_separable(data, self)
-        with without_warnings():
-            return self._descend_ascend(data, run.noise)
-
-    def _descend_ascend(self, problem: SaddleProblem, noise: NoiseSource) -> DPSGDAResult:
-        x, y = problem.start()
+        problem, (x, y) = data, data.start()
         total_x, total_y = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
         n_steps = self.mechanism.n_steps
         for step in range(n_steps):
-            batch = poisson_sample(problem.n_records, self.mechanism.sampling_rate, noise)
-            sum_x, sum_y = _batch_sums(problem, batch, x, y)
-            noise_x, noise_y = np.split(
-                self.mechanism.draw(self.dimension, noise), [self.dimension_x]
-            )
+            sum_x, sum_y = _batch_sums(problem, self.batch(problem.n_records, run.noise), x, y)
+            noise = self.mechanism.draw(self.dimension, run.noise)
+            noise_x, noise_y = np.split(noise, [self.dimension_x])
             step_x = (sum_x + self.unit_x * noise_x) / self.expected_batch
             step_y = (sum_y + self.unit_y * noise_y) / self.expected_batch
             step_x = step_x + self.alpha_x * (x - problem.center_x)
@@ -177,14 +162,12 @@ def dp_sgda(
     budget, run
         As in :func:`skdp.algorithms.dp_sgd`.
     **options
-        `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
-        parameters of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
+        Those of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
 
     Raises
     ------
-    ImportError, TypeError, ValueError
-        As :func:`plan_dp_sgda`, before anything is computed on the records. Also for
-        :class:`skdp.problems.MaxGroupLossProblem` with clipped importance weights, unless
+    ValueError
+        For :class:`skdp.problems.MaxGroupLossProblem` with clipped importance weights, unless
         ``neighbouring == "replace_one"`` and ``sampling_rate == 1`` or groups are public: there
         one record rescales the losses of the others.
 
@@ -245,7 +228,6 @@ def plan_dp_sgda(
     budget, sampling_rate, n_steps
         As in :func:`skdp.algorithms.plan_dp_sgd`.
     learning_rate_x, learning_rate_y : float
-        > 0.
     alpha_x, alpha_y : float, optional
         Of the regularisers. Default: the moduli of the constants.
     neighbouring : Neighbouring or str, default="replace_one"
@@ -267,9 +249,9 @@ def plan_dp_sgda(
 
     Raises
     ------
-    ImportError, TypeError, ValueError
-        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" an ImportError also if
-        dp-accounting is older than 0.5.
+    ImportError
+        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" also if dp-accounting is older
+        than 0.5.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):
@@ -294,8 +276,8 @@ def plan_dp_sgda(
             )
     if not (isinstance(average, (bool, np.bool_)) or average == "all"):
         raise TypeError(f"average must be True, False or 'all', got {average!r}.")
-    share = _checked_balance(constants, balance, (learning_rate_x, learning_rate_y))
-    sensitivity = _sensitivity(constants, share, relation)
+    units = _units(constants, balance, (learning_rate_x, learning_rate_y))
+    sensitivity = _sensitivity(constants, units, relation)
     mechanism = SampledGaussianMechanism.calibrated(
         budget,
         noise_multiplier,
@@ -318,14 +300,15 @@ def plan_dp_sgda(
         learning_rate_y=float(learning_rate_y),
         alpha_x=float(alpha_x),
         alpha_y=float(alpha_y),
-        lipschitz_x=float(constants.x.lipschitz),
-        lipschitz_y=float(constants.y.lipschitz),
-        balance=share,
+        unit_x=units[0],
+        unit_y=units[1],
     )
 
 
-def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[float, float]) -> float:
-    """Return the balance, chosen if it is "auto"; 0 or 1 if a block has no noise."""
+def _units(
+    constants: SaddleConstants, balance: Any, rates: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the units of both blocks; 0 for a block without records."""
     lipschitz = constants.x.lipschitz, constants.y.lipschitz
     for block, bound in zip("xy", lipschitz, strict=True):
         if bound > 0:
@@ -335,24 +318,20 @@ def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[floa
     if balance != "auto":
         check_real("balance", balance, 1e-6, 1.0 - 1e-6)
     if min(lipschitz) == 0:
-        return 1.0 if lipschitz[0] > 0 else 0.0
-    if balance != "auto":
-        return float(balance)
-    noise_x = math.sqrt(rates[0] * constants.x.dimension) * lipschitz[0]
-    noise_y = math.sqrt(rates[1] * constants.y.dimension) * lipschitz[1]
-    return min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
+        return float(lipschitz[0]), float(lipschitz[1])
+    if balance == "auto":
+        noise_x = math.sqrt(rates[0] * constants.x.dimension) * lipschitz[0]
+        noise_y = math.sqrt(rates[1] * constants.y.dimension) * lipschitz[1]
+        balance = min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
+    return lipschitz[0] / math.sqrt(balance), lipschitz[1] / math.sqrt(1.0 - balance)
 
 
-def _units(lipschitz_x: float, lipschitz_y: float, balance: float) -> tuple[float, float]:
-    unit_x = lipschitz_x / math.sqrt(balance) if lipschitz_x > 0 else 0.0
-    return unit_x, lipschitz_y / math.sqrt(1.0 - balance) if lipschitz_y > 0 else 0.0
-
-
-def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbouring) -> float:
+def _sensitivity(
+    constants: SaddleConstants, units: tuple[float, float], relation: Neighbouring
+) -> float:
     """Bound the movement of the scaled sums of a batch; proof: docs/theory/saddle.md."""
     if relation is Neighbouring.ADD_REMOVE:
         return ROUNDING_SLACK
-    units = _units(constants.x.lipschitz, constants.y.lipschitz, balance)
     worst = max(
         math.hypot(*(g / unit if unit > 0 else 0.0 for g, unit in zip(pair, units, strict=True)))
         for pair in constants.ranges

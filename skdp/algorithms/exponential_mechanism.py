@@ -243,11 +243,10 @@ def exponential_mechanism(
     loss: Loss,
     budget: PrivacyBudget,
     *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     run: Run | None = None,
     **options: Any,
 ) -> Result:
-    """Draw a point of a ball with density proportional to ``exp(-s F(w))``.
+    """Draw a point of a ball with density proportional to ``exp(-s F(w))``; replace-one neighbours.
 
     F is ``mean loss + (alpha/2) ||w||^2``, and ``s = n epsilon / oscillation``
     (Lowy and Razaviyayn 2021, Alg. 9, with a smaller oscillation than ``4 L R``).
@@ -259,20 +258,12 @@ def exponential_mechanism(
         Convex, smooth, of one margin.
     budget : PrivacyBudget
         With ``delta == 0``.
-    neighbouring : Neighbouring or str, default="replace_one"
-        No other relation is covered.
     run : Run, optional
         Its solver finds the anchor of the sampler: it decides how long sampling takes, never its
         law.
     **options
         `radius`, and the optional parameters of :func:`plan_exponential_mechanism`.
-
-    Raises
-    ------
-    ValueError
-        For another relation, or if the plan does not cover the case; before any record is read.
     """
-    _check_relation(neighbouring)
     plan = plan_exponential_mechanism(loss, Design.of(records), budget, **options)
     return plan.run(records, run or Run())
 
@@ -322,7 +313,6 @@ def localized_exponential(
     loss: Loss,
     budget: PrivacyBudget,
     *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     run: Run | None = None,
     **options: Any,
 ) -> LocalizedExponentialResult:
@@ -334,17 +324,11 @@ def localized_exponential(
 
     Parameters
     ----------
-    records, loss, budget, neighbouring, run
+    records, loss, budget, run
         As in :func:`exponential_mechanism`.
     **options
         `radius`, `alpha`, and the optional parameters of :func:`plan_localized_exponential`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`exponential_mechanism`.
     """
-    _check_relation(neighbouring)
     plan = plan_localized_exponential(loss, Design.of(records), budget, **options)
     return plan.run(records, run or Run())
 
@@ -415,11 +399,6 @@ def plan_localized_exponential(
         )
     _check_proposals(best.sampling.log_proposals, proposal_limit)
     return best
-
-
-def _check_relation(neighbouring: Neighbouring | str) -> None:
-    if Neighbouring(neighbouring) is not Neighbouring.REPLACE_ONE:
-        raise ValueError("The exponential mechanism is proven for neighbouring='replace_one' only.")
 
 
 def _check_case(

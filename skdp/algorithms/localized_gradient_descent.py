@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_count, check_real
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.dp_sgd import NoisyStepsPlan
+from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
-from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
-from skdp.privacy.report import Release
+from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
@@ -45,75 +44,71 @@ _MAX_ROUNDS, _FAILURE = 4, 0.05
 
 
 @dataclass(frozen=True)
-class LocalizedGDPlan(Plan):
+class LocalizedGDPlan(NoisyStepsPlan):
     """Radii and noise of :func:`dp_localized_gd`.
 
     Attributes
     ----------
+    n_public, neighbouring, mechanism, delta
+        See :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`. The noise is that of the mean gradient
+        in a step of any round.
     constants : ProblemConstants
     radii : tuple of float
         R_m of each round.
     n_steps : int
         Steps of a round.
-    mechanism : SampledGaussianMechanism
-        Noise of the mean gradient in a step; batches and number of the steps of all rounds.
     """
 
     constants: ProblemConstants
     radii: tuple[float, ...]
     n_steps: int
-    mechanism: SampledGaussianMechanism
+
+    _statement = (
+        "gradients",
+        "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
+    )
 
     @property
-    def event(self) -> PrivacyEvent:
-        return self.mechanism.event(Neighbouring.REPLACE_ONE)
-
-    def release(self, name: str = "gradients") -> Release:
-        """Describe the noisy gradients of all steps."""
-        reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
-        return self.mechanism.describe(
-            name, self.constants.dimension, self.constants.n_records, reference
-        )
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
+    def dimension(self) -> int:
+        return self.constants.dimension
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "alpha": self.constants.strong_convexity,
-            "radii": list(self.radii),
-            "n_steps": self.n_steps,
-            "sampling_rate": self.mechanism.sampling_rate,
-            "noise_multiplier": self.mechanism.noise_multiplier,
-        }
+        own = {"alpha": self.constants.strong_convexity, "radii": list(self.radii)}
+        return {**super().to_dict(), **own, "n_steps": self.n_steps}
 
+    @without_warnings()
     def run(self, data: Problem, run: Run) -> Result:
         domain = _bounded_domain(data)
         has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
         if self.mechanism.sampling_rate < 1.0 and not has_batches:
             raise ValueError(f"A {type(data).__name__} has no batches: use sampling_rate=1.")
         start = np.zeros(data.dimension) if data.center is None else data.center
-        with without_warnings():
-            point = self._descend(data, domain, domain.project(start), run.noise)
-        return Result(point, self)
-
-    def _descend(
-        self, problem: Problem, domain: Domain, start: np.ndarray, noise: NoiseSource
-    ) -> np.ndarray:
+        start = domain.project(start)
         for radius in self.radii:
             y, total = start, np.zeros_like(start)
             for t in range(self.n_steps):
                 total += y
-                gradient = _gradient(problem, self.mechanism.sampling_rate, y, noise)
-                noisy = self.mechanism.release(gradient, noise)
-                y = domain.project(y - noisy / (problem.strong_convexity * (t + 1)))
+                noisy = self.mechanism.release(self.gradient(data, y, run.noise), run.noise)
+                y = domain.project(y - noisy / (data.strong_convexity * (t + 1)))
                 away = y - start
                 length = euclidean_norm(away)
                 if length > radius:  # the segment from the start to y lies in the domain
                     y = domain.project(start + (radius / length) * away)
             start = domain.project(total / self.n_steps)
-        return start
+        return Result(start, self)
+
+    def gradient(self, problem: Problem, y: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Compute the gradient, or an unbiased estimate from a Poisson batch; not private."""
+        chosen = self.batch(problem.n_records, noise)
+        if chosen is None:
+            return problem.gradient(y)
+        assert isinstance(problem, FiniteSumProblem)
+        gradient = problem.penalty_gradient(y)
+        if chosen.size:
+            batch = problem.batch(chosen)
+            residuals = batch.pull_back(batch.residuals(y))
+            gradient = gradient + residuals / (self.mechanism.sampling_rate * problem.n_public)
+        return gradient
 
 
 def dp_localized_gd(
@@ -203,7 +198,15 @@ def plan_localized_gd(
             n_steps=rounds * n_steps,
         )
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
-        return LocalizedGDPlan(constants, radii, n_steps, mechanism)
+        return LocalizedGDPlan(
+            n_public=constants.n_records,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            mechanism=mechanism,
+            delta=None if budget is None else budget.delta,
+            constants=constants,
+            radii=radii,
+            n_steps=n_steps,
+        )
 
     if n_rounds is None:
         best = min(map(plan, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
@@ -243,19 +246,3 @@ def _bounded_domain(problem: Problem) -> Domain:
             f"Gradients must be bounded on the whole domain, of radius {domain.radius:g}."
         )
     return domain
-
-
-def _gradient(
-    problem: Problem, sampling_rate: float, y: np.ndarray, noise: NoiseSource
-) -> np.ndarray:
-    """Compute the gradient, or an unbiased estimate from a Poisson batch."""
-    chosen = poisson_sample(problem.n_records, sampling_rate, noise)
-    if chosen is None:
-        return problem.gradient(y)
-    assert isinstance(problem, FiniteSumProblem)
-    gradient = problem.penalty_gradient(y)
-    if chosen.size:
-        batch = problem.batch(chosen)
-        residuals = batch.pull_back(batch.residuals(y))
-        gradient = gradient + residuals / (sampling_rate * problem.n_public)
-    return gradient

@@ -43,7 +43,6 @@ __all__ = [
     "HistogramPlan",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
-    "MaxGroupLossResult",
     "max_group_loss",
     "plan_max_group_loss",
 ]
@@ -141,26 +140,6 @@ class MaxGroupLossBound:
 
 
 @dataclass(frozen=True)
-class MaxGroupLossResult(SaddleResult):
-    """Released coefficients, and group weights and proportions where they are released.
-
-    Attributes
-    ----------
-    point, x : ndarray of shape (dimension,)
-        Coefficients.
-    y : ndarray of shape (n_groups,) or None
-        The worst-case weights of the groups.
-    plan : MaxGroupLossPlan
-    path : tuple of ndarray
-        The coefficients of all phases; they may be published together.
-    proportions : ndarray of shape (n_groups,) or None
-        Noisy proportions of the groups.
-    """
-
-    proportions: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
 class MaxGroupLossPlan(Plan):
     """Phases of the saddle problem of groups with known weights.
 
@@ -171,11 +150,14 @@ class MaxGroupLossPlan(Plan):
     phased : PhasedSaddlePlan
     earlier : tuple of Release
         Releases that the weights follow from.
+    proportions : tuple of float, optional
+        Noisy proportions of the groups, if they were released.
     """
 
     objective: GroupObjective
     phased: PhasedSaddlePlan
     earlier: tuple[Release, ...] = ()
+    proportions: tuple[float, ...] | None = None
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -210,14 +192,15 @@ class MaxGroupLossPlan(Plan):
             numbers["group_weights_noise"] = self.phased.phases[-1].noise_scale_y
         return numbers
 
-    def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> SaddleResult:
+        """Release the coefficients x and, if the objective says so, the worst-case weights y."""
         self.objective.design.check(data)
         weights, radius = self.objective.weights, self.objective.radius
-        with without_warnings():  # the regularisers are those of the phases
-            problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
+        # the regularisers are those of the phases
+        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
-        found = self.phased.run(problem, run, strata)
-        return MaxGroupLossResult(found.point, self, found.x, found.y, found.path)
+        return replace(self.phased.run(problem, run, strata), plan=self)
 
 
 @dataclass(frozen=True)
@@ -277,11 +260,12 @@ class HistogramPlan(Plan):
         )
         return replace(_plan_fit(objective, self.budget, self.n_phases), earlier=(release,))
 
-    def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+    def run(self, data: Records, run: Run) -> SaddleResult:
         self.objective.design.check(data)
         proportions = self.proportions(data.groups, run.noise)
         weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
-        return replace(self.fit(weights).run(data, run), proportions=proportions)
+        plan = replace(self.fit(weights), proportions=tuple(proportions.tolist()))
+        return plan.run(data, run)
 
 
 def max_group_loss(
@@ -291,14 +275,11 @@ def max_group_loss(
     budget: PrivacyBudget,
     *,
     radius: float,
-    alpha: float = 0.0,
-    histogram_share: float = 0.0,
-    release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    population: bool = False,
     run: Run | None = None,
-) -> MaxGroupLossResult:
+    **options: Any,
+) -> SaddleResult:
     """Minimise the largest loss of a group over a ball, privately.
 
     Parameters
@@ -312,31 +293,15 @@ def max_group_loss(
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
-    alpha : float, default=0.0
-        Of a penalty that is part of the objective.
-    histogram_share, release_weights
-        See :class:`GroupObjective`.
     n_phases, calibration
         See :func:`plan_max_group_loss`.
-    population : bool, default=False
-        See :class:`skdp.problems.Objective`.
     run : Run, optional
         See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
-
-    Returns
-    -------
-    MaxGroupLossResult
+    **options
+        `alpha`, `population`, `release_weights` and `histogram_share` of :class:`GroupObjective`.
     """
-    objective = GroupObjective(
-        risk,
-        Design.of(records),
-        alpha=alpha,
-        coef_norm=radius,
-        population=population,
-        weights=weights,
-        release_weights=release_weights,
-        histogram_share=histogram_share,
-    )
+    design = Design.of(records)
+    objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
     plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
     return plan.run(records, run or Run())
 
@@ -350,6 +315,8 @@ def plan_max_group_loss(
 ) -> MaxGroupLossPlan | HistogramPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
+    An objective with a histogram has a :class:`HistogramPlan`.
+
     Parameters
     ----------
     objective : GroupObjective
@@ -358,11 +325,6 @@ def plan_max_group_loss(
         "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
         1 is output perturbation of all records; default: the planner chooses.
-
-    Returns
-    -------
-    MaxGroupLossPlan or HistogramPlan
-        The latter if the objective has a histogram.
 
     Raises
     ------

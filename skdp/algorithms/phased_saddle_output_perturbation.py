@@ -22,13 +22,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from skdp._checks import check_count, check_non_negative, check_option, check_real
-from skdp.algorithms.blocks import (
-    GROWING_SCHEDULES,
-    assign_blocks,
-    block_sizes,
-    spawn_generators,
-)
+from skdp._checks import check_count, check_non_negative, check_option
+from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.published import zhang_schedule
@@ -79,10 +74,8 @@ class SaddlePhase(NamedTuple):
         Of the released block (mu_k) and of the other one (nu).
     modulus, other_modulus : float
         Of the whole objective in these blocks.
-    sensitivity : float
-        Of the released block, solver error included.
-    mean_square : float
-        Expected squared norm of its noise.
+    sensitivity, mean_square : float
+        Of the released block, solver error included, and of its noise.
     """
 
     n_records: int
@@ -172,14 +165,13 @@ class PhasedSaddlePlan(Plan):
     @property
     def noise_scales(self) -> tuple[float, ...]:
         """Noise scale of the coordinates of the released block, phase by phase."""
-        if self.released == "y":
-            return tuple(phase.noise_scale_y for phase in self.phases)
-        return tuple(phase.noise_scale_x for phase in self.phases)
+        name = "noise_scale_y" if self.released == "y" else "noise_scale_x"
+        return tuple(getattr(phase, name) for phase in self.phases)
 
     @property
     def summaries(self) -> list[SaddlePhase]:
         """The phases as `utility` sees them."""
-        summaries = []
+        phases = []
         for step, mu in zip(self.phases, self.regularisation, strict=True):
             block: Literal["x", "y"] = "y" if self.released == "y" else "x"
             constants = step.constants.exchanged() if block == "y" else step.constants
@@ -187,8 +179,8 @@ class PhasedSaddlePlan(Plan):
             square = constants.x.dimension * step.noise_deviation(block) ** 2
             alphas = mu, self.other_regularisation
             numbers = constants.n_records, *alphas, *constants.moduli, sensitivity, square
-            summaries.append(SaddlePhase(*numbers))
-        return summaries
+            phases.append(SaddlePhase(*numbers))
+        return phases
 
     def bound(self) -> float:
         return self.utility(self.summaries)
@@ -255,14 +247,9 @@ def phased_saddle_output_perturbation(
     problem: SaddleProblem,
     budget: PrivacyBudget,
     *,
-    release: PhasedRelease = "x",
-    alpha: float = 0.0,
-    share: float = 1.0,
-    calibration: Literal["analytic", "paper"] = "analytic",
-    utility: UtilityBound | None = None,
-    n_phases: int | None = None,
     strata: np.ndarray | None = None,
     run: Run | None = None,
+    **options: Any,
 ) -> SaddleResult:
     """Solve a convex-concave saddle problem in private phases; replace-one neighbours.
 
@@ -273,29 +260,17 @@ def phased_saddle_output_perturbation(
         released block is where the phases start. The strong concavity
         (convexity) of every record's function serves in place of nu.
     budget : PrivacyBudget
-    release, alpha, share, calibration, utility, n_phases
-        See :func:`plan_phased_saddle_output_perturbation`.
     strata : ndarray of shape (n,), optional
         A *public* property of the records that all blocks should have in equal proportions.
     run : Run, optional
         As in :func:`skdp.algorithms.saddle_output_perturbation`. Its `rng` also draws the
         assignment of records to blocks. The solver is copied for each phase. An object that
         cannot be copied is refused, and so is a function that refers to something that can change.
-
-    Returns
-    -------
-    SaddleResult
+    **options
+        See :func:`plan_phased_saddle_output_perturbation`; not `record_moduli`.
     """
     plan = plan_phased_saddle_output_perturbation(
-        problem.constants,
-        budget,
-        record_moduli=problem.record_moduli,
-        release=release,
-        alpha=alpha,
-        share=share,
-        calibration=calibration,
-        utility=utility,
-        n_phases=n_phases,
+        problem.constants, budget, record_moduli=problem.record_moduli, **options
     )
     return plan.run(problem, run or Run(), strata)
 
@@ -341,10 +316,6 @@ def plan_phased_saddle_output_perturbation(
     n_phases : int, optional
         Default: the planner chooses. "paper" prescribes it.
 
-    Returns
-    -------
-    PhasedSaddlePlan
-
     Raises
     ------
     ValueError
@@ -355,7 +326,6 @@ def plan_phased_saddle_output_perturbation(
     check_non_negative(alpha=alpha)
     for modulus in record_moduli:
         check_non_negative(record_moduli=modulus)
-    check_real("share", share, 0.0, 1.0, closed="right")
     if n_phases is not None:
         check_count("n_phases", n_phases, 1, 255)
     if not (math.isfinite(constants.x.radius) and math.isfinite(constants.y.radius)):
@@ -367,11 +337,7 @@ def plan_phased_saddle_output_perturbation(
     bound = SaddleUtilityBound(view) if utility is None else utility
 
     def plan(
-        sizes: Sequence[int],
-        mus: Sequence[float],
-        nu: float,
-        kind: SaddleCalibration,
-        reference: str,
+        sizes: list[int], mus: list[float], nu: float, kind: SaddleCalibration, reference: str
     ) -> PhasedSaddlePlan:
         phases = []
         for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):

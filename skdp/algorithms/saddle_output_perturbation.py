@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp._checks import check_option, check_positive, check_real
+from skdp._checks import check_option, check_positive
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_saddle_noise
@@ -113,12 +113,8 @@ class SaddleOutputPerturbationPlan(Plan):
     def release(self, name: str | None = None) -> Release:
         """State the release of the plan; `name` replaces that of the blocks."""
         default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
-        return self.mechanism.describe(
-            default if name is None else name,
-            self.dimension,
-            self.constants.n_records,
-            self.reference,
-        )
+        n_records = self.constants.n_records
+        return self.mechanism.describe(name or default, self.dimension, n_records, self.reference)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -205,7 +201,6 @@ def plan_saddle_output_perturbation(
     """
     check_option("release", release, ("both", "x", "y"))
     check_option("calibration", calibration, ("analytic", "paper", "zhang2022_alg4"))
-    check_real("share", share, 0.0, 1.0, closed="right")
     check_positive(accuracy_fraction=accuracy_fraction)
     # `unit` turns distances in the norm M into those that the mechanism sees
     unit, exact, diameter = 1.0, constants.sensitivity, constants.diameter
@@ -252,10 +247,8 @@ def saddle_output_perturbation(
     problem: SaddleProblem,
     budget: PrivacyBudget,
     *,
-    release: SaddleRelease = "both",
-    calibration: SaddleCalibration = "analytic",
-    accuracy_fraction: float = ACCURACY_FRACTION,
     run: Run | None = None,
+    **options: Any,
 ) -> SaddleResult:
     """Solve a saddle problem privately.
 
@@ -263,22 +256,11 @@ def saddle_output_perturbation(
     ----------
     problem : SaddleProblem
     budget : PrivacyBudget
-    release, calibration, accuracy_fraction
-        See :func:`plan_saddle_output_perturbation`.
     run : Run, optional
         Its solver is the name of a saddle solver, a SaddleSolver or a callable
-        ``(problem, accuracy) -> (x, y)``.
-
-    Returns
-    -------
-    SaddleResult
-        Nothing else of the solve is kept.
+        ``(problem, accuracy) -> (x, y)``. Nothing else of the solve is kept.
+    **options
+        Those of :func:`plan_saddle_output_perturbation`.
     """
-    plan = plan_saddle_output_perturbation(
-        problem.constants,
-        budget,
-        release=release,
-        calibration=calibration,
-        accuracy_fraction=accuracy_fraction,
-    )
+    plan = plan_saddle_output_perturbation(problem.constants, budget, **options)
     return plan.run(problem, run or Run())

@@ -190,7 +190,8 @@ class GroupedLinearModel(DPLinearModel):
         plan = choose(self._methods, self.method, objective, budget, self.calibration).plan
         run = Run(self.solver, *randomness(self.random_state), self.verbose)
         result: Any = plan.run(records, run)
-        proportions = proportions if result.proportions is None else result.proportions
+        if result.plan.proportions is not None:
+            proportions = np.array(result.plan.proportions)
         self.alpha_ = result.plan.alpha
         for name, value in (
             ("group_weights_", result.y),

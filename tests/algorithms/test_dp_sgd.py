@@ -575,8 +575,6 @@ def test_the_penalty_shrinks():
         ({"budget": PrivacyBudget(1.0, 1e-6)}, ValueError, "Exactly one of"),
         ({"budget": 1.0, "noise_multiplier": None}, TypeError, "PrivacyBudget"),
         ({"budget": PrivacyBudget(1.0), "noise_multiplier": None}, ValueError, "delta == 0"),
-        ({"neighbouring": "replace_one"}, ValueError, "'add_remove' only"),
-        ({"neighbouring": "swap"}, ValueError, "swap"),
     ],
 )
 def test_invalid_plans_are_refused(changes, error, match):
@@ -593,8 +591,8 @@ def test_invalid_plans_are_refused(changes, error, match):
         ({"loss": "logistic"}, TypeError, "loss must be a Loss"),
         ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), but there are 2 records"),
         ({"targets": np.ones((2, 1))}, ValueError, "shape"),
-        ({"targets": np.array(["a", "b"])}, ValueError, "finite real numbers"),
-        ({"targets": np.array([1.0, math.nan])}, ValueError, "finite real numbers"),
+        ({"targets": np.array(["a", "b"])}, ValueError, "must be numbers"),
+        ({"targets": np.array([1.0, math.nan])}, ValueError, "0 or 1"),
         ({"targets": np.array([0.0, 0.5])}, ValueError, "0 or 1"),
         ({"loss": SoftmaxLoss(3), "targets": np.array([0, 3])}, ValueError, "must be 0 to 2"),
         ({"loss": SoftmaxLoss(3), "targets": np.array([0, -1])}, ValueError, "must be 0 to 2"),

@@ -476,7 +476,6 @@ class Untouchable:
     ("changes", "message"),
     [
         ({"budget": PrivacyBudget(1.0, 1e-6)}, "delta"),
-        ({"neighbouring": "add_remove"}, "replace_one"),
         ({"loss": SoftmaxLoss(3)}, "one margin"),
         ({"loss": HingeLoss()}, "no exact sampler|smooth"),
         ({"loss": SquaredHingeLoss(), "alpha": 1e-9}, "no exact sampler"),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from skdp.algorithms import Run, dp_localized_gd, plan_localized_gd
-from skdp.algorithms.localized_gradient_descent import _gradient
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
@@ -100,7 +99,10 @@ def test_batches_are_divided_by_their_expected_size():
     problem, w = problem_of(), np.array([0.1, -0.2, 0.3])
     batch = problem.batch(np.arange(3))
     known = batch.pull_back(batch.residuals(w)) / (0.1 * 200) + 0.3 * w
-    np.testing.assert_allclose(_gradient(problem, 0.1, w, Coins()), known, rtol=1e-12)
+    plan = plan_localized_gd(
+        problem.constants, n_rounds=1, n_steps=1, sampling_rate=0.1, noise_multiplier=1.0
+    )
+    np.testing.assert_allclose(plan.gradient(problem, w, Coins()), known, rtol=1e-12)
 
 
 def test_price_of_batches():

@@ -288,8 +288,6 @@ def test_pure_privacy_and_errors():
         EmpiricalRisk(LogisticLoss()),
         PrivacyBudget(1.0, 1e-6),
     )
-    with pytest.raises(ValueError, match="replace_one"):
-        phased_output_perturbation(*arguments, radius=2.0, neighbouring="add_remove")
     with pytest.raises(ValueError, match="calibration"):
         phased_output_perturbation(*arguments, radius=2.0, calibration="printed")
     with pytest.raises(ValueError, match="epsilon"):

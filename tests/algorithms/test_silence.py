@@ -210,7 +210,7 @@ RUNS = {
         n_phases=1,
         histogram_share=0.1,
         run=Run(noise=noise()),
-    ).proportions,
+    ).plan.proportions,
     "DP-SGD": lambda X: dp_sgd(
         labelled(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
         learning_rate=1.0, run=Run(noise=NoiseSource(np.random.default_rng(0).bytes)),
