@@ -6,9 +6,8 @@ that depends on records, and moves x. What is corrected: the outer noise is scal
 distance of the released points (E3) or left out where the update is post-processing (E2), the
 composition is exact (E7), batches are drawn by independent coins (E8, E9).
 
-*Kernel*: a private solver of strongly convex problems (:mod:`skdp.algorithms.private_solvers`),
-output perturbation by default. *Schedule*: the plan, a function of public numbers alone.
-Proofs: docs/theory/bilevel.md.
+Lower problems are solved by :mod:`skdp.algorithms.private_solvers`. Proofs:
+docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -43,13 +42,7 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 
-__all__ = [
-    "BilevelPlan",
-    "BilevelResult",
-    "dp_bilevel",
-    "plan_bilevel",
-    "plan_steps",
-]
+__all__ = ["BilevelPlan", "BilevelResult", "dp_bilevel", "plan_bilevel", "plan_steps"]
 
 Calibration = Literal["analytic", "paper"]
 Output = Literal["tail_average", "last", "min_step"]
@@ -125,25 +118,23 @@ class BilevelPlan(Plan):
         """The plan with its releases; of the problem only public numbers are read."""
         x, steps = self.first_point(problem), self.n_steps
         lam = _penalty_at(self.penalty, x)
-        constants = problem.lower(x).constants, problem.penalised(x, lam).constants
+        lower = ("lower", problem.lower(x)), ("penalised lower", problem.penalised(x, lam))
         releases = [
-            self.inner.release(f"{steps} {name} solutions, at first", c, multiplier, steps)
-            for name, c, multiplier in zip(
-                ("lower", "penalised lower"), constants, self.multipliers, strict=True
-            )
+            self.inner.release(f"{steps} {name} solutions, at first", part.constants, noise, steps)
+            for (name, part), noise in zip(lower, self.multipliers, strict=True)
         ]
         if self.outer_multiplier is not None:
             # the largest distance that the domain allows
             moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam)
-            reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
-            releases.append(
-                self._outer(moved / self.outer_sampling_rate).describe(
-                    f"{steps} hypergradients, at first",
-                    problem.dimension_x,
-                    problem.n_records,
-                    f"{reference}, corrected",
-                )
+            name, shape = (
+                f"{steps} hypergradients, at first",
+                (problem.dimension_x, problem.n_records),
             )
+            reference = (
+                "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected"
+            )
+            outer = self._outer(moved / self.outer_sampling_rate)
+            releases.append(outer.describe(name, *shape, reference))
         return replace(self, releases=tuple(releases))
 
     @without_warnings()
@@ -154,12 +145,12 @@ class BilevelPlan(Plan):
         x, step_size = self.first_point(data), self.step_size
         path, y = [x], np.zeros(data.dimension_y)
         for t in range(self.n_steps):
-            y, gradient, deviation = private_hypergradient(
-                data, x, _penalty_at(self.penalty, x), self, run
-            )
-            move = (
-                step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
-            )
+            lam = _penalty_at(self.penalty, x)
+            y, gradient, deviation = private_hypergradient(data, x, lam, self, run)
+            if callable(step_size):
+                move = step_size(t, gradient, deviation)
+            else:
+                move = -step_size * gradient
             x = data.domain_x.project(x + _checked("The movement of x", move, x.shape))
             path.append(x)
         iterates = np.array(path)
@@ -172,13 +163,10 @@ class BilevelPlan(Plan):
 
 @dataclass(frozen=True)
 class BilevelResult(Result):
-    """A private upper variable; all parts are functions of what was released.
+    """A private upper variable x; all parts are functions of what was released.
 
     Attributes
     ----------
-    point : ndarray of shape (dimension_x,)
-        x.
-    plan : BilevelPlan
     path : ndarray of shape (n_steps + 1, dimension_x)
         The iterates.
     y : ndarray of shape (dimension_y,)
@@ -212,13 +200,10 @@ def plan_steps(
 ) -> BilevelPlan:
     """Fix the noise before the problem is known; replace-one neighbours.
 
-    No parameter may depend on records, but for released ones.
-
-    The squares of the reciprocal noise multipliers of Gaussian releases add, also if later
-    releases and their sensitivities depend on earlier ones (Gaussian differential privacy). With mu
-    that of the budget, the releases of each of T steps get ``a, b, c`` parts of ``share mu^2 / T``.
-    This splits the budget as if all records took part everywhere; what sampling saves goes to the
-    releases with samples, as less noise by one common factor.
+    No parameter may depend on records, but for released ones. With mu that of the budget in
+    Gaussian differential privacy, the releases of each of T steps get ``a, b, c`` parts of
+    ``share mu^2 / T``. This splits the budget as if all records took part everywhere; what sampling
+    saves goes to the releases with samples, as less noise by one common factor.
 
     Parameters
     ----------
@@ -240,10 +225,9 @@ def plan_steps(
         (as published; misleading at the boundary of the domain and under much noise, T10).
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published split and formulas with the errata corrected, for comparison. Every
-        step gets the epsilon that the advanced composition lemma allows (the published one
-        is about 5 times too large, E7), each of its three releases a third and the classical
-        Gaussian noise; hypergradients get noise for their true sensitivity (E3), and none if they
-        are post-processing (E2). The published formulas are not private and are not offered.
+        step gets the epsilon that the advanced composition lemma allows (the published one is about
+        5 times too large, E7), each of its three releases a third and the classical Gaussian noise;
+        hypergradients get noise for their true sensitivity (E3), none if post-processing (E2).
     split : tuple of three floats, optional
         a, b, c >= 0 with sum 1. Default: equal parts; c = 0 if no outer noise is needed.
     share : float, default=1.0
@@ -392,17 +376,12 @@ def dp_bilevel(
     **options
         `penalty`, and others with defaults: see :func:`plan_steps`.
 
-    Returns
-    -------
-    BilevelResult
-
     Notes
     -----
-    Every release of a step is a Gaussian one at a point that earlier releases determine. Of the
-    exact lower solutions nothing is kept. The sensitivity of a hypergradient is
-    ``2 record_bound(||y_lam - y||)`` with the *released* points, projected onto the domain on which
-    the constants hold; a noise scale chosen from releases is legitimate because the multiplier is
-    fixed.
+    Every release of a step is a Gaussian one at a point that earlier releases determine. The
+    sensitivity of a hypergradient is ``2 record_bound(||y_lam - y||)`` with the *released* points,
+    projected onto the domain on which the constants hold; a noise scale chosen from releases is
+    legitimate because the multiplier is fixed.
 
     References
     ----------
@@ -423,10 +402,8 @@ def private_hypergradient(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One step's lower solution, hypergradient and deviation of its inner noise: all private."""
     metric = problem.metric(x)
-    points, variances = [], []
-    for lower, multiplier in zip(
-        (problem.lower(x), problem.penalised(x, lam)), plan.multipliers, strict=True
-    ):
+    points, variances, parts = [], [], (problem.lower(x), problem.penalised(x, lam))
+    for lower, multiplier in zip(parts, plan.multipliers, strict=True):
         point, variance = plan.inner.solve(lower, multiplier, run)
         name = f"The point of {type(plan.inner).__name__}"
         point = _checked(name, point, (problem.dimension_y,))

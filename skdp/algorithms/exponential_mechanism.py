@@ -48,13 +48,9 @@ __all__ = [
 
 #: Largest public bound on the expected number of proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
-
-#: Largest ``n epsilon``, the unit of the exponents of the density: rounded to 1e-4 there.
-_LARGEST_EXPONENT = 1e11
-
-#: Smallest ratio of a local radius to the large one: rounded to 1e-4 there.
-_SMALLEST_SHARE = 1e-12
-
+#: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local
+#: radius to the large one: rounded to 1e-4 there.
+_LARGEST_EXPONENT, _SMALLEST_SHARE = 1e11, 1e-12
 #: Shells in the bound on the oscillation.
 _SHELLS = 16
 
@@ -111,18 +107,12 @@ class ExponentialPlan(Plan):
         The noise scale is ``oscillation / epsilon``, the inverse of the factor of the summed
         losses.
         """
-        return (
-            Release(
-                name="coefficients",
-                mechanism="exponential",
-                sensitivity=self.oscillation,
-                noise_scale=self.oscillation / self.epsilon,
-                dimension=self.design.width,
-                n_records=self.design.n_records,
-                reference=self.reference,
-                event=self.event,
-            ),
+        scales = self.oscillation, self.oscillation / self.epsilon
+        sizes = self.design.width, self.design.n_records
+        release = Release(
+            "coefficients", "exponential", *scales, *sizes, self.reference, self.event
         )
+        return (release,)
 
     def run(self, data: Records, run: Run) -> Result:
         return Result(self.draw(data, run), self)
@@ -136,13 +126,8 @@ class ExponentialPlan(Plan):
             return draw(density, run.solver, run.rng, run.noise)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "alpha": self.alpha,
-            "radius": self.radius,
-            "oscillation": self.oscillation,
-            "concentration": self.concentration,
-            "log_proposals": self.log_proposals,
-        }
+        names = "alpha", "radius", "oscillation", "concentration", "log_proposals"
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -185,14 +170,9 @@ class LocalizedExponentialPlan(Plan):
 
     def localised(self, center: np.ndarray) -> ExponentialPlan:
         """Plan the draw around a released center."""
-        sampling = self.sampling
-        oscillation = _oscillation(
-            sampling.loss,
-            sampling.design.feature_norm,
-            self.local_radius,
-            float(np.linalg.norm(center)),
-            sampling.radius,
-        )
+        sampling, norm = self.sampling, float(np.linalg.norm(center))
+        reach = self.local_radius, norm, sampling.radius
+        oscillation = _oscillation(sampling.loss, sampling.design.feature_norm, *reach)
         return replace(sampling, oscillation=oscillation)
 
     @property
@@ -227,13 +207,7 @@ class LocalizedExponentialPlan(Plan):
 
 @dataclass(frozen=True)
 class LocalizedExponentialResult(Result):
-    """A private point, the plan, and the released center; the guarantee covers both.
-
-    Attributes
-    ----------
-    point, center : ndarray of shape (dimension,)
-    plan : LocalizedExponentialPlan
-    """
+    """A private point, the plan, and the released center; the guarantee covers both points."""
 
     center: np.ndarray
 
@@ -289,8 +263,8 @@ def plan_exponential_mechanism(
         ``loss.solution_radius``, which holds the minimiser of every data set.
     alpha : float, default=0.0
     proposal_limit : float, default=1e6
-        Refuse the case if the bound on the expected number of proposals
-        (docs/theory/exponential_mechanism.md, Lemma 4) is larger.
+        Largest bound on the expected number of proposals
+        (docs/theory/exponential_mechanism.md, Lemma 4).
 
     Raises
     ------

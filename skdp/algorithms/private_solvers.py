@@ -23,12 +23,7 @@ from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
 
-__all__ = [
-    "LocalizedGradientDescent",
-    "OutputPerturbation",
-    "PrivateSolver",
-    "resolve_private_solver",
-]
+__all__ = ["LocalizedGradientDescent", "OutputPerturbation", "PrivateSolver"]
 
 
 class PrivateSolver(ABC):
@@ -117,9 +112,8 @@ class LocalizedGradientDescent(PrivateSolver):
 
     def event(self, multiplier: float, count: int) -> PrivacyEvent:
         steps = self.n_steps * self.n_rounds
-        each = SampledGaussianMechanism(
-            1.0, multiplier * math.sqrt(steps), self.sampling_rate, steps
-        )
+        noise = multiplier * math.sqrt(steps)
+        each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, steps)
         return RepeatedEvent(each.event(Neighbouring.REPLACE_ONE), count)
 
     def release(

@@ -20,8 +20,8 @@ import skdp.algorithms.tuning.newton as module
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective, tune
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
-from skdp.algorithms.tuning.moments import _unpack
-from skdp.algorithms.tuning.newton import _gradient, _Statistics, round_shares
+from skdp.algorithms.tuning.moments import unpack
+from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.privacy import tightest_epsilon
@@ -136,9 +136,9 @@ def test_margins_are_bounded(monkeypatch):
 
     def spy(records, point, part):
         seen.append(point)
-        return _gradient(records, point, part)
+        return mean_gradient(records, point, part)
 
-    monkeypatch.setattr("skdp.algorithms.tuning.newton._gradient", spy)
+    monkeypatch.setattr("skdp.algorithms.tuning.newton.mean_gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
     bound = LogisticLoss().largest_margin_scale
     for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
@@ -198,12 +198,12 @@ def test_law_of_the_noise(monkeypatch, delta):
 
     def spy(self, point, gradients, deviation):
         unit = rows.norm_bound  # statistics are those of rows divided by it
-        exact = _gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
+        exact = mean_gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
         released.append((gradients[0] - exact) / deviation)
         return original(self, point, gradients, deviation)
 
-    original = _Statistics.correct
-    monkeypatch.setattr(_Statistics, "correct", spy)
+    original = LogLossModel.correct
+    monkeypatch.setattr(LogLossModel, "correct", spy)
     pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
     for _ in range(60):
         tune_by_newton(rows.with_targets(targets), pen, budget, run=Run(noise=noise))
@@ -369,7 +369,7 @@ def test_estimate_with_a_center_is_unbiased():
     fixed = np.linalg.solve(H + omega, c - omega @ center)
     gaps, plain = np.empty((2, draws))
     for i in range(draws):
-        noise = _unpack(s * rng.normal(size=p * (p + 1) // 2), p)
+        noise = unpack(s * rng.normal(size=p * (p + 1) // 2), p)
         moments = PrivateMoments(H + noise, c + s_c * rng.normal(size=p), 0.0, s, s_c, 100)
         ridge = RidgeModels(moments, pen, center)
         step = ridge.coefficients(alpha) - center
@@ -495,7 +495,7 @@ def test_noise_that_is_large_is_averaged():
     for _ in range(50):
         prior = 0.1 * rng.normal(size=p)
         parts = [PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)]
-        statistics = _Statistics(parts, 0.0, 1.0)
+        statistics = LogLossModel(parts, 0.0, 1.0)
         statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)
     assert np.mean(weights) < 0.8  # sqrt(1/2) would be best

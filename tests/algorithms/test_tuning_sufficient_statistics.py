@@ -25,7 +25,7 @@ from skdp.algorithms.tuning import (
 )
 from skdp.algorithms.tuning import tune as tune_by
 from skdp.algorithms.tuning.alpha_search import CrossRisk, RidgeModels, SteinRisk
-from skdp.algorithms.tuning.moments import _pack, _unpack
+from skdp.algorithms.tuning.moments import pack, unpack
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Design, HalfSquaredLoss, PenaltyGroups, Records
@@ -91,10 +91,10 @@ def test_coordinates_are_an_isometry(size):
     rng = np.random.default_rng(size)
     matrices = rng.normal(size=(2, size, size))
     A, B = matrices + matrices.transpose(0, 2, 1)
-    assert _pack(A).shape == (size * (size + 1) // 2,)
-    np.testing.assert_allclose(_unpack(_pack(A), size), A, rtol=1e-15)
-    np.testing.assert_array_equal(_unpack(_pack(A), size), _unpack(_pack(A), size).T)
-    assert _pack(A) @ _pack(B) == pytest.approx((A * B).sum(), rel=1e-12)
+    assert pack(A).shape == (size * (size + 1) // 2,)
+    np.testing.assert_allclose(unpack(pack(A), size), A, rtol=1e-15)
+    np.testing.assert_array_equal(unpack(pack(A), size), unpack(pack(A), size).T)
+    assert pack(A) @ pack(B) == pytest.approx((A * B).sum(), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------- sensitivity
@@ -202,7 +202,7 @@ def test_noise_has_the_stated_law(budget):
         released[:3, 3] = released[3, :3] = out.vector - exact[:3, 3]
         released[:, 3] *= plan.weight
         released[3] *= plan.weight
-        noise[seed] = _pack(released) / plan.mechanism.noise_scale
+        noise[seed] = pack(released) / plan.mechanism.noise_scale
     rate = 1e-4 / (m + 1)
     norms = np.linalg.norm(noise, axis=1)
     if budget is PURE:
@@ -325,7 +325,7 @@ GROUPS = {
 
 def noisy_moments(rng, H, c, s, s_c, n=10**15):
     """Gaussian noise; so many records that the last term of the estimate vanishes."""
-    E = _unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
+    E = unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
     return PrivateMoments(H + E, c + s_c * rng.standard_normal(len(c)), 0.0, s, s_c, n)
 
 

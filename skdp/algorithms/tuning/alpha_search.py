@@ -47,19 +47,6 @@ class RidgeModels:
     center : ndarray of shape (p,), optional
         Where c is minus the gradient of the unpenalised loss: ``w = m + Q (c - Omega m)`` for a
         center m. Default: 0.
-
-    Attributes
-    ----------
-    convex : ndarray of shape (p, p)
-        H_+.
-    values, convex_values : ndarray of shape (p,)
-        Eigenvalues of H, and of H_+ in the same order.
-    vectors : ndarray of shape (p, p)
-        Their eigenvectors, as columns.
-    differences : ndarray of shape (p, p)
-        ``(f(a) - f(b)) / (a - b)`` at pairs of eigenvalues, f being what makes those of H_+ of
-        those of H. In eigenvectors of H, a change E of H changes H_+ by this times E, entry by
-        entry.
     """
 
     def __init__(
@@ -69,11 +56,14 @@ class RidgeModels:
         center: np.ndarray | None = None,
     ) -> None:
         self.moments, self.penalties = moments, penalties
+        #: Eigenvalues of H and its eigenvectors, as columns.
         self.values, self.vectors = eigh(moments.matrix)
         self.center = np.zeros(len(self.values)) if center is None else center
         floor = rounding_floor(len(self.values)) * max(1.0, float(abs(self.values).max()))
+        #: Eigenvalues of H_+ in the same order, and H_+.
         self.convex_values = np.maximum(self.values, floor)
         self.convex = (self.vectors * self.convex_values) @ self.vectors.T
+        #: In eigenvectors of H, a change E of H changes H_+ by this times E, entry by entry.
         self.differences = _divided_differences(self.values, floor)
 
     def inverse(self, alpha: np.ndarray) -> np.ndarray:
@@ -207,13 +197,7 @@ class SteinRisk:
 
 
 class CrossRisk:
-    """Mean loss of the models of all folds but one, on the noisy moments of that one.
-
-    Parameters
-    ----------
-    parts : sequence of PrivateMoments
-    penalties : PenaltyGroups
-    """
+    """Mean loss of the models of all folds but one, on the noisy moments of that one."""
 
     def __init__(self, parts: Sequence[PrivateMoments], penalties: PenaltyGroups) -> None:
         self.parts, self.penalties = parts, penalties
@@ -253,14 +237,7 @@ def search_alpha(
 
     One alpha for all groups first, on a grid, then refined; then one group after the other on a
     coarser grid; then all by a quasi-Newton method in their logarithms. Groups in
-    ``penalties.common`` keep the alpha of the first search.
-
-    Parameters
-    ----------
-    risk : Risk
-    penalties : PenaltyGroups
-    uniform : bool, default=False
-        Only look for one alpha for all groups.
+    ``penalties.common``, or all if `uniform`, keep the alpha of the first search.
 
     Returns
     -------

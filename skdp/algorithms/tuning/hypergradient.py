@@ -15,8 +15,7 @@ few noisy derivatives are released.
 
 To every answer the derivative of the cost of the final model's noise is added, a public number
 (:attr:`skdp.algorithms.tuning.final_fit.FinalFitPlan.noise_cost`). Without it, far too small an
-alpha would win. One alpha is searched for by noisy bisection: each answer moves the probability
-of "smaller" or "larger" by as much as its noise permits. Several follow noisy gradients.
+alpha would win. One alpha is searched for by noisy bisection, several by noisy gradients.
 """
 
 from __future__ import annotations
@@ -93,15 +92,7 @@ class HypergradientBounds:
 
 
 def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> HypergradientBounds:
-    """Bound a hypergradient: Lemmas 2, 3 and 4 of docs/theory/hypergradient.md.
-
-    Parameters
-    ----------
-    loss : HalfSquaredLoss or LogisticLoss
-    feature_norm : float
-        U, the bound on whitened rows.
-    n_groups : int
-    """
+    """Bound a hypergradient for whitened rows: Lemmas 2 to 4 of docs/theory/hypergradient.md."""
     U = feature_norm
     radius = bounded_problem_radius(loss, U, 1.0, None)  # D
     lipschitz = loss.lipschitz(U, radius)  # L
@@ -133,16 +124,8 @@ def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> Hype
 class HypergradientQuery:
     """Accuracy and noise of one answer, from public numbers and earlier releases.
 
-    Attributes
-    ----------
-    exact_sensitivity : float
-        Of the hypergradient in exact arithmetic.
-    accuracy : float
-        Certified distance of computed minimisers to the exact ones.
-    error : float
-        Bound on the error of the hypergradient that follows from it, rounding included.
-    mechanism : AdditiveMechanism
-        Calibrated to ``exact_sensitivity + 2 error``, or twice the largest norm.
+    Minimisers are certified to `accuracy`, from which a hypergradient has at most the `error`,
+    rounding included; the noise is for ``exact_sensitivity + 2 error``.
     """
 
     exact_sensitivity: float
@@ -180,21 +163,9 @@ def plan_hypergradient(
 def hypergradient(
     parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
 ) -> np.ndarray:
-    """Differentiate the validation loss in ``log alpha``, without any noise: not private.
+    """Differentiate the validation loss in ``log alpha``: not private.
 
-    Parameters
-    ----------
-    parts : iterable of pairs of Records
-        See :meth:`Splits.of`.
-    objective : TuningObjective
-    alpha : ndarray of shape (n_groups,)
-    accuracy : float
-        Certified distance of the minimisers, in whitened coordinates.
-    run : Run
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
+    `accuracy` is the certified distance of the minimisers in whitened coordinates.
     """
     values = []
     for problem, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
@@ -243,11 +214,8 @@ class HypergradientPlan(HeldOutPlan):
         return (event_of_share(self.budget, self.query_share),) * self.n_queries
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            **super().to_dict(),
-            "n_queries": int(self.n_queries),
-            "start_alpha": self.rule_alpha,
-        }
+        own = {"n_queries": int(self.n_queries), "start_alpha": self.rule_alpha}
+        return {**super().to_dict(), **own}
 
     def query(self, alpha: np.ndarray) -> HypergradientQuery:
         """Plan the query at an alpha."""
@@ -259,23 +227,15 @@ class HypergradientPlan(HeldOutPlan):
 
         def answer(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
             """A noisy derivative of validation loss plus cost of noise, and the noise it has."""
-            query = self.query(alpha)
-            value = hypergradient(
-                parts or self.splits.of(data), self.objective, alpha, query.accuracy, run
-            )
+            query, splits = self.query(alpha), parts or self.splits.of(data)
+            value = hypergradient(splits, self.objective, alpha, query.accuracy, run)
             released = query.mechanism.release(value, run.noise)
-            releases.append(
-                query.mechanism.describe(
-                    f"hypergradient {len(releases) + 1}",
-                    len(alpha),
-                    data.n_records,
-                    "docs/theory/hypergradient.md, Lemmas 2 to 4",
-                )
-            )
+            name = f"hypergradient {len(releases) + 1}"
+            reference = "docs/theory/hypergradient.md, Lemmas 2 to 4"
+            releases.append(query.mechanism.describe(name, len(alpha), data.n_records, reference))
             return released + self.final_fit(alpha).noise_cost_gradient, query.mechanism
 
-        search = bisect if self.objective.penalties.n_groups == 1 else descend
-        path = search(
-            answer, self.objective.penalties, self.rule_alpha, self.n_queries, self.norm_guess
-        )
+        penalties = self.objective.penalties
+        search = bisect if penalties.n_groups == 1 else descend
+        path = search(answer, penalties, self.rule_alpha, self.n_queries, self.norm_guess)
         return path, tuple(releases)

@@ -55,7 +55,7 @@ class MomentsPlan:
     weight : float
         gamma: a target counts as a feature ``gamma * t``.
     mechanism : AdditiveMechanism
-        For the symmetric matrix in its orthonormal coordinates (`_pack`).
+        For the symmetric matrix in its orthonormal coordinates (:func:`pack`).
     """
 
     design: Design
@@ -76,12 +76,9 @@ class MomentsPlan:
     def release(self, n_folds: int | None = None) -> Release:
         """The statement about all records, or about each fold."""
         reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
-        return self.mechanism.describe(
-            "second moments",
-            self.dimension,
-            self.design.n_records,
-            of_each_fold(reference, n_folds),
-        )
+        reference = of_each_fold(reference, n_folds)
+        n_records = self.design.n_records
+        return self.mechanism.describe("second moments", self.dimension, n_records, reference)
 
     def to_dict(self) -> dict[str, Any]:
         return {"target_weight": self.weight, "moment_noise": self.mechanism.noise_scale}
@@ -114,12 +111,12 @@ class PrivateMoments:
     def rescaled(self, feature_unit: float, target_unit: float = 1.0) -> PrivateMoments:
         """Divide rows and targets by units."""
         return PrivateMoments(
-            matrix=self.matrix / feature_unit / feature_unit,
-            vector=self.vector / feature_unit / target_unit,
-            square=self.square / target_unit / target_unit,
-            deviation=self.deviation / feature_unit / feature_unit,
-            vector_deviation=self.vector_deviation / feature_unit / target_unit,
-            n_records=self.n_records,
+            self.matrix / feature_unit / feature_unit,
+            self.vector / feature_unit / target_unit,
+            self.square / target_unit / target_unit,
+            self.deviation / feature_unit / feature_unit,
+            self.vector_deviation / feature_unit / target_unit,
+            self.n_records,
         )
 
     @classmethod
@@ -128,18 +125,19 @@ class PrivateMoments:
         sizes = np.array([part.n_records for part in parts])
         shares = sizes / sizes.sum()
 
-        def mean(values: Sequence[Any]) -> Any:
-            return np.tensordot(shares, np.array(values), axes=1)
+        def mean(name: str) -> Any:
+            return np.tensordot(shares, np.array([getattr(part, name) for part in parts]), axes=1)
+
+        def deviation(name: str) -> float:
+            return float(np.linalg.norm(shares * [getattr(part, name) for part in parts]))
 
         return cls(
-            matrix=mean([part.matrix for part in parts]),
-            vector=mean([part.vector for part in parts]),
-            square=float(mean([part.square for part in parts])),
-            deviation=float(np.linalg.norm(shares * [part.deviation for part in parts])),
-            vector_deviation=float(
-                np.linalg.norm(shares * [part.vector_deviation for part in parts])
-            ),
-            n_records=int(sizes.sum()),
+            mean("matrix"),
+            mean("vector"),
+            float(mean("square")),
+            deviation("deviation"),
+            deviation("vector_deviation"),
+            int(sizes.sum()),
         )
 
 
@@ -173,7 +171,6 @@ def plan_private_moments(
     coef_norm : float
         A guess > 0 of the norm of a good predictor, for utility only.
     share : float, default=1.0
-        Part of the budget that may be spent.
     """
     check_positive(target_bound=target_bound, coef_norm=coef_norm)
     norm = design.feature_norm
@@ -194,15 +191,7 @@ def private_moments(
     noise: NoiseSource,
     part: slice = slice(None),
 ) -> PrivateMoments:
-    """Release the moments of some records with the noise of a plan.
-
-    Parameters
-    ----------
-    records : Records
-    plan : MomentsPlan
-    noise : NoiseSource
-    part : slice, default=all
-        Which records, by position; at least ``plan.design.n_records``.
+    """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
 
     Raises
     ------
@@ -233,7 +222,7 @@ def private_moments(
     mean = mean_over(records, part, moments)
     if not np.isfinite(mean).all():
         raise ValueError("rows must be finite numbers.")
-    released = _unpack(plan.mechanism.release(_pack(mean), noise), p + 1)
+    released = unpack(plan.mechanism.release(pack(mean), noise), p + 1)
     return PrivateMoments(
         matrix=released[:p, :p],
         vector=released[:p, p] / plan.weight,
@@ -247,10 +236,7 @@ def private_moments(
 def mean_over(
     records: Records, part: slice, statistic: Callable[[Block], np.ndarray]
 ) -> np.ndarray:
-    """Average a sum over records over a part of them, without a copy; not private.
-
-    Every block has at most ``records.block_size`` records.
-    """
+    """Average a sum over records over a part of them, in blocks and without a copy; not private."""
     positions = range(*part.indices(records.n_records))
     size = records.block_size
     blocks = (positions[k : k + size] for k in range(0, len(positions), size))
@@ -259,13 +245,13 @@ def mean_over(
     return np.asarray(total / len(positions))
 
 
-def _pack(matrix: np.ndarray) -> np.ndarray:
+def pack(matrix: np.ndarray) -> np.ndarray:
     """Return coordinates of a symmetric matrix: their Euclidean norm is its Frobenius norm."""
     upper = np.triu_indices(len(matrix))
     return matrix[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
 
 
-def _unpack(coordinates: np.ndarray, size: int) -> np.ndarray:
+def unpack(coordinates: np.ndarray, size: int) -> np.ndarray:
     """Return the symmetric matrix with these coordinates."""
     upper = np.triu_indices(size)
     matrix = np.empty((size, size))

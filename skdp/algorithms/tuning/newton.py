@@ -23,8 +23,8 @@ point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statisti
 the moments acts on the way from the center of the averaged gradients, not on all of w. All but
 the releases is post-processing.
 
-"Newton-SSP" (Kornowski 2024 specification, 5.7) differs: it releases a Hessian in each round, needs
-two folds, takes the quadratic step and forgets earlier rounds. It did worse in simulations.
+"Newton-SSP" (Kornowski 2024 specification, 5.7) releases a Hessian in each round, needs two folds,
+takes the quadratic step and forgets earlier rounds. It did worse in simulations.
 """
 
 from __future__ import annotations
@@ -198,39 +198,31 @@ class NewtonPlan(MomentsTuningPlan):
         self.objective.check(data)
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
         unit, width, folds = self.design.feature_norm, self.design.width, self.folds
-        penalties, clipped = (
-            self.objective.penalties.rescaled(unit),
-            self.objective.penalties.clipped,
-        )
+        penalties = self.objective.penalties.rescaled(unit)
         centered = data.with_targets(data.targets - 0.5)
-        statistics = _Statistics(
-            [
-                private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
-                for fold in folds
-            ],
-            data.intercept / unit,
-            data.data_norm / unit,
-            adapts=self.adapts,
-        )
+        parts = [
+            private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
+            for fold in folds
+        ]
+        norms = data.intercept / unit, data.data_norm / unit
+        statistics = LogLossModel(parts, *norms, adapts=self.adapts)
         w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)
         path = [alpha]
         for mechanism, bound in zip(self.gradients, self.margin_bounds, strict=False):
             point = statistics.shortened(w, bound)
             gradients = [
-                mechanism.release(_gradient(data, point / unit, fold), run.noise) / unit
+                mechanism.release(mean_gradient(data, point / unit, fold), run.noise) / unit
                 for fold in folds
             ]
             deviation = math.sqrt(mechanism.mean_square(width) / width)
             statistics.correct(point, gradients, deviation / unit)
             w, alpha = _fit(statistics, point, penalties, 2.0 * bound)
             path.append(alpha)
-        square = unit * unit
-        return TunedResult(
-            w / unit, self, clipped(alpha * square), clipped(np.array(path) * square)
-        )
+        found = self.objective.penalties.clipped(np.array(path) * (unit * unit))
+        return TunedResult(w / unit, self, found[-1], found)
 
 
-def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
+def mean_gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private."""
 
     def gradient(block: Block) -> np.ndarray:
@@ -240,7 +232,7 @@ def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     return mean_over(records, part, gradient)
 
 
-class _Statistics:
+class LogLossModel:
     """A model of the log loss from what has been released: ``kappa F(w) - c'w``.
 
     F is the loss of normal margins and kappa, the `curvature`, the ratio of changes of the true
@@ -251,11 +243,9 @@ class _Statistics:
     ----------
     parts : sequence of PrivateMoments
         Of rows of norm at most 1 and of targets ``t - 1/2``, one per fold.
-    intercept : float
-        Value of the last feature, or 0 if there is no constant feature; rows are then
-        taken to have mean 0.
-    data_norm : float
-        Bound on the norm of the other features.
+    intercept, data_norm : float
+        Value of the last feature, or 0 if there is no constant feature and rows are taken to have
+        mean 0; bound on the norm of the other features.
     adapts : bool, default=False
         Estimate kappa; it is 1 otherwise.
     """
@@ -297,11 +287,6 @@ class _Statistics:
         """The vector c of each fold."""
         return np.asarray(self.curvature * self._model_gradients - self._true_gradients)
 
-    @property
-    def linear(self) -> np.ndarray:
-        """The vector c of all records."""
-        return np.asarray(self._shares @ self.vectors)
-
     def shortened(self, w: np.ndarray, bound: float) -> np.ndarray:
         """A multiple of w whose margins have a root mean square within the bound."""
         square = max(self.margins.mean_square(w), 1e-300)
@@ -321,10 +306,8 @@ class _Statistics:
             modelled = self.margins.gradient(point)[None]
         else:
             modelled = np.array([self._hessian(part, shift, spread) @ point for part in self.parts])
-        expected, moved = (
-            modelled - self._model_gradients,
-            np.array(gradients) - self._true_gradients,
-        )
+        expected = modelled - self._model_gradients
+        moved = np.array(gradients) - self._true_gradients
         square = float(away @ away)
         if self.adapts:
             # variance of what the gradients differ by along the step, the prediction's included
@@ -398,13 +381,12 @@ class _Statistics:
     def minimiser(self, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimiser of the model plus a penalty, which is no smaller than rounding errors."""
         self.omega = omega + rounding_floor(len(omega))
-        return self.margins.minimise(
-            self.linear / self.curvature, self.omega / self.curvature, start
-        )
+        linear = self._shares @ self.vectors
+        return self.margins.minimise(linear / self.curvature, self.omega / self.curvature, start)
 
 
 def _fit(
-    statistics: _Statistics, w: np.ndarray, penalties: PenaltyGroups, bound: float
+    statistics: LogLossModel, w: np.ndarray, penalties: PenaltyGroups, bound: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose alpha, and the model for it: post-processing."""
     for uniform in (True, False):  # a first guess for the curvature at the model

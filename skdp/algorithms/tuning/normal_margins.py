@@ -32,12 +32,7 @@ class NormalMargins:
     mean : ndarray of shape (p,)
         abar.
     covariance : ndarray of shape (p, p)
-        C; negative eigenvalues are set to 0.
-
-    Attributes
-    ----------
-    covariance : ndarray of shape (p, p)
-        The positive semi-definite part of C.
+        C; its negative eigenvalues are set to 0.
     """
 
     def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:

@@ -115,15 +115,8 @@ class TuningObjective:
             ``alpha^3 = 2 c m (2 k^2 r / n)^2 / B^2``
 
         with c the loss's curvature and m the variance of a coordinate of the noise per unit of
-        sensitivity (Kornowski 2024 specification, 5.6). Clipped to the bounds.
-
-        Parameters
-        ----------
-        budget : PrivacyBudget
-        coef_norm : float
-            B, a public guess of the norm of a good predictor.
-        share : float, default=1.0
-            Part of the budget that the fit will have.
+        sensitivity (Kornowski 2024 specification, 5.6). Clipped to the bounds. `share` is the part
+        of the budget that the fit will have.
         """
         loss, norm = self.loss, self.design.feature_norm
         square = self.whitened(np.ones(self.penalties.n_groups)).feature_norm ** 2
@@ -157,11 +150,7 @@ class TunedResult(Result):
 class TuningPlan(Plan):
     """Choose alpha privately, together with the model for it; replace-one neighbours.
 
-    Parameters
-    ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
-        For all releases together.
+    The budget is for all releases together.
     """
 
     objective: TuningObjective

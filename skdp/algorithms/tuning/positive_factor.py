@@ -29,11 +29,6 @@ class PositiveFactor:
     which changes no positive semi-definite matrix. If the factorisation fails, the diagonal is
     raised, at first by as much as rounding errors. At a diagonal of more than the size of the
     matrix it cannot fail: the matrix is diagonally dominant.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, p)
-        Finite.
     """
 
     def __init__(self, matrix: np.ndarray) -> None:

@@ -97,8 +97,7 @@ class HeldOutPlan(SplitPlan):
     Parameters
     ----------
     objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`; the loss a :class:`skdp.problems.HalfSquaredLoss` or a
-        :class:`skdp.problems.LogisticLoss`. ``delta == 0`` is possible.
+        As in :class:`SplitPlan`; for squared and log loss. ``delta == 0`` is possible.
     n_folds : int, optional
         See :class:`Splits`. K folds need K solves per value of alpha and have less noise.
     """
@@ -115,5 +114,4 @@ class HeldOutPlan(SplitPlan):
         return np.full(self.objective.penalties.n_groups, self.objective.penalties.low)
 
     def to_dict(self) -> dict[str, Any]:
-        n_folds = None if self.n_folds is None else int(self.n_folds)
-        return {"n_folds": n_folds, "tune_share": float(self.tune_share)}
+        return {"n_folds": self.n_folds, "tune_share": float(self.tune_share)}

@@ -65,10 +65,7 @@ class MomentsTuningPlan(TuningPlan):
         return replace(self.objective.design, n_records=n_records)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "n_folds": None if self.n_folds is None else int(self.n_folds),
-            "fold_records": self.design.n_records,
-        }
+        return {"n_folds": self.n_folds, "fold_records": self.design.n_records}
 
 
 @dataclass(frozen=True)
@@ -95,13 +92,9 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
     def moments(self) -> MomentsPlan:
         """Plan of the release."""
         assert isinstance(self.objective.loss, HalfSquaredLoss)
+        bound = self.objective.loss.target_bound
         guess = self.objective.reference_norm if self.coef_norm is None else self.coef_norm
-        return plan_private_moments(
-            self.budget,
-            self.design,
-            target_bound=self.objective.loss.target_bound,
-            coef_norm=guess,
-        )
+        return plan_private_moments(self.budget, self.design, target_bound=bound, coef_norm=guess)
 
     @property
     def releases(self) -> tuple[Release, ...]:
