@@ -192,12 +192,11 @@ class LowerBound:
             values[part], derivatives[part] = loss.value_and_derivative(
                 margins[part], block.targets
             )
-            largest = np.minimum.reduce(
-                [
-                    np.abs(block.margins(ball.center[None])) + ball.radius * norms
-                    for ball in density.balls
-                ]
-            )
+            reach = [
+                np.abs(block.margins(ball.center[None])) + ball.radius * norms
+                for ball in density.balls
+            ]
+            largest = np.minimum.reduce(reach)
             curvatures[part] = least[np.minimum((largest / step).astype(int), _LEVELS)]
             gradient = gradient + block.pull_back(derivatives[part]).ravel() / n
             hessian += block.gram(curvatures[part]) / n
@@ -279,11 +278,7 @@ class Proposal:
 
 
 def _best_multipliers(
-    eigenvalues: np.ndarray,
-    linear: np.ndarray,
-    centers: np.ndarray,
-    radii: np.ndarray,
-    concentration: float,
+    eigenvalues: np.ndarray, linear: np.ndarray, centers: np.ndarray, radii: np.ndarray, s: float
 ) -> np.ndarray:
     """Maximise the probability of acceptance (Lemma 4), whose logarithm is concave.
 
@@ -299,7 +294,7 @@ def _best_multipliers(
         if not precision.min() > 0:
             return sys.float_info.max
         mean = (linear + multipliers @ centers) / precision
-        spread = float((1.0 / precision).sum()) / concentration
+        spread = float((1.0 / precision).sum()) / s
         found = float(np.square(mean - centers[j]).sum()) + spread - float(radii[j]) ** 2
         return min(found, sys.float_info.max)  # root finders need finite numbers
 
@@ -308,7 +303,7 @@ def _best_multipliers(
         for j, radius in enumerate(radii):
             if excess(j, 0.0) <= 0:
                 continue
-            upper = min(max(1.0 / (concentration * radius**2), _SMALLEST), _LARGEST)
+            upper = min(max(1.0 / (s * radius**2), _SMALLEST), _LARGEST)
             while not excess(j, upper) <= 0 and upper < _LARGEST:
                 upper *= 4.0
             while excess(j, 0.25 * upper) <= 0 and upper > _SMALLEST:
@@ -369,9 +364,8 @@ def accept(
         moved = margins - bound.margins[part, None]
         values = density.loss.value(margins, block.targets[:, None])
         values -= bound.values[part, None]
-        values -= (
-            bound.derivatives[part, None] + 0.5 * bound.curvatures[part, None] * moved
-        ) * moved
+        slopes = bound.derivatives[part, None] + 0.5 * bound.curvatures[part, None] * moved
+        values -= slopes * moved
         left[active] -= density.concentration / n * values.sum(axis=0)
         active = active[left[active] >= 0.0]
         start += size

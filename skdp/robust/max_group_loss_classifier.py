@@ -137,9 +137,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     >>> groups = rng.choice(["most", "few"], size=50000, p=[0.8, 0.2])
     >>> y = (np.where(groups == "most", X[:, 0], X[:, 1]) > 0).astype(int)
     >>> model = DPMaxGroupLossClassifier(
-    ...     data_norm=1.0,
-    ...     classes=[0, 1], group_names=["most", "few"], group_proportions=[0.8, 0.2],
-    ...     random_state=0,
+    ...     group_names=["most", "few"], group_proportions=[0.8, 0.2],
+    ...     data_norm=1.0, classes=[0, 1], random_state=0,
     ... )
     >>> few, most = model.fit(X, y, groups=groups).group_scores(X, y, groups)
     >>> bool(min(few, most) > 0.7)

@@ -117,11 +117,6 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     skdp.linear_model.DPLinearRegressor : For the mean loss.
     DPMaxGroupLossClassifier : For labels; how the weights of the groups keep noise small.
 
-    References
-    ----------
-    L. Zhang, K. K. Thekumparampil, S. Oh, N. He, "Bring your own algorithm for optimal
-    differentially private stochastic minimax optimization", NeurIPS 2022.
-
     Examples
     --------
     >>> import numpy as np
@@ -131,11 +126,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     >>> groups = rng.choice(["most", "few"], size=50000, p=[0.8, 0.2])
     >>> y = np.where(groups == "most", X[:, 0], X[:, 1])
     >>> model = DPMaxGroupLossRegressor(
-    ...     group_names=["most", "few"],
-    ...     group_proportions=[0.8, 0.2],
-    ...     data_norm=1.0,
-    ...     target_range=(-1, 1),
-    ...     random_state=0,
+    ...     group_names=["most", "few"], group_proportions=[0.8, 0.2],
+    ...     data_norm=1.0, target_range=(-1, 1), random_state=0,
     ... )
     >>> few, most = model.fit(X, y, groups=groups).group_scores(X, y, groups)
     >>> bool(min(few, most) > 0.2)

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from skdp.algorithms import DPSGDPlan, Run, dp_sgd, plan_dp_sgd
-from skdp.algorithms.dp_sgd import clipped_gradient_sum
+from skdp.algorithms import Run, dp_sgd, plan_dp_sgd
+from skdp.algorithms.dp_sgd import DPSGDPlan, clipped_gradient_sum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import (
     ComposedEvent,

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from saddle_problems import changed
 from scipy import stats
 
-from skdp.algorithms import DPSGDAPlan, Run, dp_sgda, plan_dp_sgda
+from skdp.algorithms import Run, dp_sgda, plan_dp_sgda
+from skdp.algorithms.dp_sgda import DPSGDAPlan
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy import (
