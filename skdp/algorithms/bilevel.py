@@ -64,9 +64,8 @@ class BilevelPlan(Plan):
     outer_multiplier : float or None
         That of the hypergradient; None if it is post-processing.
     releases : tuple of Release
-        Their events are those of all steps. Sensitivity and noise scale are those of the first
-        step, where released points are as far apart as they can be: they follow x and these points
-        from step to step, and the multipliers do not. Empty until the problem is known.
+        Their events are those of all steps; sensitivity and noise scale, which follow x and the
+        released points, are those of the first step. Empty until the problem is known.
     """
 
     inner: PrivateSolver

@@ -216,11 +216,9 @@ def dp_sgd(
 
     Notes
     -----
-    Neighbours differ in one record added or removed. That moves the clipped sum of a batch by
-    at most the clipping norm, whatever the batch, the loss and the targets are. The divisor, the
-    penalty, the projection and the average are public functions of the noisy sums. So a step is a
-    Poisson-sampled Gaussian release, and the run is their adaptive composition. Rounding in norms
-    and clipping is covered by clipping to a relative 1e-9 less.
+    A record added or removed moves the clipped sum of a batch by at most the clipping norm. (Norms
+    are clipped to a relative 1e-9 less, for rounding.) All else in a step is a public function of
+    noisy sums: the run is an adaptive composition of Poisson-sampled Gaussian releases.
 
     References
     ----------
@@ -306,10 +304,9 @@ def plan_dp_sgd(
     Notes
     -----
     With sampling, the cost is a numerical convolution of privacy loss distributions by Google's
-    dp-accounting (``docs/theory/accounting.md``, sections 6 and 7). Without, it is exact: T
-    Gaussian releases cost as much as one with ``1 / sqrt(T)`` of the noise. Where delta is below
-    about 1e-9, or 1e-12 per step, the convolution is not precise enough; bounds that need far more
-    noise take its place.
+    dp-accounting (``docs/theory/accounting.md``, sections 6 and 7); without, it is exact. Where
+    delta is below about 1e-9, or 1e-12 per step, the convolution is not precise enough; bounds that
+    need far more noise take its place.
     """
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
@@ -355,22 +352,10 @@ def clipped_gradient_sum(
     clip_norm: float,
     batch: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the records' gradients over a batch, each clipped to `clip_norm`; no noise.
+    """Sum the records' gradients over a batch, each clipped to `clip_norm`; not private.
 
-    Not private by itself. Adding or removing a record moves it by at most `clip_norm`.
-
-    Parameters
-    ----------
-    records : Records
-    loss : Loss
-    weights : ndarray of shape (loss.n_outputs, records.width)
-    clip_norm : float
-    batch : ndarray of int, optional
-        Positions of the records; default: all.
-
-    Returns
-    -------
-    ndarray of shape (loss.n_outputs, records.width)
+    Adding or removing a record moves the sum by at most `clip_norm`. Weights and gradients have the
+    shape (loss.n_outputs, records.width); the batch holds positions, None stands for all records.
     """
     if batch is None:
         blocks = records.blocks()

@@ -1,13 +1,9 @@
 """DP-SGDA: noisy gradient descent ascent on random batches, the baseline of private saddle points.
 
-The algorithm of Yang et al. (2022) for any :class:`skdp.problems.SaddleProblem`. Each step draws a
-batch, which every record joins independently, sums the operators of its records, adds one joint
-Gaussian to both blocks, divides by the *expected* size of the batch and takes a projected step in x
-and y at once. Lipschitz constants that hold for every record bound the sums, so nothing is clipped.
-As in :mod:`skdp.algorithms.dp_sgd` the steps are private: every step costs.
-
-Differences to the paper: Poisson samples, an accountant in place of asymptotic constants, one
-joint Gaussian for both blocks, and regularisers that need no noise.
+The algorithm of Yang et al. (2022) for any :class:`skdp.problems.SaddleProblem`, step by step as
+:mod:`skdp.algorithms.dp_sgd`. Lipschitz constants that hold for every record bound the sums, so
+nothing is clipped. Differences to the paper: Poisson samples, an accountant in place of asymptotic
+constants, one joint Gaussian for both blocks, and regularisers that need no noise.
 """
 
 from __future__ import annotations
@@ -125,7 +121,6 @@ class DPSGDAResult(Result):
         Averages of the last ``plan.n_averaged`` iterates; `x` is also `point`.
     last_x, last_y : ndarray
         The last iterates, which cost nothing more.
-    plan : DPSGDAPlan
     """
 
     y: np.ndarray
@@ -237,9 +232,8 @@ def plan_dp_sgda(
     balance : float or "auto", default=0.5
         Share b of x in the squared norm of a record's scaled operator: the noise has standard
         deviation proportional to ``L_x / sqrt(b)`` in x and ``L_y / sqrt(1 - b)`` in y. "auto"
-        minimises the noise in the classical bound on the gap of the averages,
-        ``eta_x d_x noise_x^2 + eta_y d_y noise_y^2``, with eta the learning rates and d the
-        dimensions: ``b`` to ``1 - b`` as ``sqrt(eta_x d_x) L_x`` to ``sqrt(eta_y d_y) L_y``.
+        minimises ``eta_x d_x noise_x^2 + eta_y d_y noise_y^2``, the noise in the classical bound on
+        the gap of the averages, with eta the learning rates and d the dimensions.
         A block of Lipschitz constant 0 gets no noise whatever the balance is.
     noise_multiplier : float, optional
         Standard deviation of the scaled noise in units of the sensitivity, instead of a budget.

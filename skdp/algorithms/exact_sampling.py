@@ -110,15 +110,8 @@ class Lens(Domain):
 class Density:
     """``exp(-s F(w))`` on the intersection of balls; ``F = mean loss + (alpha/2) ||w||^2``.
 
-    Attributes
-    ----------
-    records : Records
-    loss : Loss
-    alpha : float
-    concentration : float
-        The factor s.
-    balls : tuple of CenteredBall
-        One around 0, or this and one around a point of it.
+    The factor s is the concentration. There is one ball around 0, or this and one around a point
+    of it.
     """
 
     records: Records
@@ -155,16 +148,9 @@ class LowerBound:
 
     ``q(w) = F(anchor) + <g, w - anchor> + (1/2) (w - anchor)' H (w - anchor)``, with g the
     gradient at the anchor and ``H = (1/n) sum_i c_i x_i x_i' + alpha I``, c_i the least second
-    derivative of a record's loss on the balls.
-
-    Attributes
-    ----------
-    eigenvalues, eigenvectors : ndarray
-        Those of H.
-    linear : ndarray of shape (dimension,)
-        ``H anchor - g``: q is ``w' H w / 2 - w' linear`` plus a constant.
-    margins, values, derivatives, curvatures : ndarray of shape (n_records,)
-        For each record its margin, loss and derivative at the anchor, and c_i.
+    derivative of a record's loss on the balls. Eigenvalues and eigenvectors are those of H,
+    `linear` is ``H anchor - g``, and the other arrays hold for each record its margin, loss and
+    derivative at the anchor, and c_i.
     """
 
     eigenvalues: np.ndarray
@@ -225,15 +211,7 @@ class Proposal:
     With ``q_lam = q + sum_j (lam_j / 2) (||w - c_j||^2 - r_j^2)``, at most q on the balls, the
     Gaussian is ``exp(-s q_lam)`` and a draw from it is kept with probability
     ``exp(-s (q - q_lam))`` if it lies in the balls. Valid for any multipliers ``lam_j >= 0``.
-    Coordinates are those of the eigenvectors.
-
-    Attributes
-    ----------
-    eigenvectors : ndarray of shape (dimension, dimension)
-    mean, deviations : ndarray of shape (dimension,)
-    centers : ndarray of shape (n_balls, dimension)
-    radii, weights : ndarray of shape (n_balls,)
-        Weights are ``s lam_j / 2``.
+    Coordinates are those of the eigenvectors; the weight of a ball is ``s lam_j / 2``.
     """
 
     eigenvectors: np.ndarray

@@ -102,11 +102,7 @@ class ExponentialPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The draw, with the oscillation as sensitivity, in units of the loss.
-
-        The noise scale is ``oscillation / epsilon``, the inverse of the factor of the summed
-        losses.
-        """
+        """The draw: sensitivity is the oscillation, the noise scale ``oscillation / epsilon``."""
         scales = self.oscillation, self.oscillation / self.epsilon
         sizes = self.design.width, self.design.n_records
         release = Release(
@@ -143,11 +139,9 @@ class LocalizedExponentialPlan(Plan):
         one follows from the released center by :meth:`localised`.
     local_radius : float
         Radius r0 of the ball around w0; the draw is from its part in the large ball.
-    miss_probability : float
-        Bound on the probability that the ball around w0 does not hold the minimiser.
-    miss_cost : float
-        Bound on its part of the expected objective: ``(L + alpha R)`` times the expected distance
-        of the minimiser to the local ball (docs/theory/exponential_mechanism.md, Lemma 3).
+    miss_probability, miss_cost : float
+        Bounds on the probability that the ball around w0 does not hold the minimiser, and on what
+        that adds to the expected objective (docs/theory/exponential_mechanism.md, Lemma 3).
     """
 
     output: OutputPerturbationPlan

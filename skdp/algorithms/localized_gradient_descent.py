@@ -154,9 +154,8 @@ def plan_localized_gd(
     """Choose noise, rounds and radii from public constants; replace-one neighbours.
 
     One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
-    sum over a batch divided by ``q n`` by ``2 L / (q n)``. The run is a composition of
-    ``n_rounds * n_steps`` such releases, exact without sampling: noise of standard deviation
-    ``(2 L / n) sqrt(M T) / mu`` per step for mu-Gaussian differential privacy (specification 3.2).
+    sum over a batch divided by ``q n`` by ``2 L / (q n)``; the run is a composition of
+    ``n_rounds * n_steps`` such releases (specification 3.2).
 
     Parameters
     ----------

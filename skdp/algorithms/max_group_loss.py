@@ -84,8 +84,8 @@ class GroupObjective(Objective):
 class MaxGroupLossBound:
     """Public estimate of the expected excess of the largest group loss, for choosing a plan.
 
-    As :func:`skdp.algorithms.phased_output_perturbation.phased_utility_bound`, with the
-    differences that groups make. The weights' regulariser costs ``(nu/2) ||y* - c||^2``, for which
+    As :func:`skdp.algorithms.phased_output_perturbation.phased_utility_bound`, but for groups. The
+    weights' regulariser costs ``(nu/2) ||y* - c||^2``, for which
     y* is taken half-way from equal weights to one group. A group has only ``n / c`` records. Noise
     moves the losses of different groups in different directions, of which the maximum takes the
     worst: ``sqrt(2 log(G) q v)`` with the variance v of a coordinate of the noise and the
@@ -93,12 +93,7 @@ class MaxGroupLossBound:
     ``h = loss.curvature * second_moment``.
 
     Where mu_1 > 2 h it is multiplied by ``(mu_1 / 2 h)^2``: it would favour the predictor 0 if
-    the budget is small, which predicts no label.
-
-    Parameters
-    ----------
-    objective : GroupObjective
-        Of a smooth risk.
+    the budget is small, which predicts no label. The risk must be smooth.
     """
 
     objective: GroupObjective
@@ -208,12 +203,6 @@ class HistogramPlan(Plan):
     """Noisy proportions of the groups first, then a fit that is planned with them.
 
     A record that changes its group changes two counts by 1: a distance of ``sqrt(2) / n``.
-
-    Attributes
-    ----------
-    objective : GroupObjective
-    budget : PrivacyBudget
-    n_phases : int, optional
     """
 
     objective: GroupObjective

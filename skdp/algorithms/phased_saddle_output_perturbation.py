@@ -1,14 +1,11 @@
 """Phased output perturbation of saddle points: merely convex-concave problems.
 
-The records are split into disjoint blocks. Phase k solves the saddle problem of its block with
-``(mu_k / 2) ||x - x_{k-1}||^2`` around the *released* point of the phase before and a fixed
-regulariser ``(nu / 2) ||y - c||^2``, and releases its x by the kernel: solve, certify, add noise,
-project. Its y is dropped. With mu_k growing, later phases stay nearer to their start and need
-less noise (Zhang et al. 2022, Alg. 4; Alg. 5 is the same with x and y exchanged).
-
-Every phase spends the whole budget: neighbours differ in one record, hence in one block, and
-all that later phases see of that block is its released point (parallel composition,
-specification section 3.2, review Z-9 and Z-10). Positions matter for that.
+Phase k solves the saddle problem of its block of records with ``(mu_k / 2) ||x - x_{k-1}||^2``
+around the *released* point of the phase before and a fixed ``(nu / 2) ||y - c||^2``, and releases
+its x. Its y is dropped. With mu_k growing, later phases stay nearer to their start and need less
+noise (Zhang et al. 2022, Alg. 4; Alg. 5 is the same with x and y exchanged). Every phase spends the
+whole budget, as in :mod:`skdp.algorithms.phased_output_perturbation` (specification section 3.2,
+review Z-9 and Z-10).
 """
 
 from __future__ import annotations
@@ -102,12 +99,7 @@ class SaddleUtilityBound:
     noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
     paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
 
-    D_x and D_y are the sums of the radii and the norms of the centers.
-
-    Parameters
-    ----------
-    constants : SaddleConstants
-        x is the block that is released.
+    D_x and D_y are the sums of the radii and the norms of the centers; x is released.
     """
 
     constants: SaddleConstants

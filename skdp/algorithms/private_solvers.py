@@ -81,16 +81,7 @@ class OutputPerturbation(PrivateSolver):
 
 @dataclass(frozen=True)
 class LocalizedGradientDescent(PrivateSolver):
-    """Localised noisy gradient descent: see :func:`skdp.algorithms.dp_localized_gd`.
-
-    Parameters
-    ----------
-    n_steps : int, default=100
-        Of a round.
-    n_rounds : int, default=1
-    sampling_rate : float, default=1.0
-        Of a record, per step.
-    """
+    """Localised noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
 
     n_steps: int = 100
     n_rounds: int = 1

@@ -44,11 +44,10 @@ class SaddleResult(Result):
     ----------
     point : ndarray
         y if it is released alone, else x.
-    plan : SaddleOutputPerturbationPlan or PhasedSaddlePlan
     x, y : ndarray or None
         None if not released.
     path : tuple of ndarray
-        The points of all phases; they may be published together. Empty without phases.
+        The points of all phases; they may be published together.
     """
 
     x: np.ndarray | None

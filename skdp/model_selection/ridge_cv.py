@@ -15,8 +15,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     """Differentially private ridge regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.RidgeCV`, but within one privacy budget, whatever the number of
-    candidates: the second moments of the records are released once, with
-    noise, and both the choice and the fit are functions of them.
+    candidates: choice and fit are functions of the noisy second moments of the records.
 
     Parameters
     ----------

@@ -44,8 +44,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
         if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
-        with a warning. The guarantee holds for wrong ones, which weigh the groups differently;
-        they must not be frequencies in the private records.
+        with a warning. They must not be frequencies in the private records.
     max_group_weight : float, default=10.0
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
         1 / W counts for p W of a group, and may be left behind at any budget.
@@ -59,9 +58,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None: the
-        norm of a good predictor on isotropic rows. A smaller radius
-        means less noise, because it bounds the losses.
+        Radius of the ball of the coefficients (intercept weight included). None: the norm of a
+        good predictor on isotropic rows. A smaller radius means less noise: it bounds the losses.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.

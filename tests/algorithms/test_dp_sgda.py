@@ -263,7 +263,7 @@ def test_the_automatic_balance_minimises_the_noise_in_the_bound():
             0.1 * 3 * plan.noise_scale_x**2 + 0.2 * 2 * plan.noise_scale_y**2
         ) / plan.mechanism.noise_scale**2
 
-    best = plan_dp_sgda(CONSTANTS, **RUN, balance="auto").balance
+    best = (3.0 / plan_dp_sgda(CONSTANTS, **RUN, balance="auto").unit_x) ** 2
     assert cost("auto") == pytest.approx(cost(best))
     assert cost("auto") < min(map(cost, (0.5, best + 0.02, best - 0.02, 0.1)))
 

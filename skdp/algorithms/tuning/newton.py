@@ -4,23 +4,21 @@ If the margins ``z = a'w`` of rows a are normal, Stein's lemma makes the gradien
 
     ``mean (sigmoid(z) - t) a = E[sigmoid(z) - 1/2] abar + E[sigmoid'(z)] C w - c``
 
-a function of the mean abar and covariance C of the rows and of ``c = mean (t - 1/2) a``, that is of
-the gradient ``-c`` and the Hessian ``mean a a' / 4`` at w = 0 say. Margins of many features are
-nearly normal. So the first round releases the statistics of the Newton step from 0, which for two
-classes are the moments of least squares with targets +-1/2, and minimises the log loss of normal
-margins (:class:`NormalMargins`) in place of a quadratic model.
+a function of the mean abar and covariance C of the rows and of ``c = mean (t - 1/2) a``. Margins of
+many features are nearly normal. So the first round releases the statistics of the Newton step from
+0, which for two classes are the moments of least squares with targets +-1/2, and minimises the log
+loss of normal margins (:class:`NormalMargins`) in place of a quadratic model.
 
 Each further round releases the true gradient at the private point so far, and c is corrected by as
 much of the difference to the prediction as is not noise. Where margins are far from normal the
 rounds are quasi-Newton steps for the exact problem; where they are normal the releases are
-averaged, so that splitting the budget costs little. Their number is public: two where noise is
-large, 6 to 12 where it is small (:func:`round_shares`). The steps of the latter converge only if
-the curvature of the model is at least half of the true one, so it is multiplied by their ratio
-along the last step, as in the method of Barzilai and Borwein.
+averaged. Their number is public: two where noise is large, 6 to 12 where it is small
+(:func:`round_shares`). The steps of the latter converge only if the curvature of the model is at
+least half of the true one, so it is multiplied by their ratio along the last step, as in the method
+of Barzilai and Borwein.
 
 After every round alpha is that of the least estimated risk of the quadratic model at the
-point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`): the noise of
-the moments acts on the way from the center of the averaged gradients, not on all of w. All but
+point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`). All but
 the releases is post-processing.
 
 "Newton-SSP" (Kornowski 2024 specification, 5.7) releases a Hessian in each round, needs two folds,
@@ -104,13 +102,10 @@ def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[
 class NewtonPlan(MomentsTuningPlan):
     """Choose alpha and fit logistic regression in a few rounds; replace-one neighbours.
 
-    At w = 0 the residuals ``sigmoid(0) - t`` are +-1/2 and every weight of the Hessian is 1/4: the
-    first round is a release of moments of the rows and targets ``t - 1/2``, with its proof
-    (:func:`plan_private_moments`).
-
-    Further rounds: a record's gradient is ``r a`` with ``||a|| <= X`` and ``r = sigmoid(a'w) - t``
-    in (-1, 1), so the mean moves by less than ``2 X / n``, wherever w is. Given the releases of
-    earlier rounds w is fixed, so the rounds compose adaptively.
+    The first round is a release of moments of the rows and targets ``t - 1/2``, with its proof
+    (:func:`plan_private_moments`). Further rounds: a record's gradient is ``r a`` with
+    ``||a|| <= X`` and ``r = sigmoid(a'w) - t`` in (-1, 1), so the mean moves by less than
+    ``2 X / n``, wherever w is. Given earlier releases w is fixed: the rounds compose adaptively.
 
     Parameters
     ----------
@@ -140,14 +135,11 @@ class NewtonPlan(MomentsTuningPlan):
     @cached_property
     def moments(self) -> MomentsPlan:
         """Plan of the first round."""
-        loss = self.objective.loss
+        # the Hessian is a quarter of the moments
+        guess = self.objective.loss.curvature * self.objective.reference_norm
+        share = self.round_shares[0]
         return plan_private_moments(
-            self.budget,
-            self.design,
-            target_bound=0.5,
-            # the Hessian is a quarter of the moments
-            coef_norm=loss.curvature * self.objective.reference_norm,
-            share=self.round_shares[0],
+            self.budget, self.design, target_bound=0.5, coef_norm=guess, share=share
         )
 
     @cached_property
@@ -176,9 +168,8 @@ class NewtonPlan(MomentsTuningPlan):
     @property
     def releases(self) -> tuple[Release, ...]:
         shape = self.design.width, self.design.n_records
-        reference = of_each_fold(
-            "docs/theory/tuning.md, Lemma 3: gradient of the log loss", self.n_folds
-        )
+        reference = "docs/theory/tuning.md, Lemma 3: gradient of the log loss"
+        reference = of_each_fold(reference, self.n_folds)
         gradients = (
             mechanism.describe(f"gradient {k + 1}", *shape, reference)
             for k, mechanism in enumerate(self.gradients)
