@@ -115,15 +115,7 @@ class NoisyStepsPlan(Plan):
 
 @dataclass(frozen=True)
 class DPSGDPlan(NoisyStepsPlan):
-    """A plan of :func:`dp_sgd`.
-
-    Attributes
-    ----------
-    n_public, neighbouring, mechanism, delta
-        See :class:`NoisyStepsPlan`. The sensitivity of a step is the clipping norm.
-    loss, width, learning_rate, alpha, domain, average
-        See :func:`plan_dp_sgd`.
-    """
+    """A plan of :func:`dp_sgd`; the sensitivity of a step is the clipping norm."""
 
     loss: Loss
     width: int

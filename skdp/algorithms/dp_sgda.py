@@ -33,18 +33,8 @@ class DPSGDAPlan(NoisyStepsPlan):
     The noise is that of ``(sum_x / unit_x, sum_y / unit_y)``. Only the iterates are released: in
     the sums nothing but what is parallel to the domain of y is protected.
 
-    Attributes
-    ----------
-    n_public, neighbouring, mechanism, delta
-        See :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`.
-    dimension_x, dimension_y : int
-    n_averaged : int
-        Number of iterates at the end that are averaged.
-    learning_rate_x, learning_rate_y, alpha_x, alpha_y : float
-        See :func:`plan_dp_sgda`.
-    unit_x, unit_y : float
-        ``L_x / sqrt(balance)`` and ``L_y / sqrt(1 - balance)``: the scaled operator of a record has
-        norm at most 1.
+    Units are ``L_x / sqrt(balance)``, ``L_y / sqrt(1 - balance)``: the scaled operator of a record
+    has norm at most 1. The last `n_averaged` iterates are averaged.
     """
 
     dimension_x: int

@@ -61,16 +61,10 @@ class ExponentialPlan(Plan):
 
     Attributes
     ----------
-    loss : Loss
-    design : Design
-    epsilon : float
-    alpha, radius : float
-        Of the regulariser and of the ball.
     oscillation : float
         Bound on ``max - min`` over the ball of the difference of two records' losses.
     log_proposals : float
         Logarithm of a bound on the expected number of proposals.
-    reference : str
     """
 
     loss: Loss

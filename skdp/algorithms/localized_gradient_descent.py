@@ -45,19 +45,7 @@ _MAX_ROUNDS, _FAILURE = 4, 0.05
 
 @dataclass(frozen=True)
 class LocalizedGDPlan(NoisyStepsPlan):
-    """Radii and noise of :func:`dp_localized_gd`.
-
-    Attributes
-    ----------
-    n_public, neighbouring, mechanism, delta
-        See :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`. The noise is that of the mean gradient
-        in a step of any round.
-    constants : ProblemConstants
-    radii : tuple of float
-        R_m of each round.
-    n_steps : int
-        Steps of a round.
-    """
+    """Radii R_m of the rounds, steps of a round, and noise of the mean gradient in each step."""
 
     constants: ProblemConstants
     radii: tuple[float, ...]

@@ -136,17 +136,9 @@ class MaxGroupLossBound:
 
 @dataclass(frozen=True)
 class MaxGroupLossPlan(Plan):
-    """Phases of the saddle problem of groups with known weights.
+    """Phases of the saddle problem of groups with known weights, for a smooth risk.
 
-    Attributes
-    ----------
-    objective : GroupObjective
-        Of the smooth risk that the phases minimise.
-    phased : PhasedSaddlePlan
-    earlier : tuple of Release
-        Releases that the weights follow from.
-    proportions : tuple of float, optional
-        Noisy proportions of the groups, if they were released.
+    The weights may follow from earlier releases, such as noisy proportions of the groups.
     """
 
     objective: GroupObjective

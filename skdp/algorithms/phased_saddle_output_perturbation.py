@@ -134,12 +134,8 @@ class PhasedSaddlePlan(Plan):
         mu_k, of the block that is released.
     other_regularisation : float
         nu, of the other block.
-    alpha : float
-        Of the penalty on the released block that is part of the objective.
-    released : {"x", "y", "joint"}
-    utility : callable
-        The bound that schedules are compared by.
-    reference : str
+    alpha, released, utility
+        See :func:`plan_phased_saddle_output_perturbation`.
     """
 
     phases: tuple[SaddleOutputPerturbationPlan, ...]

@@ -61,8 +61,6 @@ class SaddleOutputPerturbationPlan(Plan):
 
     Attributes
     ----------
-    constants : SaddleConstants
-    released : {"both", "x", "y"}
     exact_sensitivity : float
         Sensitivity of the exact solution: in the norm
         ``||(x, y)||_M = sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` if both blocks are released, else the
@@ -71,8 +69,6 @@ class SaddleOutputPerturbationPlan(Plan):
         Certified distance of the solver's pair to the saddle point, in the norm M.
     mechanism : AdditiveMechanism
         For the block or, if both are released, for ``(sqrt(mu_x) x, sqrt(mu_y) y)``.
-    reference : str
-        Where the noise scale comes from.
     """
 
     constants: SaddleConstants

@@ -118,10 +118,8 @@ class GroupedLinearModel(DPLinearModel):
     def group_scores(self, X: Any, y: Any, groups: Any) -> np.ndarray:
         """``score(X, y)`` of each group: accuracy or, of a regressor, R2 within the group.
 
-        Of a regressor they do not order the groups: see :meth:`group_losses`.
-
-        A function of the released coefficients: on records that were not used to fit, it costs
-        no budget.
+        Of a regressor they do not order the groups: see :meth:`group_losses`. A function of the
+        released coefficients: on records that were not used to fit, it costs no budget.
 
         Parameters
         ----------

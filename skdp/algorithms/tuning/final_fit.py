@@ -42,14 +42,7 @@ _LOG_STEP = 1e-4
 class FinalFitPlan(Plan):
     """Output perturbation at an alpha that is public or has been released.
 
-    Parameters
-    ----------
-    objective : TuningObjective
-    alpha : ndarray of shape (n_groups,)
-        A function of earlier releases and public numbers.
-    budget : PrivacyBudget
-    share : float, default=1.0
-        Of the budget, see :func:`skdp.mechanisms.calibrated_mechanism`.
+    It spends a share of the budget: see :func:`skdp.mechanisms.calibrated_mechanism`.
     """
 
     objective: TuningObjective
@@ -120,8 +113,6 @@ class SplitPlan(TuningPlan):
 
     Parameters
     ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
     coef_norm : float, optional
         Public guess of the norm of a good predictor: the choice begins at the public rule.
         Default: that on isotropic rows.

@@ -45,17 +45,10 @@ def sum_rounding(design: Design) -> float:
 
 @dataclass(frozen=True)
 class MomentsPlan:
-    """How moments are released; public.
+    """Release of the moments of a design, that of the smallest fold.
 
-    Attributes
-    ----------
-    design : Design
-        Bounds on the rows and number of records that the noise is made for; of the smallest fold.
-    target_bound : float
-    weight : float
-        gamma: a target counts as a feature ``gamma * t``.
-    mechanism : AdditiveMechanism
-        For the symmetric matrix in its orthonormal coordinates (:func:`pack`).
+    A target counts as a feature ``gamma * t``, gamma its `weight`. The noise is for the symmetric
+    matrix in its orthonormal coordinates (:func:`pack`).
     """
 
     design: Design

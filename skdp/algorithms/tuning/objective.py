@@ -130,13 +130,10 @@ class TuningObjective:
 
 @dataclass(frozen=True)
 class TunedResult(Result):
-    """A private model with a private alpha.
+    """A private model with a private alpha; all are functions of the releases of the plan.
 
     Attributes
     ----------
-    point : ndarray of shape (dimension,)
-    plan : Plan
-        As carried out: its releases are complete; point, alpha and path are functions of them.
     alpha : ndarray of shape (n_groups,)
     path : ndarray of shape (n_iterates, n_groups)
         Values on the way to `alpha`, the last of them.
