@@ -57,8 +57,6 @@ class BilevelPlan(Plan):
 
     Attributes
     ----------
-    inner, n_steps, outer_sampling_rate, penalty, step_size, output, start
-        See :func:`plan_steps`.
     multipliers : tuple of float
         Noise multipliers of the two lower solutions of a step.
     outer_multiplier : float or None
@@ -215,9 +213,8 @@ def plan_steps(
     n_steps : int, default=10
         T.
     step_size : float or callable ``(t, gradient, deviation) -> movement``, default=1.0
-        ``x <- project(x - step_size gradient)`` with a number from 1e-50 to 1e50, or ``project(x +
-        movement)``. The deviation is that of the inner noise in the gradient, where the problem
-        knows it.
+        ``x <- project(x - step_size gradient)``, or ``project(x + movement)``. The deviation is
+        that of the inner noise in the gradient, where the problem knows it.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"} or PrivateSolver
     output : {"tail_average", "last", "min_step"}, default="tail_average"
         The mean of the later half of the iterates, the last one, or that before the shortest step
@@ -378,9 +375,8 @@ def dp_bilevel(
     Notes
     -----
     Every release of a step is a Gaussian one at a point that earlier releases determine. The
-    sensitivity of a hypergradient is ``2 record_bound(||y_lam - y||)`` with the *released* points,
-    projected onto the domain on which the constants hold; a noise scale chosen from releases is
-    legitimate because the multiplier is fixed.
+    sensitivity of a hypergradient is ``2 record_bound(||y_lam - y||)`` with the *released* points;
+    a noise scale chosen from releases is legitimate because the multiplier is fixed.
 
     References
     ----------

@@ -36,15 +36,8 @@ _UNDERFLOW = 1e-140
 class NoisyStepsPlan(Plan):
     """Number, noise and batches of noisy steps.
 
-    Attributes
-    ----------
-    n_public : int
-        Public number of records, or nominal number under add/remove neighbours.
-    neighbouring : Neighbouring
-    mechanism : SampledGaussianMechanism
-        Noise of a step's sum over its batch, and number of steps.
-    delta : float or None
-        That of the budget; None if the noise was given instead.
+    The mechanism has the noise of a step's sum over its batch and the number of steps; `n_public`
+    is the public or nominal number of records, delta that of the budget, or None without one.
     """
 
     n_public: int
@@ -93,8 +86,8 @@ class NoisyStepsPlan(Plan):
     def epsilon(self, delta: float | None = None) -> float:
         """Find the smallest known epsilon of the run; `delta` is by default that of the budget.
 
-        Far from tight with sampling if the optional extra ``accounting`` is not installed or,
-        under "replace_one", is older than 0.5.
+        Far from tight with sampling without the optional extra ``accounting`` (>= 0.5 for
+        "replace_one").
         """
         delta = self.delta if delta is None else delta
         if delta is None:

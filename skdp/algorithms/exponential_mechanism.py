@@ -281,8 +281,8 @@ def localized_exponential(
     """Localise the minimiser by output perturbation, then draw from its neighbourhood.
 
     Lowy and Razaviyayn (2021), Alg. 10 and 11: half of the budget each. The draw is from the
-    intersection of the ball of the given radius around 0 and of a small one around the released
-    point, on which the losses differ by less.
+    intersection of the ball around 0 and of a small one around the released point, on which the
+    losses differ by less.
 
     Parameters
     ----------

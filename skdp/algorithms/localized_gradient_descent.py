@@ -110,8 +110,7 @@ def dp_localized_gd(
 
     Each of M rounds starts at the average y of the last one and makes T steps
     ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
-    of radius R_m around its start. The steps of a round are averaged. R_0 is public, and all
-    points lie in the domain (review K4).
+    of radius R_m around its start (review K4). The steps of a round are averaged.
 
     Parameters
     ----------

@@ -58,8 +58,6 @@ class GroupObjective(Objective):
 
     Parameters
     ----------
-    risk, design, alpha, coef_norm, neighbouring, population
-        See :class:`skdp.problems.Objective`.
     weights : GroupWeights
         With a histogram, only their bound counts.
     release_weights : bool, default=False

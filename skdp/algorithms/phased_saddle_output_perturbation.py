@@ -64,15 +64,8 @@ _PATIENCE = 2
 class SaddlePhase(NamedTuple):
     """Numbers of one phase that bounds on the utility depend on.
 
-    Attributes
-    ----------
-    n_records : int
-    regularisation, other_regularisation : float
-        Of the released block (mu_k) and of the other one (nu).
-    modulus, other_modulus : float
-        Of the whole objective in these blocks.
-    sensitivity, mean_square : float
-        Of the released block, solver error included, and of its noise.
+    Regularisation and modulus (of the whole objective) are those of the released block (mu_k) and
+    of the other one (nu); sensitivity and mean square of the noise those of the released block.
     """
 
     n_records: int
@@ -291,14 +284,12 @@ def plan_phased_saddle_output_perturbation(
     alpha : float, default=0.0
         Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
     share : float, default=1.0
-        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
-        and Alg. 5 on the same records cost one budget with 1/2 each.
+        Part of the budget that may be spent: Alg. 4 and 5 cost one budget with 1/2 each.
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes, mu_1 and nu minimise `utility`; noise of
           the tight kernel (Zhang et al. 2022 specification, sections 2.7 and 3.5).
         - "paper": Alg. 4 or 5 as published, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
-          spends half of the budget; or the convex-strongly-concave variant. With the certificate
-          in place of a failure probability.
+          spends half of the budget; or the convex-strongly-concave variant.
     utility : callable from a list of :class:`SaddlePhase` to float, optional
         Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
     n_phases : int, optional

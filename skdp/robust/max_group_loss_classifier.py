@@ -114,12 +114,11 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
 
     Notes
     -----
-    With the groups' actual sizes, ``max_g (1 / n_g) sum_(i in g) loss_i``, the sensitivity would
-    not be O(1 / n): a record that changes its group rescales the losses of two groups. With
-    1 / (n p_g) it is, see `skdp.problems.GroupWeights`. The saddle problem is solved to a proven
-    accuracy, and the coefficients get noise for their sensitivity (Zhang et al. 2022, Alg. 4, with
-    block constants, the analytic Gaussian mechanism and planned phases). Proofs:
-    docs/theory/saddle.md.
+    With the groups' actual sizes the sensitivity would not be O(1 / n): a record that changes its
+    group rescales the losses of two groups. With 1 / (n p_g) it is, see
+    `skdp.problems.GroupWeights`. The saddle problem is solved to a proven accuracy, and the
+    coefficients get noise for their sensitivity (Zhang et al. 2022, Alg. 4, with block constants,
+    the analytic Gaussian mechanism and planned phases). Proofs: docs/theory/saddle.md.
 
     References
     ----------

@@ -47,8 +47,6 @@ class BilevelTuningPlan(SplitPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`.
     n_steps : int, default=8
         T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
     penalty : float, default=0.1

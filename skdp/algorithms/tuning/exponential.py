@@ -145,8 +145,6 @@ class DrawPlan(HeldOutPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share, n_folds
-        As in :class:`HeldOutPlan`.
     n_candidates : int, default=15
         Per draw, evenly spaced in the logarithm within the bounds, besides the public rule.
     """

@@ -63,19 +63,12 @@ __all__ = [
 class HypergradientBounds:
     """Bounds on a hypergradient for all records.
 
-    Attributes
-    ----------
-    train, validation : float
-        A record among m training (validation) ones moves it by at most ``train / m``
-        (``validation / m``), in the Euclidean norm over groups.
-    size : float
-        Bound on its norm.
-    radius : float
-        Bound on the norm of the whitened minimiser.
-    gradient, drift : float
-        The first bounds the gradient of the validation loss. An error e of the minimiser and eta of
-        the linear solve move p by at most ``e_p = drift * e + eta``, and the hypergradient by at
-        most ``e (gradient + e_p) + radius * e_p``.
+    A record among m training (validation) ones moves it by at most ``train / m``
+    (``validation / m``), in the Euclidean norm over groups. The other numbers bound the norms of
+    the hypergradient (`size`), of the whitened minimiser (`radius`) and of the gradient of the
+    validation loss. An error e of the minimiser and eta of the linear solve move p by at most
+    ``e_p = drift * e + eta``, and the hypergradient by at most
+    ``e (gradient + e_p) + radius * e_p``.
     """
 
     train: float
@@ -192,8 +185,6 @@ class HypergradientPlan(HeldOutPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share, n_folds
-        As in :class:`HeldOutPlan`. Noise is spherical Laplace for ``delta == 0``.
     n_queries : int, default=7
         Releases of a hypergradient; each has an equal part of the share of the choice.
     """

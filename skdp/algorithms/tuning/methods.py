@@ -31,7 +31,6 @@ class TuningMethod:
     Parameters
     ----------
     plan : callable ``(objective, budget, **options) -> TuningPlan``
-        Public numbers only.
     options : tuple of str
         Those of "n_folds" and "tune_share" that the plan has.
     needs_delta : bool, default=False

@@ -81,17 +81,8 @@ class MomentsPlan:
 class PrivateMoments:
     """Released moments ``H = mean x x'``, ``c = mean t x``, ``q = mean t^2`` of some records.
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-        H; need not be positive semi-definite.
-    vector : ndarray of shape (p,)
-    square : float
-    deviation : float
-        Of the noise of a diagonal entry of H; off the diagonal it is ``1 / sqrt(2)`` times that.
-    vector_deviation : float
-        Of the noise of an entry of c.
-    n_records : int
+    The matrix H need not be positive semi-definite. The noise of its diagonal entries has the given
+    deviation, off the diagonal ``1 / sqrt(2)`` times that, and that of c the `vector_deviation`.
     """
 
     matrix: np.ndarray
@@ -154,16 +145,7 @@ def plan_private_moments(
     ``U^2 (||w||^2 + 1 / gamma^2)``: with ``k = ||w|| X / Y``, ``gamma^2 Y^2 / X^2`` is
     ``2 / (1 + sqrt(1 + 8 k^2))``.
 
-    Parameters
-    ----------
-    budget : PrivacyBudget
-    design : Design
-        Of the smallest fold.
-    target_bound : float
-        Y, a public bound on targets.
-    coef_norm : float
-        A guess > 0 of the norm of a good predictor, for utility only.
-    share : float, default=1.0
+    The design is that of the smallest fold, and Y the bound on targets.
     """
     check_positive(target_bound=target_bound, coef_norm=coef_norm)
     norm = design.feature_norm

@@ -109,8 +109,6 @@ class NewtonPlan(MomentsTuningPlan):
 
     Parameters
     ----------
-    objective, budget, n_folds
-        As in :class:`MomentsTuningPlan`; the loss a :class:`LogisticLoss`.
     shares : sequence of float, optional
         Parts of the budget for the rounds, of sum 1. Default: those of :func:`round_shares`.
     """

@@ -35,14 +35,8 @@ class TuningObjective:
     bound U on the norm of whitened rows has ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the
     minimum over the features and the last term that of an intercept feature of value s.
 
-    Parameters
-    ----------
-    loss : Loss
-        Smooth, of one margin.
-    penalties : PenaltyGroups
-    design : Design
-    data_norm, intercept : float
-        Norm bound of the features, and value of the intercept feature or 0.
+    The loss is smooth and of one margin; `data_norm` is the norm bound of the features, `intercept`
+    the value of the intercept feature or 0.
     """
 
     loss: Loss

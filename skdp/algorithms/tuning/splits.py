@@ -94,12 +94,8 @@ def solve_splits(
 class HeldOutPlan(SplitPlan):
     """Choose alpha by the exact minimisers' losses on held-out records, then fit.
 
-    Parameters
-    ----------
-    objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`; for squared and log loss. ``delta == 0`` is possible.
-    n_folds : int, optional
-        See :class:`Splits`. K folds need K solves per value of alpha and have less noise.
+    For squared and log loss; ``delta == 0`` is possible. K folds (:class:`Splits`) need K solves
+    per value of alpha and have less noise.
     """
 
     n_folds: int | None = None

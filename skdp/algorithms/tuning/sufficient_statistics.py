@@ -43,13 +43,8 @@ __all__ = ["MomentsTuningPlan", "SufficientStatisticsPlan"]
 class MomentsTuningPlan(TuningPlan):
     """Choose alpha and fit the model on released statistics; replace-one neighbours.
 
-    Parameters
-    ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
-    n_folds : int, optional
-        Record i is in fold ``i % n_folds``. Folds are disjoint, so each release has the whole
-        budget of its round. Default: no folds.
+    Record i is in fold ``i % n_folds``, if there are folds. They are disjoint, so each release has
+    the whole budget of its round.
     """
 
     n_folds: int | None = None
@@ -74,8 +69,6 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
 
     Parameters
     ----------
-    objective, budget, n_folds
-        As in :class:`MomentsTuningPlan`; the loss a :class:`HalfSquaredLoss`.
     coef_norm : float, optional
         Public guess > 0 of the norm of a good predictor, for the weight of the targets. Default:
         that on isotropic rows.
