@@ -20,8 +20,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.solvers import certifiable_saddle_accuracy
 
-__all__ = ["adversarial_output_perturbation", "plan_adversarial_output_perturbation"]
-
 
 def adversarial_output_perturbation(
     problem: SaddleProblem,

@@ -42,8 +42,6 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 
-__all__ = ["BilevelPlan", "BilevelResult", "dp_bilevel", "plan_bilevel", "plan_steps"]
-
 Calibration = Literal["analytic", "paper"]
 Output = Literal["tail_average", "last", "min_step"]
 #: ``(step number, hypergradient, deviation of its noise) -> movement of x``.

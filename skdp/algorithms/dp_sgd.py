@@ -26,8 +26,6 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Domain, Loss, Records, SoftmaxLoss, WholeSpace
 from skdp.problems.silence import without_warnings
 
-__all__ = ["DPSGDPlan", "NoisyStepsPlan", "clipped_gradient_sum", "dp_sgd", "plan_dp_sgd"]
-
 #: More than the square root of a sum of squares can lose to underflow.
 _UNDERFLOW = 1e-140
 

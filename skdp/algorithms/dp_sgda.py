@@ -23,8 +23,6 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
-__all__ = ["DPSGDAPlan", "DPSGDAResult", "dp_sgda", "plan_dp_sgda"]
-
 
 @dataclass(frozen=True)
 class DPSGDAPlan(NoisyStepsPlan):

@@ -30,8 +30,6 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
 from skdp.solvers import resolve_solver, solve_certified
 
-__all__ = ["CenteredBall", "Density", "Lens", "LowerBound", "Proposal", "draw", "sample"]
-
 #: Levels in the bound on the curvature.
 _LEVELS = 64
 #: Growth of the log of the expected number of proposals that the anchor's inaccuracy may cause.

@@ -36,16 +36,6 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "ExponentialPlan",
-    "LocalizedExponentialPlan",
-    "LocalizedExponentialResult",
-    "exponential_mechanism",
-    "localized_exponential",
-    "plan_exponential_mechanism",
-    "plan_localized_exponential",
-]
-
 #: Largest public bound on the expected number of proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
 #: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local

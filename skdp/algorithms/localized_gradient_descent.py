@@ -35,8 +35,6 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 
-__all__ = ["LocalizedGDPlan", "dp_localized_gd", "plan_localized_gd"]
-
 #: Default of the largest number of steps of a round.
 _MAX_STEPS = 300
 #: Most rounds that a plan considers, and failure probability of its radii; for utility only.

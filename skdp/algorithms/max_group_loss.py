@@ -38,16 +38,6 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "GroupObjective",
-    "HistogramPlan",
-    "MaxGroupLossBound",
-    "MaxGroupLossPlan",
-    "max_group_loss",
-    "plan_max_group_loss",
-]
-
-
 #: Least spread of margins that a kink is smoothed for, in units of a good predictor's margins.
 _LEAST_SPREAD = 0.01
 

@@ -39,14 +39,6 @@ from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
 
-__all__ = [
-    "PhasedSaddlePlan",
-    "SaddlePhase",
-    "SaddleUtilityBound",
-    "phased_saddle_output_perturbation",
-    "plan_phased_saddle_output_perturbation",
-]
-
 #: The released blocks. "joint": x of all phases, and y of the last one.
 PhasedRelease = Literal["x", "y", "joint"]
 

@@ -23,8 +23,6 @@ from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
 
-__all__ = ["LocalizedGradientDescent", "OutputPerturbation", "PrivateSolver"]
-
 
 class PrivateSolver(ABC):
     """Minimises strongly convex problems privately, at a price that is fixed beforehand.

@@ -14,16 +14,6 @@ from dataclasses import dataclass
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 
-__all__ = [
-    "PhaseSchedule",
-    "lowy_gap",
-    "lowy_noise_factor",
-    "lowy_regularisation",
-    "zhang_minimisation_noise",
-    "zhang_saddle_noise",
-    "zhang_schedule",
-]
-
 
 def lowy_noise_factor(budget: PrivacyBudget, dimension: int) -> float:
     """Compute the factor q of Lowy and Razaviyayn (2021): relative size of the noise.

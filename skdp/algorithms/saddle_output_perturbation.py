@@ -24,13 +24,6 @@ from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 from skdp.solvers import certifiable_saddle_accuracy, resolve_solver, solve_certified
 
-__all__ = [
-    "SaddleOutputPerturbationPlan",
-    "SaddleResult",
-    "plan_saddle_output_perturbation",
-    "saddle_output_perturbation",
-]
-
 #: The released blocks. A second release would cost a second budget.
 SaddleRelease = Literal["both", "x", "y"]
 SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]

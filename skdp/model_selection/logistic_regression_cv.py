@@ -8,8 +8,6 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.problems import LogisticLoss, Loss
 
-__all__ = ["DPLogisticRegressionCV"]
-
 
 class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     """Differentially private logistic regression, for two classes, that tunes its own penalty.

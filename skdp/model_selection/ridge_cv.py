@@ -8,8 +8,6 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.problems import HalfSquaredLoss, Loss
 
-__all__ = ["DPRidgeCV"]
-
 
 class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     """Differentially private ridge regression that tunes its own penalty.

@@ -11,8 +11,6 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.robust.attacked_model import AttackedLinearModel
 
-__all__ = ["DPAdversarialClassifier"]
-
 _LOSSES: dict[str, Loss] = {
     "log_loss": LogisticLoss(),
     "hinge": HingeLoss(),

@@ -10,8 +10,6 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.problems import HalfSquaredLoss, Loss
 from skdp.robust.attacked_model import AttackedLinearModel
 
-__all__ = ["DPAdversarialRegressor"]
-
 
 class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     """Differentially private least squares under attack.

@@ -14,8 +14,6 @@ from skdp.algorithms.methods import METHODS, Method
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
 
-__all__ = ["AttackedLinearModel"]
-
 
 class AttackedLinearModel(DPLinearModel):
     """Base of adversarially robust linear models; not for direct use."""

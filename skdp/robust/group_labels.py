@@ -8,16 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = [
-    "are_named",
-    "as_labels",
-    "checked_proportions",
-    "group_labels",
-    "has_column",
-    "take_rows",
-    "without_column",
-]
-
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
     """Return the groups of all records, given as such or as the name of a column of X."""

@@ -30,8 +30,6 @@ from skdp.robust.group_labels import (
 )
 from skdp.solvers import resolve_solver
 
-__all__ = ["GroupedLinearModel"]
-
 _NO_GROUPS = (
     "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
     "metadata routing and call set_fit_request(groups=True)."

@@ -11,8 +11,6 @@ from skdp.linear_model.classification import encode
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.robust.grouped_model import GroupedLinearModel
 
-__all__ = ["DPMaxGroupLossClassifier"]
-
 
 class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     """Differentially private linear classification whose worst group does well.

@@ -9,8 +9,6 @@ import numpy as np
 from skdp.linear_model.linear_regressor import DPLinearRegressor
 from skdp.robust.grouped_model import GroupedLinearModel
 
-__all__ = ["DPMaxGroupLossRegressor"]
-
 
 class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     """Differentially private linear regression whose worst group does well.

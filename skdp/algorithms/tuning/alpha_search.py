@@ -22,8 +22,6 @@ from skdp.algorithms.tuning.moments import PrivateMoments
 from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
 from skdp.problems import PenaltyGroups
 
-__all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_alpha"]
-
 #: Candidates of alpha before the best one is refined.
 _GRID = 65
 #: Every such one of them is a candidate for one group.

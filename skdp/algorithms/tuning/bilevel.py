@@ -29,8 +29,6 @@ from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import PenaltyProblem, Records
 
-__all__ = ["BilevelTuningPlan"]
-
 #: First movement in log alpha, and its decrease from step to step.
 _FIRST_STEP, _DECAY = 1.0, 0.8
 #: Steps and sampling rate of localised gradient descent.

@@ -32,8 +32,6 @@ from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
-__all__ = ["DrawPlan"]
-
 #: Power of the public bound in the prior weights.
 _POWER = 2.0
 #: Norm of whitened rows up to which nothing overflows, and the smallest epsilon of a draw.

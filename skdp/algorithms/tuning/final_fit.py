@@ -32,8 +32,6 @@ from skdp.privacy.report import Release
 from skdp.problems import Records
 from skdp.problems.silence import without_warnings
 
-__all__ = ["FinalFitPlan", "PublicRulePlan", "SplitPlan"]
-
 #: Step in log alpha for the gradient of the cost of noise.
 _LOG_STEP = 1e-4
 

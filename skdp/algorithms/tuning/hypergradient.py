@@ -49,15 +49,6 @@ from skdp.problems import (
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
-__all__ = [
-    "HypergradientBounds",
-    "HypergradientPlan",
-    "HypergradientQuery",
-    "hypergradient",
-    "hypergradient_bounds",
-    "plan_hypergradient",
-]
-
 
 @dataclass(frozen=True)
 class HypergradientBounds:

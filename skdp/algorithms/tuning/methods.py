@@ -21,8 +21,6 @@ from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPla
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Loss, PenaltyGroups, Records
 
-__all__ = ["TUNING_METHODS", "TuningMethod", "tune"]
-
 
 @dataclass(frozen=True)
 class TuningMethod:

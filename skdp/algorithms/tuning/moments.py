@@ -19,16 +19,6 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "MomentsPlan",
-    "PrivateMoments",
-    "mean_over",
-    "of_each_fold",
-    "plan_private_moments",
-    "private_moments",
-    "sum_rounding",
-]
-
 
 def of_each_fold(reference: str, n_folds: int | None) -> str:
     """Reference of a release that every fold makes; folds are disjoint, so it is paid for once."""

@@ -63,8 +63,6 @@ from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block
 from skdp.problems.silence import without_warnings
 
-__all__ = ["NewtonPlan", "round_shares"]
-
 #: Part of the budget that all gradients have together; by simulation.
 _GRADIENT_SHARE = 0.4
 #: Gradients where their noise is large, and the fewest and most where it is small.

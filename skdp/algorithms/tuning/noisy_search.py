@@ -17,8 +17,6 @@ from scipy.special import ndtr
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism
 from skdp.problems import PenaltyGroups
 
-__all__ = ["Query", "bisect", "descend"]
-
 #: Points of the grid on which the position of the zero has a probability.
 _GRID = 1025
 #: Scale, in log alpha, of the probabilities around the start before the first answer.

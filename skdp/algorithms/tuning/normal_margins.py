@@ -10,8 +10,6 @@ from scipy.special import expit
 
 from skdp.algorithms.tuning.positive_factor import PositiveFactor
 
-__all__ = ["NormalMargins"]
-
 #: Nodes and weights of the normal distribution, symmetric.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()

@@ -24,8 +24,6 @@ from skdp.problems import (
 from skdp.problems.records import scaled_norm
 from skdp.problems.rounding import chain
 
-__all__ = ["TunedResult", "TuningObjective", "TuningPlan", "event_of_share"]
-
 
 @dataclass(frozen=True)
 class TuningObjective:

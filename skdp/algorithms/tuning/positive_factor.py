@@ -11,8 +11,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skdp.problems.rounding import EPS
 
-__all__ = ["PositiveFactor", "rounding_floor"]
-
 #: Factor from one trial of the shift to the next.
 _GROWTH = 16.0
 

@@ -15,8 +15,6 @@ from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.problems import FiniteSumProblem, Records
 from skdp.solvers import resolve_solver, solve_certified
 
-__all__ = ["HeldOutPlan", "Parts", "Splits", "fold_slices", "solve_splits"]
-
 #: Training and validation records of some splits.
 Parts = Iterable[tuple[Records, Records]]
 

@@ -36,8 +36,6 @@ from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 from skdp.problems.silence import without_warnings
 
-__all__ = ["MomentsTuningPlan", "SufficientStatisticsPlan"]
-
 
 @dataclass(frozen=True)
 class MomentsTuningPlan(TuningPlan):
