@@ -121,15 +121,11 @@ class BilevelPlan(Plan):
         if self.outer_multiplier is not None:
             # the largest distance that the domain allows
             moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam)
-            name, shape = (
-                f"{steps} hypergradients, at first",
-                (problem.dimension_x, problem.n_records),
-            )
-            reference = (
-                "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3, corrected"
-            )
+            name = f"{steps} hypergradients, at first"
+            sizes = problem.dimension_x, problem.n_records
+            reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
             outer = self._outer(moved / self.outer_sampling_rate)
-            releases.append(outer.describe(name, *shape, reference))
+            releases.append(outer.describe(name, *sizes, f"{reference}, corrected"))
         return replace(self, releases=tuple(releases))
 
     @without_warnings()
@@ -246,6 +242,7 @@ def plan_steps(
     check_real("share", share, 1e-9, 1.0)
     check_real("outer_sampling_rate", outer_sampling_rate, 1e-12, 1.0)
     check_option("output", output, ("tail_average", "last", "min_step"))
+    check_option("calibration", calibration, ("analytic", "paper"))
     if not callable(step_size):
         check_real("step_size", step_size, 1e-50, 1e50)
     private_solver = resolve_private_solver(inner)
@@ -261,13 +258,11 @@ def plan_steps(
         if split is not None or share != 1.0 or inner_sampled or outer_sampled:
             raise ValueError("calibration == 'paper' has its own split, and no sampling.")
         first = second = outer = _published_multiplier(budget, n_steps)
-    elif calibration == "analytic":
+    else:
         first, second, outer = (
             full * math.sqrt(n_steps / (share * part)) if part > 0 else math.inf
             for part in _checked_split(split, is_record_free)
         )
-    else:
-        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
 
     def plan(scale: float) -> BilevelPlan:
         """`scale` is a factor of the noise of all releases with samples."""

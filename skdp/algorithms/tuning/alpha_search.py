@@ -48,10 +48,7 @@ class RidgeModels:
     """
 
     def __init__(
-        self,
-        moments: PrivateMoments,
-        penalties: PenaltyGroups,
-        center: np.ndarray | None = None,
+        self, moments: PrivateMoments, penalties: PenaltyGroups, center: np.ndarray | None = None
     ) -> None:
         self.moments, self.penalties = moments, penalties
         #: Eigenvalues of H and its eigenvectors, as columns.

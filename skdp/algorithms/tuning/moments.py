@@ -151,10 +151,7 @@ def plan_private_moments(
 
 @without_warnings()
 def private_moments(
-    records: Records,
-    plan: MomentsPlan,
-    noise: NoiseSource,
-    part: slice = slice(None),
+    records: Records, plan: MomentsPlan, noise: NoiseSource, part: slice = slice(None)
 ) -> PrivateMoments:
     """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
 
