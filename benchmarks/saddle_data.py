@@ -19,7 +19,6 @@ from scipy.special import expit
 from skdp.algorithms import GroupObjective, MaxGroupLossBound
 from skdp.problems import (
     Ball,
-    BilinearProblem,
     Design,
     EmpiricalRisk,
     GroupWeights,
@@ -29,6 +28,7 @@ from skdp.problems import (
     SaddleProblem,
     counted,
 )
+from tests.support.bilinear_problem import BilinearProblem
 
 DX, DY = 4, 3
 

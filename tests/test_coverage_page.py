@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 
 import skdp
 from skdp import (
@@ -17,6 +18,7 @@ from skdp import (
     DPRidgeCV,
 )
 from skdp.algorithms import (
+    Run,
     adversarial_output_perturbation,
     dp_sgda,
     exponential_mechanism,
@@ -27,7 +29,7 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.published import lowy_regularisation
 from skdp.privacy import PrivacyBudget
-from skdp.problems import Ball, BilinearProblem, DeclaredProblem
+from skdp.problems import Ball, DeclaredProblem
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -164,7 +166,7 @@ def test_saddle_points():
     )
     assert baseline.x.shape == (2,)
     for solver in ("extragradient", "svrg", "saga", "accelerated_svrg", "lsvre", Catalyst(LSVRE())):
-        assert saddle_output_perturbation(problem, budget, solver=solver).x.shape == (2,)
+        assert saddle_output_perturbation(problem, budget, run=Run(solver)).x.shape == (2,)
         if isinstance(solver, str):
             assert f'"{solver}"' in PAGE
 

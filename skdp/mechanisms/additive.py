@@ -15,13 +15,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import GaussianEvent, Neighbouring, PrivacyEvent, PureEvent
 from skdp.privacy.report import Release
 
-__all__ = [
-    "AdditiveMechanism",
-    "GaussianMechanism",
-    "SphericalLaplaceMechanism",
-    "calibrated_mechanism",
-]
-
 
 @dataclass(frozen=True)
 class AdditiveMechanism(ABC):
@@ -131,10 +124,9 @@ def calibrated_mechanism(
     """Make the mechanism that spends `budget`, or a share of it, on one release.
 
     Spherical Laplace noise for ``delta == 0``, else Gaussian noise with the multiplier c of
-    the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`). Releases whose shares
-    add up to 1 cost the budget together: ``share * epsilon`` each, or ``c / sqrt(share)``,
-    because the squares of Gaussian mechanisms' parameters ``1 / c`` add (Gaussian differential
-    privacy). A share lies in (0, 1].
+    the calibration (see :func:`skdp.mechanisms.gaussian_noise_multiplier`). Releases whose shares,
+    in (0, 1], add up to 1 cost the budget together: ``share * epsilon`` each, or
+    ``c / sqrt(share)``, because the squares of the Gaussian DP parameters ``1 / c`` add.
     """
     check_real("share", share, 0.0, 1.0, closed="right")
     if budget.is_pure:

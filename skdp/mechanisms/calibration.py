@@ -7,8 +7,6 @@ from typing import Literal
 
 from skdp.privacy.gaussian_dp import gaussian_mu
 
-__all__ = ["Calibration", "gaussian_noise_multiplier"]
-
 Calibration = Literal["analytic", "zwb", "classical"]
 
 
@@ -19,10 +17,8 @@ def gaussian_noise_multiplier(
 
     Parameters
     ----------
-    epsilon : float
-        > 0.
-    delta : float
-        In (0, 1).
+    epsilon, delta : float
+        > 0, and in (0, 1).
     calibration : {"analytic", "zwb", "classical"}, default="analytic"
         - "analytic": the smallest possible, for every epsilon and delta (Balle and Wang
           2018, Theorem 8).

@@ -4,9 +4,8 @@ By default the bits come from the operating system's secure generator. Samples a
 inversion from 64-bit integers, so one path serves secure and seeded bits. A uniform variable is a
 binary fraction: its first word has 63 bits, and the few variables whose first word has less than
 42 significant bits draw another word. So neither tail of a draw ends, and each is resolved to a
-relative 2^-42 of its probability (docs/theory/noise.md). Doubles are rounded numbers: like every
-sampler in floating point this one is open to attacks on the lowest bits of an output (Mironov,
-2012); the package does not claim otherwise.
+relative 2^-42 of its probability (docs/theory/noise.md). Like every sampler in floating point this
+one is open to attacks on the lowest bits of an output (Mironov, 2012).
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.special import erfcx, ndtri, ndtri_exp
-
-__all__ = ["NoiseSource"]
 
 #: Bits of the first word of a variable, and how many of them must be significant.
 _BITS, _SIGNIFICANT_BITS = 63, 42

@@ -1,8 +1,7 @@
 """Sums over Poisson samples with Gaussian noise: mechanism, calibration, samples.
 
-A step publishes ``sum of v_i over a random batch + noise``: the vector v_i of a record has a
-bounded norm, and every record joins the batch independently. Cost of sampling:
-``docs/theory/accounting.md``, sections 6 and 7.
+A step publishes ``sum of v_i over a random batch + noise``: v_i has a bounded norm, and records
+join the batch independently. Cost of sampling: ``docs/theory/accounting.md``, sections 6 and 7.
 """
 
 from __future__ import annotations
@@ -30,13 +29,6 @@ from skdp.privacy.events import (
     RepeatedEvent,
     flatten_event,
 )
-
-__all__ = [
-    "SampledGaussianMechanism",
-    "poisson_sample",
-    "sampling_rates",
-    "smallest_scale",
-]
 
 #: Relative precision of the calibration.
 _PRECISION = 1e-3
@@ -77,8 +69,8 @@ class SampledGaussianMechanism(GaussianMechanism):
     ) -> SampledGaussianMechanism:
         """Take the given noise, or the least that keeps all steps within a budget.
 
-        The least noise is exact without sampling, and to a relative 1e-3 with it. Exactly one of
-        `budget`, with delta > 0, and `noise_multiplier` must be given.
+        The least noise is exact without sampling, else to a relative 1e-3. Exactly one of `budget`,
+        with delta > 0, and `noise_multiplier` must be given.
 
         Raises
         ------
@@ -159,14 +151,7 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
     Returns
     -------
     scale : float
-        At most 1, to a relative 1e-3.
-
-    Raises
-    ------
-    ImportError
-        As from :meth:`SampledGaussianMechanism.calibrated`.
-    ValueError
-        If the budget allows the sampled releases without noise.
+        At most 1, to a relative 1e-3. Errors: see :meth:`SampledGaussianMechanism.calibrated`.
     """
     unscaled = event(1.0)
     rates = sampling_rates(unscaled)
@@ -198,8 +183,5 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
 
 
 def poisson_sample(n_records: int, sampling_rate: float, noise: NoiseSource) -> np.ndarray | None:
-    """Draw the positions of a batch that each record joins with probability `sampling_rate`.
-
-    In increasing order; None stands for all of them, at a rate of 1.
-    """
+    """Draw the positions of a Poisson sample, in increasing order; at a rate of 1 None, for all."""
     return None if sampling_rate == 1.0 else np.flatnonzero(noise.coins(n_records, sampling_rate))

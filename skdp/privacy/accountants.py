@@ -2,10 +2,9 @@
 
 Each accountant measures a release by a number that adds up under adaptive composition, and converts
 the total. Every answer is an upper bound on the privacy loss, under the neighbouring relation of
-the events. Totals are exact rational numbers, rounded up once, at the end. `tightest_epsilon` takes
-the smallest of the bounds and, where it helps and is installed, that of Google's ``dp-accounting``.
-The proofs are in ``docs/theory/accounting.md``; section numbers below refer to it. To add an
-accountant, implement `_cost`, `_epsilon` and `_delta`.
+the events. Totals are exact rational numbers, rounded up once, at the end. Proofs, and the sections
+that are referred to: ``docs/theory/accounting.md``. To add an accountant, implement `_cost`,
+`_epsilon` and `_delta`.
 """
 
 from __future__ import annotations
@@ -37,16 +36,6 @@ from skdp.privacy.events import (
 )
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, pure_mu
 from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_quotient
-
-__all__ = [
-    "GaussianDPAccountant",
-    "PrivacyAccountant",
-    "PureAccountant",
-    "UnsupportedEventError",
-    "ZCDPAccountant",
-    "import_convolution",
-    "tightest_epsilon",
-]
 
 _Part = tuple[PrivacyEvent, int]
 Leaves = tuple[_Part, ...]
@@ -134,8 +123,6 @@ class GaussianDPAccountant(PrivacyAccountant):
 
     Exact for any composition of Gaussian releases, an upper bound for the others.
 
-    Notes
-    -----
     - Gaussian: ``mu = 1 / noise_multiplier``, and composition adds mu^2 (Dong, Roth and Su 2022,
       Theorem 2.7 and Corollary 3.3).
     - Pure: ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))`` (section 2).
@@ -169,14 +156,11 @@ class ZCDPAccountant(PrivacyAccountant):
 
     Tighter than Gaussian DP for many exponential mechanisms, looser for Gaussians.
 
-    Notes
-    -----
     - Gaussian: ``rho = 1 / (2 noise_multiplier^2)`` (Bun and Steinke 2016, Proposition 1.6).
     - Pure: ``rho = epsilon^2 / 2`` (Bun and Steinke 2016, Proposition 1.4; section 4).
     - Exponential mechanism: ``rho = epsilon^2 / 8`` (Cesar and Rogers 2021; section 4).
     - Conversion: Canonne, Kamath and Steinke 2020, Proposition 12 and Corollary 13, which hold at
-      every Renyi order above 1. The order is optimised numerically, and whichever order comes
-      out, the bound is valid.
+      every Renyi order above 1, so also at the one that is found numerically.
     - Sampling is refused: zCDP is not amplified by it.
     """
 
@@ -214,8 +198,6 @@ class ZCDPAccountant(PrivacyAccountant):
 class PureAccountant(PrivacyAccountant):
     """Pure differential privacy: epsilon adds, and delta = 0 is allowed.
 
-    Notes
-    -----
     - Pure, exponential mechanism: epsilon (Dwork and Roth 2014, Theorem 3.16).
     - Conversion: an E-DP release is (epsilon, delta)-DP with
       ``delta = (e^E - e^epsilon) / (e^E + 1)`` for every epsilon <= E (Kairouz, Oh and
@@ -248,11 +230,10 @@ def tightest_epsilon(
 
     It is the minimum over all accountants that cover the event, each with any number of the pure
     releases added plainly: the epsilon of an epsilon-DP release adds to that of everything else
-    (section 5). Totals that are not purely Gaussian are also given to ``dp-accounting`` if the
-    optional extra ``accounting`` is installed. Poisson sampling amplifies privacy under
+    (section 5). Totals that are not purely Gaussian are also given to Google's ``dp-accounting`` if
+    the optional extra ``accounting`` is installed. Poisson sampling amplifies privacy under
     "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which
-    dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid
-    but may be far from tight.
+    dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid.
 
     Parameters
     ----------
@@ -265,14 +246,12 @@ def tightest_epsilon(
     Returns
     -------
     epsilon : float
-        Nats. Infinite where the event has no guarantee, as for a Gaussian at ``delta = 0``.
+        Nats; infinite where the event has no guarantee, as for a Gaussian at ``delta = 0``.
 
     Raises
     ------
-    UnsupportedEventError
-        If no proof covers a part of the event.
-    ValueError
-        If delta is NaN or outside [0, 1], or if the event was measured under another relation.
+    UnsupportedEventError, ValueError
+        If no proof covers a part of the event, or if it was measured under another relation.
     """
     relation = common_relation([event], neighbouring)
     dropped, reduced = _reduce(event, drop=True), _reduce(event)
@@ -348,7 +327,6 @@ def _composed(leaves: Iterable[_Part]) -> ComposedEvent:
 
 
 def _pure_total(pure: Iterable[_Part]) -> Fraction:
-    """Return the sum of the epsilons of pure releases."""
     return PureAccountant().compose(_composed(pure))._total
 
 
@@ -366,10 +344,6 @@ def _minimise_over_orders(function: _Curve) -> float:
             values = function(np.exp(grid))
         center, width = float(grid[np.argmin(values)]), width / 50.0
     return float(values.min())
-
-
-def _number(leaves: Iterable[_Part]) -> int:
-    return sum(count for _, count in leaves)
 
 
 def _mu(event: PrivacyEvent) -> float:
@@ -395,7 +369,7 @@ def _reduce(event: PrivacyEvent, *, drop: bool = False) -> PrivacyEvent:
     """Resolve the sampling that needs no numerical treatment; the result is in canonical order.
 
     With `drop` that is all of it. Without, samples of sums are left under replace-one, and those
-    of releases that are not pure under add/remove; of pure ones a pure release is made (section 6).
+    of releases that are not pure under add/remove (section 6).
     """
     parts: list[PrivacyEvent] = []
     for leaf, count in flatten_event(event):
@@ -423,7 +397,8 @@ def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
     leaves = flatten_event(event)
     sampled = [part for part in leaves if isinstance(part[0], PoissonSampledEvent)]
     rest = [part for part in leaves if part not in sampled]
-    share = floor_quotient(delta, Fraction(_number(sampled) + bool(rest)))
+    number = sum(count for _, count in sampled)
+    share = floor_quotient(delta, Fraction(number + bool(rest)))
     epsilons = [(tightest_epsilon(_composed(rest), share), 1)]
     for leaf, count in sampled:
         assert isinstance(leaf, PoissonSampledEvent)
@@ -441,12 +416,13 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
 
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
     two Gaussians for the Gaussian ones, either for an exponential mechanism, and mixtures of
-    Gaussians for samples. The discretisation is pessimistic; the rounding of the convolution is
-    not, so some delta is kept back for it. Infinite where there is nothing to gain.
+    Gaussians for samples. The discretisation is pessimistic; some delta is kept back for the
+    rounding of the convolution. Infinite where there is nothing to gain.
     """
-    rounding = 1e-12 * max(1.0, ceil_float(Fraction(_number(leaves), 1000)))
+    number = sum(count for _, count in leaves)
+    rounding = 1e-12 * max(1.0, ceil_float(Fraction(number, 1000)))
     sums = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)
-    exact = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves) or _number(leaves) == 1
+    exact = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves) or number == 1
     if bound == 0.0 or delta < 1000.0 * rounding or (exact and not sums):
         return math.inf
     try:

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from skdp._checks import check_positive, check_real
 
-__all__ = ["PrivacyBudget"]
-
 
 @dataclass(frozen=True)
 class PrivacyBudget:

@@ -1,12 +1,9 @@
 """Events: frozen descriptions of the private releases of an algorithm.
 
 An event names the mechanism, its noise relative to the sensitivity, and the neighbouring relation
-under which that sensitivity was measured. The accountants of `skdp.privacy.accountants` turn it
-into a cost. It holds public numbers only, so it can be published with the release. Events compare
-by value, hash, pickle, and turn into plain JSON-able dictionaries with ``to_dict()``.
-
-Composition is adaptive: which release comes next may depend on those before it, as long as the
-event itself was fixed in advance. Events of different relations do not compose.
+under which that sensitivity was measured. It holds public numbers only, so it can be published with
+the release. Composition is adaptive: which release comes next may depend on those before it, as
+long as the event itself was fixed in advance. Events of different relations do not compose.
 
 To add a mechanism, write its frozen dataclass here, with a field ``neighbouring``, and its cost in
 each accountant that has a proof for it; the others refuse it.
@@ -22,35 +19,14 @@ from typing import Any, ClassVar
 
 from skdp._checks import check_count, check_non_negative, check_positive, check_real
 
-__all__ = [
-    "ComposedEvent",
-    "ExponentialMechanismEvent",
-    "GaussianEvent",
-    "Neighbouring",
-    "PoissonSampledEvent",
-    "PoissonSampledSumEvent",
-    "PrivacyEvent",
-    "PureEvent",
-    "RepeatedEvent",
-    "common_relation",
-    "flatten_event",
-]
-
 
 class Neighbouring(str, Enum):
-    """Which pairs of data sets a guarantee makes hard to tell apart.
+    """Which pairs of data sets a guarantee makes hard to tell apart."""
 
-    Attributes
-    ----------
-    REPLACE_ONE
-        Two data sets of the same public size n that differ in one record: features, target and
-        group of that record are replaced together. The size n is not protected.
-    ADD_REMOVE
-        Two data sets, one of which is the other with one record added or removed. The size n is
-        private; where a method needs a size it takes a public nominal one.
-    """
-
+    #: The same public size n, and one record differs: features, target and group together.
     REPLACE_ONE = "replace_one"
+    #: One is the other with one record added or removed. The size n is private; where a method
+    #: needs a size it takes a public nominal one.
     ADD_REMOVE = "add_remove"
 
 
@@ -87,10 +63,8 @@ class GaussianEvent(PrivacyEvent):
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation per coordinate divided by the l2 sensitivity of the vector; finite and
-        > 0. No unit.
+        Standard deviation per coordinate over the l2 sensitivity of the vector; finite and > 0.
     neighbouring : Neighbouring or str
-        The relation that the sensitivity was measured under.
     """
 
     noise_multiplier: float
@@ -122,7 +96,6 @@ class PureEvent(_EpsilonEvent):
     epsilon : float
         Privacy loss in nats, finite and >= 0.
     neighbouring : Neighbouring or str
-        The relation that the privacy loss was measured under.
     """
 
     kind: ClassVar[str] = "pure"
@@ -133,18 +106,16 @@ class ExponentialMechanismEvent(_EpsilonEvent):
     """A softmax draw: log-probability ratios of bounded range.
 
     For every neighbouring pair with output laws P and Q, ``log P/Q`` takes values in one interval
-    of length ``epsilon``. A draw with probability proportional to
+    of length ``epsilon`` (bounded range: Durfee and Rogers, "Practical differentially private top-k
+    selection", NeurIPS 2019). A draw with probability proportional to
     ``exp(epsilon * score / (2 * sensitivity))`` is of this kind; so is one proportional to
-    ``exp(epsilon * score / sensitivity)`` when the score is monotone in the records. The release
-    is epsilon-DP, and better than that: epsilon^2/8-zCDP, for example (bounded range: Durfee and
-    Rogers, "Practical differentially private top-k selection", NeurIPS 2019).
+    ``exp(epsilon * score / sensitivity)`` when the score is monotone in the records.
 
     Parameters
     ----------
     epsilon : float
         Length of the interval in nats, finite and >= 0.
     neighbouring : Neighbouring or str
-        The relation that the interval was measured under.
     """
 
     kind: ClassVar[str] = "exponential_mechanism"
@@ -154,8 +125,7 @@ class ExponentialMechanismEvent(_EpsilonEvent):
 class PoissonSampledEvent(PrivacyEvent):
     """A release computed on a random subset of the records.
 
-    Each record enters the subset independently with the same probability, the subset stays
-    secret, and nothing else of the data is used.
+    Each record enters it independently with the same probability; it stays secret.
 
     Parameters
     ----------
@@ -193,8 +163,8 @@ class PoissonSampledSumEvent(PrivacyEvent):
     event : GaussianEvent
         The sum over all records: its noise in units of the sensitivity under replace-one.
     record_multiplier : float
-        Standard deviation of the noise per coordinate divided by the bound on the l2 norm of what
-        one record adds to the sum; finite and > 0. No unit.
+        Standard deviation of the noise per coordinate over the bound on the l2 norm of what one
+        record adds to the sum; finite and > 0.
     """
 
     sampling_probability: float
@@ -246,9 +216,8 @@ class RepeatedEvent(PrivacyEvent):
     Parameters
     ----------
     event : PrivacyEvent
-        What is repeated.
     count : int
-        How often, >= 0.
+        >= 0.
     """
 
     event: PrivacyEvent
@@ -270,7 +239,7 @@ def common_relation(
     Raises
     ------
     TypeError, ValueError
-        If a part is no event, or if a relation is not `neighbouring` or that of the others.
+        If a part is no event, or if relations differ.
     """
     common = None if neighbouring is None else Neighbouring(neighbouring)
     for event in events:
@@ -294,10 +263,6 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
         The distinct single releases in order of first appearance, with their numbers (> 0). A
         sampled event is one leaf.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If `event` is no event or `count` no integer >= 0.
     """
     check_count("count", count, 0)
     counts: dict[PrivacyEvent, int] = {}

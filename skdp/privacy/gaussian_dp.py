@@ -8,8 +8,8 @@ as (epsilon, delta(epsilon))-DP for every epsilon >= 0 with
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu).          (1)
 
 This module evaluates (1) and inverts it in both of its arguments. Every answer errs on the private
-side: a delta or an epsilon is rounded up, a mu is rounded down. Arguments that are NaN or outside
-their range raise a ValueError.
+side: a delta or an epsilon is rounded up, a mu is rounded down. NaN and arguments out of range
+raise a ValueError.
 
 How (1) is computed. With ``x = epsilon/mu - mu/2``, ``phi`` the normal density and
 ``R(u) = Phi(-u) / phi(u)`` Mills' ratio, (1) is ``phi(x) (R(x) - R(x + mu))``, because
@@ -38,8 +38,6 @@ from scipy.special import erf, erfcx, erfinv, log_expit, log_ndtr, ndtri_exp
 
 from skdp._checks import check_non_negative, check_positive, check_real
 
-__all__ = ["gaussian_delta", "gaussian_epsilon", "gaussian_mu", "pure_epsilon", "pure_mu"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(32)
 _MAX_DISTANCE = 40.0  # phi(40) is below the smallest double
 _MU_SLACK = 1e-9  # ten times the slack of epsilon, so that converting there and back stays below
@@ -67,9 +65,9 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
     """Bound the logarithm of (1) from above: the computed value plus its rounding error.
 
     The error is relative in delta where delta is small and relative in 1 - delta where that is
-    small; it grows with epsilon because e^epsilon does. Tests compare with 60-digit arithmetic.
-    Where mu is so large that this is too much, the second term of (1) is left out, which is at
-    most 1e-4 of the first one, and x is lowered by more than its rounding error.
+    small; it grows with epsilon because e^epsilon does (tests: 60-digit arithmetic). Where mu is so
+    large that this is too much, the second term of (1), at most 1e-4 of the first one, is left out,
+    and x is lowered by more than its rounding error.
     """
     if mu > _LARGE_MU:
         x = (1.0 - 1e-15) * (epsilon / mu) - mu / 2.0
@@ -81,19 +79,9 @@ def _log_delta_bound(epsilon: float, mu: float) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return the smallest delta for which mu-Gaussian-DP is (epsilon, delta)-DP: equation (1).
 
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, >= 0.
-    mu : float
-        Gaussian DP parameter, >= 0: sensitivity over standard deviation, no unit. Infinity stands
-        for a release that hides nothing.
-
-    Returns
-    -------
-    delta : float
-        A probability in [0, 1], rounded up by a relative 1e-11 (more for epsilon above 1e4).
-        Positive whenever ``mu > 0``, even where the exact value is below the smallest double.
+    Epsilon >= 0 is in nats; mu >= 0, sensitivity over standard deviation, is infinite for a release
+    that hides nothing. Delta is rounded up by a relative 1e-11 (more for epsilon above 1e4), and
+    positive whenever ``mu > 0``, even where the exact value is below the smallest double.
     """
     check_real("epsilon", epsilon, 0.0)
     check_real("mu", mu, 0.0)
@@ -104,20 +92,10 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
 
 @lru_cache(maxsize=4096)
 def gaussian_epsilon(delta: float, mu: float) -> float:
-    """Return the smallest epsilon for which mu-Gaussian-DP is (epsilon, delta)-DP.
+    """Return the smallest epsilon for which mu-Gaussian-DP is (epsilon, delta)-DP, in nats.
 
-    Parameters
-    ----------
-    delta : float
-        A probability in [0, 1].
-    mu : float
-        Gaussian DP parameter, >= 0.
-
-    Returns
-    -------
-    epsilon : float
-        Privacy loss in nats, rounded up, so ``gaussian_delta(epsilon, mu) <= delta``. Infinite
-        for ``delta = 0`` and ``mu > 0``: no Gaussian release is purely private.
+    Delta is in [0, 1], mu >= 0. Epsilon is rounded up, so ``gaussian_delta(epsilon, mu) <= delta``;
+    infinite for ``delta = 0`` and ``mu > 0``: no Gaussian release is purely private.
     """
     check_real("delta", delta, 0.0, 1.0)
     check_real("mu", mu, 0.0)
@@ -144,19 +122,9 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     """Return the largest mu for which mu-Gaussian-DP implies (epsilon, delta)-DP.
 
     ``sensitivity / gaussian_mu(epsilon, delta)`` is the smallest standard deviation with which a
-    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8).
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss in nats, finite and > 0.
-    delta : float
-        A probability in (0, 1).
-
-    Returns
-    -------
-    mu : float
-        Rounded down by a relative 1e-9, so ``gaussian_delta(epsilon, mu) <= delta``.
+    single Gaussian release is (epsilon, delta)-DP (Balle and Wang 2018, Theorem 8). Epsilon is
+    finite and > 0, in nats, delta in (0, 1); mu is rounded down by a relative 1e-9, so
+    ``gaussian_delta(epsilon, mu) <= delta``.
     """
     check_positive(epsilon=epsilon)
     check_real("delta", delta, 0.0, 1.0, closed="neither")
@@ -178,8 +146,8 @@ def pure_mu(epsilon: float) -> float:
     """Compute the Gaussian DP parameter of a pure epsilon-DP release, rounded up.
 
     Every epsilon-DP release is mu-Gaussian-DP with ``mu = -2 Phi^{-1}(1 / (1 + e^epsilon))``, and
-    no smaller mu holds for all of them (``docs/theory/accounting.md``, section 2). `epsilon` is in
-    nats, finite and >= 0; mu is rounded by a relative 1e-9.
+    no smaller mu holds for all of them (``docs/theory/accounting.md``, section 2). Epsilon is
+    finite and >= 0; mu is rounded by a relative 1e-9.
     """
     check_non_negative(epsilon=epsilon)
     if epsilon <= 1e-8:  # its limit, from above: the next term is negative

@@ -7,8 +7,6 @@ from typing import Any
 
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent, common_relation
 
-__all__ = ["PrivacyLeakWarning", "PrivacyReport", "Release"]
-
 
 class PrivacyLeakWarning(UserWarning):
     """Something public was taken from the records because it was not declared."""
@@ -26,8 +24,7 @@ class Release:
         "gaussian", "spherical_laplace" or "exponential" (a draw with density
         ``exp(-summed loss / noise_scale)``; the sensitivity is then in units of the loss).
     sensitivity : float
-        Euclidean distance that the value before noise is proven not to exceed between
-        neighbours, solver error included.
+        Bound on the Euclidean distance of the values of neighbours, solver error included.
     noise_scale : float
         Gaussian: standard deviation per coordinate. Spherical Laplace: scale of the
         Gamma-distributed norm. In the units of the released coefficients.

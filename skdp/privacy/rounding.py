@@ -1,17 +1,14 @@
 """Rounding of totals to floats, on the private side.
 
-Sums under composition are exact rational numbers, because squares of noise
-multipliers and counts of releases leave the range of double precision: 1e-163 squared is 0 there,
-and 10**170 releases of that cost something. A total is rounded once, when it is converted, and
-upwards.
+Sums under composition are exact rational numbers, because squares of noise multipliers and counts
+of releases leave the range of doubles: 1e-163 squared is 0 there, and 10**170 releases of that cost
+something. A total is rounded once, when it is converted, and upwards.
 """
 
 from __future__ import annotations
 
 import math
 from fractions import Fraction
-
-__all__ = ["ceil_float", "ceil_reciprocal", "ceil_sqrt", "floor_quotient"]
 
 
 def ceil_float(value: Fraction) -> float:

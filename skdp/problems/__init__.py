@@ -4,35 +4,14 @@ Solvers see values, gradients and Hessians, privacy analyses see :class:`Problem
 """
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
-from skdp.problems.bilevel import (
-    BilevelConstants,
-    BilevelProblem,
-    PenaltyProblem,
-    WeightedLoss,
-)
-from skdp.problems.bilinear import BilinearProblem
-from skdp.problems.constants import (
-    MAX_SIZE_RATIO,
-    Design,
-    ProblemConstants,
-    bounded_problem_radius,
-    generalised_linear_constants,
-)
+from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
+from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
-from skdp.problems.losses import (
-    HalfSquaredLoss,
-    LogisticLoss,
-    Loss,
-    SquaredHingeLoss,
-)
-from skdp.problems.max_group_loss import (
-    GroupWeights,
-    MaxGroupLossProblem,
-    max_group_loss_constants,
-)
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
+from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem, max_group_loss_constants
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
@@ -61,7 +40,6 @@ __all__ = [
     "Batch",
     "BilevelConstants",
     "BilevelProblem",
-    "BilinearProblem",
     "BlockConstants",
     "Box",
     "DeclaredProblem",
@@ -93,12 +71,10 @@ __all__ = [
     "SquaredHingeLoss",
     "TiltedProblem",
     "TiltedRisk",
-    "WeightedLoss",
     "WholeSpace",
     "ball_problem",
     "bounded_problem_radius",
     "counted",
-    "generalised_linear_constants",
     "huber_loss",
     "max_group_loss_constants",
 ]

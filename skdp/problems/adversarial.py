@@ -20,7 +20,7 @@ X bounds the features, s0 is the intercept feature, ``X~ = sqrt(X^2 + s0^2)``, c
 norm of a unit vector, ``X^ = sqrt((X + a c)^2 + s0^2)`` and ``S = loss.lipschitz(X^, R) / X^``:
 
 - ``loss.lipschitz(X^, R)`` is a Lipschitz constant; two gradients differ by at most
-  ``loss.gradient_diameter(X^, R)``, and by at most ``S max(2 X~, X^)``;
+  ``loss.gradient_diameter(X^, R)`` and ``S max(2 X~, X^)``;
 - the radius of the solution is that without an attack, ``loss.solution_radius(X~, alpha)``;
 - the smoothness on the ball of radius 3 R, which accelerated methods may visit, is
   ``C X^^2 + S' a / h`` with the curvature C of phi and the S there, S', plus ``3 R a c X~^2 / e``
@@ -40,31 +40,18 @@ import numpy as np
 from skdp._checks import check_non_negative, check_positive
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import Design, ProblemConstants
-from skdp.problems.domains import Domain, euclidean_norm
-from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
+from skdp.problems.domains import Ball, Domain, euclidean_norm
+from skdp.problems.finite_sum import NOTHING, FiniteSumProblem, UnbatchedProblem
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.problems.piecewise_linear import HingeLoss, SmoothedLoss
-from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.risks import EmpiricalRisk
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
-
-__all__ = [
-    "AdversarialProblem",
-    "AdversarialRisk",
-    "Attack",
-    "AttackedMarginLoss",
-    "AttackedResidualLoss",
-    "adversarial_constants",
-]
 
 #: Bias of the surrogates in units of the noise in the margins.
 _BIAS = 0.05
 #: Least and largest noise that the bias follows, in units of a good predictor's margins.
 _LEAST, _LARGEST = 1e-2, 1.0
-
-Partials = tuple[np.ndarray, np.ndarray]
-SecondPartials = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -74,7 +61,6 @@ class Attack:
     Parameters
     ----------
     norm : {2, inf}
-        Of the perturbations.
     radius : float
         a >= 0, in the units of the bounded rows.
     intercept : float, default=0.0
@@ -135,74 +121,21 @@ class Attack:
         return np.diag((h / roots) ** 2 / roots)
 
 
-@dataclass(frozen=True)
-class AttackedMarginLoss:
-    """``psi(z, t, nu) = phi(z - s a nu, t)`` of a loss that does not increase with ``s z``.
+def attacked_margins(
+    z: np.ndarray, t: np.ndarray, nu: float, radius: float, width: float
+) -> tuple[Any, ...]:
+    """Return ``(u, target, u_z, u_zz, u_nu)``: the worst case of a record is the loss at u.
 
-    Parameters
-    ----------
-    base : Loss
-        phi, the loss without an attack.
-    radius : float
-        a.
+    ``u = z + (1 - 2t) a nu`` for losses of a margin; ``u = rho(z - t) + a nu`` with the target 0
+    for the squared error, whose e, the `width` of rho, is > 0.
     """
-
-    base: Loss
-    radius: float
-
-    def _attacked(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, np.ndarray]:
-        shift = (1.0 - 2.0 * t) * self.radius
-        return z + shift * nu, shift
-
-    def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
-        """Return psi of each record, shape (n,)."""
-        return self.base.value(self._attacked(z, t, nu)[0], t)
-
-    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
-        """Return ``(psi_z, psi_nu)``."""
-        margins, shift = self._attacked(z, t, nu)
-        derivative = self.base.derivative(margins, t)
-        return derivative, shift * derivative
-
-    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
-        """Return ``(psi_zz, psi_znu, psi_nunu)``."""
-        margins, shift = self._attacked(z, t, nu)
-        second = self.base.second_derivative(margins, t)
-        return second, shift * second, shift**2 * second
-
-
-@dataclass(frozen=True)
-class AttackedResidualLoss:
-    """``psi(z, t, nu) = (rho(z - t) + a nu)^2 / 2``; methods as of :class:`AttackedMarginLoss`.
-
-    Parameters
-    ----------
-    radius : float
-        a.
-    width : float
-        e of rho, > 0.
-    """
-
-    radius: float
-    width: float
-
-    def _parts(self, z: np.ndarray, t: np.ndarray, nu: float) -> tuple[np.ndarray, ...]:
-        """Return ``(rho + a nu, rho', rho'')``."""
-        residual = z - t
-        root = np.hypot(residual, self.width)
-        total = residual * (residual / (root + self.width)) + self.radius * nu
-        return total, residual / root, (self.width / root) ** 2 / root
-
-    def value(self, z: np.ndarray, t: np.ndarray, nu: float) -> np.ndarray:
-        return 0.5 * self._parts(z, t, nu)[0] ** 2
-
-    def partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> Partials:
-        total, derivative, _ = self._parts(z, t, nu)
-        return total * derivative, self.radius * total
-
-    def second_partials(self, z: np.ndarray, t: np.ndarray, nu: float) -> SecondPartials:
-        total, first, second = self._parts(z, t, nu)
-        return first**2 + total * second, self.radius * first, np.full_like(z, self.radius**2)
+    if width == 0:
+        shift = (1.0 - 2.0 * t) * radius
+        return z + shift * nu, t, 1.0, 0.0, shift
+    residual = z - t
+    root = np.hypot(residual, width)
+    u = residual * (residual / (root + width)) + radius * nu
+    return u, 0.0, residual / root, (width / root) ** 2 / root, radius
 
 
 def _check_attackable(loss: Loss) -> None:
@@ -262,20 +195,16 @@ def adversarial_constants(
 class AdversarialProblem(UnbatchedProblem):
     """``min over w of (1/N) sum_i psi(w.x_i, t_i, nu(w)) + (alpha/2) ||w - center||^2``.
 
-    Gradients are no combinations of the rows with one number each.
-
     Parameters
     ----------
-    records, alpha, domain, n_public, center
+    records, alpha, domain, **options
         As in :class:`FiniteSumProblem`; the domain must be bounded.
     loss : Loss
-        The loss without an attack: squared error, log loss, squared hinge, or an envelope of the
-        hinge.
+        Without an attack: squared error, log loss, squared hinge, or an envelope of the hinge.
     attack : Attack
         Of radius > 0, with the intercept value of the rows.
     bias : float
-        > 0: by how much the surrogates may understate the effect of the attack on a margin.
-        Must be public.
+        > 0, public: by how much surrogates may understate the effect of the attack on a margin.
     """
 
     def __init__(
@@ -286,9 +215,7 @@ class AdversarialProblem(UnbatchedProblem):
         domain: Domain,
         attack: Attack,
         bias: float,
-        *,
-        n_public: int | None = None,
-        center: np.ndarray | None = None,
+        **options: Any,
     ) -> None:
         check_positive(bias=bias, radius=attack.radius)
         if attack.intercept != records.intercept:
@@ -296,20 +223,14 @@ class AdversarialProblem(UnbatchedProblem):
         if not math.isfinite(loss.curvature):
             raise ValueError("The loss is not smooth: take its envelope, loss.smoothed(width).")
         _check_attackable(loss)
-        super().__init__(records, loss, alpha, domain, n_public=n_public, center=center)
+        super().__init__(records, loss, alpha, domain, **options)
         self.attack = attack
-        self.bias = float(bias)
         self.constants = adversarial_constants(
-            self.constants, loss, attack, self.bias, records.norm_bound
+            self.constants, loss, attack, float(bias), records.norm_bound
         )
-        width = _residual_width(loss, self.bias)
-        self.attacked: AttackedMarginLoss | AttackedResidualLoss = (
-            AttackedResidualLoss(attack.radius, width)
-            if width
-            else AttackedMarginLoss(loss, attack.radius)
-        )
-        #: h of the surrogate of the dual norm.
-        self.width = attack.rounding_width(self.bias - width, records.width)
+        #: e of rho, 0 for losses of a margin, and h of the surrogate of the dual norm.
+        self.residual_width = _residual_width(loss, float(bias))
+        self.width = attack.rounding_width(float(bias) - self.residual_width, records.width)
 
     # rough_hessian is that of the loss without the attack, which Newton's method corrects
 
@@ -320,26 +241,29 @@ class AdversarialProblem(UnbatchedProblem):
     def _evaluate(
         self, w: np.ndarray, gradient: bool = False, hessian: bool = False
     ) -> tuple[float, np.ndarray, np.ndarray]:
-        d, n = self.attack.n_features(self.records.width), self.n_public
-        nu, direction = self.attack.surrogate(w[:d], self.width)
-        arguments = self.margins(w), self.records.targets, nu
-        value = float(self.attacked.value(*arguments).sum()) / n
+        attack, n, d = self.attack, self.n_public, self.attack.n_features(self.records.width)
+        nu, direction = attack.surrogate(w[:d], self.width)
+        u, targets, first, curved, shift = attacked_margins(
+            self.margins(w), self.records.targets, nu, attack.radius, self.residual_width
+        )
+        value = float(self.loss.value(u, targets).sum()) / n
         if not (gradient or hessian):
             return value, NOTHING, NOTHING
-        by_margin, by_norm = self.attacked.partials(*arguments)
-        push = float(by_norm.sum()) / n
-        total = self.pull_back(by_margin)
+        derivative = self.loss.derivative(u, targets)
+        push = float((shift * derivative).sum()) / n
+        total = self.pull_back(derivative * first)
         total[:d] += push * direction
         if not hessian:
             return value, total, NOTHING
-        zz, znu, nunu = self.attacked.second_partials(*arguments)
-        second = self.records.gram(lambda block: zz[block.positions]) / n
-        mixed = np.outer(self.pull_back(znu), direction)
-        second[:, :d] += mixed
-        second[:d, :] += mixed.T
-        second[:d, :d] += float(nunu.sum()) / n * np.outer(direction, direction)
-        second[:d, :d] += push * self.attack.surrogate_hessian(w[:d], self.width)
-        return value, total, second
+        second = self.loss.second_derivative(u, targets)
+        zz = first**2 * second + derivative * curved
+        out = self.records.gram(lambda block: zz[block.positions]) / n
+        mixed = np.outer(self.pull_back(shift * first * second), direction)
+        out[:, :d] += mixed
+        out[:d, :] += mixed.T
+        out[:d, :d] += float((shift**2 * second).sum()) / n * np.outer(direction, direction)
+        out[:d, :d] += push * attack.surrogate_hessian(w[:d], self.width)
+        return value, total, out
 
 
 @dataclass(frozen=True)
@@ -352,8 +276,7 @@ class AdversarialRisk(EmpiricalRisk):
         Without an attack; see :class:`AdversarialProblem`.
     attack : Attack
     bias : float, default=0.0
-        By how much surrogates may understate the effect of the attack on a margin; 0 for the
-        exact worst case, which is not smooth. :meth:`smoothed` chooses it.
+        As there; 0 for the exact worst case, which is not smooth. :meth:`smoothed` chooses it.
     """
 
     attack: Attack = Attack(2, 0.0)
@@ -371,22 +294,24 @@ class AdversarialRisk(EmpiricalRisk):
         mean = super().constants(design, alpha, radius, center_norm)
         return adversarial_constants(mean, self.loss, self.attack, self.bias, design.feature_norm)
 
-    def _problem(self, *parts: Any, **options: Any) -> Problem:
+    def problem(
+        self, records: Records, alpha: float, radius: float, **options: Any
+    ) -> FiniteSumProblem:
         if self.attack.radius == 0:
-            return super()._problem(*parts, **options)
-        kind: Any = AdversarialProblem
-        return kind(*parts, self.attack, self.bias, **options)
+            return super().problem(records, alpha, radius, **options)
+        parts = records, self.loss, alpha, Ball(radius), self.attack, self.bias
+        return AdversarialProblem(*parts, **options)
 
     @property
     def is_smooth(self) -> bool:
         return super().is_smooth and (self.bias > 0 or self.attack.radius == 0)
 
     def smoothed(self, spread: float) -> AdversarialRisk:
-        """Return a smooth risk that understates the attack by a small part of what noise costs.
+        """Return a smooth risk whose surrogates change a margin by at most ``0.05 spread``.
 
-        The surrogates change a margin by at most ``0.05 spread``, with the spread, the standard
-        deviation of the noise in the margins, kept between 0.01 and 1 times the margins of a good
-        predictor: the problem stays solvable at little noise, and keeps the attack at much noise.
+        The spread, the standard deviation of the noise in the margins, is kept between 0.01 and 1
+        times the margins of a good predictor: the problem stays solvable at little noise, and keeps
+        the attack at much noise.
         """
         if self.is_smooth:
             return self
@@ -406,30 +331,23 @@ class AdversarialRisk(EmpiricalRisk):
         return self.attack.radius * self.attack.dual_bound(design.width)
 
     def reference_norm(self, design: Design) -> float:
-        """Norm of a predictor whose spread of margins and loss of margin to the attack add up.
-
-        To the ``loss.margin_scale`` of a good predictor without an attack.
-        """
+        """Return the norm at which the margins' spread and their loss to the attack add up."""
         lost = self._lift(design) / math.sqrt(design.second_moment)
         return super().reference_norm(design) / (1.0 + lost)
 
     def penalty_cost(
         self, design: Design, alpha: float, distance: float, second_moment: float | None = None
     ) -> float:
-        """As without an attack, with the second moment ``(sqrt(m) + a c)^2``.
+        """Return that without an attack, with the second moment ``(sqrt(m) + a c)^2``.
 
-        A bound for losses of a margin, up to the surrogates; for least squares it leaves out the
-        kinks of ``|r|``. For planning.
+        Surrogates, and the kinks of ``|r|`` for least squares, are left out.
         """
         moment = design.second_moment if second_moment is None else second_moment
         attacked = (math.sqrt(moment) + self._lift(design)) ** 2
         return super().penalty_cost(design, alpha, distance, attacked)
 
     def noise_cost(self, design: Design, variance: float) -> float:
-        """Add to that of the margins the Lipschitz constant times the expected growth of ``a nu``.
-
-        ``a c S (sqrt(B^2 + d v) - B)`` for equal weights of norm B, by Jensen's inequality.
-        """
+        """Add ``a c S (sqrt(B^2 + d v) - B)``, for the growth of ``a nu`` at weights of norm B."""
         cost = super().noise_cost(design, variance)
         if self.attack.radius == 0:
             return cost

@@ -1,12 +1,9 @@
 """Bilevel problems: an upper variable is judged by the solution of a lower problem.
 
-``min over x of f(x, y*(x))`` with ``y*(x) = argmin over y of g(x, y)``. Both are means over
-records: f over the validation records, g over the training records, which may be the same. A method
-that needs no second derivatives replaces the inner solution's derivative by a second solution, that
-of ``g + f / lam`` (Kornowski 2024): :meth:`BilevelProblem.hypergradient`.
-
-:class:`PenaltyProblem` is the case that model selection needs: x holds log alpha.
-Proofs: docs/theory/bilevel.md.
+f is a mean over the validation records, g over the training records, which may be the same. Without
+second derivatives, the inner solution's derivative is replaced by a second solution, that of
+``g + f / lam`` (Kornowski 2024). :class:`PenaltyProblem` is the case of model selection: x holds
+log alpha. Proofs: docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -18,16 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp._checks import check_bool, check_non_negative, check_real
-from skdp.problems.domains import Ball, Box, Domain, WholeSpace
-from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems.domains import Box, Domain, WholeSpace
+from skdp.problems.finite_sum import FiniteSumProblem, ball_problem
 from skdp.problems.losses import Loss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.rounding import ROUNDING_SLACK
-
-__all__ = ["BilevelConstants", "BilevelProblem", "PenaltyProblem", "WeightedLoss"]
-
 
 #: Positions of records; None stands for all.
 Positions = np.ndarray | None
@@ -66,8 +60,7 @@ class BilevelProblem(ABC):
     disjoint : bool
         Whether no record has both roles. If False all have both, and ``n_train == n_val``.
     is_record_free : bool
-        Whether the gradients of f and g in x depend on no record: given released y, an update of x
-        then costs nothing.
+        Whether the gradients in x depend on no record: given y, an update of x costs nothing.
     constants : BilevelConstants or None
         Needed unless `is_record_free`.
     """
@@ -84,8 +77,9 @@ class BilevelProblem(ABC):
 
     @abstractmethod
     def lower(self, x: np.ndarray) -> Problem:
-        """Minimisation of g(x, y) in the coordinates ``w = metric(x) * y``, smooth and strongly
-        convex. Its constants must hold for every data set.
+        """Return the smooth, strongly convex minimisation of g(x, y) in ``w = metric(x) * y``.
+
+        Its constants must hold for every data set.
         """
 
     @abstractmethod
@@ -96,10 +90,9 @@ class BilevelProblem(ABC):
     def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         """Return ``(1/n_val) sum of grad_x f_i(x, y)`` over the validation records in `batch`.
 
-        `batch` holds positions of records. It may be empty, and its size is private: f_i must
-        depend on no other record, and the sum is divided by n_val, never by ``len(batch)``. A part
-        of f without records belongs to the f_i in equal parts: the caller multiplies a gradient
-        that does not depend on `batch` by the reciprocal of the sampling rate.
+        `batch` may be empty, and its size is private: f_i must depend on no other record, and the
+        sum is divided by n_val, never by ``len(batch)``. A part of f without records belongs to the
+        f_i in equal parts: its gradient is multiplied by the reciprocal of the sampling rate.
         """
 
     @abstractmethod
@@ -113,25 +106,22 @@ class BilevelProblem(ABC):
     def lower_difference_x(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, batch: Positions = None
     ) -> np.ndarray:
-        """``grad_x g(x, y_lam) - grad_x g(x, y)``; override where there is a form that cancels
-        less.
-        """
+        """Return ``grad_x g(x, y_lam) - grad_x g(x, y)``; override it with what cancels less."""
         return self.lower_gradient_x(x, y_lam, batch) - self.lower_gradient_x(x, y, batch)
 
     def noise_energy(self, x: np.ndarray, variance: float) -> np.ndarray | float:
         """Expected ``grad_x g(x, y + noise) - grad_x g(x, y)``, where it is known exactly.
 
-        `variance` is that of a coordinate of the noise in ``w = metric(x) * y``. Depends on no
-        record; `domain_y` is the whole space.
+        The variance is that of a coordinate of w; `domain_y` is the whole space.
         """
         return 0.0
 
     def noise_deviation(
         self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, variances: tuple[float, float]
     ) -> np.ndarray | float:
-        """Return the standard deviation of ``lower_difference_x`` due to the noise, to first order.
+        """Return the standard deviation of :meth:`lower_difference_x` to first order.
 
-        Depends on no record but through y and y_lam.
+        It depends on no record but through y and y_lam.
         """
         return 0.0
 
@@ -141,35 +131,21 @@ class BilevelProblem(ABC):
         return self.n_train + self.n_val if self.disjoint else self.n_train
 
     def hypergradient(
-        self,
-        x: np.ndarray,
-        y: np.ndarray,
-        y_lam: np.ndarray,
-        lam: float,
-        batch: Positions = None,
+        self, x: np.ndarray, y: np.ndarray, y_lam: np.ndarray, lam: float, batch: Positions = None
     ) -> np.ndarray:
         """Return ``grad_x f(x, y_lam) + lam (grad_x g(x, y_lam) - grad_x g(x, y))``.
 
         At the exact solutions it is the gradient of ``min over y of f + lam (g - min g)``, and
         tends to that of ``f(x, y*(x))`` as lam grows (Kornowski 2024, equation 3).
         """
-        return self.upper_gradient_x(x, y_lam, batch) + lam * self.lower_difference_x(
-            x, y, y_lam, batch
-        )
+        lower = self.lower_difference_x(x, y, y_lam, batch)
+        return self.upper_gradient_x(x, y_lam, batch) + lam * lower
 
     def record_bound(self, distance: float, lam: float) -> float:
         """Bound the norm of the part of one record in :meth:`hypergradient`; 0 if record-free.
 
-        Parameters
-        ----------
-        distance : float
-            ``||y_lam - y||`` of the points that the gradient is taken at, both in `domain_y`.
-        lam : float
-
-        Notes
-        -----
-        The distance is that of the released points, not of the exact solutions (erratum E3):
-        docs/theory/bilevel.md, Lemma 4.
+        `distance` is ``||y_lam - y||`` of the released points, both in `domain_y`, and not of the
+        exact solutions (erratum E3): docs/theory/bilevel.md, Lemma 4.
         """
         check_real("distance", distance, 0.0)
         if self.is_record_free:
@@ -188,14 +164,8 @@ class BilevelProblem(ABC):
 class WeightedLoss(Loss):
     """A loss times a weight per record; targets have the columns (target, weight).
 
-    Parameters
-    ----------
-    base : Loss
-        Of one margin.
-    largest : float
-        Public bound on the weights, which depend on a record's position alone.
-    mean : float
-        Mean of the weights.
+    The base has one margin. Weights depend on a record's position alone; `largest` is a public
+    bound on them, `mean` their mean.
     """
 
     base: Loss
@@ -228,10 +198,6 @@ class WeightedLoss(Loss):
     def curvature(self) -> float:
         return self.largest * self.base.curvature
 
-    @property
-    def margin_scale(self) -> float:
-        return self.base.margin_scale
-
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         return self.largest * self.base.lipschitz(feature_norm, radius)
 
@@ -242,9 +208,6 @@ class WeightedLoss(Loss):
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """That of the base at ``alpha / mean``: a weighted mean is a limit of plain means."""
         return self.base.solution_radius(feature_norm, alpha / self.mean) * ROUNDING_SLACK
-
-    def value_range(self, feature_norm: float, radius: float) -> float:
-        return self.largest * self.base.value_range(feature_norm, radius)
 
 
 class PenaltyProblem(BilevelProblem):
@@ -257,7 +220,6 @@ class PenaltyProblem(BilevelProblem):
     Parameters
     ----------
     records : Records
-        With targets.
     loss : Loss
         Smooth, of one margin.
     penalties : PenaltyGroups
@@ -306,9 +268,7 @@ class PenaltyProblem(BilevelProblem):
 
     def lower(self, x: np.ndarray) -> FiniteSumProblem:
         train = self._train.scaled(1.0 / self.metric(x))
-        alpha = float(self.diagonal(x).min())
-        radius = self.loss.solution_radius(train.norm_bound, alpha)
-        return FiniteSumProblem(train, self.loss, alpha, Ball(radius))
+        return ball_problem(train, self.loss, float(self.diagonal(x).min()))
 
     def penalised(self, x: np.ndarray, lam: float) -> FiniteSumProblem:
         records = self._records.scaled(1.0 / self.metric(x))
@@ -319,9 +279,8 @@ class PenaltyProblem(BilevelProblem):
         else:
             weights += n / (lam * self.n_val)
         loss = WeightedLoss(self.loss, float(weights[:2].max()), 1.0 + 1.0 / lam)
-        radius = loss.solution_radius(records.norm_bound, alpha)
         weighted = records.with_targets(np.column_stack([records.targets, weights]))
-        return FiniteSumProblem(weighted, loss, alpha, Ball(radius))
+        return ball_problem(weighted, loss, alpha)
 
     def upper_gradient_x(self, x: np.ndarray, y: np.ndarray, batch: Positions = None) -> np.ndarray:
         return np.zeros(self.dimension_x)

@@ -15,14 +15,6 @@ from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 
-__all__ = [
-    "MAX_SIZE_RATIO",
-    "Design",
-    "ProblemConstants",
-    "bounded_problem_radius",
-    "generalised_linear_constants",
-]
-
 #: Largest ratio of the number of records to the nominal size under add/remove.
 MAX_SIZE_RATIO = 10.0
 
@@ -38,10 +30,9 @@ class ProblemConstants:
     Parameters
     ----------
     n_records : int
-        N, the public number of records (replace-one) or the public nominal number that
-        the sum is divided by (add/remove).
+        N, public: the number of records (replace-one), or the nominal one (add/remove).
     dimension : int
-        Number of coefficients, that is of coordinates that are released.
+        Number of coefficients.
     strong_convexity : float
         mu, from the data-independent regulariser.
     lipschitz : float
@@ -49,24 +40,19 @@ class ProblemConstants:
     gradient_diameter : float
         Bound on ``||grad f_i(w) - grad f_j(w)||``, at most ``2 lipschitz``.
     smoothness : float
-        Lipschitz constant of the gradient of one ``f_i`` (without the regulariser); inf for a
-        non-smooth loss.
+        Lipschitz constant of the gradient of one ``f_i``; inf for a non-smooth loss.
     radius : float
         Radius R of a ball around 0 that holds the solution.
-    row_width : int
-        Number of features of a row, for the rounding bound.
-    block_size : int
-        Rows that are summed without a break, for the rounding bound.
-    size_ratio : float, default=1.0
-        The actual number of records may exceed N by this factor (add/remove); it enters
-        the smoothness for the solver, not the sensitivity.
+    row_width, block_size, size_ratio
+        As of a :class:`Design`, for the rounding bound; the ratio also enters the smoothness for
+        the solver, not the sensitivity.
     in_ball : bool, default=True
         Whether the domain is bounded, so that every point is projected onto it.
     domain_radius : float, optional
         Largest norm of a point of the domain, at least `radius`. Default: `radius`.
     record_weight : float, optional
-        Largest weight that one record can have in the gradient. Default: ``1 / n_records``, that
-        of a mean; 1 if the objective is no combination of records.
+        Largest weight of one record in the gradient. Default: ``1 / n_records``, that of a mean;
+        1 if the objective is no combination of records.
     additional_rounding : float, default=0.0
         Rounding error of a computed gradient beyond that of a mean over the rows.
     """
@@ -109,10 +95,7 @@ class ProblemConstants:
 
     @property
     def localisation(self) -> float:
-        """Bound on the distance of the regulariser's center (projected) to the solution.
-
-        See the Zhang et al. specification, section 4.2.
-        """
+        """Bound on the distance of the projected center to the solution (Zhang et al., 4.2)."""
         return min(2.0 * self.radius, self.size_ratio * self.lipschitz / self.strong_convexity)
 
     @property
@@ -121,17 +104,10 @@ class ProblemConstants:
         return self.gradient_rounding_at(self.radius, self.lipschitz)
 
     def gradient_rounding_at(self, norm: float, lipschitz: float) -> float:
-        """Bound the Euclidean error of a gradient computed in double precision.
+        """Bound the Euclidean error of a gradient computed at a point of at most this norm.
 
-        Derivation: docs/theory/output_perturbation.md, "Rounding". For a non-smooth loss it is the
-        error of a combination of the rows with given residuals.
-
-        Parameters
-        ----------
-        norm : float
-            Bound on the norm of the point.
-        lipschitz : float
-            Bound on the gradient of one record at such a point.
+        `lipschitz` bounds the gradient of one record there. For a non-smooth loss it is the error
+        of a combination of the rows. Proof: docs/theory/output_perturbation.md, "Rounding".
         """
         additions = chain(self.n_records * self.size_ratio, self.block_size)
         losses = (0.51 * additions + 16.0) * lipschitz
@@ -150,12 +126,10 @@ class ProblemConstants:
         """
         if self.record_weight is not None and neighbouring is not Neighbouring.REPLACE_ONE:
             raise ValueError("Only neighbouring='replace_one' is proven for this problem.")
-        difference = (
-            self.gradient_diameter if neighbouring is Neighbouring.REPLACE_ONE else self.lipschitz
-        )
+        replaced = neighbouring is Neighbouring.REPLACE_ONE
+        difference = self.gradient_diameter if replaced else self.lipschitz
         scale = self.strong_convexity * self.effective_records
-        moved = difference / scale * ROUNDING_SLACK
-        return minimum(moved, 2.0 * self.radius)
+        return minimum(difference / scale * ROUNDING_SLACK, 2.0 * self.radius)
 
 
 @dataclass(frozen=True)
@@ -218,17 +192,8 @@ def generalised_linear_constants(
 ) -> ProblemConstants:
     """Compute the constants of a regularised mean of a generalised linear loss.
 
-    Parameters
-    ----------
-    loss : Loss
-    design : Design
-    alpha : float
-        Of the regulariser.
-    radius : float
-        Radius of the domain; with ``inf`` the constants are those of the whole space and
-        the solution is located by ``||w* - center|| <= lipschitz / alpha``.
-    center_norm : float, default=0.0
-        Norm of the center of the regulariser, projected onto the domain.
+    The domain has the `radius`, infinite for the whole space, where the solution is located by
+    ``||w* - center|| <= lipschitz / alpha``; `center_norm` is that of the projected center.
     """
     lipschitz = loss.lipschitz(design.feature_norm, radius)
     return ProblemConstants(
@@ -252,8 +217,8 @@ def bounded_problem_radius(
 ) -> float:
     """Choose the radius of the ball to solve in: `coef_norm`, or less if no solution is longer.
 
-    ``loss.solution_radius`` holds the solution of every data set, so the smaller domain changes no
-    solution and tightens the constants. For a regulariser with center 0 (review F-5).
+    The smaller domain holds the solution of every data set, and tightens the constants. For a
+    regulariser with center 0 (review F-5).
     """
     longest = loss.solution_radius(feature_norm, alpha)
     return longest if coef_norm is None else min(coef_norm, longest)

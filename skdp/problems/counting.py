@@ -11,25 +11,18 @@ import numpy as np
 from skdp.problems.losses import Loss
 from skdp.problems.saddle import Pair, Response, SaddleProblem
 
-__all__ = ["Counts", "counted"]
-
 _Any = TypeVar("_Any")
 
 
 class Counts:
     """Numbers of evaluations of single records so far.
 
-    They depend on the records: they are for benchmarks and for the progress that the holder of
-    the data may watch, and are not part of anything that is released.
-
-    Attributes
-    ----------
-    gradients, hessians, values : int
-        Of a saddle problem, `gradients` counts operators.
+    They depend on the records and are not released: they are for benchmarks, and for the progress
+    that the holder of the data may watch. Of a saddle problem, `gradients` counts operators.
     """
 
     def __init__(self, report: Callable[[int], None] | None = None) -> None:
-        self.gradients = self.hessians = self.values = 0
+        self.gradients = self.hessians = 0
         self._report = report
 
     def add_gradients(self, number: int) -> None:
@@ -41,12 +34,7 @@ class Counts:
 def counted(problem: _Any, report: Callable[[int], None] | None = None) -> _Any:
     """Copy a problem so that its evaluations are counted in its attribute `counts`.
 
-    Problems that are made from the copy, with other regularisers or fewer records, share its
-    counts::
-
-        watched = counted(problem)
-        solver.solve(watched, accuracy)
-        watched.counts.gradients
+    Problems that are made from the copy, with other regularisers or fewer records, share them.
 
     Parameters
     ----------
@@ -75,10 +63,6 @@ def _counted_loss(loss: Any, counts: Counts) -> type:
     plain, kind = copy.copy(loss), type(loss)
 
     class Counted(kind):  # type: ignore[misc, valid-type]
-        def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-            counts.values += len(margins)
-            return plain.value(margins, targets)
-
         def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
             counts.add_gradients(len(margins))
             return plain.derivative(margins, targets)
@@ -86,7 +70,6 @@ def _counted_loss(loss: Any, counts: Counts) -> type:
         def value_and_derivative(
             self, margins: np.ndarray, targets: np.ndarray
         ) -> tuple[np.ndarray, np.ndarray]:
-            counts.values += len(margins)
             counts.add_gradients(len(margins))
             return plain.value_and_derivative(margins, targets)
 

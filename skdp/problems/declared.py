@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -16,39 +17,35 @@ from skdp.problems.rounding import EPS
 from skdp.problems.saddle import Pair, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 
-__all__ = ["DeclaredProblem", "DeclaredSaddleProblem"]
-
 
 class DeclaredProblem(Problem):
     """``min over w in domain of f(w) + (alpha/2) ||w - center||^2`` for any convex loss f.
 
     f may depend on the records as it likes: a largest loss, a loss of pairs, a mean. The guarantee
-    rests on the declared constants; each of them must hold for *every* data set of `n_records`
-    records, not only for the one at hand, and none may be measured on records.
+    rests on the declared constants: each must hold for *every* data set of `n_records` records, and
+    none may be measured on records.
 
     Parameters
     ----------
     value_and_gradient : callable
         ``w -> (float, ndarray of shape (dimension,))``: f and its gradient, without the
-        regulariser. A deterministic function in double precision, finite everywhere and for
-        every data set.
+        regulariser. Deterministic, in double precision, finite everywhere for every data set.
     dimension : int
         Length of w.
     lipschitz : float
-        L, bound on ``||grad f(w)||`` over the points of the domain of norm at most `radius`, if
-        one is given. With ``mean_of_records=True`` on the gradient of one record's loss.
+        L, bound on ``||grad f(w)||`` over the points of the domain, of norm at most `radius` if
+        given. With ``mean_of_records=True`` on the gradient of one record's loss.
     smoothness : float
         beta, Lipschitz constant of the gradient of f on the whole space (accelerated methods
         leave the domain).
     strong_convexity : float, default=0.0
-        Modulus of f itself, on the domain. A penalty that is the same for all data sets counts
-        here if f contains it.
+        Modulus of f itself, on the domain; a penalty in f counts if all data sets share it.
     alpha : float, default=0.0
         Of the regulariser; ``strong_convexity + alpha`` must be > 0.
     domain : Domain, optional
         Default: ``Ball(radius)``, or the whole space if no radius is given.
     radius : float, optional
-        R, a bound on the norm of the solution for every data set. Needed in an unbounded domain
+        R, a bound on the norm of the solution for every data set; needed in an unbounded domain
         if f is strongly convex, because L cannot hold on all of it then.
     n_records : int, default=1
         The public number of records.
@@ -56,8 +53,8 @@ class DeclaredProblem(Problem):
         Whether f is ``(1/n) sum_i f_i(w)`` with f_i a function of w and of record i alone. Only
         then does the sensitivity shrink with n.
     gradient_diameter : float, optional
-        D, bound on the difference of the gradients at one w of the losses of two neighbouring
-        data sets (with ``mean_of_records=True``: of two records). Default: ``2 lipschitz``.
+        D, bound on the difference of the gradients of f of neighbouring data sets at one w (with
+        ``mean_of_records=True``: of two records' losses). Default: ``2 lipschitz``.
     hessian : callable, optional
         ``w -> ndarray of shape (dimension, dimension)``, that of f.
     center : ndarray of shape (dimension,), optional
@@ -92,9 +89,11 @@ class DeclaredProblem(Problem):
         center: np.ndarray | None = None,
         gradient_error: float = 0.0,
     ) -> None:
-        for name, count in (("dimension", dimension), ("n_records", n_records)):
-            check_count(name, count)
+        check_count("dimension", dimension)
+        check_count("n_records", n_records)
         check_positive(lipschitz=lipschitz, smoothness=smoothness)
+        diameter = 2.0 * lipschitz if gradient_diameter is None else gradient_diameter
+        check_positive(gradient_diameter=diameter)
         check_non_negative(
             strong_convexity=strong_convexity, alpha=alpha, gradient_error=gradient_error
         )
@@ -110,12 +109,9 @@ class DeclaredProblem(Problem):
             raise ValueError(
                 f"strong_convexity == {strong_convexity} exceeds smoothness == {smoothness}."
             )
-        if gradient_diameter is None:
-            gradient_diameter = 2.0 * lipschitz
-        check_positive(gradient_diameter=gradient_diameter)
-        if gradient_diameter > 2.0 * lipschitz:
+        if diameter > 2.0 * lipschitz:
             raise ValueError(
-                f"gradient_diameter == {gradient_diameter} exceeds twice lipschitz == {lipschitz}."
+                f"gradient_diameter == {diameter} exceeds twice lipschitz == {lipschitz}."
             )
         if domain is None:
             domain = WholeSpace() if radius is None else Ball(radius)
@@ -138,7 +134,7 @@ class DeclaredProblem(Problem):
             dimension=self.dimension,
             strong_convexity=mu,
             lipschitz=float(lipschitz),
-            gradient_diameter=float(gradient_diameter),
+            gradient_diameter=float(diameter),
             smoothness=float(smoothness),
             radius=_solution_radius(domain, radius, start, lipschitz, strong_convexity, mu),
             row_width=self.dimension,
@@ -157,23 +153,14 @@ class DeclaredProblem(Problem):
 
     def value_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = self._function(w.copy())  # it may write into w
-        gradient = self._vector(gradient)
-        offset = self._offset(w)
-        return (
-            float(value) + 0.5 * self.alpha * float(offset @ offset),
-            gradient + self.alpha * offset,
-        )
+        gradient = _checked("gradient", gradient, (self.dimension,))
+        return float(value) + self.penalty(w), gradient + self.penalty_gradient(w)
 
     def hessian(self, w: np.ndarray) -> np.ndarray:
         if self._hessian is None:
             return super().hessian(w)
-        hessian = np.array(self._hessian(w.copy()), dtype=np.float64)
-        if hessian.shape != 2 * (self.dimension,):
-            raise ValueError(
-                f"the Hessian has shape {hessian.shape}, must be {2 * (self.dimension,)}."
-            )
-        hessian.flat[:: self.dimension + 1] += self.alpha
-        return hessian
+        hessian = _checked("Hessian", self._hessian(w.copy()), 2 * (self.dimension,))
+        return hessian + self.alpha * np.eye(self.dimension)
 
     def gradient_rounding(self, w: np.ndarray) -> float:
         # outside of the ball where L holds, gradients grow with the distance to it
@@ -182,14 +169,6 @@ class DeclaredProblem(Problem):
         largest = constants.lipschitz + constants.smoothness * beyond
         return constants.gradient_rounding_at(norm, largest)
 
-    def _vector(self, gradient: np.ndarray) -> np.ndarray:
-        gradient = np.asarray(gradient, dtype=np.float64)
-        if gradient.shape != (self.dimension,):
-            raise ValueError(
-                f"the gradient has shape {gradient.shape}, must be ({self.dimension},)."
-            )
-        return gradient
-
     @without_warnings()
     def _check_function(self, w: np.ndarray, exact: bool) -> None:
         """Raise errors of shape and type, by one evaluation, which do not depend on the records."""
@@ -197,12 +176,20 @@ class DeclaredProblem(Problem):
         if not (isinstance(answer, tuple) and len(answer) == 2):
             raise ValueError("value_and_gradient must return a pair of a float and an array.")
         gradient = np.asarray(answer[1])
-        self._vector(gradient)
+        _checked("gradient", gradient, (self.dimension,))
         if exact and gradient.dtype in (np.float16, np.float32):
             raise ValueError(
                 f"the gradient is computed in {gradient.dtype}: use double precision, or declare "
                 "its gradient_error."
             )
+
+
+def _checked(name: str, answer: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Copy the answer of a function, of which it may keep a reference."""
+    array = np.array(answer, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"the {name} has shape {array.shape}, must be {shape}.")
+    return array
 
 
 def _solution_radius(
@@ -213,8 +200,8 @@ def _solution_radius(
     strong_convexity: float,
     mu: float,
 ) -> float:
-    """Radius of a ball around 0 that holds the solution; errors if L cannot hold on it."""
-    bound = domain.radius if radius is None else min(domain.radius, radius)
+    """Return the radius of a ball around 0 that holds the solution; refuse an L that cannot."""
+    bound = min(domain.radius, math.inf if radius is None else radius)
     if strong_convexity > 0 and not math.isfinite(bound):
         raise ValueError(
             "A strongly convex loss has no Lipschitz constant on an unbounded domain: bound the "
@@ -236,24 +223,22 @@ class DeclaredSaddleProblem(SaddleProblem):
     """Any f(x, y) that is convex in x and concave in y, with quadratic regularisers.
 
     f may depend on the records as it likes, and y may have a part for each of them, such as an
-    attack on its row. The guarantee rests on the constants; each of them must hold for *every* data
-    set of `n_records` records, and none may be measured on records.
+    attack on its row. The guarantee rests on the constants, as of a :class:`DeclaredProblem`.
 
     Parameters
     ----------
     value : callable ``(x, y) -> float``
-        f, without the regularisers, for solvers that want it; nothing is proven by it.
+        f, without the regularisers; nothing is proven by it.
     gradients : callable ``(x, y) -> (ndarray, ndarray)``
-        ``(grad_x f, grad_y f)``, of the shapes of x and y. A deterministic function in double
-        precision, finite everywhere and for every data set.
+        ``(grad_x f, grad_y f)``, of the shapes of x and y, as of a :class:`DeclaredProblem`.
     domain_x, domain_y : Domain
         :class:`Ball`, :class:`Box` or another subclass of :class:`Domain`.
     constants : SaddleConstants
         Smoothness and coupling may be those of f, since records are not taken in batches. Where f
         is no mean of one function of (x, y) per record, the Lipschitz constants are those of f.
         Errors of the gradients beyond those of plain sums go to ``additional_rounding``.
-    center_x, center_y, alpha_x, alpha_y
-        As in :class:`SaddleProblem`.
+    **regularisers
+        `center_x`, `center_y`, `alpha_x` and `alpha_y` as in :class:`SaddleProblem`.
     """
 
     has_batches = False
@@ -266,26 +251,17 @@ class DeclaredSaddleProblem(SaddleProblem):
         domain_x: Domain,
         domain_y: Domain,
         constants: SaddleConstants,
-        center_x: np.ndarray | None = None,
-        center_y: np.ndarray | None = None,
-        alpha_x: float | None = None,
-        alpha_y: float | None = None,
+        **regularisers: Any,
     ) -> None:
-        super().__init__(domain_x, domain_y, constants, center_x, center_y, alpha_x, alpha_y)
+        super().__init__(domain_x, domain_y, constants, **regularisers)
         self._value, self._gradients = value, gradients
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(self._value(x.copy(), y.copy())) + self.regulariser(x, y)
 
     def data_operator(self, x: np.ndarray, y: np.ndarray) -> Pair:
-        # the functions may write into their arguments
-        gradients = self._gradients(x.copy(), y.copy())
-        gradient_x, gradient_y = (np.array(part, dtype=np.float64) for part in gradients)
-        if gradient_x.shape != x.shape or gradient_y.shape != y.shape:
-            raise ValueError(
-                f"the gradients have shapes {gradient_x.shape} and {gradient_y.shape}, must be "
-                f"{x.shape} and {y.shape}."
-            )
+        gradients = self._gradients(x.copy(), y.copy())  # it may write into them
+        gradient_x, gradient_y = map(_checked, ("gradient",) * 2, gradients, (x.shape, y.shape))
         return gradient_x, -gradient_y
 
     def batch_operator(self, rows: slice | np.ndarray, x: np.ndarray, y: np.ndarray) -> Pair:

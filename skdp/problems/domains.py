@@ -1,7 +1,6 @@
 """Closed convex domains.
 
-Each one has an exact Euclidean projection, together with a bound on the rounding error of
-computing it, which the certificates of :mod:`skdp.solvers.certificates` rely on.
+Certificates rely on the bounds on the rounding error of their projections.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import numpy as np
 
 from skdp._checks import check_count, check_positive
 from skdp.problems.rounding import EPS
-
-__all__ = ["Ball", "Box", "Domain", "Simplex", "WholeSpace", "euclidean_norm"]
 
 
 def euclidean_norm(vector: np.ndarray) -> float:
@@ -50,7 +47,7 @@ class Domain(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no derivative of its projection.")
 
     def center(self, dimension: int) -> np.ndarray:
-        """The point of the set whose largest distance to the others is :meth:`circumradius`."""
+        """Return the point whose largest distance to the others is :attr:`circumradius`."""
         return np.zeros(dimension)
 
     @property
@@ -82,8 +79,7 @@ class Ball(Domain):
         check_positive(radius=self.radius)
 
     def project(self, point: np.ndarray) -> np.ndarray:
-        # The shrunken radius absorbs the rounding of the norm and of the division, so the
-        # result is feasible in exact arithmetic.
+        # the shrunken radius absorbs the rounding of the norm and of the division: feasible
         limit = self.radius * (1.0 - (point.size + 8) * EPS)
         norm = euclidean_norm(point)
         return point if norm <= limit else point * (limit / norm)
@@ -101,13 +97,7 @@ class Ball(Domain):
 
 @dataclass(frozen=True, eq=False)
 class Box(Domain):
-    """``{w: lower <= w <= upper}``, coordinate by coordinate.
-
-    Parameters
-    ----------
-    lower, upper : ndarray of shape (dimension,)
-        Infinite bounds are allowed.
-    """
+    """``{w: lower <= w <= upper}`` for arrays of shape (dimension,), with infinite bounds, too."""
 
     lower: np.ndarray
     upper: np.ndarray
@@ -120,10 +110,9 @@ class Box(Domain):
             raise ValueError(f"bounds of shape {lower.shape}, must be (dimension,).")
         if not (lower <= upper).all() or np.isposinf(lower).any() or np.isneginf(upper).any():
             raise ValueError("lower must not exceed upper, and the box must not be empty.")
-        for name, bound in (("lower", lower), ("upper", upper)):
-            private = bound.copy()
-            private.flags.writeable = False
-            object.__setattr__(self, name, private)
+        for name, bound in (("lower", lower.copy()), ("upper", upper.copy())):
+            bound.flags.writeable = False
+            object.__setattr__(self, name, bound)
 
     @property
     def dimension(self) -> int:  # type: ignore[override]
@@ -155,12 +144,10 @@ class Simplex(Domain):
 
     dimension: int
 
+    radius = 1.0
+
     def __post_init__(self) -> None:
         check_count("dimension", self.dimension)
-
-    @property
-    def radius(self) -> float:  # type: ignore[override]
-        return 1.0
 
     def project(self, point: np.ndarray) -> np.ndarray:
         """Subtract the one number, found by sorting, that makes the positive part sum to 1."""

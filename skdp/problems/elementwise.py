@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["maximum", "minimum"]
-
 
 def minimum(first: Any, second: Any) -> Any:
     """Return the smaller of two numbers, elementwise if one of them is an array."""

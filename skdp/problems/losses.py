@@ -2,19 +2,8 @@
 
 A loss is a convex function of ``k`` margins ``z = W x`` and of a target. Adding one is
 adding a class here. Every constant holds for *every* record with ``||x|| <= feature_norm``
-(intercept feature included) and every W with Frobenius norm at most `radius`, whatever
-the data are; the formulas are those of Lowy and Razaviyayn (2021), section 7 of our
-specification, with proofs in ``docs/theory/constants.md``.
-
-======================  =================================================================
-``lipschitz``           sup of the norm of one record's gradient
-``gradient_diameter``   sup of the distance between two records' gradients at one W
-``smoothness``          Lipschitz constant of one record's gradient
-``solution_radius``     bound on the norm of the minimiser of mean loss + alpha/2 ||W||^2
-``value_range``         sup of the difference of two records' losses at one W
-``largest_value``       sup of one record's loss
-``least_curvature``     lower bound on the second derivative
-======================  =================================================================
+(intercept feature included) and every W with Frobenius norm at most `radius`; formulas: Lowy and
+Razaviyayn (2021) specification, section 7; proofs: ``docs/theory/constants.md``.
 """
 
 from __future__ import annotations
@@ -30,13 +19,6 @@ from scipy.special import lambertw
 from skdp._checks import check_positive
 from skdp.problems.elementwise import minimum
 from skdp.problems.rounding import ROUNDING_SLACK
-
-__all__ = [
-    "HalfSquaredLoss",
-    "LogisticLoss",
-    "Loss",
-    "SquaredHingeLoss",
-]
 
 #: W(1/e), W the Lambert function.
 _LAMBERT = float(lambertw(math.exp(-1.0)).real)
@@ -74,7 +56,7 @@ class Loss(ABC):
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Both at once, for losses where that is cheaper."""
+        """Return both at once, for losses where that is cheaper."""
         return self.value(margins, targets), self.derivative(margins, targets)
 
     @property
@@ -109,18 +91,14 @@ class Loss(ABC):
 
     @property
     def largest_margin_scale(self) -> float:
-        """Standard deviation of a confident predictor's margins, for planning only.
-
-        Confident classifiers have large margins; predictions are of the size of their targets.
-        """
+        """Standard deviation of a confident predictor's margins, for planning only."""
         return 4.0 * self.margin_scale
 
     @property
     def sampling_scale(self) -> float:
-        """``E phi'^2 / E phi''`` of a good predictor, for planning only.
+        """``E phi'^2 / E phi''`` of a good predictor, for planning only; 1 for a true log loss.
 
-        Half of it per coefficient and record is the expected excess loss of a fit to a sample; it
-        is 1 for a log loss whose model is right.
+        Half of it per coefficient and record is the expected excess loss of a fit to a sample.
         """
         return 1.0
 
@@ -139,7 +117,7 @@ class Loss(ABC):
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """Bound the norm of the minimiser of mean loss + (alpha/2)||W||^2 on any data.
 
-        By default ``L / alpha``: at the minimiser ``alpha W`` is minus the mean gradient.
+        By default ``L / alpha``: there ``alpha W`` is minus the mean gradient.
         """
         return self.lipschitz(feature_norm, math.inf) / alpha * ROUNDING_SLACK
 
@@ -151,10 +129,7 @@ class Loss(ABC):
         return self.largest_value(feature_norm, radius)
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """Bound one record's loss on the ball, for losses that are never negative.
-
-        ``inf``, the default, stands for a loss without such a bound.
-        """
+        """Bound one record's loss on the ball, if it is never negative; ``inf`` without a bound."""
         return math.inf
 
     def least_curvature(self, feature_norm: float, radius: float) -> float:
@@ -164,23 +139,44 @@ class Loss(ABC):
     def noise_cost(self, variance: float) -> float:
         """Bound the expected increase of the loss under noise on its margins, for planning.
 
-        The noise is spherically symmetric (for one margin: has mean 0), of a variance in
-        each margin, a number or an array. By Green's formula (for one margin: Taylor's theorem)
-        ``curvature_trace * variance / 2``.
+        The noise is spherically symmetric (for one margin: has mean 0); `variance`, in each
+        margin, may be an array. By Green's formula ``curvature_trace * variance / 2``.
         """
         return 0.5 * self.curvature_trace * variance
 
 
-def check_zero_one(loss: Loss, targets: np.ndarray) -> None:
-    """Refuse anything but 0 and 1, such as signs."""
-    if not ((targets == 0) | (targets == 1)).all():
-        raise ValueError(f"{type(loss).__name__}: targets must be 0 or 1.")
+class ZeroOneLoss(Loss):
+    """Base of losses of one margin for targets 0 and 1, not signs."""
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        if not ((targets == 0) | (targets == 1)).all():
+            raise ValueError(f"{type(self).__name__}: targets must be 0 or 1.")
 
 
-def check_within(loss: Loss, targets: np.ndarray, bound: float) -> None:
-    """Refuse numbers beyond the declared bound, and NaN."""
-    if not (np.abs(targets) <= bound * (1.0 + 1e-12)).all():
-        raise ValueError(f"{type(loss).__name__}: targets must be numbers within +-{bound:g}.")
+@dataclass(frozen=True)
+class BoundedTargetLoss(Loss):
+    """Base of losses of one margin for targets with ``|t| <= target_bound``."""
+
+    target_bound: float
+
+    def __post_init__(self) -> None:
+        check_positive(target_bound=self.target_bound)
+
+    def check_targets(self, targets: np.ndarray) -> None:
+        super().check_targets(targets)
+        if not (np.abs(targets) <= self.target_bound * (1.0 + 1e-12)).all():  # NaN is not
+            raise ValueError(
+                f"{type(self).__name__}: targets must be numbers within +-{self.target_bound:g}."
+            )
+
+    @property
+    def margin_scale(self) -> float:
+        return 0.5 * self.target_bound
+
+    @property
+    def largest_margin_scale(self) -> float:
+        return self.target_bound
 
 
 def _sigmoid(x: float) -> float:
@@ -188,14 +184,10 @@ def _sigmoid(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class LogisticLoss(Loss):
+class LogisticLoss(ZeroOneLoss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
 
     curvature = 0.25
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        check_zero_one(self, targets)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         out = np.exp(-np.abs(margins))
@@ -205,7 +197,7 @@ class LogisticLoss(Loss):
         return out
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        return self._slope(np.exp(-np.abs(margins)), margins, targets)
+        return self._residual(np.exp(-np.abs(margins)), margins, targets)
 
     def value_and_derivative(
         self, margins: np.ndarray, targets: np.ndarray
@@ -214,10 +206,10 @@ class LogisticLoss(Loss):
         value = np.log1p(tail)
         value += np.maximum(margins, 0.0)
         value -= targets * margins
-        return value, self._slope(tail, margins, targets)
+        return value, self._residual(tail, margins, targets)
 
     @staticmethod
-    def _slope(tail: np.ndarray, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    def _residual(tail: np.ndarray, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         """Return ``sigmoid(z) - t`` from ``exp(-|z|)``, which is overwritten."""
         tail += 1.0
         np.reciprocal(tail, out=tail)  # sigmoid(|z|)
@@ -271,20 +263,11 @@ class LogisticLoss(Loss):
 
 
 @dataclass(frozen=True)
-class HalfSquaredLoss(Loss):
+class HalfSquaredLoss(BoundedTargetLoss):
     """``(z - t)^2 / 2`` for targets with ``|t| <= target_bound``."""
-
-    target_bound: float
 
     is_quadratic = True
     curvature = 1.0
-
-    def __post_init__(self) -> None:
-        check_positive(target_bound=self.target_bound)
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        check_within(self, targets, self.target_bound)
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return 0.5 * (margins - targets) ** 2
@@ -294,14 +277,6 @@ class HalfSquaredLoss(Loss):
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return np.ones_like(margins)
-
-    @property
-    def margin_scale(self) -> float:
-        return 0.5 * self.target_bound
-
-    @property
-    def largest_margin_scale(self) -> float:
-        return self.target_bound
 
     @property
     def sampling_scale(self) -> float:
@@ -336,15 +311,11 @@ class HalfSquaredLoss(Loss):
 
 
 @dataclass(frozen=True)
-class SquaredHingeLoss(Loss):
+class SquaredHingeLoss(ZeroOneLoss):
     """``max(0, 1 - s z)^2`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
     curvature = 2.0
     margin_scale = 0.5
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        check_zero_one(self, targets)
 
     @staticmethod
     def _shortfall(margins: np.ndarray, targets: np.ndarray) -> np.ndarray:

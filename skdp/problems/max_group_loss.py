@@ -1,10 +1,9 @@
 """The worst group's loss as a saddle problem: weights on the groups against one predictor.
 
 ``min over w in a ball, max over y in the simplex of sum_g y_g c_g (1/n) sum_{i in g} loss_i(w)``
-plus quadratic regularisers. Were c_g = n / n_g, the inner maximum would be the largest mean loss of
-a group; but then one record that changes its group would rescale the losses of all others, and the
-sensitivity would not shrink with n. :class:`GroupWeights` replace them. Proofs:
-docs/theory/saddle.md, "Groups".
+plus quadratic regularisers. With c_g = n / n_g the maximum would be the largest mean loss of a
+group, but one record that changes its group would rescale the losses of all others, and the
+sensitivity would not shrink with n: hence :class:`GroupWeights`. Proofs: docs/theory/saddle.md.
 """
 
 from __future__ import annotations
@@ -22,8 +21,6 @@ from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Records, read_only_view
 from skdp.problems.rounding import chain
 from skdp.problems.saddle import BlockConstants, Pair, Response, SaddleConstants, SaddleProblem
-
-__all__ = ["GroupWeights", "MaxGroupLossProblem", "max_group_loss_constants"]
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class GroupWeights:
         return max(self.largest)
 
     def of_counts(self, counts: np.ndarray) -> np.ndarray:
-        """c_g for groups of these sizes."""
+        """Return c_g for groups of these sizes."""
         if not self.clipped:
             return np.array(self.largest)
         n = float(counts.sum())
@@ -90,8 +87,8 @@ class GroupWeights:
     ) -> tuple[tuple[float, float], ...]:
         """Pairs (G_x, G_y) of :class:`skdp.problems.SaddleConstants`.
 
-        L, D and B are bounds on the norm of a record's gradient, on the distance of two of them
-        and on the loss, which is not negative; c is :attr:`bound`, G the number of groups.
+        L, D and B bound the norm of a record's gradient, the distance of two of them and the loss,
+        which is not negative; c is :attr:`bound`, G the number of groups.
 
         - Same group: ``(c D, c B sqrt(1 - 1/G))``, the only case if groups are public.
         - Two groups: ``(c L, sqrt(2) c B)``.
@@ -121,17 +118,8 @@ def max_group_loss_constants(
 ) -> SaddleConstants:
     """Return the public constants of :class:`MaxGroupLossProblem`; no record enters.
 
-    Parameters
-    ----------
-    loss : Loss
-        Smooth, never negative, with a bound on a ball.
-    weights : GroupWeights
-    design : Design
-    radius : float
-        Of the ball of w.
-    alpha_x, alpha_y : float
-        Of the regularisers of w and of the weights.
-    center_norm_x, center_norm_y : float, default=0.0
+    The loss must be smooth, never negative, and bounded on the ball of w, which has the `radius`.
+    `alpha_x` and `alpha_y` are those of the regularisers of w and of the weights.
     """
     feature_norm = design.feature_norm
     lipschitz = loss.lipschitz(feature_norm, radius)
@@ -167,14 +155,13 @@ def max_group_loss_constants(
 class MaxGroupLossProblem(SaddleProblem):
     """The worst group's loss; y are weights on the groups.
 
-    The objective is convex in w because the weights on the simplex are not negative, and linear in
-    y. Empty groups have loss 0.
+    It is convex in w, because the weights are not negative, and linear in y. Empty groups have
+    loss 0.
 
     Parameters
     ----------
     records : Records
-        With targets of shape (n,) in the encoding of `loss` and groups of shape (n,), integers 0,
-        ..., n_groups - 1.
+        With targets in the encoding of `loss` and groups, integers 0, ..., n_groups - 1.
     loss : Loss
         See :func:`max_group_loss_constants`.
     weights : GroupWeights
@@ -182,10 +169,8 @@ class MaxGroupLossProblem(SaddleProblem):
         Of the ball of w.
     alpha_x, alpha_y : float
         Of the regularisers, > 0.
-    center_x : ndarray, optional
-        Default: 0.
-    center_y : ndarray, optional
-        Default: equal weights.
+    center_x, center_y : ndarray, optional
+        Default: 0 and equal weights.
     """
 
     offers = frozenset({"hessian", "records"})
@@ -216,11 +201,8 @@ class MaxGroupLossProblem(SaddleProblem):
         )
         super().__init__(Ball(float(radius)), simplex, constants, center_x, center_y)
         self.records, self.loss, self.weights = records, loss, weights
+        self.is_mean = weights.public_groups or not weights.clipped
         self._weigh()
-
-    @property
-    def is_mean(self) -> bool:
-        return self.weights.public_groups or not self.weights.clipped
 
     def _weigh(self) -> None:
         counts = np.bincount(self.records.groups, minlength=self.weights.n_groups)
@@ -231,17 +213,6 @@ class MaxGroupLossProblem(SaddleProblem):
         self.records = self.records.take(positions)
         self._weigh()
 
-    def with_regularisers(
-        self,
-        alpha_x: float,
-        alpha_y: float,
-        center_x: np.ndarray | None = None,
-        center_y: np.ndarray | None = None,
-    ) -> MaxGroupLossProblem:
-        if center_y is None:
-            center_y = self.domain_y.center(self.weights.n_groups)
-        return super().with_regularisers(alpha_x, alpha_y, center_x, center_y)
-
     def for_solver(self) -> MaxGroupLossProblem:
         other = super().for_solver()
         other.records = self.records.read_only_copy()
@@ -249,13 +220,8 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def group_losses(self, x: np.ndarray) -> np.ndarray:
         """Return ``c_g (1/n) sum_{i in g} loss_i``, the gradient in y, shape (n_groups,)."""
-        weights = self._unpack(x)
-
-        def statistic(block: Block) -> np.ndarray:
-            values = self.loss.value(block.margins(weights), block.targets)
-            return self._by_group(block, values)
-
-        return np.asarray(self.records.total(statistic) * self.multipliers / self.n_records)
+        losses = self.records.total(lambda block: self._losses(block, x)[0])
+        return np.asarray(losses * self.multipliers / self.n_records)
 
     def value(self, x: np.ndarray, y: np.ndarray) -> float:
         return float(y @ self.group_losses(x)) + self.regulariser(x, y)
@@ -272,22 +238,24 @@ class MaxGroupLossProblem(SaddleProblem):
 
     def _sums(self, block: Block, x: np.ndarray, y: np.ndarray) -> Pair:
         """Return the sums of weighted gradients in x and of losses by group."""
-        values, residuals = self.loss.value_and_derivative(
-            block.margins(self._unpack(x)), block.targets
-        )
+        losses, residuals = self._losses(block, x)
         push = (y * self.multipliers)[block.groups]
-        return block.pull_back(_scaled(residuals, push)), self._by_group(block, values)
+        return block.pull_back(_scaled(residuals, push)), losses
+
+    def _losses(self, block: Block, x: np.ndarray) -> Pair:
+        """Return the sums of losses by group, and the records' residuals."""
+        margins = block.margins(self._unpack(x))
+        values, residuals = self.loss.value_and_derivative(margins, block.targets)
+        return np.bincount(block.groups, values, self.weights.n_groups), residuals
 
     def best_response(self, x: np.ndarray) -> Response:
         # one pass for the losses, which the weights wait for, and half a pass with the weights
-        weights, kept = self._unpack(x), []
+        kept = []
 
         def losses_by_group(block: Block) -> np.ndarray:
-            values, residuals = self.loss.value_and_derivative(
-                block.margins(weights), block.targets
-            )
+            losses, residuals = self._losses(block, x)
             kept.append(residuals)
-            return self._by_group(block, values)
+            return losses
 
         losses = self.records.total(losses_by_group) * self.multipliers / self.n_records
         free = self.center_y + losses / self.alpha_y
@@ -319,9 +287,6 @@ class MaxGroupLossProblem(SaddleProblem):
 
         gradients = self.records.total(statistic).reshape(n_groups, -1)
         return np.asarray(gradients * (self.multipliers / self.n_records)[:, None])
-
-    def _by_group(self, block: Block, values: np.ndarray) -> np.ndarray:
-        return np.bincount(block.groups, values, self.weights.n_groups)
 
     def _unpack(self, x: np.ndarray) -> np.ndarray:
         return x.reshape(self.loss.n_outputs, self.records.width)

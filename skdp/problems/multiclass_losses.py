@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.linalg import helmert
 from scipy.special import lambertw
 
 from skdp._checks import check_count
@@ -15,29 +16,15 @@ from skdp.problems.elementwise import minimum
 from skdp.problems.losses import Loss
 from skdp.problems.rounding import ROUNDING_SLACK
 
-__all__ = ["OneVsRestLoss", "SoftmaxLoss", "sum_zero_basis"]
-
-
-def sum_zero_basis(n_classes: int) -> np.ndarray:
-    """Orthonormal basis (n_classes, n_classes - 1) of the vectors that sum to zero."""
-    k = n_classes
-    basis = np.zeros((k, k - 1))
-    for j in range(1, k):  # Helmert contrasts
-        basis[:j, j - 1] = 1.0
-        basis[j, j - 1] = -j
-        basis[:, j - 1] /= math.sqrt(j * (j + 1))
-    return basis
-
 
 @dataclass(frozen=True)
 class SoftmaxLoss(Loss):
     """Multinomial log loss of K classes in the K - 1 coordinates that can matter.
 
-    The penalised optimum has class weights that sum to zero, so the weights are written
-    as ``B V`` with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z
-    the K - 1 margins ``V x``. The map is an isometry, hence norms, sensitivities and the
-    penalty are those of the full weights, and isotropic noise on V is noise in exactly
-    the subspace (dimension (K - 1) width), none outside of it (review W7).
+    The penalised optimum has class weights that sum to zero, so the weights are written as ``B V``
+    with B an orthonormal basis of the sum-zero subspace: logits ``B z``, with z the K - 1 margins
+    ``V x``. The map is an isometry, hence norms, sensitivities and the penalty are those of the
+    full weights, and isotropic noise on V is noise in exactly the subspace (review W7).
 
     Parameters
     ----------
@@ -46,6 +33,8 @@ class SoftmaxLoss(Loss):
     """
 
     n_classes: int
+
+    curvature = 0.5  # no eigenvalue of diag(p) - p p' is larger
 
     def __post_init__(self) -> None:
         check_count("n_classes", self.n_classes, 2)
@@ -67,8 +56,8 @@ class SoftmaxLoss(Loss):
 
     @cached_property
     def basis(self) -> np.ndarray:
-        """The basis B, shape (K, K - 1)."""
-        basis = sum_zero_basis(self.n_classes)
+        """The basis B, shape (K, K - 1), of Helmert contrasts."""
+        basis = np.ascontiguousarray(helmert(self.n_classes).T)
         basis.flags.writeable = False
         return basis
 
@@ -104,11 +93,6 @@ class SoftmaxLoss(Loss):
         return out if margins.ndim == 2 else out[:, 0, 0]
 
     @property
-    def curvature(self) -> float:
-        """``diag(p) - p p'`` has no eigenvalue above 1/2."""
-        return 0.5
-
-    @property
     def curvature_trace(self) -> float:
         """``trace(diag(p) - p p') = 1 - ||p||^2 <= 1 - 1/K``."""
         return 1.0 - 1.0 / self.n_classes
@@ -141,8 +125,7 @@ class SoftmaxLoss(Loss):
     def value_range(self, feature_norm: float, radius: float) -> float:
         """``log(1 + (K-1) e^{sqrt(2) k}) - log(1 + (K-1) e^{-k sqrt(K/(K-1))})``, ``k = R X``.
 
-        The bounds on the logits are those of :meth:`lipschitz`; the first term bounds the
-        loss from above, the second from below.
+        Bounds on the loss from above and below by those on the logits of :meth:`lipschitz`.
         """
         k, others = radius * feature_norm, self.n_classes - 1
         steepest = math.sqrt(self.n_classes / others)
@@ -159,9 +142,9 @@ class SoftmaxLoss(Loss):
 class OneVsRestLoss(Loss):
     """Sum over K classes of a two-class loss of "this one" against "the others".
 
-    One problem with K margins whose solution is that of K separate ones; together they move by
-    at most ``sqrt(K)`` times as much as one of them, because the weights of different classes
-    are orthogonal directions (review Y-16). Constants: docs/theory/constants.md.
+    The solution is that of K separate problems; together they move by at most ``sqrt(K)`` times as
+    much as one of them, because the weights of different classes are orthogonal directions (review
+    Y-16). Constants: docs/theory/constants.md.
 
     Parameters
     ----------

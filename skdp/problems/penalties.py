@@ -1,8 +1,8 @@
 """Penalties of groups of coefficients, and whitened coordinates, in which all are penalised alike.
 
 With ``Omega = diag(alpha_g(j) r_j)``, ``v = Omega^{1/2} w`` and ``u = Omega^{-1/2} x``,
-``mean loss(<w, x>) + w' Omega w / 2`` is ``mean loss(<v, u>) + ||v||^2 / 2``: a penalty of strength
-1 on records whose columns are scaled (:meth:`skdp.problems.Records.scaled`).
+``mean loss(<w, x>) + w' Omega w / 2`` is ``mean loss(<v, u>) + ||v||^2 / 2``: the penalty
+alpha = 1 on records whose columns are scaled (:meth:`skdp.problems.Records.scaled`).
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-
-__all__ = ["PenaltyGroups"]
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,7 @@ class PenaltyGroups:
     low, high : float
         Public bounds of alpha.
     common : tuple of int, default=()
-        Groups that are not searched for alone where released moments are searched: they keep the
-        best alpha for all groups together.
+        Groups that keep the best alpha for all groups together where released moments are searched.
     """
 
     groups: tuple[int, ...]

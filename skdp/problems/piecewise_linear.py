@@ -1,10 +1,9 @@
 """Losses with one kink, and the smooth losses that approximate them.
 
 ``phi(z) = max over a in [low, high] of a (z - kink)``: hinge and absolute error are of this
-form with numbers that depend on the target. The Lipschitz constants and radii are those of
-the specification of Lowy and Razaviyayn (2021), section 7. None of these losses is smooth, so no
-solution of theirs can be certified; :meth:`PiecewiseLinearLoss.smoothed` makes losses of which it
-can.
+form with numbers that depend on the target. Lipschitz constants and radii: Lowy and Razaviyayn
+(2021) specification, section 7. No solution of these losses can be certified, that of
+:meth:`PiecewiseLinearLoss.smoothed` can.
 """
 
 from __future__ import annotations
@@ -17,17 +16,8 @@ import numpy as np
 
 from skdp._checks import check_positive, check_real
 from skdp.problems.elementwise import minimum
-from skdp.problems.losses import Loss, check_within, check_zero_one
+from skdp.problems.losses import BoundedTargetLoss, Loss, ZeroOneLoss
 from skdp.problems.rounding import ROUNDING_SLACK
-
-__all__ = [
-    "AbsoluteLoss",
-    "HingeLoss",
-    "PiecewiseLinearLoss",
-    "QuantileLoss",
-    "SmoothedLoss",
-    "huber_loss",
-]
 
 
 class PiecewiseLinearLoss(Loss):
@@ -37,7 +27,7 @@ class PiecewiseLinearLoss(Loss):
 
     @abstractmethod
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """``(kink, low, high)`` of each record: where the slope changes, and the two slopes."""
+        """Return ``(kink, low, high)`` of each record: the kink, the derivatives on both sides."""
 
     @property
     @abstractmethod
@@ -45,14 +35,14 @@ class PiecewiseLinearLoss(Loss):
         """Bound on the absolute value of the kinks."""
 
     @property
-    def slope_bound(self) -> float:
-        """Bound on the absolute value of the slopes."""
+    def derivative_bound(self) -> float:
+        """Bound S on the absolute value of the derivatives."""
         return 1.0
 
     @property
-    def slope_range(self) -> float:
-        """Bound on the difference of the two slopes of a record."""
-        return 2.0 * self.slope_bound
+    def derivative_range(self) -> float:
+        """Bound on the difference of the two derivatives of a record."""
+        return 2.0 * self.derivative_bound
 
     def smoothed(self, width: float) -> SmoothedLoss:
         """Return the Moreau envelope of a width, a smooth loss of the same targets."""
@@ -64,7 +54,7 @@ class PiecewiseLinearLoss(Loss):
         return np.maximum(low * offset, high * offset)
 
     def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """Return a subgradient: the slope to the right of the kink there."""
+        """Return a subgradient: at the kink the derivative to its right."""
         kink, low, high = self.pieces(targets)
         return np.where(margins < kink, low, high)
 
@@ -72,38 +62,34 @@ class PiecewiseLinearLoss(Loss):
         raise NotImplementedError(f"{type(self).__name__} has no second derivative.")
 
     def lipschitz(self, feature_norm: float, radius: float) -> float:
-        """Return ``S X`` with S the bound on the slopes."""
-        return self.slope_bound * feature_norm
+        """Return ``S X``."""
+        return self.derivative_bound * feature_norm
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """Return ``S (R X + K)`` with K the bound on the kinks."""
-        return self.slope_bound * (radius * feature_norm + self.kink_bound)
+        return self.derivative_bound * (radius * feature_norm + self.kink_bound)
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """Return ``min(S X / alpha, sqrt(S K / alpha))``.
 
-        At the solution ``alpha ||w||^2 = -mean(a_i z_i)`` with slopes a_i, and ``-a_i z_i =
+        At the solution ``alpha ||w||^2 = -mean(a_i z_i)`` with derivatives a_i, and ``-a_i z_i =
         -a_i k_i - a_i (z_i - k_i) <= S K``, because ``a (z - k) >= 0`` where low <= 0 <= high.
         """
-        slope = self.slope_bound
-        by_value = math.sqrt(slope * self.kink_bound / alpha)
-        return min(slope * feature_norm / alpha, by_value) * ROUNDING_SLACK
+        steepest = self.derivative_bound
+        by_value = math.sqrt(steepest * self.kink_bound / alpha)
+        return min(steepest * feature_norm / alpha, by_value) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
-        """``slope_range sqrt(variance) / 2`` for symmetric noise: lines cost nothing on average."""
-        return 0.5 * self.slope_range * variance**0.5
+        """Return ``derivative_range sqrt(variance) / 2``: lines cost nothing on average."""
+        return 0.5 * self.derivative_range * variance**0.5
 
 
 @dataclass(frozen=True)
-class HingeLoss(PiecewiseLinearLoss):
+class HingeLoss(ZeroOneLoss, PiecewiseLinearLoss):
     """``max(0, 1 - s z)`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
     kink_bound = 1.0
-    slope_range = 1.0
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        check_zero_one(self, targets)
+    derivative_range = 1.0
 
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         kink = 2.0 * targets - 1.0
@@ -115,54 +101,36 @@ class HingeLoss(PiecewiseLinearLoss):
         return min(1.0 + k, 2.0 * k)
 
 
-@dataclass(frozen=True)
-class _ErrorLoss(PiecewiseLinearLoss):
+class _ErrorLoss(BoundedTargetLoss, PiecewiseLinearLoss):
     """A loss of ``z - t`` for targets with ``|t| <= target_bound``."""
-
-    target_bound: float
-
-    def __post_init__(self) -> None:
-        check_positive(target_bound=self.target_bound)
-
-    def check_targets(self, targets: np.ndarray) -> None:
-        super().check_targets(targets)
-        check_within(self, targets, self.target_bound)
-
-    @property
-    def largest_margin_scale(self) -> float:
-        return self.target_bound
 
     @property
     def kink_bound(self) -> float:
         return self.target_bound
 
     @property
-    def margin_scale(self) -> float:
-        return 0.5 * self.target_bound
-
-    @property
     def sampling_scale(self) -> float:
         """For residuals with half of the targets' bound as standard deviation."""
-        return 0.5 * self.target_bound * self.slope_bound
+        return 0.5 * self.target_bound * self.derivative_bound
 
 
 @dataclass(frozen=True)
 class AbsoluteLoss(_ErrorLoss):
-    """``slope * |z - t|``."""
+    """``factor * |z - t|``."""
 
-    slope: float = 1.0
+    factor: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive(slope=self.slope)
+        check_positive(factor=self.factor)
 
     @property
-    def slope_bound(self) -> float:
-        return self.slope
+    def derivative_bound(self) -> float:
+        return self.factor
 
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        slope = np.full(targets.shape, float(self.slope))
-        return targets, -slope, slope
+        high = np.full(targets.shape, float(self.factor))
+        return targets, -high, high
 
 
 @dataclass(frozen=True)
@@ -177,14 +145,14 @@ class QuantileLoss(_ErrorLoss):
     """
 
     quantile: float = 0.5
-    slope_range = 1.0
+    derivative_range = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_real("quantile", self.quantile, 0.0, 1.0, closed="neither")
 
     @property
-    def slope_bound(self) -> float:
+    def derivative_bound(self) -> float:
         return max(self.quantile, 1.0 - self.quantile)
 
     def pieces(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -197,7 +165,7 @@ class SmoothedLoss(Loss):
     """``max over a in [low, high] of a (z - kink) - (h/2) a^2``: a Moreau envelope.
 
     Never above the piecewise linear loss, and below it by at most ``h S^2 / 2``, S being the
-    bound on the slopes. Of the hinge with h = 1 it is the smoothed hinge (Rennie 2005), of
+    bound on the derivatives. Of the hinge with h = 1 it is the smoothed hinge (Rennie 2005), of
     ``c |z - t|`` with h = 1 Huber's loss with threshold c.
 
     Parameters
@@ -232,13 +200,13 @@ class SmoothedLoss(Loss):
     ) -> tuple[np.ndarray, np.ndarray]:
         kink, low, high = self.base.pieces(targets)
         offset = margins - kink
-        slope = np.clip(offset / self.width, low, high)
-        return slope * (offset - 0.5 * self.width * slope), slope
+        derivative = np.clip(offset / self.width, low, high)
+        return derivative * (offset - 0.5 * self.width * derivative), derivative
 
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         kink, low, high = self.base.pieces(targets)
-        slope = (margins - kink) / self.width
-        return np.where((low < slope) & (slope < high), 1.0 / self.width, 0.0)
+        derivative = (margins - kink) / self.width
+        return np.where((low < derivative) & (derivative < high), 1.0 / self.width, 0.0)
 
     @property
     def curvature(self) -> float:
@@ -259,7 +227,7 @@ class SmoothedLoss(Loss):
     def lipschitz(self, feature_norm: float, radius: float) -> float:
         """Return ``X min(S, (R X + K) / h)`` with K the bound on the kinks."""
         widest = (radius * feature_norm + self.base.kink_bound) / self.width
-        return feature_norm * min(self.base.slope_bound, widest) * ROUNDING_SLACK
+        return feature_norm * min(self.base.derivative_bound, widest) * ROUNDING_SLACK
 
     def value_range(self, feature_norm: float, radius: float) -> float:
         """That of the piecewise linear loss, or the largest value: the least is 0."""
@@ -267,22 +235,22 @@ class SmoothedLoss(Loss):
         return min(range_of_base, self.largest_value(feature_norm, radius))
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
-        """``a (r - h a / 2)`` with ``r = R X + K`` and the slope ``a = min(S, r / h)`` there."""
+        """Return ``a (r - h a / 2)`` with ``r = R X + K`` and ``a = min(S, r / h)``."""
         far = radius * feature_norm + self.base.kink_bound
-        slope = min(self.base.slope_bound, far / self.width)
-        return slope * (far - 0.5 * self.width * slope) * ROUNDING_SLACK
+        steepest = min(self.base.derivative_bound, far / self.width)
+        return steepest * (far - 0.5 * self.width * steepest) * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
         """``min(X min(S, K / h) / alpha, sqrt(p / alpha))``, ``p = max of A (K - h A)``, A <= S.
 
         By convexity ``alpha ||w|| <= ||mean gradient at 0||``. And ``alpha ||w||^2 = -mean(a_i
-        z_i)``, where a slope a of size A, not beyond the ends of [low, high], has ``z - k = h a``
-        or, at an end, is further from k on the same side: ``-a z <= A (K - h A)``.
+        z_i)``, where a derivative a of size A inside [low, high] has ``z - k = h a``; at an end, z
+        is further from k on the same side: ``-a z <= A (K - h A)``.
         """
-        slope, kink, width = self.base.slope_bound, self.base.kink_bound, self.width
-        steepest = min(slope, kink / (2.0 * width))
+        bound, kink, width = self.base.derivative_bound, self.base.kink_bound, self.width
+        steepest = min(bound, kink / (2.0 * width))
         by_value = math.sqrt(steepest * (kink - width * steepest) / alpha)
-        return min(feature_norm * min(slope, kink / width) / alpha, by_value) * ROUNDING_SLACK
+        return min(feature_norm * min(bound, kink / width) / alpha, by_value) * ROUNDING_SLACK
 
     def noise_cost(self, variance: float) -> float:
         """Return the smaller of the bounds for smooth and for Lipschitz losses."""

@@ -12,8 +12,6 @@ import numpy as np
 from skdp.problems.constants import ProblemConstants
 from skdp.problems.domains import Domain, euclidean_norm
 
-__all__ = ["Problem"]
-
 _Problem = TypeVar("_Problem", bound="Problem")
 
 _IMMUTABLE = (bool, int, float, str, type(None))
@@ -22,8 +20,7 @@ _IMMUTABLE = (bool, int, float, str, type(None))
 class Problem(ABC):
     """``min over w in domain of f(w) + (alpha/2) ||w - center||^2``, strongly convex.
 
-    A subclass evaluates f, which depends on the records, and states constants that hold for
-    every data set.
+    A subclass evaluates f on the records, and states constants that hold for every data set.
 
     Attributes
     ----------
@@ -36,8 +33,7 @@ class Problem(ABC):
     center : ndarray of shape (dimension,) or None
         Center of the regulariser; None is 0.
     offers : frozenset of str
-        Evaluations besides values and gradients: "hessian", and "records" if f is a mean over
-        records that can be taken in batches.
+        "hessian", and "records" if f is a mean over records that can be taken in batches.
     has_nominal_size : bool
         Whether f is a sum divided by a public nominal number, as add/remove needs it.
     """
@@ -156,10 +152,7 @@ class Problem(ABC):
 
 
 def copy_parts(problem: object, other: object) -> None:
-    """Give `other` copies of the domains and dataclasses among the attributes of `problem`.
-
-    Frozen dataclasses too: ``object.__setattr__`` changes them.
-    """
+    """Give `other` copies of the domains and dataclasses, frozen ones too, among the attributes."""
     for name, part in vars(problem).items():
         if _is_part(part):
             setattr(other, name, _copy_part(part))

@@ -12,8 +12,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
-import numpy as np
-
 from skdp.privacy.events import Neighbouring
 from skdp.problems.constants import (
     Design,
@@ -30,8 +28,6 @@ from skdp.problems.piecewise_linear import PiecewiseLinearLoss, SmoothedLoss
 from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 
-__all__ = ["EmpiricalRisk", "Objective"]
-
 #: Width of an envelope in units of the noise in the margins: its bias is then at most 5 % of
 #: what the noise may cost.
 _SMOOTHING = 0.05
@@ -44,7 +40,7 @@ def _smoothed(loss: Loss, spread: float) -> Loss:
         return replace(loss, base=_smoothed(loss.base, spread))
     if not isinstance(loss, PiecewiseLinearLoss):
         raise TypeError(f"{type(loss).__name__} is neither smooth nor piecewise linear.")
-    return loss.smoothed(_SMOOTHING * spread / loss.slope_bound)
+    return loss.smoothed(_SMOOTHING * spread / loss.derivative_bound)
 
 
 @dataclass(frozen=True)
@@ -73,21 +69,10 @@ class EmpiricalRisk:
         return generalised_linear_constants(self.loss, design, alpha, radius, center_norm)
 
     def problem(
-        self,
-        records: Records,
-        alpha: float,
-        radius: float,
-        *,
-        n_public: int | None = None,
-        center: np.ndarray | None = None,
-    ) -> Problem:
-        """Make the problem of some records."""
-        return self._problem(
-            *(records, self.loss, alpha, Ball(radius)), n_public=n_public, center=center
-        )
-
-    def _problem(self, *parts: Any, **options: Any) -> Problem:
-        return FiniteSumProblem(*parts, **options)
+        self, records: Records, alpha: float, radius: float, **options: Any
+    ) -> FiniteSumProblem:
+        """Make the problem of some records; the options are `n_public` and `center`."""
+        return FiniteSumProblem(records, self.loss, alpha, Ball(radius), **options)
 
     #: Whether it is a mean of one function per record, so that blocks of records make sense.
     is_mean = True
@@ -100,11 +85,10 @@ class EmpiricalRisk:
     def smoothed(self: _Risk, spread: float) -> _Risk:
         """Return a smooth risk whose bias is a small part of what noise costs.
 
-        Smooth risks are returned as they are. A piecewise linear loss is replaced by its Moreau
-        envelope, of the width ``0.05 spread / S`` with S the bound on its slopes and `spread` the
-        public standard deviation of the noise in the margins: below the loss by at most
-        ``0.025 S spread``, 5 % of the cost of noise or less. The envelope *is* the private
-        objective: its sensitivity is that of the loss, and its solutions can be certified.
+        A piecewise linear loss is replaced by its Moreau envelope of width ``0.05 spread / S``: S
+        bounds its derivatives, `spread` is the public standard deviation of the noise in the
+        margins. The envelope is below the loss by at most ``0.025 S spread``, 5 % of the cost of
+        noise or less. It *is* the private objective.
         """
         return self if self.is_smooth else replace(self, loss=_smoothed(self.loss, spread))
 
@@ -115,18 +99,11 @@ class EmpiricalRisk:
         return loss.width if isinstance(loss, SmoothedLoss) else 0.0
 
     def reference_norm(self, design: Design) -> float:
-        """Return the norm of a good predictor on isotropic rows.
-
-        Its margins have the standard deviation ``loss.margin_scale``.
-        """
+        """Return the norm at which margins on isotropic rows deviate by ``loss.margin_scale``."""
         return self.loss.margin_scale * math.sqrt(design.width) / design.feature_norm
 
     def ball_radius(self, design: Design) -> float:
-        """Return the radius of a ball for methods that need one and are given none.
-
-        Margins on isotropic rows have the standard deviation
-        ``loss.largest_margin_scale`` on its sphere.
-        """
+        """Return the norm at which margins there deviate by ``loss.largest_margin_scale``."""
         return self.loss.largest_margin_scale * math.sqrt(design.width) / design.feature_norm
 
     def alarms(self, constants: ProblemConstants) -> tuple[str, ...]:
@@ -152,9 +129,8 @@ class EmpiricalRisk:
     def sampling_cost(self, design: Design, alpha: Any, size: Any) -> Any:
         """Estimate the excess risk on all records of a solution for `size` of them.
 
-        ``(d s / 2) (1 / size - 1 / n) (h / (h + mu))^2``, the asymptotic value on a reference
-        design with ``s = loss.sampling_scale`` and ``h = loss.curvature * second_moment``; for
-        planning only.
+        ``(d s / 2) (1 / size - 1 / n) (h / (h + mu))^2``, the asymptotic value on isotropic rows,
+        ``s = loss.sampling_scale`` and h as in :meth:`penalty_cost`.
         """
         h = self.loss.curvature * design.second_moment
         shrunk = 1.0 / (1.0 + alpha / h)
@@ -165,9 +141,8 @@ class EmpiricalRisk:
         """Bound the expected difference of population and empirical risk of a solution.
 
         The smaller of ``L Delta`` (uniform stability, Delta the sensitivity of the solution) and
-        ``2 L^2 / (n (mu + c X^2 / width))`` (average stability, Gonen and Shalev-Shwartz 2017),
-        with c a lower bound of the loss's curvature in its margin over the ball. Proof:
-        docs/theory/output_perturbation.md, "Utility".
+        ``2 L^2 / (n (mu + c X^2 / width))`` (average stability, Gonen and Shalev-Shwartz 2017), c
+        the least curvature on the ball. Proof: docs/theory/output_perturbation.md, "Utility".
         """
         lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.n_records
         moved = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)

@@ -23,16 +23,6 @@ from skdp.problems.problem import copy_parts
 from skdp.problems.records import read_only_view
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
-__all__ = [
-    "BlockConstants",
-    "Pair",
-    "Response",
-    "SaddleConstants",
-    "SaddleProblem",
-    "block_sensitivity",
-    "joint_sensitivity",
-]
-
 _Problem = TypeVar("_Problem", bound="SaddleProblem")
 
 #: A vector for each block.
@@ -53,14 +43,10 @@ class BlockConstants:
         feasible z. For a loss in y it is the largest *absolute* value, not the range (review W2).
     smoothness : float, default=0.0
         Lipschitz constant of that gradient in the block itself.
-    radius : float, default=inf
-        Largest norm of a feasible point.
-    circumradius : float, optional
-        :attr:`skdp.problems.Domain.circumradius`. Default: the radius.
+    radius, circumradius, projection_rounding : float
+        Of the domain, see :class:`skdp.problems.Domain`. The circumradius is the radius by default.
     center_norm : float, default=0.0
         Norm of the center of the regulariser.
-    projection_rounding : float, default=0.0
-        Bound on the error of a computed projection onto the domain.
     additional_rounding : float, default=0.0
         Error of a computed operator beyond that of :meth:`SaddleConstants.operator_rounding`.
     """
@@ -78,15 +64,10 @@ class BlockConstants:
     def __post_init__(self) -> None:
         check_count("dimension", self.dimension)
         check_positive(modulus=self.modulus)
-        check_non_negative(
-            lipschitz=self.lipschitz,
-            smoothness=self.smoothness,
-            center_norm=self.center_norm,
-            projection_rounding=self.projection_rounding,
-            additional_rounding=self.additional_rounding,
-        )
         check_real("radius", self.radius, 0.0)
         check_real("circumradius", self.diameter, 0.0)
+        checked = ("dimension", "modulus", "radius", "circumradius")
+        check_non_negative(**{k: v for k, v in vars(self).items() if k not in checked})
 
     @classmethod
     def on(
@@ -112,10 +93,9 @@ class BlockConstants:
 class SaddleConstants:
     """Constants of a saddle problem that hold for every data set of `n_records` records.
 
-    Nothing here may be measured on the records. Write z = (x, y),
-    ``A_S(z) = (grad_x, -grad_y)`` of the objective, ``a(z; i)`` of the function of record i
-    (without regularisers), and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is
-    strongly monotone with modulus 1.
+    Nothing here may be measured on the records. Write z = (x, y), ``A_S(z) = (grad_x, -grad_y)`` of
+    the objective, and ``||z||_M^2 = mu_x ||x||^2 + mu_y ||y||^2``, in which A_S is strongly
+    monotone with modulus 1.
 
     Parameters
     ----------
@@ -134,9 +114,8 @@ class SaddleConstants:
 
     Notes
     -----
-    Lemma 1 (docs/theory/saddle.md): let z and z' be the saddle points of neighbours with the ranges
-    (G_x, G_y), ``a = sqrt(mu_x) ||x - x'||``, ``b = sqrt(mu_y) ||y - y'||``,
-    ``g_x = G_x / sqrt(mu_x)``, ``g_y = G_y / sqrt(mu_y)``. Then
+    Lemma 1 (docs/theory/saddle.md): of saddle points z, z' of neighbours with the ranges (G_x, G_y)
+    let ``a = sqrt(mu_x) ||x - x'||``, ``g_x = G_x / sqrt(mu_x)``, likewise b and g_y for y. Then
     ``a^2 + b^2 <= (g_x a + g_y b) / n``, a disc through 0 with center ``(g_x, g_y) / (2 n)``. Its
     largest first coordinate is :attr:`sensitivity_x`, its diameter :attr:`sensitivity`.
     """
@@ -152,10 +131,10 @@ class SaddleConstants:
         check_count("n_records", self.n_records)
         check_non_negative(coupling=self.coupling)
         if self.gradient_ranges is not None:
-            if not self.gradient_ranges:
-                raise ValueError("gradient_ranges is empty: None stands for the default.")
             ranges = tuple((float(first), float(second)) for first, second in self.gradient_ranges)
             object.__setattr__(self, "gradient_ranges", ranges)
+        if not self.ranges:
+            raise ValueError("gradient_ranges is empty: None stands for the default.")
         for first, second in self.ranges:
             if not (0 <= first <= 2 * self.x.lipschitz and 0 <= second <= 2 * self.y.lipschitz):
                 raise ValueError(
@@ -184,9 +163,9 @@ class SaddleConstants:
 
     @property
     def localisation(self) -> float:
-        """``Lambda = sqrt(L_x^2 / mu_x + L_y^2 / mu_y)``, or less if the domains are small.
+        """Bound on the distance in the norm M of the projected centers to the saddle point.
 
-        The saddle point is within it of the projected centers, in the norm M.
+        ``sqrt(L_x^2 / mu_x + L_y^2 / mu_y)``, or less if the domains are small.
         """
         return min(self.dual_norm(self.x.lipschitz, self.y.lipschitz), self.diameter)
 
@@ -200,7 +179,7 @@ class SaddleConstants:
         """How far the saddle point can move in the norm M: ``sqrt(g_x^2 + g_y^2) / n``.
 
         For the worst pair of ranges (Zhang et al. 2022 specification, section 3.3 (5)-(7)), and
-        never above the diameter of the domain.
+        at most the diameter of the domain.
         """
         return min(joint_sensitivity(self.ranges, self.moduli, self.n_records), self.diameter)
 
@@ -222,30 +201,20 @@ class SaddleConstants:
         ranges = tuple((second, first) for first, second in self.ranges)
         return replace(self, x=self.y, y=self.x, gradient_ranges=ranges)
 
-    def primal(
-        self, gradient_diameter: float | None = None, record_weight: float = 1.0
-    ) -> ProblemConstants:
-        """The constants of ``max over y of F(x, y)``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
-
-        Parameters
-        ----------
-        gradient_diameter : float, optional
-            Default: ``2 L_x``.
-        record_weight : float, default=1.0
-            1 / n where it is a mean of one function per record.
-        """
+    def primal(self) -> ProblemConstants:
+        """The constants of ``max over y of F(x, y)``, whose y is ``ell_xy / mu_y``-Lipschitz."""
         x = self.x
         return ProblemConstants(
             n_records=self.n_records,
             dimension=x.dimension,
             strong_convexity=x.modulus,
             lipschitz=x.lipschitz,
-            gradient_diameter=gradient_diameter or 2.0 * x.lipschitz,
+            gradient_diameter=2.0 * x.lipschitz,
             smoothness=x.smoothness + self.coupling**2 / self.y.modulus,
             radius=x.radius,
             row_width=x.dimension,
             block_size=self.n_records,
-            record_weight=record_weight,
+            record_weight=1.0,
         )
 
     @property
@@ -266,9 +235,9 @@ class SaddleConstants:
     def operator_rounding(self, norm_x: float, norm_y: float) -> tuple[float, float]:
         """Bounds on the Euclidean errors of both blocks of a computed operator.
 
-        `norm_x` and `norm_y` are bounds on the norms of x and y. Sum over the records: a chain of
-        additions relative to the Lipschitz constant; products: as many additions as coordinates,
-        relative to the smoothness; the regulariser.
+        `norm_x` and `norm_y` bound the norms of x and y. Sum over the records: a chain of additions
+        relative to the Lipschitz constant; products: as many additions as coordinates, relative to
+        the smoothness; the regulariser.
         """
         chain = (self.summation_chain or self.n_records) + 16.0
         width = self.x.dimension + self.y.dimension + 16.0
@@ -303,14 +272,11 @@ def block_sensitivity(
 
 
 class Response(NamedTuple):
-    """The maximiser y of ``F(x, .)``, with the value and the gradient there."""
+    """The maximiser y of ``F(x, .)``, the point projected to it, ``grad_x f`` and F there."""
 
     y: np.ndarray
-    #: The point that was projected to y.
     unprojected: np.ndarray
-    #: ``grad_x f(x, y)``, without the regulariser.
     gradient: np.ndarray
-    #: ``F(x, y)``.
     value: float
 
 
@@ -324,10 +290,8 @@ class SaddleProblem(ABC):
     domain_x, domain_y : Domain
     constants : SaddleConstants
         Radii, center norms and projection errors of the domains have to be in them.
-    center_x : ndarray of shape (dimension_x,), optional
-        Center of the regulariser; it may depend on public numbers and released values only.
-        Default: 0.
-    center_y : ndarray of shape (dimension_y,), optional
+    center_x, center_y : ndarray of shape (dimension_x,) or (dimension_y,), optional
+        Centers of the regularisers, functions of public numbers and released values. Default: 0.
     alpha_x, alpha_y : float, optional
         Of the regularisers, at most mu_x and mu_y: the rest of the moduli is that of *every*
         record's function. Default: mu_x and mu_y.
@@ -367,13 +331,11 @@ class SaddleProblem(ABC):
     #: Whether :meth:`batch_operator` can be had.
     has_batches: bool = True
 
-    @property
-    def is_mean(self) -> bool:
-        """Whether the data part is a mean of one function per record, the same in every set."""
-        return True
+    #: Whether the data part is a mean of one function per record, the same in every set.
+    is_mean: bool = True
 
     def best_response(self, x: np.ndarray) -> Response:
-        """The maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f(x) / a_y)``."""
+        """Return the maximiser over y, where f is linear in y: ``Proj(c_y + grad_y f / a_y)``."""
         if self.constants.y.smoothness > 0 or not self.alpha_y > 0:
             raise NotImplementedError(f"{type(self).__name__} is not linear in y.")
         y = self.domain_y.center(self.constants.y.dimension)
@@ -411,18 +373,15 @@ class SaddleProblem(ABC):
         center_x: np.ndarray | None = None,
         center_y: np.ndarray | None = None,
     ) -> _Problem:
-        """Return the problem of the same records with other regularisers; `record_moduli` stay."""
+        """Return the problem with other regularisers; `record_moduli` stay, centers by default."""
         other, c = copy.copy(self), self.constants
+        center_x = self.center_x if center_x is None else center_x
+        center_y = self.center_y if center_y is None else center_y
         convexity, concavity = self.record_moduli
-        constants = replace(
-            c,
-            x=replace(c.x, modulus=convexity + alpha_x, center_norm=_norm(center_x)),
-            y=replace(c.y, modulus=concavity + alpha_y, center_norm=_norm(center_y)),
-        )
-        SaddleProblem.__init__(
-            *(other, self.domain_x, self.domain_y, constants),
-            *(center_x, center_y, alpha_x, alpha_y),
-        )
+        x = replace(c.x, modulus=convexity + alpha_x, center_norm=_norm(center_x))
+        y = replace(c.y, modulus=concavity + alpha_y, center_norm=_norm(center_y))
+        domains, centers = (self.domain_x, self.domain_y), (center_x, center_y)
+        SaddleProblem.__init__(other, *domains, replace(c, x=x, y=y), *centers, alpha_x, alpha_y)
         return other
 
     @property
@@ -451,10 +410,7 @@ class SaddleProblem(ABC):
         return self.domain_x.project(x), self.domain_y.project(y)
 
     def prox(self, x: np.ndarray, y: np.ndarray, step_x: float, step_y: float) -> Pair:
-        """``argmin of (a/2) ||. - c||^2 + ||. - p||^2 / (2 step)`` over the domain, in both blocks.
-
-        Exact, because the sums are isotropic.
-        """
+        """Return :meth:`skdp.problems.Problem.prox` of both blocks."""
         pull_x, pull_y = step_x * self.alpha_x, step_y * self.alpha_y
         x = (x + pull_x * self.center_x) / (1.0 + pull_x)
         return self.project(x, (y + pull_y * self.center_y) / (1.0 + pull_y))
@@ -464,7 +420,7 @@ class SaddleProblem(ABC):
         return self.project(self.center_x, self.center_y)
 
     def for_solver(self: _Problem) -> _Problem:
-        """A copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
+        """Copy for a solver: read-only views of arrays; copies of constants, domains, losses."""
         other = copy.copy(self)
         copy_parts(self, other)
         for name, attribute in vars(self).items():

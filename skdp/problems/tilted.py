@@ -16,15 +16,12 @@ import numpy as np
 
 from skdp._checks import check_positive
 from skdp.problems.constants import Design, ProblemConstants
-from skdp.problems.domains import Domain
+from skdp.problems.domains import Ball, Domain
 from skdp.problems.finite_sum import NOTHING, UnbatchedProblem
 from skdp.problems.losses import Loss
-from skdp.problems.problem import Problem
 from skdp.problems.records import Records
 from skdp.problems.risks import EmpiricalRisk
 from skdp.problems.rounding import EPS, chain
-
-__all__ = ["TiltedProblem", "TiltedRisk", "tilted_constants"]
 
 
 def tilted_constants(
@@ -60,12 +57,10 @@ def tilted_constants(
 class TiltedProblem(UnbatchedProblem):
     """``min over w of (1/t) log mean exp(t phi(W x_i, t_i)) + (alpha/2) ||w - center||^2``.
 
-    No finite sum: a batch does not tell the weights of its records.
-
     Parameters
     ----------
-    records, loss, alpha, domain, center
-        As in :class:`FiniteSumProblem`.
+    records, loss, alpha, domain, **options
+        As in :class:`FiniteSumProblem`; replace-one neighbours only.
     tilt : float
         t > 0.
     """
@@ -77,11 +72,12 @@ class TiltedProblem(UnbatchedProblem):
         alpha: float,
         domain: Domain,
         tilt: float,
-        *,
-        center: np.ndarray | None = None,
+        **options: Any,
     ) -> None:
         check_positive(tilt=tilt)
-        super().__init__(records, loss, alpha, domain, center=center)
+        if options.get("n_public") is not None:
+            raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
+        super().__init__(records, loss, alpha, domain, **options)
         self.tilt = float(tilt)
         self.constants = tilted_constants(self.constants, loss, self.tilt, records.norm_bound)
 
@@ -165,8 +161,7 @@ class TiltedRisk(EmpiricalRisk):
         lipschitz = self.loss.lipschitz(design.feature_norm, self.reference_norm(design))
         return super().noise_cost(design, variance) + 0.5 * self.tilt * lipschitz**2 * variance
 
-    def _problem(self, *parts: Any, n_public: int | None = None, **options: Any) -> Problem:
-        if n_public is not None:
-            raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        kind: Any = TiltedProblem
-        return kind(*parts, self.tilt, **options)
+    def problem(
+        self, records: Records, alpha: float, radius: float, **options: Any
+    ) -> TiltedProblem:
+        return TiltedProblem(records, self.loss, alpha, Ball(radius), self.tilt, **options)

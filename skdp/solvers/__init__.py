@@ -28,7 +28,8 @@ from skdp.solvers.certificates import (
 from skdp.solvers.gradient_descent import AcceleratedGradient, GradientDescent
 from skdp.solvers.lbfgs import LBFGS
 from skdp.solvers.newton import Newton
-from skdp.solvers.registry import SADDLE_SOLVERS, SOLVERS, resolve_solver, solve_certified
+from skdp.solvers.registry import solve_certified
+from skdp.solvers.resolve import SADDLE_SOLVERS, SOLVERS, resolve_solver
 from skdp.solvers.saddle import (
     GDA,
     LSVRE,

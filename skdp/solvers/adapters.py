@@ -16,8 +16,6 @@ from skdp.problems import Problem
 from skdp.problems.domains import Ball, Box, Simplex
 from skdp.solvers.base import FiniteSum, Solver, Vector
 
-__all__ = ["ScipySolver", "SklearnSolver"]
-
 #: Methods of scipy.optimize.minimize, and the options that ask for a gradient of norm g or,
 #: where there is no such option, for an accuracy a, at strong convexity mu.
 _OPTIONS: dict[str, Callable[[float, float, float], dict[str, float]]] = {
@@ -53,7 +51,6 @@ class ScipySolver(Solver):
     Parameters
     ----------
     method : str, default="BFGS"
-        Its name, in any case.
     options : dict, optional
         For scipy, such as ``{"maxiter": 500}``; they override the tolerances set for the accuracy.
     """
@@ -112,15 +109,12 @@ class SklearnSolver(Solver):
         With ``coef_`` of the problem's shape after fitting, such as LogisticRegression,
         LinearSVC, SGDClassifier, Ridge or SGDRegressor.
 
-        - Not fitted: a clone is fitted on a copy of the bounded rows with the intercept feature
-          appended, without an intercept and with the problem's alpha (its parameter ``C`` or
-          ``alpha``).
+        - Not fitted: a clone is fitted without an intercept on a copy of the bounded rows with the
+          intercept feature, with the problem's alpha (its parameter ``C`` or ``alpha``).
         - Fitted: its coefficients are returned. Unless it was fitted in that way, they are only a
           start. It stays, without noise, among the parameters of the private model: do not
           publish or pickle that model (fitting it warns, and its report has a caveat).
 
-    Notes
-    -----
     Give the estimator a small ``tol`` and enough ``max_iter``, or trusted solvers have to continue.
     """
 
@@ -141,9 +135,8 @@ class SklearnSolver(Solver):
         name = type(self.estimator).__name__
         if not {"C", "alpha"} & set(self.estimator.get_params(deep=False)):
             raise ValueError(f"{name} has no parameter C or alpha: its penalty cannot be set.")
-        labels = problem.records.targets.dtype.kind in "iub" or not hasattr(
-            problem.loss, "target_bound"
-        )
+        numbers = problem.records.targets.dtype.kind not in "iub"
+        labels = not (numbers and hasattr(problem.loss, "target_bound"))
         if is_classifier(self.estimator) != labels:
             raise ValueError(f"{name} is not made for {type(problem.loss).__name__}.")
 

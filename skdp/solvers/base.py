@@ -13,20 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from skdp.problems import Problem, SaddleProblem
-from skdp.problems.saddle import Pair
 from skdp.solvers.gate import certified_solve
-
-__all__ = [
-    "BaseSolver",
-    "CallableSaddleSolver",
-    "CallableSolver",
-    "FiniteSum",
-    "Pair",
-    "SaddleSolver",
-    "Solver",
-    "Vector",
-]
 
 #: A :class:`skdp.problems.FiniteSumProblem`, for solvers that need "records". Any for the type
 #: checker, because a method must accept what the method that it overrides accepts.
@@ -63,7 +50,24 @@ class BaseSolver(ReprMixin, ABC):
 
     @abstractmethod
     def _solve(self, problem: Any, accuracy: float, start: Any, rng: Generator) -> Any:
-        """Return a point that should be within `accuracy` of the solution; see the subclasses."""
+        """Return a point that should be within `accuracy` of the solution.
+
+        Parameters
+        ----------
+        problem : Problem or SaddleProblem
+        accuracy : float
+            Wanted distance, Euclidean or in the norm ``sqrt(mu_x ||x||^2 + mu_y ||y||^2)``.
+        start : ndarray of shape (dimension,) or pair of ndarray
+            A feasible point.
+        rng : numpy.random.Generator
+            For the solver, apart from all privacy noise.
+
+        Returns
+        -------
+        ndarray or pair of ndarray
+            Of a pair (x, y) the forward-backward image is certified:
+            :func:`skdp.solvers.certify_saddle`.
+        """
 
     def solve(
         self,
@@ -105,44 +109,9 @@ class BaseSolver(ReprMixin, ABC):
 class Solver(BaseSolver):
     """Base of non-private solvers of minimisation problems; :meth:`solve` certifies `_solve`."""
 
-    @abstractmethod
-    def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
-        """Return a point that should be within `accuracy` of the solution.
-
-        Parameters
-        ----------
-        problem : Problem
-        accuracy : float
-            Wanted Euclidean distance to the exact solution.
-        start : ndarray of shape (dimension,)
-            A feasible point.
-        rng : numpy.random.Generator
-            For the solver, apart from all privacy noise.
-        """
-
 
 class SaddleSolver(BaseSolver):
     """Base of non-private saddle solvers; :meth:`solve` certifies `_solve`."""
-
-    @abstractmethod
-    def _solve(self, problem: SaddleProblem, accuracy: float, start: Pair, rng: Generator) -> Pair:
-        """Return a pair that should be within `accuracy` of the saddle point.
-
-        Parameters
-        ----------
-        problem : SaddleProblem
-        accuracy : float
-            Wanted distance in the norm ``sqrt(mu_x ||x||^2 + mu_y ||y||^2)``.
-        start : pair of ndarray
-            A feasible point.
-        rng : numpy.random.Generator
-            For the solver, apart from all privacy noise.
-
-        Returns
-        -------
-        x, y : ndarray
-            Certified is their forward-backward image, see :func:`skdp.solvers.certify_saddle`.
-        """
 
 
 @dataclass(frozen=True)

@@ -11,19 +11,13 @@ from skdp.problems import Problem
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
-__all__ = ["AcceleratedGradient", "GradientDescent", "accelerated_gradient_iterations"]
-
 
 class GradientDescent(Solver):
     """Gradient steps on the losses, the regulariser and the domain by their prox.
 
     A step ``w <- prox(w - grad f(w) / l)`` with l the smoothness of the mean loss f contracts
     the distance to the solution by ``1 / (1 + mu / l)``: the forward step expands nothing
-    and the prox of a mu-strongly convex function contracts.
-
-    Parameters
-    ----------
-    max_iterations : int, default=10_000
+    and the prox of a mu-strongly convex function contracts. It makes `max_iterations` at most.
     """
 
     def __init__(self, max_iterations: int = 10_000) -> None:
@@ -57,14 +51,8 @@ def accelerated_gradient_iterations(
     review W6, which proves it for projected iterations whether or not the constraint is
     active (the published count, Lowy and Razaviyayn 2021, Lemma 3.2, is unproven there).
 
-    Parameters
-    ----------
-    smoothness, strong_convexity : float
-        beta and mu of the objective.
-    start_distance : float
-        D, a bound on the distance of the start to the solution.
-    accuracy : float
-        Wanted distance.
+    beta and mu are those of the objective, D is `start_distance`, a bound on the distance of the
+    start to the solution.
     """
     ratio = 9.0 * smoothness * start_distance**2 / (4.0 * strong_convexity * accuracy**2)
     if ratio <= 1.0:
@@ -76,12 +64,7 @@ class AcceleratedGradient(Solver):
     """Nesterov's method for strongly convex objectives (Lowy and Razaviyayn 2021, Alg. 4).
 
     Stops as soon as a certificate allows, and in exact arithmetic no later than after
-    :func:`accelerated_gradient_iterations`. This is the fallback whose success is a theorem.
-
-    Parameters
-    ----------
-    max_iterations : int, optional
-        Fewer iterations than the theorem asks for; default: no other limit.
+    :func:`accelerated_gradient_iterations`, or `max_iterations` if that is less.
     """
 
     def __init__(self, max_iterations: int | None = None) -> None:
@@ -91,14 +74,8 @@ class AcceleratedGradient(Solver):
         beta, mu = problem.smoothness, problem.strong_convexity
         ratio = math.sqrt(mu / beta)
         momentum = (1.0 - ratio) / (1.0 + ratio)
-        # half the accuracy: what remains is room for rounding in the certificate
-        budget = self._limited(
-            accelerated_gradient_iterations(
-                beta, mu, certify(problem, start).distance, 0.5 * accuracy
-            )
-        )
         previous, point = start, start
-        for _ in range(budget):
+        for _ in range(self._iterations(problem, accuracy, certify(problem, start).distance)):
             ahead = point + momentum * (point - previous)
             gradient = problem.gradient(ahead)
             previous, point = point, problem.domain.project(ahead - gradient / beta)
@@ -108,14 +85,10 @@ class AcceleratedGradient(Solver):
         return point
 
     def pass_limit(self, problem: Problem, accuracy: float) -> float:
-        return 2.0 + self._limited(
-            accelerated_gradient_iterations(
-                problem.smoothness,
-                problem.strong_convexity,
-                problem.constants.localisation,
-                0.5 * accuracy,
-            )
-        )
+        return 2.0 + self._iterations(problem, accuracy, problem.constants.localisation)
 
-    def _limited(self, iterations: int) -> int:
-        return iterations if self.max_iterations is None else min(iterations, self.max_iterations)
+    def _iterations(self, problem: Problem, accuracy: float, distance: float) -> int:
+        # half the accuracy: the rest is for rounding in the certificate
+        beta, mu, most = problem.smoothness, problem.strong_convexity, self.max_iterations
+        proven = accelerated_gradient_iterations(beta, mu, distance, 0.5 * accuracy)
+        return proven if most is None else min(proven, most)

@@ -12,9 +12,6 @@ from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.gradient_descent import AcceleratedGradient
 
-__all__ = ["LBFGS"]
-
-
 _TINY = float(np.finfo(np.float64).tiny)
 #: Multipliers that are tried.
 _MAX_MULTIPLIERS = 60
@@ -43,10 +40,8 @@ class LBFGS(Solver):
 
     Parameters
     ----------
-    memory : int, default=10
-        Number of stored correction pairs.
-    max_iterations : int, default=2000
-        Iterations of one minimisation, and most gradient steps after the last.
+    memory, max_iterations : int
+        Stored correction pairs; iterations of one minimisation, and of the last gradient steps.
     """
 
     def __init__(self, memory: int = 10, max_iterations: int = 2000) -> None:
@@ -73,9 +68,7 @@ class LBFGS(Solver):
         runs = 2 * (_MAX_MULTIPLIERS + 2 if searched else 1)
         return float(self.max_iterations * (runs + 1))
 
-    def _in_ball(
-        self, problem: Problem, accuracy: float, start: np.ndarray, radius: float
-    ) -> np.ndarray:
+    def _in_ball(self, problem: Problem, accuracy: float, start: Vector, radius: float) -> Vector:
         point = start
 
         def excess(t: float) -> float:
@@ -141,9 +134,8 @@ class LBFGS(Solver):
             return 0.5 * float((gradient + at_start) @ (w - start)), gradient
 
         # scipy stops on the largest entry only, which would ask for sqrt(d) times too much
-        most = self.max_iterations
-        options: dict[str, float] = {"maxcor": self.memory, "maxiter": most, "maxfun": 2 * most}
-        options |= {"gtol": 0.0, "ftol": 0.0}
+        limits = {"maxiter": self.max_iterations, "maxfun": 2 * self.max_iterations}
+        options = {"maxcor": self.memory, "gtol": 0.0, "ftol": 0.0, **limits}
         bounds = None if box is None else Bounds(box.lower, box.upper)
         arguments = {"jac": True, "method": "L-BFGS-B", "bounds": bounds, "options": options}
         try:

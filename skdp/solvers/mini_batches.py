@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import numbers
 
 import numpy as np
 from numpy.random import Generator
 
+from skdp._checks import check_count
 from skdp.problems import Batch
 from skdp.solvers.base import FiniteSum, Solver
-
-__all__ = ["MiniBatches", "StochasticSolver"]
 
 #: Numbers in a batch of dense rows: its products then cost more than calling them.
 _BATCH_NUMBERS = 1 << 15
@@ -24,10 +22,9 @@ _MIN_BATCHES = 16
 class MiniBatches:
     """The records in m batches that are views, so that an epoch costs one to three gradients.
 
-    Of a dense X, record i belongs to batch ``i mod m``: an evenly spread sample even if the
-    records are sorted. A batch of a CSR matrix is a run of consecutive rows, because others
-    would have to be copied. The objective is the mean of m functions, one per batch; the
-    stochastic methods are run on this finite sum, with exactly the theory of single records.
+    Of a dense X, record i belongs to batch ``i mod m``: an even sample even if the records are
+    sorted. Batches of a CSR matrix are consecutive rows, because others would have to be copied.
+    The objective is the mean of m functions, one per batch, in place of one per record.
 
     Parameters
     ----------
@@ -36,14 +33,11 @@ class MiniBatches:
         Approximate number of records per batch; default: 32 768 stored numbers or n / 16 records,
         whichever is less.
     most_useful : float, default=inf
-        Bound on the default batch size, from the method: see :class:`StochasticSolver`.
+        Bound on the default batch size: see :class:`StochasticSolver`.
     """
 
     def __init__(
-        self,
-        problem: FiniteSum,
-        batch_size: int | None = None,
-        most_useful: float = math.inf,
+        self, problem: FiniteSum, batch_size: int | None = None, most_useful: float = math.inf
     ) -> None:
         n = problem.n_records
         if batch_size is None:
@@ -100,14 +94,14 @@ class StochasticSolver(Solver):
     ----------
     batch_size : int, optional
         Records per batch. 1 is the textbook method. Default: that of :class:`MiniBatches`, but
-        no more than ``max(64, 4 n / kappa)`` for the methods without momentum: they take about
-        kappa steps whatever the size of a batch, so larger ones would be wasted.
+        no more than ``max(64, 4 n / kappa)`` for the methods without momentum, which take about
+        kappa steps whatever the size of a batch.
     max_passes : float, default=300
-        Passes over the records (gradients divided by records) after which the solver gives
-        up; the certified solve goes on with trusted solvers then.
+        Passes over the records (gradients divided by records) after which the solver gives up.
     """
 
     needs = frozenset({"records"})
+    _large_batches = False
 
     def __init__(self, batch_size: int | None = None, max_passes: float = 300.0) -> None:
         self.batch_size = batch_size
@@ -115,14 +109,14 @@ class StochasticSolver(Solver):
 
     def check_supports(self, problem: FiniteSum) -> None:
         super().check_supports(problem)
-        size = self.batch_size
-        if size is not None and not (isinstance(size, numbers.Integral) and size >= 1):
-            raise ValueError(f"batch_size == {size!r}, must be None or an integer >= 1.")
+        if self.batch_size is not None:
+            check_count("batch_size", self.batch_size)
 
     def batches(self, problem: FiniteSum) -> MiniBatches:
         """Make the batches of a run on this problem."""
         kappa = problem.smoothness / problem.strong_convexity
-        return MiniBatches(problem, self.batch_size, 4.0 * problem.n_records / kappa)
+        useful = math.inf if self._large_batches else 4.0 * problem.n_records / kappa
+        return MiniBatches(problem, self.batch_size, useful)
 
     def pass_limit(self, problem: FiniteSum, accuracy: float) -> float:
         return self.max_passes

@@ -11,21 +11,9 @@ from skdp.problems import Problem, SaddleProblem
 if TYPE_CHECKING:
     from skdp.solvers.base import BaseSolver
 
-__all__ = ["Progress"]
-
 
 class Progress:
-    """Prints the number of passes over the records at intervals.
-
-    Parameters
-    ----------
-    name : str
-    solver : Solver or SaddleSolver
-    problem : Problem or SaddleProblem
-    accuracy : float
-    interval : float, default=2.0
-        Seconds between two lines, and before the first.
-    """
+    """Prints the number of passes over the records every `interval` seconds."""
 
     def __init__(
         self,

@@ -32,8 +32,6 @@ from skdp.solvers.saddle.variance_reduced import (
 from skdp.solvers.subgradient import StochasticSubgradient, Subgradient
 from skdp.solvers.variance_reduced import SAGA, SARAH, SVRG, Katyusha
 
-__all__ = ["SADDLE_SOLVERS", "SOLVERS", "resolve_solver", "solve_certified"]
-
 #: Cost of a Hessian per coefficient, in units of the passes of L-BFGS as estimated below.
 _HESSIAN_WEIGHT = 0.4
 #: Largest number of coordinates of x for which Hessians pay in saddle problems, at a moderate
@@ -76,7 +74,7 @@ class AutoSaddle(_Auto, SaddleSolver):
 
     The first needs f to be linear in y, and Hessians, which pay up to some 200 coordinates of x,
     2000 where the public condition number is above 1e5. Without Hessians, stochastic steps take
-    half the time of extragradient steps at 1e5 records. Measured with 5 groups.
+    half the time of extragradient steps at 1e5 records, measured with 5 groups.
     """
 
     def for_problem(self, problem: SaddleProblem, accuracy: float) -> SaddleSolver:

@@ -8,9 +8,7 @@ from numpy.random import Generator
 from skdp.problems.problem import Problem
 from skdp.solvers.base import FiniteSum, Solver, Vector
 from skdp.solvers.certificates import certify
-from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
-
-__all__ = ["StochasticSubgradient", "Subgradient"]
+from skdp.solvers.mini_batches import StochasticSolver
 
 #: A certificate is computed whenever the number of epochs has grown by this factor.
 _CHECK_GROWTH = 1.2
@@ -21,17 +19,12 @@ class Subgradient(Solver):
 
     Corrected as in erratum E4: a subgradient of the objective. In the whole space the
     iterate is ``w_{T+1} = c - (1/mu) sum_t weight_t g_t`` with weights ``2 t / (T (T + 1))``
-    and g_t the subgradients of the mean loss. This identity is kept on other domains, where it
-    means that the sum is projected and not each step (dual averaging).
+    and g_t the subgradients of the mean loss. On other domains the sum is projected and not each
+    step (dual averaging). Of a loss with kinks all `max_iterations` are made.
 
     The method is conditional gradient with steps ``2 / (t + 1)`` on the dual, whose curvature is
     at most ``(2 L)^2 / mu`` (Jaggi 2013, Theorem 2; Bach 2015). So a distance tau takes about
     ``(L / (mu tau))^2`` iterations, which is affordable for coarse accuracies only.
-
-    Parameters
-    ----------
-    max_iterations : int, default=1000
-        Of a loss with kinks all of them are made.
     """
 
     needs = frozenset({"records"})
@@ -62,9 +55,7 @@ class StochasticSubgradient(StochasticSolver):
     Batches come in a new random order in each epoch. Of a loss with kinks all epochs are made.
     """
 
-    def batches(self, problem: FiniteSum) -> MiniBatches:
-        """Large ones: their number of steps is what counts."""
-        return MiniBatches(problem, self.batch_size)
+    _large_batches = True  # the number of steps counts
 
     def _solve(self, problem: FiniteSum, accuracy: float, start: Vector, rng: Generator) -> Vector:
         batches, mu = self.batches(problem), problem.strong_convexity

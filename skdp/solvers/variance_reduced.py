@@ -1,9 +1,8 @@
 """Stochastic gradients with variance reduction: SVRG, SARAH, SAGA and Katyusha.
 
-All take the full gradient at a snapshot, which is also the certificate there, and then an epoch of
-steps with single batches, whose last point is the next snapshot. l is the smoothness of a batch and
-m the number of batches. A run that is lost goes back to its best snapshot with a doubled l, which
-halves the steps.
+All take the full gradient at a snapshot, which certifies it, and then an epoch of steps with single
+batches, whose last point is the next snapshot. l is the smoothness of a batch, m the number of
+batches. A run that is lost goes back to its best snapshot with a doubled l, which halves the steps.
 """
 
 from __future__ import annotations
@@ -21,40 +20,26 @@ from skdp.solvers.base import FiniteSum, Vector
 from skdp.solvers.certificates import certify
 from skdp.solvers.mini_batches import MiniBatches, StochasticSolver
 
-__all__ = ["SAGA", "SARAH", "SVRG", "Katyusha"]
-
 #: Epochs of SAGA between two full gradients.
 _CHECK_EVERY = 10
 
 
 @dataclass
 class Run:
-    """State of a solve.
-
-    Attributes
-    ----------
-    problem : FiniteSumProblem
-    batches : MiniBatches
-    rng : numpy.random.Generator
-    accuracy, smoothness : float
-        Wanted distance, and l.
-    length : int
-        Number of steps of an epoch.
-    point, residuals, gradient : ndarray
-        The snapshot, the residuals of all records there and the gradient without the regulariser.
-    memory : object
-        Kept by a solver from one epoch to the next; None at first and after a restart.
-    """
+    """State of a solve."""
 
     problem: Any
     batches: MiniBatches
     rng: Generator
     accuracy: float
     smoothness: float
+    #: Steps of an epoch.
     length: int
+    #: The snapshot, all residuals there, and the gradient without the regulariser.
     point: np.ndarray
     residuals: Any = None
     gradient: Any = None
+    #: Kept by a solver from one epoch to the next; None at first and after a restart.
     memory: Any = None
 
     def draws(self, length: int) -> list[Batch]:
@@ -87,7 +72,8 @@ class _EpochSolver(StochasticSolver):
             *(problem, batches, rng, accuracy, batches.smoothness(rng), 2 * len(batches), start)
         )
         longest = run.length + math.ceil(self._growth * run.smoothness / problem.strong_convexity)
-        best, passes, last_distance = BestSoFar(start, self._patience), 0.0, math.inf
+        best, least, stale, beta = start, math.inf, 0, problem.smoothness
+        passes, last_distance = 0.0, math.inf
         while passes < self.max_passes:
             run.residuals, run.gradient = problem.residuals_and_gradient(run.point)
             gradient = run.gradient + problem.penalty_gradient(run.point)
@@ -97,60 +83,29 @@ class _EpochSolver(StochasticSolver):
             if distance > 0.5 * last_distance:
                 run.length = min(2 * run.length, longest)
             last_distance = distance
-            if best.is_lost(problem, run.point, gradient):
-                run.point, run.memory = best.point, None
+            # far from the solution all certificates equal the diameter, gradient mappings do not
+            mapped = problem.domain.project(run.point - gradient / beta)
+            norm = beta * float(np.linalg.norm(run.point - mapped))
+            stale += 1
+            if norm < least:
+                best, least, stale = run.point, norm, 0
+            elif stale >= self._patience or not norm < 1e6 * least:  # the run is lost
+                stale, run.point, run.memory = 0, best, None
                 run.smoothness *= 2.0
                 run.residuals, run.gradient = problem.residuals_and_gradient(run.point)
             run.point, cost = self._epoch(run)
             passes += 1.0 + cost
-        return best.point
-
-
-class BestSoFar:
-    """The most stationary snapshot of a run, and whether the run has lost its way.
-
-    Certificates cannot tell: far from the solution they all equal the diameter. The norm of
-    the gradient mapping ``beta ||w - Proj(w - grad / beta)||`` can.
-
-    Parameters
-    ----------
-    point : ndarray
-        The start.
-    patience : int, default=3
-        Snapshots without improvement after which the run is lost.
-    """
-
-    def __init__(self, point: np.ndarray, patience: int = 3) -> None:
-        self.point = point
-        self.patience = patience
-        self.norm = math.inf
-        self._stale = 0
-
-    def is_lost(self, problem: FiniteSum, w: np.ndarray, gradient: np.ndarray) -> bool:
-        """Take note of a snapshot."""
-        beta = problem.smoothness
-        norm = beta * float(np.linalg.norm(w - problem.domain.project(w - gradient / beta)))
-        if norm < self.norm:
-            self.point, self.norm, self._stale = w, norm, 0
-            return False
-        self._stale += 1
-        if self._stale < self.patience and norm < 1e6 * self.norm:
-            return False
-        self._stale = 0
-        return True
+        return best
 
 
 class SVRG(_EpochSolver):
     """Prox-SVRG: ``n + kappa`` gradients up to logarithms.
 
-    Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``.
-    An epoch has 2 m steps at first; one that does not halve the certificate is followed by one
-    twice as long, up to ``2 m + 2 l / mu`` steps. The proven length is of that order (Zhang et al.
-    2022 specification, section 4.3: ``100 l / mu`` steps with ``eta = 0.1 / l``) but rarely needed.
-
-    References
-    ----------
-    Johnson and Zhang 2013; Xiao and Zhang 2014.
+    Steps ``w <- prox(w - eta (grad f_b(w) - grad f_b(snapshot) + full))`` with ``eta = 1 / (4 l)``
+    (Johnson and Zhang 2013; Xiao and Zhang 2014). An epoch has 2 m steps at first; one that does
+    not halve the certificate is followed by one twice as long, up to ``2 m + 2 l / mu`` steps. The
+    proven length is of that order (Zhang et al. 2022 specification, section 4.3: ``100 l / mu``
+    steps with ``eta = 0.1 / l``) but rarely needed.
     """
 
     _growth = 2.0
@@ -167,13 +122,9 @@ class SARAH(_EpochSolver):
 
     The estimate of the gradient is updated along the path, ``v <- grad f_b(w_t) -
     grad f_b(w_{t-1}) + v``, with step ``1 / (2 l)``; the next snapshot is a uniformly random
-    iterate of the epoch, so the epoch ends there. The lengths grow as those of :class:`SVRG`, up to
-    ``2 m + 4.5 l / mu``, which the theory asks for. That theory is for the whole space; on other
-    domains each step ends with the prox.
-
-    References
-    ----------
-    Nguyen, Liu, Scheinberg and Takac 2017.
+    iterate of the epoch, so the epoch ends there (Nguyen, Liu, Scheinberg and Takac 2017). The
+    lengths grow as those of :class:`SVRG`, up to ``2 m + 4.5 l / mu``, which the theory asks for.
+    It is for the whole space; on other domains each step ends with the prox.
     """
 
     _growth = 4.5
@@ -193,12 +144,9 @@ class SARAH(_EpochSolver):
 class SAGA(_EpochSolver):
     """SAGA with a table of residuals: ``n + kappa`` gradients up to logarithms.
 
-    Step ``1 / (3 l)``. After every m steps the mean of the table estimates the certificate; the
-    full gradient is taken when that looks small enough, and every 10 m steps.
-
-    References
-    ----------
-    Defazio, Bach and Lacoste-Julien 2014.
+    Step ``1 / (3 l)`` (Defazio, Bach and Lacoste-Julien 2014). After every m steps the mean of the
+    table estimates the certificate; the full gradient is taken when that looks small enough, and
+    every 10 m steps.
     """
 
     def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
@@ -222,28 +170,20 @@ class SAGA(_EpochSolver):
 class Katyusha(_EpochSolver):
     """Katyusha: ``n + sqrt(n kappa)`` gradients up to logarithms.
 
-    Lowy and Razaviyayn (2021), Alg. 5 with erratum E6 (the printed "L" of the momentum is the
-    smoothness; snapshots are averaged), in the form of the Zhang et al. (2022)
-    specification, section 4.3: epochs of 2 m steps,
-    ``tau_2 = 1/2``, ``tau_1 = min(sqrt(2 m mu / (3 l)), 1/2)`` and
-    ``gamma = 1 / (3 tau_1 l)``,
+    Lowy and Razaviyayn (2021), Alg. 5 (Allen-Zhu 2018) with erratum E6 (the printed "L" of the
+    momentum is the smoothness; snapshots are averaged), in the form of the Zhang et al. (2022)
+    specification, section 4.3: epochs of 2 m steps, ``tau_2 = 1/2``,
+    ``tau_1 = min(sqrt(2 m mu / (3 l)), 1/2)`` and ``gamma = 1 / (3 tau_1 l)``,
 
     - ``x = tau_1 z + tau_2 snapshot + (1 - tau_1 - tau_2) y``,
     - ``z <- prox_gamma(z - gamma v)`` with v the estimate of SVRG at x,
     - ``y <- x + tau_1 (z - z_before)``, which stays in the domain,
 
     and the mean of the y, with weights ``(1 + gamma mu)^j``, as next snapshot.
-
-    References
-    ----------
-    Allen-Zhu 2018.
     """
 
     _patience = 5  # momentum is not monotone
-
-    def batches(self, problem: FiniteSum) -> MiniBatches:
-        """Large ones: with momentum b records cost sqrt(b) times as many gradients only."""
-        return MiniBatches(problem, self.batch_size)
+    _large_batches = True  # with momentum b records cost sqrt(b) times as many gradients only
 
     def _epoch(self, run: Run) -> tuple[np.ndarray, float]:
         mu, mean = run.problem.strong_convexity, run.point

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
+from skdp.algorithms import Run
 from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
@@ -36,8 +37,8 @@ from skdp.problems import (
     SoftmaxLoss,
     TiltedRisk,
     WholeSpace,
-    generalised_linear_constants,
 )
+from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import Newton, Solver, resolve_solver
 from skdp.solvers.copying import require_copyable
 
@@ -131,7 +132,7 @@ def test_the_bound_holds_on_average(loss):
                 EmpiricalRisk(LOSSES[loss]),
                 PrivacyBudget(1.0, 1e-6),
                 radius=radius,
-                noise=seeded(s),
+                run=Run(noise=seeded(s)),
             )
             for s in range(10)
         )
@@ -172,8 +173,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
             EmpiricalRisk(LOSSES["squared"]),
             PrivacyBudget(20.0, 1e-6),
             radius=1.0,
-            solver=Spy(),
-            solver_rng=np.random.default_rng(0),
+            run=Run(solver=Spy(), rng=np.random.default_rng(0)),
         )
     changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
     assert len(changed) > 1
@@ -261,7 +261,7 @@ def test_noise_of_every_phase():
             EmpiricalRisk(LogisticLoss()),
             PrivacyBudget(1.0, 1e-6),
             radius=1e6,
-            noise=seeded(seed),
+            run=Run(noise=seeded(seed)),
         )
         previous = np.zeros(width)
         for point, phase in zip(result.path, result.plan.phases, strict=True):
@@ -288,8 +288,6 @@ def test_pure_privacy_and_errors():
         EmpiricalRisk(LogisticLoss()),
         PrivacyBudget(1.0, 1e-6),
     )
-    with pytest.raises(ValueError, match="replace_one"):
-        phased_output_perturbation(*arguments, radius=2.0, neighbouring="add_remove")
     with pytest.raises(ValueError, match="calibration"):
         phased_output_perturbation(*arguments, radius=2.0, calibration="printed")
     with pytest.raises(ValueError, match="epsilon"):
@@ -336,7 +334,7 @@ def test_a_large_budget_gives_the_solution_without_privacy():
         PrivacyBudget(1e6, 1e-6),
         radius=5.0,
         alpha=0.05,
-        noise=seeded(0),
+        run=Run(noise=seeded(0)),
     )
     problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(5.0))
     exact = Newton().solve(problem, 1e-6).point
@@ -364,7 +362,7 @@ def test_kinks_are_smoothed_by_the_noise_of_the_last_phase(loss):
     plan = plan_phased_output_perturbation(objective, PrivacyBudget(1.0, 1e-6))
     assert len(plan.phases) > 1 and plan.risk.is_smooth
     spread = plan.phases[-1].mechanism.noise_scale
-    assert plan.risk.smoothing * loss.slope_bound == pytest.approx(0.05 * spread, rel=0.2)
+    assert plan.risk.smoothing * loss.derivative_bound == pytest.approx(0.05 * spread, rel=0.2)
 
 
 def newton_point(problem, accuracy):
@@ -513,7 +511,7 @@ def solve_in_phases(solver):
         EmpiricalRisk(HalfSquaredLoss(1.0)),
         PrivacyBudget(20.0, 1e-6),
         radius=1.0,
-        solver=solver,
+        run=Run(solver),
     )
 
 

@@ -19,6 +19,7 @@ import warnings
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 from fit_cases import CASES
 from laboratory import Laboratory
 
@@ -34,7 +35,7 @@ from skdp.privacy.events import (
 )
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.privacy.report import Release
-from skdp.problems import Ball, BilinearProblem, FiniteSumProblem, LogisticLoss, Records
+from skdp.problems import Ball, FiniteSumProblem, LogisticLoss, Records
 
 SEED = 0
 #: Records that are replaced, one at a time.

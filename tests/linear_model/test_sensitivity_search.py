@@ -38,8 +38,8 @@ from skdp.problems import (
     WholeSpace,
     ball_problem,
     bounded_problem_radius,
-    generalised_linear_constants,
 )
+from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import CallableSolver, Newton, solve_certified
 
 N_CLASSES = 3

@@ -26,7 +26,7 @@ from skdp.problems import (
     SquaredHingeLoss,
     WholeSpace,
 )
-from skdp.problems.adversarial import AttackedMarginLoss, AttackedResidualLoss
+from skdp.problems.adversarial import attacked_margins
 from skdp.solvers import resolve_solver, solve_certified
 
 BOUND = 1.5
@@ -151,12 +151,9 @@ def test_closed_form_is_the_largest_loss(kind, norm):
     for _ in range(100):
         w, x, t = rng.normal(size=2) * 2, rng.normal(size=2), targets_of(kind, rng, 1)
         brute = loss.value((x + p) @ w + 0.1, np.repeat(t, len(p))).max()
-        attacked = (
-            AttackedResidualLoss(a, 1e-12)
-            if kind == "squared_error"
-            else AttackedMarginLoss(loss, a)
-        )
-        closed = attacked.value(np.array([x @ w + 0.1]), t, attack.dual_norm(w))[0]
+        width = 1e-12 if kind == "squared_error" else 0.0
+        margins = attacked_margins(np.array([x @ w + 0.1]), t, attack.dual_norm(w), a, width)
+        closed = loss.value(*margins[:2])[0]
         assert brute <= closed * (1 + 1e-9) + 1e-12
         assert brute >= closed * (1 - 1e-4) - 1e-9
 
@@ -176,7 +173,8 @@ def test_surrogate_stays_below_by_no_more_than_the_bias(kind, norm):
         rest = 0.5 * 0.1 * w @ w
         if kind == "squared_error":
             truth = np.mean((np.abs(z - problem.records.targets) + a * exact(w[:d])) ** 2 / 2)
-            rho = np.sqrt(2 * problem.attacked.value(z, problem.records.targets, 0.0))
+            width = problem.residual_width
+            rho = attacked_margins(z, problem.records.targets, 0.0, a, width)[0]
             lost = a * (exact(w[:d]) - nu) + (np.abs(z - problem.records.targets) - rho).max()
         else:
             s = 2 * problem.records.targets - 1

@@ -21,7 +21,6 @@ from skdp.problems import (
     TiltedRisk,
     huber_loss,
 )
-from skdp.problems.multiclass_losses import sum_zero_basis
 
 CASES = [
     (LogisticLoss(), [0.0, 1.0]),
@@ -75,7 +74,7 @@ def test_softmax_of_two_classes_is_logistic():
 
 @pytest.mark.parametrize("k", [2, 3, 10])
 def test_sum_zero_basis(k):
-    basis = sum_zero_basis(k)
+    basis = SoftmaxLoss(k).basis
     np.testing.assert_allclose(basis.T @ basis, np.eye(k - 1), atol=1e-14)
     np.testing.assert_allclose(basis.sum(axis=0), 0, atol=1e-14)
 
@@ -264,11 +263,11 @@ def test_definitions():
 @every_piecewise_loss
 def test_envelope(loss, width):
     """The Moreau envelope by brute force; below the loss, by at most ``h S^2 / 2``, attained."""
-    smooth, largest = loss.smoothed(width), 0.5 * width * loss.slope_bound**2
+    smooth, largest = loss.smoothed(width), 0.5 * width * loss.derivative_bound**2
     rng = np.random.default_rng(4)
     t = random_targets(loss, rng, 400)
     kink, low, high = loss.pieces(t)
-    spread = np.where(np.arange(400) % 2, 3 * width * loss.slope_bound, 3.0)
+    spread = np.where(np.arange(400) % 2, 3 * width * loss.derivative_bound, 3.0)
     z = kink + spread * rng.standard_normal(400)
     gap = loss.value(z, t) - smooth.value(z, t)
     assert gap.min() >= -1e-12

@@ -214,12 +214,16 @@ def test_parts_are_problems_of_their_own(kind, clipped):
     assert problem.n_records == 50  # and left alone
 
 
-def test_default_centre_of_the_weights():
+def test_default_centers():
     problem = random_problem("logistic")
     again = problem.with_regularisers(0.7, 0.9)
-    np.testing.assert_allclose(again.center_y, np.full(3, 1 / 3))
-    assert not again.center_x.any()
-    assert again.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
+    np.testing.assert_array_equal(again.center_x, problem.center_x)
+    np.testing.assert_array_equal(again.center_y, problem.center_y)
+    assert again.constants.y.center_norm == problem.constants.y.center_norm
+    plain = MaxGroupLossProblem(problem.records, problem.loss, problem.weights, 1.3, 0.7, 0.9)
+    np.testing.assert_allclose(plain.center_y, np.full(3, 1 / 3))
+    assert not plain.center_x.any()
+    assert plain.constants.y.center_norm == pytest.approx(math.sqrt(1 / 3))
 
 
 @pytest.mark.parametrize("clipped", [False, True])
@@ -344,8 +348,8 @@ def test_cost_of_a_histogram_is_known_beforehand(budget, joint):
     plan = GROUP_METHODS["output"].plan(objective, budget, "analytic")
     result = plan.run(records, Run(noise=NoiseSource(rng.bytes)))
     assert result.plan.event == plan.event
-    assert result.proportions.shape == (3,) and (result.y is not None) == joint
-    largest = GroupWeights.of_proportions(result.proportions, 10.0).largest
+    assert len(result.plan.proportions) == 3 and (result.y is not None) == joint
+    largest = GroupWeights.of_proportions(np.array(result.plan.proportions), 10.0).largest
     assert result.plan.objective.weights.largest == largest
 
 

@@ -76,7 +76,7 @@ def test_smoothing_costs_a_small_part_of_what_noise_does(loss):
         labels = np.ones(1001)
         bias = kinked.value(margins, labels) - envelope.value(margins, labels)
         assert bias.min() >= -1e-12 * spread
-        assert bias.max() <= 0.025 * kinked.slope_bound * spread * (1 + 1e-9)
+        assert bias.max() <= 0.025 * kinked.derivative_bound * spread * (1 + 1e-9)
 
 
 def test_costs_are_bounds():

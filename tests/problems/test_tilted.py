@@ -27,9 +27,9 @@ from skdp.problems import (
     TiltedRisk,
     WholeSpace,
     bounded_problem_radius,
-    generalised_linear_constants,
     huber_loss,
 )
+from skdp.problems.constants import generalised_linear_constants
 from skdp.problems.tilted import tilted_constants
 from skdp.solvers import SOLVERS, certify
 

@@ -11,8 +11,9 @@ import os
 
 import numpy as np
 import pytest
+from bilinear_problem import BilinearProblem
 
-from skdp.problems import BilinearProblem, Records
+from skdp.problems import Records
 from skdp.problems.records import Block
 
 SEED = int(os.environ.get("SKDP_PERTURB", "0"))

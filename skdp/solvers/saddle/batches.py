@@ -12,13 +12,12 @@ from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certify_saddle
 
-__all__ = ["SaddleBatches", "SaddleRun", "StochasticSaddleSolver"]
-
-#: Share of the Lipschitz constant that was measured on a few batches. The steps of the theorems
-#: are for the worst case; where these longer ones fail to converge, solvers raise the constant.
+#: Share of the measured Lipschitz constant. The steps of the theorems are for the worst case; where
+#: these longer ones fail to converge, solvers raise the constant.
 _SHARE = 0.4
 #: A run of steps that leaves more of the certified distance has to be made with shorter steps,
 _SHRINKAGE = 0.9
@@ -31,11 +30,11 @@ class SaddleBatches:
 
     def __init__(self, problem: SaddleProblem, batch_size: int | None) -> None:
         self.problem, n = problem, problem.n_records
+        self.split = problem.constants.x.dimension
         size = max(1, min(256, n // 16)) if batch_size is None else batch_size
         count = max(1, min(n, round(n / size)))
         self.rows = [slice(j, n, count) for j in range(count)]
-        sizes = np.array([len(range(j, n, count)) for j in range(count)])
-        self.weights = sizes / n
+        self.weights = np.array([len(range(j, n, count)) for j in range(count)]) / n
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -43,15 +42,29 @@ class SaddleBatches:
     def draws(self, rng: Generator, size: int) -> np.ndarray:
         return rng.choice(len(self.rows), p=self.weights, size=size)
 
-    def steps(self, step: float) -> tuple[float, float]:
-        """Return the steps of both blocks for a step in scaled coordinates."""
-        mu_x, mu_y = self.problem.constants.moduli
-        return step / mu_x, step / mu_y
+    def pair(self, z: np.ndarray) -> Pair:
+        """Return the blocks of z = (x, y) in one vector."""
+        return z[: self.split], z[self.split :]
+
+    def steps(self, step: float) -> np.ndarray:
+        """Return the step of each coordinate of z for a step in scaled coordinates."""
+        x, y = self.problem.constants.x, self.problem.constants.y
+        return np.repeat([step / x.modulus, step / y.modulus], [x.dimension, y.dimension])
+
+    def operator(self, z: np.ndarray, j: int | None = None) -> np.ndarray:
+        """Return the operator of the data part at z, of batch j or of all records."""
+        if j is None:
+            return np.concatenate(self.problem.data_operator(*self.pair(z)))
+        return np.concatenate(self.problem.batch_operator(self.rows[j], *self.pair(z)))
+
+    def prox(self, z: np.ndarray, steps: np.ndarray) -> np.ndarray:
+        """Return the proximal map of the regularisers and domains."""
+        return np.concatenate(self.problem.prox(*self.pair(z), float(steps[0]), float(steps[-1])))
 
     def lipschitz(self, z: Pair, rng: Generator, n_batches: int = 3, power: int = 8) -> float:
         """Measure a share of the scaled Lipschitz constant of a batch's operator near z.
 
-        Power iteration along feasible differences. It is no bound, which costs time only.
+        By power iteration along feasible differences. No bound, which costs time only.
         """
         problem, constants, largest = self.problem, self.problem.constants, 0.0
         length = 0.1 * constants.localisation
@@ -78,29 +91,17 @@ class SaddleBatches:
 
 @dataclass
 class SaddleRun:
-    """State of a solve.
-
-    Attributes
-    ----------
-    problem : SaddleProblem
-    batches : SaddleBatches
-    rng : numpy.random.Generator
-    lipschitz : float
-        l.
-    point : pair of ndarray
-        Where the next steps start.
-    limit : int
-        Most steps to make.
-    memory : object
-        Kept by a solver from one run of steps to the next; None at first and after a restart.
-    """
+    """State of a solve."""
 
     problem: SaddleProblem
     batches: SaddleBatches
     rng: Generator
+    #: l.
     lipschitz: float
+    #: Where the next steps start, and the most to make.
     point: Pair
     limit: int = 0
+    #: Kept by a solver from one run of steps to the next; None at first and after a restart.
     memory: Any = None
 
 

@@ -12,12 +12,10 @@ from skdp.problems import SaddleProblem
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.problem import Problem
 from skdp.problems.rounding import EPS
-from skdp.problems.saddle import Response
-from skdp.solvers.base import Pair, SaddleSolver, Solver
+from skdp.problems.saddle import Pair, Response
+from skdp.solvers.base import SaddleSolver, Solver
 from skdp.solvers.certificates import STEP, certify_saddle
 from skdp.solvers.resolve import resolve_solver
-
-__all__ = ["BestResponse", "is_linear"]
 
 #: Ratio of the regularisers of y that follow on each other,
 _SOFTENING = 5.0
@@ -35,11 +33,9 @@ class BestResponse(SaddleSolver):
 
     The maximiser is a projection, ``y(x) = Proj(c_y + grad_y f(x) / alpha_y)``. Phi is
     mu_x-strongly convex with gradient ``grad_x F(x, y(x))``, and smooth, because y(x) is Lipschitz
-    (docs/theory/saddle.md, Lemma 6). With Newton's method, a few passes over the records
-    suffice whatever the condition number.
-
-    Where y is regularised weakly, Phi almost has kinks. So stronger regularisers come first, each
-    problem starting from the rough solution of the one before, with a sample of the records.
+    (docs/theory/saddle.md, Lemma 6). Newton's method takes a few passes over the records. Where y
+    is regularised weakly, Phi almost has kinks: so stronger regularisers come first, each problem
+    starting from the rough solution of the one before, with a sample of the records.
 
     As y(x) multiplies the rounding of x, pairs are accurate to about ``l^2`` units of rounding, l
     the condition number, where :class:`Extragradient` reaches ``40 l``.
@@ -103,11 +99,7 @@ def _subsample(problem: SaddleProblem) -> SaddleProblem:
 
 
 def _minimise(
-    problem: SaddleProblem,
-    accuracy: float,
-    solver: Solver,
-    x: np.ndarray,
-    rng: Generator,
+    problem: SaddleProblem, accuracy: float, solver: Solver, x: np.ndarray, rng: Generator
 ) -> Pair:
     primal = _PrimalProblem(problem, accuracy)
     try:
@@ -125,11 +117,10 @@ def is_linear(problem: SaddleProblem) -> bool:
 
 
 class _Found(Exception):
-    """A certified pair, on its way past the solver that came upon it."""
+    """Carries a certified pair past the solver that came upon it."""
 
-    def __init__(self, pair: Pair) -> None:
-        super().__init__()
-        self.pair = pair
+    def __init__(self, *pair: np.ndarray) -> None:
+        self.pair = pair[0], pair[1]
 
 
 class _PrimalProblem(Problem):
@@ -204,6 +195,6 @@ class _PrimalProblem(Problem):
         step = STEP / (c.condition_number * c.x.modulus)
         moved = euclidean_norm(w - self.domain.project(w - step * gradient)) / step
         if (1.0 - STEP) * moved <= self.accuracy * math.sqrt(c.x.modulus):
-            pair = self.domain.project(w), y
-            if certify_saddle(self.saddle, *pair).distance <= self.accuracy:
-                raise _Found(pair)
+            w = self.domain.project(w)
+            if certify_saddle(self.saddle, w, y).distance <= self.accuracy:
+                raise _Found(w, y)

@@ -12,12 +12,11 @@ from numpy.random import Generator
 from skdp.problems import SaddleProblem
 from skdp.problems.counting import counted
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certifiable_saddle_accuracy, certify_saddle
 from skdp.solvers.resolve import resolve_solver
 from skdp.solvers.saddle.batches import SaddleBatches
-
-__all__ = ["Catalyst"]
 
 #: Error of a proximal point relative to its distance to the point it is near to.
 _INEXACTNESS = 0.1
@@ -36,14 +35,7 @@ class Catalyst(SaddleSolver):
 
     A proximal point is accurate enough if the certificate of its own problem says that its error is
     a tenth of its distance to u. The worse block is that with the larger of ``ell_xx / mu_x`` and
-    ``ell_yy / mu_y``; x if they are equal.
-
-    Parameters
-    ----------
-    solver : str, SaddleSolver or callable, default="accelerated_svrg"
-        Passed problems with stronger regularisers.
-    max_passes : float, default=2000
-        Passes over the records after which it gives up.
+    ``ell_yy / mu_y``; x if they are equal. After `max_passes` over the records it gives up.
     """
 
     def __init__(
@@ -93,16 +85,13 @@ class _Search:
         conditions = c.x.smoothness / c.x.modulus, c.y.smoothness / c.y.modulus
         block = 0 if conditions[0] >= conditions[1] else 1
         modulus = c.moduli[block]
-        size = getattr(solver, "batch_size", None)
-        batches = SaddleBatches(problem, size)
+        batches = SaddleBatches(problem, getattr(solver, "batch_size", None))
         count = len(batches) if hasattr(solver, "batch_size") else 1
         factor = max(1.0, batches.lipschitz(self.best, rng) / math.sqrt(count))
         beta, root = modulus * (factor - 1.0), math.sqrt(1.0 / factor)
         if beta == 0.0:
-            self._accept(
-                problem, problem.project(*solver._solve(problem, self.accuracy, self.best, rng))
-            )
-            return
+            answer = solver._solve(problem, self.accuracy, self.best, rng)
+            return self._accept(problem, problem.project(*answer))
         z, anchor = self.best, self.best[block]
         tolerance = _INEXACTNESS * self._distance
         while self._distance > self.accuracy:
@@ -128,10 +117,8 @@ class _Search:
 
 
 def _near(problem: SaddleProblem, block: int, beta: float, anchor: np.ndarray) -> SaddleProblem:
-    """Return the problem plus ``beta / 2`` times the squared distance of the block to the anchor.
-
-    The sum of two multiples of squared distances is one to their weighted mean, but for a constant.
-    """
+    """Return the problem plus ``beta / 2`` times the block's squared distance to the anchor."""
+    # two multiples of squared distances add up to one to their weighted mean, but for a constant
     alphas, centers = [problem.alpha_x, problem.alpha_y], [problem.center_x, problem.center_y]
     factor = alphas[block] + beta
     centers[block] = (alphas[block] * centers[block] + beta * anchor) / factor

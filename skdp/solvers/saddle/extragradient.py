@@ -8,10 +8,9 @@ from numpy.random import Generator
 
 from skdp.problems import SaddleConstants, SaddleProblem
 from skdp.problems.domains import euclidean_norm
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import STEP, certify_saddle
-
-__all__ = ["Extragradient", "extragradient_iterations"]
 
 #: Longest step, in the scaled coordinates; the regulariser alone allows no more than 1/2.
 _LONGEST = 0.25
@@ -27,8 +26,7 @@ def extragradient_iterations(constants: SaddleConstants, accuracy: float, start:
     """Iterations after which :func:`certify_saddle` is proven to give `accuracy`.
 
     ``(2 / eta) log(4 l start / accuracy)`` with l the condition number, ``eta = (sqrt(2) - 1) / l``
-    and `start` the distance of the first point to the saddle point in the norm M, in exact
-    arithmetic (docs/theory/saddle.md, Lemmas 3 and 4).
+    and `start` the first distance in the norm M (docs/theory/saddle.md, Lemmas 3 and 4).
     """
     kappa = constants.condition_number
     ratio = max(1.0, 4.0 * kappa * start / accuracy)
@@ -89,5 +87,4 @@ class Extragradient(SaddleSolver):
 
     def pass_limit(self, problem: SaddleProblem, accuracy: float) -> float:
         constants = problem.constants
-        first = min(constants.diameter, constants.localisation)
-        return 2.0 * extragradient_iterations(constants, 0.5 * accuracy, first)
+        return 2.0 * extragradient_iterations(constants, 0.5 * accuracy, constants.localisation)

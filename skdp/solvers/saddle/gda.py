@@ -5,10 +5,9 @@ from __future__ import annotations
 from numpy.random import Generator
 
 from skdp.problems import SaddleProblem
-from skdp.solvers.base import Pair, SaddleSolver
+from skdp.problems.saddle import Pair
+from skdp.solvers.base import SaddleSolver
 from skdp.solvers.certificates import certify_saddle
-
-__all__ = ["GDA"]
 
 #: Iterations between two certificates.
 _PAUSE = 20
@@ -18,10 +17,6 @@ class GDA(SaddleSolver):
     """``z <- Proj(z - M^-1 A(z) / l^2)``: the squared distance shrinks by ``1 - 1 / l^2``.
 
     l is the condition number. The slowest of all, a baseline.
-
-    Parameters
-    ----------
-    max_iterations : int, default=100_000
     """
 
     def __init__(self, max_iterations: int = 100_000) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-from skdp.solvers.base import Pair
-from skdp.solvers.saddle.batches import SaddleRun, StochasticSaddleSolver
+import numpy as np
 
-__all__ = ["LSVRE", "AcceleratedSaddleSVRG", "SaddleSAGA", "SaddleSVRG"]
+from skdp.problems.saddle import Pair
+from skdp.solvers.saddle.batches import SaddleRun, StochasticSaddleSolver
 
 
 class SaddleSVRG(StochasticSaddleSolver):
@@ -32,27 +32,21 @@ class SaddleSVRG(StochasticSaddleSolver):
         return 1.0 - (1.0 - super()._shrinkage(run)) / self._factor(run)
 
     def _steps(self, run: SaddleRun) -> tuple[Pair, float]:
-        problem, batches, snapshot, (x, y) = run.problem, run.batches, run.point, run.point
+        batches, z = run.batches, np.concatenate(run.point)
         factor = self._factor(run)
         step = 1.0 / max(1.0, 5.0 * (run.lipschitz / factor) ** 2)
         length = min(math.ceil(math.log(4.0) / math.log1p(step)), run.limit)
         scaled = step / factor  # that of the operator with the pull, whose modulus is 1 + t
-        step_x, step_y = batches.steps(scaled)
-        weight = scaled * (factor - 1.0)
+        steps, weight = batches.steps(scaled), scaled * (factor - 1.0)
         shrink = 1.0 / (1.0 + weight)
-        full_x, full_y = problem.data_operator(*snapshot)
+        snapshot, full = z, batches.operator(z)
         for j in batches.draws(run.rng, length):
-            rows = batches.rows[j]
-            old_x, old_y = problem.batch_operator(rows, *snapshot)
-            new_x, new_y = problem.batch_operator(rows, x, y)
-            x = x - step_x * (full_x + new_x - old_x)
-            y = y - step_y * (full_y + new_y - old_y)
+            z = z - steps * (full + batches.operator(z, j) - batches.operator(snapshot, j))
             if weight > 0:
-                x = shrink * (x + weight * snapshot[0])
-                y = shrink * (y + weight * snapshot[1])
+                z = shrink * (z + weight * snapshot)
             # shrinking by both weights at once is the proximal map of the sum
-            x, y = problem.prox(x, y, shrink * step_x, shrink * step_y)
-        return (x, y), 1.0 + 2.0 * length / len(batches)
+            z = batches.prox(z, shrink * steps)
+        return batches.pair(z), 1.0 + 2.0 * length / len(batches)
 
 
 class AcceleratedSaddleSVRG(SaddleSVRG):
@@ -77,31 +71,24 @@ class SaddleSAGA(StochasticSaddleSolver):
     """
 
     def _steps(self, run: SaddleRun) -> tuple[Pair, float]:
-        problem, batches, passes, (x, y) = run.problem, run.batches, 0.0, run.point
+        batches, count, passes = run.batches, len(run.batches), 0.0
+        z = np.concatenate(run.point)
         if run.memory is None:
-            table = [problem.batch_operator(rows, x, y) for rows in batches.rows]
-            means = [
-                sum(w * part for w, part in zip(batches.weights, parts, strict=True))
-                for parts in zip(*table, strict=True)
-            ]
-            run.memory, passes = (table, *means), 1.0
-        table, mean_x, mean_y = run.memory
-        count = len(batches)
+            table = [batches.operator(z, j) for j in range(count)]
+            mean = sum(w * part for w, part in zip(batches.weights, table, strict=True))
+            run.memory, passes = (table, mean), 1.0
+        table, mean = run.memory
         step = 1.0 / (8.0 * run.lipschitz**2 + 2.0 * count)
-        step_x, step_y = batches.steps(step)
+        steps = batches.steps(step)
         length = int(min(max(count, 1.0 / step), run.limit))
         for j in batches.draws(run.rng, length):
-            gradient_x, gradient_y = problem.batch_operator(batches.rows[j], x, y)
-            change_x, change_y = gradient_x - table[j][0], gradient_y - table[j][1]
-            x, y = problem.prox(
-                *(x - step_x * (mean_x + change_x), y - step_y * (mean_y + change_y)),
-                *(step_x, step_y),
-            )
-            mean_x = mean_x + batches.weights[j] * change_x
-            mean_y = mean_y + batches.weights[j] * change_y
-            table[j] = gradient_x, gradient_y
-        run.memory = table, mean_x, mean_y
-        return (x, y), passes + length / count
+            operator = batches.operator(z, j)
+            change = operator - table[j]
+            z = batches.prox(z - steps * (mean + change), steps)
+            mean = mean + batches.weights[j] * change
+            table[j] = operator
+        run.memory = table, mean
+        return batches.pair(z), passes + length / count
 
 
 class LSVRE(StochasticSaddleSolver):
@@ -113,24 +100,20 @@ class LSVRE(StochasticSaddleSolver):
     """
 
     def _steps(self, run: SaddleRun) -> tuple[Pair, float]:
-        problem, batches, renewals, (x, y) = run.problem, run.batches, 0, run.point
-        snapshot, full = run.memory or (run.point, problem.data_operator(x, y))
-        count = len(batches)
+        batches, count, renewals = run.batches, len(run.batches), 0
+        z = np.concatenate(run.point)
+        snapshot, full = run.memory or (z, batches.operator(z))
         p = min(1.0, 2.0 / count)
         step = min(1.0, 0.9 * math.sqrt(p) / max(run.lipschitz, 1e-12))
-        steps = step_x, step_y = batches.steps(step)
+        steps = batches.steps(step)
         length = int(min(2.0 / min(p, step) + count, run.limit))
         for j, coin in zip(batches.draws(run.rng, length), run.rng.random(length), strict=True):
-            rows = batches.rows[j]
-            mid_x = (1.0 - p) * x + p * snapshot[0] - step_x * full[0]
-            mid_y = (1.0 - p) * y + p * snapshot[1] - step_y * full[1]
-            half = problem.prox(mid_x, mid_y, *steps)
-            new_x, new_y = problem.batch_operator(rows, *half)
-            old_x, old_y = problem.batch_operator(rows, *snapshot)
-            mid_x, mid_y = mid_x - step_x * (new_x - old_x), mid_y - step_y * (new_y - old_y)
-            x, y = problem.prox(mid_x, mid_y, *steps)
+            middle = (1.0 - p) * z + p * snapshot - steps * full
+            half = batches.prox(middle, steps)
+            change = batches.operator(half, j) - batches.operator(snapshot, j)
+            z = batches.prox(middle - steps * change, steps)
             if coin < p:
-                snapshot, full = (x, y), problem.data_operator(x, y)
+                snapshot, full = z, batches.operator(z)
                 renewals += 1
         run.memory = snapshot, full
-        return (x, y), renewals + 2.0 * length / count
+        return batches.pair(z), renewals + 2.0 * length / count

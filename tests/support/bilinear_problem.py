@@ -1,4 +1,7 @@
-"""The simplest saddle problem with records: bilinear functions of bounded size."""
+"""The simplest saddle problem with records: bilinear functions of bounded size.
+
+Its saddle points, sensitivities and operators are known in closed form.
+"""
 
 from __future__ import annotations
 
