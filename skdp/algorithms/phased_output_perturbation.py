@@ -141,6 +141,8 @@ class PhasedPlan(Plan):
         assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
         generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
+        # solvers of others get no access to the records of other phases
+        view = isinstance(run.solver, str) and type(solver).__module__.startswith("skdp.solvers.")
         with without_warnings():
             for k, (phase, mu, generator) in enumerate(
                 zip(self.phases, self.regularisation, generators, strict=True)
@@ -150,7 +152,7 @@ class PhasedPlan(Plan):
                 center = path[-1] * (mu / total)
                 block = data
                 if self.block_sizes[0] < data.n_records:
-                    block = data.take(np.flatnonzero(assignment == k))
+                    block = data.take(np.flatnonzero(assignment == k), view)
                 problem = self.risk.problem(block, total, self.objective.radius, center=center)
                 step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))

@@ -21,7 +21,7 @@ from skdp.problems.losses import Loss
 from skdp.problems.rounding import tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = ["Block", "Records", "scaled_norm"]
+__all__ = ["SINGLE_RANGE", "Block", "Records", "scaled_norm"]
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any
@@ -32,6 +32,8 @@ _BLOCK_BYTES = 1 << 19
 _MIN_BLOCK, _MAX_BLOCK = 256, 1 << 14
 #: Numbers in a block of rows for matrices of second moments: 16 MB.
 _GRAM_NUMBERS = 1 << 21
+#: Norms of rows whose products are far from the ends of single precision.
+SINGLE_RANGE = 1e-8, 1e8
 #: Rows above this multiple of the norm bound are shortened before anything is computed.
 _HUGE = 1e100
 
@@ -128,11 +130,9 @@ class Block:
         if weights is None:
             return X.T @ X
         if sp.issparse(X):
-            scaled = X.copy()
-            scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
-            return (X.T @ scaled).toarray()
+            return (X.T @ _scaled_rows(X, weights)).toarray()
         if not weights.size or weights.min() < 0:
-            return X.T @ (weights[:, None] * X)
+            return X.T @ _scaled_rows(X, weights)
         roots = np.sqrt(weights)[:, None]
         if rough:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -161,6 +161,11 @@ class Records:
         read-only views.
     """
 
+    scale: np.ndarray | None = None
+    factors: np.ndarray | None = None
+    #: Rows of the matrix that are the records; None for all.
+    selected: np.ndarray | None = None
+
     @without_warnings()
     def __init__(
         self,
@@ -182,18 +187,16 @@ class Records:
         self.data_norm = data_norm
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
-        self.scale: np.ndarray | None = None
-        self.factors: np.ndarray | None = None
         fitting = _BLOCK_BYTES // (8 * max(1, X.shape[1]))
         self.block_size = min(max(fitting, _MIN_BLOCK), _MAX_BLOCK)
         if self.is_sparse:
             self.block_size = _MAX_BLOCK
-        norms = self._norms()
-        if not (norms <= _HUGE * data_norm).all():
+        scale = self._row_scale()
+        if scale is not None and not (scale * _HUGE >= 1.0).all():
             self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
-            norms = self._norms()
-        if (norms > data_norm).any():
-            self.scale = read_only_view(data_norm / np.maximum(norms, data_norm))
+            scale = self._row_scale()
+        if scale is not None:
+            self.scale = read_only_view(scale)
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
         """Replace targets and groups; nothing is copied."""
@@ -229,12 +232,32 @@ class Records:
             )
         return read_only_view(column)
 
-    def _norms(self) -> np.ndarray:
-        return np.concatenate([np.empty(0), *(row_norms(b.matrix) for b in self.blocks())])
+    def _row_scale(self) -> np.ndarray | None:
+        """Return factors that bring each row to the norm bound; None when all are one."""
+        scale = None
+        for rows in self._slices(self.block_size):
+            part = self.matrix[rows] if self._has_floats else self.block(rows).matrix
+            norms = row_norms(part)
+            if self._has_floats:
+                # errors of d + 1 roundings of 2^-24, or of d 2^-126 for squares that vanish
+                norms *= 1.0 + 1e-7 * (part.shape[1] + 8)
+                unclear = np.flatnonzero(~(norms <= self.data_norm))
+                norms = np.zeros(len(norms))
+                norms[unclear] = row_norms(part[unclear].astype(np.float64))
+            if (norms > self.data_norm).any():
+                scale = np.ones(self.n_records) if scale is None else scale
+                scale[rows] = self.data_norm / np.maximum(norms, self.data_norm)
+        return scale
+
+    @property
+    def _has_floats(self) -> bool:
+        """Whether rows are dense and in single precision, which shows most of them to be short."""
+        low, high = SINGLE_RANGE
+        return not self.is_sparse and self.matrix.dtype != np.float64 and low < self.data_norm < high
 
     @property
     def n_records(self) -> int:
-        return int(self.matrix.shape[0])
+        return int(self.matrix.shape[0]) if self.selected is None else len(self.selected)
 
     @property
     def width(self) -> int:
@@ -248,11 +271,13 @@ class Records:
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
-        size = self.block_size if size is None else size
-        for start in range(0, self.n_records, size):
-            yield self.block(slice(start, min(start + size, self.n_records)))
+        return map(self.block, self._slices(self.block_size if size is None else size))
 
-    def block(self, positions: slice | np.ndarray) -> Block:
+    def _slices(self, size: int) -> Iterator[slice]:
+        for start in range(0, self.n_records, size):
+            yield slice(start, min(start + size, self.n_records))
+
+    def block(self, positions: slice | np.ndarray, scaled: bool = False) -> Block:
         """Return some of the records.
 
         Parameters
@@ -260,11 +285,17 @@ class Records:
         positions : slice or ndarray of int
             Consecutive rows, and each m-th row of a dense X, come as a view if X is float64;
             other rows as a copy.
+        scaled : bool, default=False
+            Whether to scale the rows instead of giving their `scale`, in a copy.
         """
         scale = None if self.scale is None else self.scale[positions]
+        if scale is not None and scale.min(initial=1.0) == 1.0:
+            scale = None
         part = self.matrix
         if not sp.issparse(part):
-            part = part[positions].astype(np.float64, copy=False)
+            part = self._rows(positions)
+            shared = scaled and scale is not None and not part.flags.owndata
+            part = part.astype(np.float64, copy=shared)
         elif isinstance(positions, slice) and positions.step in (None, 1):
             pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
@@ -275,9 +306,23 @@ class Records:
             part = view
         else:
             part = part[positions].astype(np.float64, copy=False)
+        if scaled and scale is not None:
+            if sp.issparse(part):
+                part = _scaled_rows(part, scale)
+            else:
+                long = np.flatnonzero(scale < 1.0)
+                part[long] *= scale[long, None]
+            scale = None
         targets = None if self.targets is None else self.targets[positions]
         groups = None if self.groups is None else self.groups[positions]
         return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
+
+    def _rows(self, positions: slice | np.ndarray) -> Matrix:
+        """Return rows of the records as they are stored."""
+        rows = positions if self.selected is None else self.selected[positions]
+        if sp.issparse(self.matrix) or isinstance(rows, slice):
+            return self.matrix[rows]
+        return self.matrix.take(rows, axis=0)
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products of all rows with each weight vector, shape (n_records, k)."""
@@ -298,17 +343,18 @@ class Records:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
-    def total(self, statistic: Callable[[Block], Any]) -> Any:
+    def total(self, statistic: Callable[[Block], Any], scaled: bool = False) -> Any:
         """Sum a statistic over all blocks in the tree of :mod:`skdp.problems.rounding`.
 
         Parameters
         ----------
         statistic : callable
             From a block to a number, a new array or a tuple of these: the sum over its records.
+        scaled : bool, default=False
+            Whether it wants scaled rows, see :meth:`block`.
         """
-        if self.n_records <= self.block_size:
-            return statistic(self.block(slice(0, self.n_records)))
-        return tree_sum(map(statistic, self.blocks()))
+        blocks = self._slices(self.block_size) if self.n_records else [slice(0, 0)]
+        return tree_sum(statistic(self.block(positions, scaled)) for positions in blocks)
 
     @property
     def is_sparse(self) -> bool:
@@ -352,7 +398,7 @@ class Records:
     @property
     def n_stored(self) -> int:
         """Number of stored entries of X."""
-        return int(self.matrix.nnz if sp.issparse(self.matrix) else self.matrix.size)
+        return int(self.matrix.nnz if self.is_sparse else self.n_records * self.matrix.shape[1])
 
     @without_warnings()
     def materialise(self) -> Matrix:
@@ -360,7 +406,7 @@ class Records:
         part = self.block(slice(0, self.n_records))
         X = part.matrix
         if part.scale is not None:
-            X = sp.diags(part.scale).tocsr() @ X if sp.issparse(X) else X * part.scale[:, None]
+            X = _scaled_rows(X, part.scale)
         if self.intercept:
             column = np.full((self.n_records, 1), self.intercept)
             X = sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
@@ -368,11 +414,19 @@ class Records:
             return (X @ sp.diags(self.factors)).tocsr() if sp.issparse(X) else X * self.factors
         return X.copy() if X is part.matrix else X
 
-    def take(self, positions: slice | np.ndarray) -> Records:
-        """Copy some of the records."""
+    def take(self, positions: slice | np.ndarray, view: bool = False) -> Records:
+        """Copy some of the records.
+
+        With ``view=True``, rows of a dense X at positions in an array are copied block by block
+        when they are needed. The other records then stay within reach of who gets the view.
+        """
         part = copy.copy(self)
-        matrix = self.matrix[positions]
-        part.matrix = _read_only(matrix if self.is_sparse else np.ascontiguousarray(matrix))
+        if view and not self.is_sparse and self.selected is None:
+            part.selected = read_only_view(positions)
+        else:
+            rows = self._rows(positions)
+            part.matrix = _read_only(rows if self.is_sparse else np.ascontiguousarray(rows))
+            part.selected = None
         part.scale = None if self.scale is None else self.scale[positions]
         part.targets, part.groups = (
             None if column is None else read_only_view(column[positions])
@@ -390,10 +444,15 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     largest = abs(X).max(axis=1)
     largest = largest.toarray().ravel() if sp.issparse(X) else largest
     factor = np.where(largest > _HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
+    return _scaled_rows(X.astype(np.float64) if sp.issparse(X) else X, factor)
+
+
+def _scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:
+    """Multiply each row by a factor, in a copy."""
     if not sp.issparse(X):
-        return X * factor[:, None]
-    X = X.astype(np.float64)  # a copy
-    X.data *= np.repeat(factor, np.diff(X.indptr))
+        return X * factors[:, None]
+    X = X.copy()
+    X.data *= np.repeat(factors, np.diff(X.indptr))
     return X
 
 

@@ -69,6 +69,10 @@ class _Minimisation:
         """Return a private, finite point of the domain; ValueError or TypeError if impossible."""
         return problem.domain.project(_finite(answer, problem.dimension))
 
+    def prepared(self, problem: Problem, solver: BaseSolver) -> Problem:
+        """Compute once what the solver and the certificate both need."""
+        return problem.with_moments() if "hessian" in solver.needs else problem
+
     def certify(self, problem: Problem, point: np.ndarray) -> Solution:
         """Certify a feasible point."""
         return Solution(point, certify(problem, point))
@@ -93,6 +97,9 @@ class _Saddle:
         x, y = answer
         constants = problem.constants
         return problem.project(_finite(x, constants.x.dimension), _finite(y, constants.y.dimension))
+
+    def prepared(self, problem: SaddleProblem, solver: BaseSolver) -> SaddleProblem:
+        return problem
 
     def certify(self, problem: SaddleProblem, point: Pair) -> SaddlePoint:
         return certify_saddle(problem, *point)
@@ -131,6 +138,7 @@ def certified_solve(
         if method is not solver and name == attempts[0].solver and type(method) is type(solver):
             continue
         with without_warnings():
+            problem = kind.prepared(problem, method)
             if best is not None and best.distance < kind.certify(problem, begin).distance:
                 begin = best.point
             progress = Progress(name, method, problem, accuracy) if verbose else None

@@ -138,9 +138,9 @@ class Newton(Solver):
 
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         if problem.is_quadratic and isinstance(problem.domain, (Ball, WholeSpace)):  # one step
-            gradient, hessian = problem.gradient_and_hessian(start)
-            model = QuadraticModel(hessian, problem.domain, problem.strong_convexity)
-            return problem.domain.project(model.minimiser(start, gradient))
+            problem = problem.with_moments()
+            model = QuadraticModel(problem.hessian(start), problem.domain, problem.strong_convexity)
+            return problem.domain.project(model.minimiser(start, problem.gradient(start)))
         sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
         step = problem.n_records // sample
         w, sampled = start, None
