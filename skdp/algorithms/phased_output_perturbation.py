@@ -14,6 +14,7 @@ in the same place.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -277,7 +278,8 @@ def plan_phased_output_perturbation(
         sizes = [published.block_records] * published.n_phases
         moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
-    sizes, moduli = _ScheduleSearch(objective, budget).best_phases()
+    best = _best_schedule(objective, budget)
+    sizes, moduli = _ScheduleSearch(objective, budget).best_phases(*best)
     return _phased_plan(objective, budget, sizes, moduli, "analytic")
 
 
@@ -310,6 +312,21 @@ def _phased_plan(
         reference += " with planned blocks and parallel composition, "
         reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
     return PhasedPlan(objective, phases, regularisation, reference)
+
+
+def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    """Bound the expected excess risk of the best phases, without a plan of them."""
+    if not objective.risk.is_smooth:
+        return plan_phased_output_perturbation(objective, budget).bound()
+    return _best_schedule(objective, budget)[0]
+
+
+@functools.lru_cache(maxsize=16)
+def _best_schedule(
+    objective: Objective, budget: PrivacyBudget
+) -> tuple[float, float, float, list[int]]:
+    """Remember :meth:`_ScheduleSearch.best`, which a bound and a plan need."""
+    return _ScheduleSearch(objective, budget).best()
 
 
 class _ScheduleSearch:
@@ -381,9 +398,10 @@ class _ScheduleSearch:
                     del searching[schedule]
         return best
 
-    def best_phases(self) -> tuple[list[int], np.ndarray]:
+    def best_phases(
+        self, least: float, log_first: float, growth: float, sizes: list[int]
+    ) -> tuple[list[int], np.ndarray]:
         """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
-        least, log_first, growth, sizes = self.best()
         found = minimize_scalar(
             lambda log_first: self.bound(log_first, growth, sizes),
             bounds=self.range,
@@ -393,13 +411,6 @@ class _ScheduleSearch:
         if found.fun < least * 1.001:  # Brent's method may end at another local minimum
             log_first = float(found.x)
         return sizes, math.exp(log_first) * growth ** np.arange(len(sizes))
-
-
-def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    """Bound the expected excess risk of the best phases, without a plan of them."""
-    if not objective.risk.is_smooth:
-        return plan_phased_output_perturbation(objective, budget).bound()
-    return _ScheduleSearch(objective, budget).best()[0]
 
 
 def _step_costs(

@@ -176,9 +176,9 @@ class FiniteSumProblem(Problem):
 
         def statistic(block: Block) -> tuple[np.ndarray, np.ndarray]:
             at_zero = self.loss.derivative(np.zeros(len(block.targets)), block.targets)
-            return block.pull_back(at_zero), block.gram(None)
+            return block.moments(at_zero)
 
-        gradient, hessian = self.records.total(statistic, scaled=True)
+        gradient, hessian = self.records.total(statistic, raw=True)
         other = copy.copy(self)
         curvature = self.loss.curvature / self.n_public
         other._moments = gradient.ravel() / self.n_public, hessian * curvature

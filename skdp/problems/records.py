@@ -102,33 +102,45 @@ class Block:
         norms = row_norms(rows)
         return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
 
-    def gram(self, weights: np.ndarray | None, rough: bool = False) -> np.ndarray:
+    def moments(self, residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return :meth:`pull_back` of `residuals` of shape (m,), and :meth:`gram` of weights 1."""
+        m, d = self.matrix.shape
+        if sp.issparse(self.matrix):
+            return self.pull_back(residuals), self.gram(np.ones(m))
+        # one symmetric product of rows and residuals, in a copy that stays in the cache
+        rows = np.empty((m, d + bool(self.intercept) + 1))
+        rows[:, :d] = self.matrix
+        if self.scale is not None:
+            long = np.flatnonzero(self.scale < 1.0)
+            rows[long, :d] *= self.scale[long, None]
+        rows[:, d:] = self.intercept
+        if self.factors is not None:
+            rows[:, :-1] *= self.factors
+        rows[:, -1] = residuals
+        products = rows.T @ rows
+        return products[-1:, :-1], products[:-1, :-1]
+
+    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
 
-        None stands for weights of 1. `rough`: in single precision, which takes half the time.
+        `rough`: in single precision, which takes half the time.
         """
-        if weights is None and sp.issparse(self.matrix):
-            weights = np.ones(self.matrix.shape[0])
         d = self.matrix.shape[1]
         out = np.empty((d + bool(self.intercept),) * 2)
         scaled = weights  # times the scale once, and twice
         if self.scale is not None:
-            scaled = self.scale if weights is None else weights * self.scale
+            scaled = weights * self.scale
         if self.intercept:
-            n = self.matrix.shape[0]
-            out[d, d] = self.intercept**2 * (n if weights is None else weights.sum())
-            ones = np.ones(n) if scaled is None else scaled
-            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ ones)
+            out[d, d] = self.intercept**2 * weights.sum()
+            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ scaled)
         if self.scale is not None:
             scaled = scaled * self.scale
         out[:d, :d] = self._products(scaled, rough)
         return out if self.factors is None else out * np.outer(self.factors, self.factors)
 
-    def _products(self, weights: np.ndarray | None, rough: bool) -> np.ndarray:
+    def _products(self, weights: np.ndarray, rough: bool) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of the raw rows."""
         X = self.matrix
-        if weights is None:
-            return X.T @ X
         if sp.issparse(X):
             return (X.T @ _scaled_rows(X, weights)).toarray()
         if not weights.size or weights.min() < 0:
@@ -234,26 +246,24 @@ class Records:
 
     def _row_scale(self) -> np.ndarray | None:
         """Return factors that bring each row to the norm bound; None when all are one."""
-        scale = None
-        for rows in self._slices(self.block_size):
-            part = self.matrix[rows] if self._has_floats else self.block(rows).matrix
-            norms = row_norms(part)
-            if self._has_floats:
-                # errors of d + 1 roundings of 2^-24, or of d 2^-126 for squares that vanish
-                norms *= 1.0 + 1e-7 * (part.shape[1] + 8)
-                unclear = np.flatnonzero(~(norms <= self.data_norm))
-                norms = np.zeros(len(norms))
-                norms[unclear] = row_norms(part[unclear].astype(np.float64))
-            if (norms > self.data_norm).any():
-                scale = np.ones(self.n_records) if scale is None else scale
-                scale[rows] = self.data_norm / np.maximum(norms, self.data_norm)
+        (low, high), bound = SINGLE_RANGE, self.data_norm
+        unclear: slice | np.ndarray = slice(None)
+        if self.is_sparse:
+            norms = np.concatenate([[], *(row_norms(block.matrix) for block in self.blocks())])
+        elif self.matrix.dtype == np.float64 or not low < bound < high:
+            norms = row_norms(self.matrix.astype(np.float64, copy=False))
+        else:
+            # single precision shows most rows to be short, up to errors of d + 1 roundings of
+            # 2^-24, or of d 2^-126 for squares that vanish
+            rough = row_norms(self.matrix) * (1.0 + 1e-7 * (self.matrix.shape[1] + 8))
+            unclear = np.flatnonzero(~(rough <= bound))
+            parts = (unclear[part] for part in _slices(len(unclear), self.block_size))
+            norms = np.concatenate([[], *(row_norms(self.block(part).matrix) for part in parts)])
+        if not (norms > bound).any():
+            return None
+        scale = np.ones(self.n_records)
+        scale[unclear] = bound / np.maximum(norms, bound)
         return scale
-
-    @property
-    def _has_floats(self) -> bool:
-        """Whether rows are dense and in single precision, which shows most of them to be short."""
-        low, high = SINGLE_RANGE
-        return not self.is_sparse and self.matrix.dtype != np.float64 and low < self.data_norm < high
 
     @property
     def n_records(self) -> int:
@@ -271,13 +281,9 @@ class Records:
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
-        return map(self.block, self._slices(self.block_size if size is None else size))
+        return map(self.block, _slices(self.n_records, size or self.block_size))
 
-    def _slices(self, size: int) -> Iterator[slice]:
-        for start in range(0, self.n_records, size):
-            yield slice(start, min(start + size, self.n_records))
-
-    def block(self, positions: slice | np.ndarray, scaled: bool = False) -> Block:
+    def block(self, positions: slice | np.ndarray, raw: bool = False) -> Block:
         """Return some of the records.
 
         Parameters
@@ -285,8 +291,8 @@ class Records:
         positions : slice or ndarray of int
             Consecutive rows, and each m-th row of a dense X, come as a view if X is float64;
             other rows as a copy.
-        scaled : bool, default=False
-            Whether to scale the rows instead of giving their `scale`, in a copy.
+        raw : bool, default=False
+            Whether the matrix may be in single precision.
         """
         scale = None if self.scale is None else self.scale[positions]
         if scale is not None and scale.min(initial=1.0) == 1.0:
@@ -294,8 +300,7 @@ class Records:
         part = self.matrix
         if not sp.issparse(part):
             part = self._rows(positions)
-            shared = scaled and scale is not None and not part.flags.owndata
-            part = part.astype(np.float64, copy=shared)
+            part = part if raw else part.astype(np.float64, copy=False)
         elif isinstance(positions, slice) and positions.step in (None, 1):
             pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
@@ -306,13 +311,6 @@ class Records:
             part = view
         else:
             part = part[positions].astype(np.float64, copy=False)
-        if scaled and scale is not None:
-            if sp.issparse(part):
-                part = _scaled_rows(part, scale)
-            else:
-                long = np.flatnonzero(scale < 1.0)
-                part[long] *= scale[long, None]
-            scale = None
         targets = None if self.targets is None else self.targets[positions]
         groups = None if self.groups is None else self.groups[positions]
         return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
@@ -343,18 +341,18 @@ class Records:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
-    def total(self, statistic: Callable[[Block], Any], scaled: bool = False) -> Any:
+    def total(self, statistic: Callable[[Block], Any], raw: bool = False) -> Any:
         """Sum a statistic over all blocks in the tree of :mod:`skdp.problems.rounding`.
 
         Parameters
         ----------
         statistic : callable
             From a block to a number, a new array or a tuple of these: the sum over its records.
-        scaled : bool, default=False
-            Whether it wants scaled rows, see :meth:`block`.
+        raw : bool, default=False
+            As in :meth:`block`.
         """
-        blocks = self._slices(self.block_size) if self.n_records else [slice(0, 0)]
-        return tree_sum(statistic(self.block(positions, scaled)) for positions in blocks)
+        blocks = _slices(self.n_records, self.block_size) if self.n_records else [slice(0, 0)]
+        return tree_sum(statistic(self.block(positions, raw)) for positions in blocks)
 
     @property
     def is_sparse(self) -> bool:
@@ -433,6 +431,11 @@ class Records:
             for column in (self.targets, self.groups)
         )
         return part
+
+
+def _slices(n: int, size: int) -> Iterator[slice]:
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
