@@ -174,14 +174,13 @@ class FiniteSumProblem(Problem):
         if not self.is_quadratic or self._moments is not None:
             return self
 
-        def statistic(block: Block) -> tuple[np.ndarray, np.ndarray]:
+        def statistic(block: Block) -> np.ndarray:
             at_zero = self.loss.derivative(np.zeros(len(block.targets)), block.targets)
             return block.moments(at_zero)
 
-        gradient, hessian = self.records.total(statistic, raw=True)
+        moments = self.records.total(statistic, raw=True) / self.n_public
         other = copy.copy(self)
-        curvature = self.loss.curvature / self.n_public
-        other._moments = gradient.ravel() / self.n_public, hessian * curvature
+        other._moments = moments[-1, :-1], moments[:-1, :-1] * self.loss.curvature
         return other
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:

@@ -102,12 +102,16 @@ class Block:
         norms = row_norms(rows)
         return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
 
-    def moments(self, residuals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return :meth:`pull_back` of `residuals` of shape (m,), and :meth:`gram` of weights 1."""
+    def moments(self, residuals: np.ndarray) -> np.ndarray:
+        """Return ``sum_i z_i z_i'`` with z_i a row followed by its entry in `residuals`.
+
+        It holds the sum of :meth:`gram` for weights of 1, and :meth:`pull_back` as its last row.
+        """
         m, d = self.matrix.shape
         if sp.issparse(self.matrix):
-            return self.pull_back(residuals), self.gram(np.ones(m))
-        # one symmetric product of rows and residuals, in a copy that stays in the cache
+            gram, sums = self.gram(np.ones(m)), self.pull_back(residuals)
+            return np.block([[gram, sums.T], [sums, residuals @ residuals]])
+        # one symmetric product of a copy that stays in the cache
         rows = np.empty((m, d + bool(self.intercept) + 1))
         rows[:, :d] = self.matrix
         if self.scale is not None:
@@ -117,8 +121,7 @@ class Block:
         if self.factors is not None:
             rows[:, :-1] *= self.factors
         rows[:, -1] = residuals
-        products = rows.T @ rows
-        return products[-1:, :-1], products[:-1, :-1]
+        return rows.T @ rows
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
@@ -127,9 +130,7 @@ class Block:
         """
         d = self.matrix.shape[1]
         out = np.empty((d + bool(self.intercept),) * 2)
-        scaled = weights  # times the scale once, and twice
-        if self.scale is not None:
-            scaled = weights * self.scale
+        scaled = weights if self.scale is None else weights * self.scale  # and once more below
         if self.intercept:
             out[d, d] = self.intercept**2 * weights.sum()
             out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ scaled)
