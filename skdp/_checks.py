@@ -43,7 +43,9 @@ def check_real(
     ValueError
         If it is NaN or out of range.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if type(value) is not float and (  # most are floats; the check of others takes longer
+        isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real)
+    ):
         raise InvalidTypeError(f"{name} must be a real number, got {value!r}.")
     _check_range(name, float(value), low, high, closed)
 

@@ -16,7 +16,8 @@ GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
 def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     """Compute sizes of blocks that shrink by `decrease`; the first gets the rest."""
     shares = [decrease**-k for k in range(n_phases)]
-    sizes = [int(n_records * share / sum(shares)) for share in shares]
+    total = sum(shares)
+    sizes = [int(n_records * share / total) for share in shares]
     sizes[0] += n_records - sum(sizes)
     return sizes
 

@@ -22,7 +22,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Problem, ProblemConstants
-from skdp.problems.elementwise import maximum, minimum
+from skdp.problems.elementwise import is_finite, maximum, minimum
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
@@ -241,7 +241,7 @@ def solution_sensitivity(
         If the sensitivity is unbounded or no accuracy is certifiable.
     """
     exact = constants.argmin_sensitivity(neighbouring)
-    if not np.isfinite(exact).all():
+    if not is_finite(exact):
         raise ValueError(
             "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
         )
