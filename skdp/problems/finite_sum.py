@@ -175,12 +175,14 @@ class FiniteSumProblem(Problem):
             return self
 
         def statistic(block: Block) -> np.ndarray:
-            at_zero = self.loss.derivative(np.zeros(len(block.targets)), block.targets)
-            return block.moments(at_zero)
+            at_zero = np.zeros(len(block.targets)), block.targets
+            return block.moments(
+                self.loss.derivative(*at_zero), self.loss.second_derivative(*at_zero)
+            )
 
         moments = self.records.total(statistic, raw=True) / self.n_public
         other = copy.copy(self)
-        other._moments = moments[-1, :-1], moments[:-1, :-1] * self.loss.curvature
+        other._moments = moments[-1, :-1], moments[:-1, :-1]
         return other
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:

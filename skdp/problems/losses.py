@@ -77,7 +77,7 @@ class Loss(ABC):
         """Both at once, for losses where that is cheaper."""
         return self.value(margins, targets), self.derivative(margins, targets)
 
-    #: Whether the second derivative is a constant.
+    #: Whether the second derivative is the same for all margins.
     is_quadratic = False
 
     @abstractmethod

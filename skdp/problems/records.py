@@ -102,16 +102,16 @@ class Block:
         norms = row_norms(rows)
         return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
 
-    def moments(self, residuals: np.ndarray) -> np.ndarray:
-        """Return ``sum_i z_i z_i'`` with z_i a row followed by its entry in `residuals`.
+    def moments(self, residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return :meth:`gram` of `weights` with :meth:`pull_back` of `residuals` as last row.
 
-        It holds the sum of :meth:`gram` for weights of 1, and :meth:`pull_back` as its last row.
+        Both of shape (m,); the entries of the last column have no meaning.
         """
         m, d = self.matrix.shape
         if sp.issparse(self.matrix):
-            gram, sums = self.gram(np.ones(m)), self.pull_back(residuals)
-            return np.block([[gram, sums.T], [sums, residuals @ residuals]])
-        # one symmetric product of a copy that stays in the cache
+            gram, sums = self.gram(weights), self.pull_back(residuals)
+            return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
+        # one product of a copy that stays in the cache
         rows = np.empty((m, d + bool(self.intercept) + 1))
         rows[:, :d] = self.matrix
         if self.scale is not None:
@@ -121,7 +121,11 @@ class Block:
         if self.factors is not None:
             rows[:, :-1] *= self.factors
         rows[:, -1] = residuals
-        return rows.T @ rows
+        if (weights == 1.0).all():
+            return rows.T @ rows  # symmetric: half the arithmetic
+        weighted = rows.copy()
+        weighted[:, :-1] *= weights[:, None]
+        return weighted.T @ rows
 
     def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
