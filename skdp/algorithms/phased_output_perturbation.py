@@ -137,9 +137,10 @@ class PhasedPlan(Plan):
     def run(self, data: Records, run: Run) -> PhasedResult:
         self.objective.design.check(data)
         solver = resolve_solver(run.solver)
-        if len(self.phases) > 1:
+        is_split = self.block_sizes[0] < data.n_records
+        if is_split:
             require_copyable(solver)
-        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
+            assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
         generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
         # solvers of others get no access to the records of other phases
@@ -152,7 +153,7 @@ class PhasedPlan(Plan):
                 total = self.alpha + mu
                 center = path[-1] * (mu / total)
                 block = data
-                if self.block_sizes[0] < data.n_records:
+                if is_split:
                     block = data.take(np.flatnonzero(assignment == k), view)
                 problem = self.risk.problem(block, total, self.objective.radius, center=center)
                 step = Run(solver, generator, run.noise, run.verbose)
