@@ -155,8 +155,8 @@ def forget_plans() -> None:
 
 
 def summarise(table: pd.DataFrame) -> str:
-    columns = ["model", "layout", "dtype", "n", "d", "alpha_given", "alpha", "method", "skdp_seconds"]
-    columns += ["sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
+    columns = ["model", "layout", "dtype", "n", "d", "alpha_given", "alpha", "method"]
+    columns += ["skdp_seconds", "sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
     columns += ["cpu_ratio_median"]
     return "ratio = skdp / scikit-learn; below 1 skdp is faster\n" + table[columns].to_string(
         index=False, float_format="{:.3g}".format

@@ -20,6 +20,7 @@ from skdp._checks import check_non_negative, check_positive
 from skdp.algorithms.exact_sampling import CenteredBall, Density, draw
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent, Neighbouring
@@ -31,6 +32,7 @@ from skdp.problems import (
     EmpiricalRisk,
     FiniteSumProblem,
     Loss,
+    Objective,
     Records,
     SoftmaxLoss,
     bounded_problem_radius,
@@ -427,6 +429,75 @@ def plan_localized_exponential(
         )
     _check_proposals(best.sampling.log_proposals, proposal_limit)
     return best
+
+
+def plan_draw(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+) -> ExponentialPlan | LocalizedExponentialPlan:
+    """Plan a draw for an objective, alone or after localisation by their bounds.
+
+    The ball is that of the objective or, if that needs too many proposals and no radius was
+    declared, that of a good predictor.
+    """
+    radius = objective.radius
+    if objective.coef_norm is None and not is_fast(objective, budget, PROPOSAL_LIMIT):
+        radius = objective.risk.reference_norm(objective.design)
+    if objective.alpha == 0:
+        return _global_draw(objective, budget, radius)
+    local = plan_localized_exponential(
+        _smooth_loss(objective, budget),
+        objective.design,
+        budget,
+        radius=radius,
+        alpha=objective.alpha,
+    )
+    try:
+        alone = _global_draw(objective, budget, radius)
+    except ValueError:  # too many proposals
+        return local
+    return local if local.bound() < alone.bound() else alone
+
+
+def is_fast(objective: Objective, budget: PrivacyBudget, limit: float = 1e3) -> bool:
+    """Return whether a draw on the ball of the objective needs few proposals."""
+    try:
+        _global_draw(objective, budget, objective.radius, limit)
+    except ValueError:
+        return False
+    return True
+
+
+def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    """Return the bound of a draw on the ball of the objective, for comparison with other methods.
+
+    Three times its own: those of the others are for rows of the largest norm, and the cost of noise
+    falls with the squares of the norms; that of a draw does not.
+    """
+    plan = _global_draw(objective, budget, objective.radius)
+    bound = 3.0 * plan.bound()
+    if objective.population:
+        # uniform stability: total variation times the range of a loss over the ball
+        lipschitz = plan.loss.lipschitz(objective.design.feature_norm, plan.radius)
+        bound += 2.0 * plan.radius * lipschitz * math.tanh(0.5 * budget.epsilon)
+    return bound
+
+
+def _global_draw(
+    objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
+) -> ExponentialPlan:
+    return plan_exponential_mechanism(
+        _smooth_loss(objective, budget),
+        objective.design,
+        budget,
+        radius=radius,
+        alpha=objective.alpha,
+        proposal_limit=limit,
+    )
+
+
+def _smooth_loss(objective: Objective, budget: PrivacyBudget) -> Loss:
+    smooth = objective.risk.is_smooth
+    return (objective if smooth else plan_regularized_risk(objective, budget)).risk.loss
 
 
 def _check_relation(neighbouring: Neighbouring | str) -> None:

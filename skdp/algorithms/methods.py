@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.exponential_mechanism import (
-    PROPOSAL_LIMIT,
-    ExponentialPlan,
-    LocalizedExponentialPlan,
-    plan_exponential_mechanism,
-    plan_localized_exponential,
-)
+from skdp.algorithms.exponential_mechanism import draw_bound, is_fast, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.phased_output_perturbation import (
     phased_bound,
@@ -28,15 +22,9 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
-from skdp.problems import EmpiricalRisk, Objective
+from skdp.problems import Objective
 
 __all__ = ["GROUP_METHODS", "METHODS", "Choice", "Method", "choose"]
-
-#: The exponential mechanism competes if the bound on its expected proposals is at most this.
-_PROPOSALS = 1e3
-#: Factor on its bound. The bounds of the other methods are for rows of the largest norm, and the
-#: cost of noise falls with the squares of the norms; that of a draw does not.
-_DRAW_FACTOR = 3.0
 
 
 @dataclass(frozen=True)
@@ -174,72 +162,10 @@ def _is_covered(objective: Objective, budget: PrivacyBudget) -> bool:
     return covered and has_ball
 
 
-def _global_draw(
-    objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
-) -> ExponentialPlan:
-    return plan_exponential_mechanism(
-        _smooth_risk(objective, budget).loss,
-        objective.design,
-        budget,
-        radius=radius,
-        alpha=objective.alpha,
-        proposal_limit=limit,
-    )
-
-
-def _smooth_risk(objective: Objective, budget: PrivacyBudget) -> EmpiricalRisk:
-    if objective.risk.is_smooth:
-        return objective.risk
-    return plan_regularized_risk(objective, budget).risk
-
-
-def _is_fast(objective: Objective, budget: PrivacyBudget, limit: float) -> bool:
-    """Whether the exact sampler needs few proposals on the ball of the objective."""
-    try:
-        _global_draw(objective, budget, objective.radius, limit)
-    except ValueError:
-        return False
-    return True
-
-
-def _plan_draw(
-    objective: Objective, budget: PrivacyBudget, calibration: str
-) -> ExponentialPlan | LocalizedExponentialPlan:
-    """Plan the exponential mechanism, alone or after localisation, by their bounds.
-
-    The ball is that of the objective or, if that needs too many proposals and no radius was
-    declared, that of a good predictor.
-    """
-    radius = objective.radius
-    if objective.coef_norm is None and not _is_fast(objective, budget, PROPOSAL_LIMIT):
-        radius = objective.risk.reference_norm(objective.design)
-    if objective.alpha == 0:
-        return _global_draw(objective, budget, radius)
-    loss = _smooth_risk(objective, budget).loss
-    local = plan_localized_exponential(
-        loss, objective.design, budget, radius=radius, alpha=objective.alpha
-    )
-    try:
-        draw = _global_draw(objective, budget, radius)
-    except ValueError:  # too many proposals
-        return local
-    return local if local.bound() < draw.bound() else draw
-
-
 def _draw_competes(objective: Objective, budget: PrivacyBudget) -> bool:
     is_binary = objective.risk.loss.n_outputs == 1
     covered = budget.is_pure and is_binary and _is_covered(objective, budget)
-    return covered and _is_fast(objective, budget, _PROPOSALS)
-
-
-def _draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    draw = _global_draw(objective, budget, objective.radius)
-    bound = _DRAW_FACTOR * draw.bound()
-    if objective.population:
-        # uniform stability: total variation times the range of a loss over the ball
-        lipschitz = draw.loss.lipschitz(objective.design.feature_norm, draw.radius)
-        bound += 2.0 * draw.radius * lipschitz * math.tanh(0.5 * budget.epsilon)
-    return bound
+    return covered and is_fast(objective, budget)
 
 
 #: Methods of linear models by name.
@@ -259,9 +185,9 @@ METHODS: dict[str, Method] = {
         published_epsilon=1.0,
     ),
     "exponential": Method(
-        _plan_draw,
+        plan_draw,
         competes=_draw_competes,
-        bound=_draw_bound,
+        bound=draw_bound,
         is_pure=True,
         is_bounded=True,
         needs_one_margin=True,

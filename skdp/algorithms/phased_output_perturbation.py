@@ -279,8 +279,7 @@ def plan_phased_output_perturbation(
         sizes = [published.block_records] * published.n_phases
         moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
-    best = _best_schedule(objective, budget)
-    sizes, moduli = _ScheduleSearch(objective, budget).best_phases(*best)
+    sizes, moduli = _search(objective, budget).best_phases()
     return _phased_plan(objective, budget, sizes, moduli, "analytic")
 
 
@@ -319,15 +318,13 @@ def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
     """Bound the expected excess risk of the best phases, without a plan of them."""
     if not objective.risk.is_smooth:
         return plan_phased_output_perturbation(objective, budget).bound()
-    return _best_schedule(objective, budget)[0]
+    return _search(objective, budget).best[0]
 
 
 @functools.lru_cache(maxsize=16)
-def _best_schedule(
-    objective: Objective, budget: PrivacyBudget
-) -> tuple[float, float, float, list[int]]:
-    """Remember :meth:`_ScheduleSearch.best`, which a bound and a plan need."""
-    return _ScheduleSearch(objective, budget).best()
+def _search(objective: Objective, budget: PrivacyBudget) -> _ScheduleSearch:
+    """Remember a search, which a bound and a plan need."""
+    return _ScheduleSearch(objective, budget)
 
 
 class _ScheduleSearch:
@@ -362,6 +359,7 @@ class _ScheduleSearch:
         _, accuracy, sensitivity = solution_sensitivity(constants)
         return _step_costs(self.objective, constants, accuracy, self.unit * sensitivity**2)
 
+    @functools.cached_property
     def best(self) -> tuple[float, float, float, list[int]]:
         """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
         n_records = self.objective.design.n_records
@@ -399,10 +397,9 @@ class _ScheduleSearch:
                     del searching[schedule]
         return best
 
-    def best_phases(
-        self, least: float, log_first: float, growth: float, sizes: list[int]
-    ) -> tuple[list[int], np.ndarray]:
+    def best_phases(self) -> tuple[list[int], np.ndarray]:
         """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
+        least, log_first, growth, sizes = self.best
         found = minimize_scalar(
             lambda log_first: self.bound(log_first, growth, sizes),
             bounds=self.range,

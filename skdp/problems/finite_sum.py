@@ -238,12 +238,8 @@ class FiniteSumProblem(Problem):
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """Return the margins of all records at `w`, shape (n_records,) or (n_records, k)."""
-        weights = self._unpack(w)
-        k = self.loss.n_outputs
-        margins = np.empty(self.n_records if k == 1 else (self.n_records, k))
-        for block in self.records.blocks():
-            margins[block.positions] = block.margins(weights)
-        return margins
+        margins = self.records.margins(self._unpack(w))
+        return margins[:, 0] if self.n_outputs == 1 else margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """Return ``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""

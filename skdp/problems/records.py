@@ -102,24 +102,34 @@ class Block:
         norms = row_norms(rows)
         return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
 
+    def rows(self, spare: int = 0) -> Matrix:
+        """Copy the bounded rows, shape (m, width); `spare` columns follow those of a dense X."""
+        X, d = self.matrix, self.matrix.shape[1]
+        if sp.issparse(X):
+            X = X.copy() if self.scale is None else _scaled_rows(X, self.scale)
+            if self.intercept:
+                X = sp.hstack([X, np.full((X.shape[0], 1), self.intercept)], format="csr")
+            return X if self.factors is None else (X @ sp.diags(self.factors)).tocsr()
+        width = d + bool(self.intercept)
+        out = np.empty((len(X), width + spare))
+        out[:, :d] = X
+        if self.scale is not None:
+            long = np.flatnonzero(self.scale < 1.0)
+            out[long, :d] *= self.scale[long, None]
+        out[:, d:width] = self.intercept
+        if self.factors is not None:
+            out[:, :width] *= self.factors
+        return out
+
     def moments(self, residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return :meth:`gram` of `weights` with :meth:`pull_back` of `residuals` as last row.
 
         Both of shape (m,); the entries of the last column have no meaning.
         """
-        m, d = self.matrix.shape
         if sp.issparse(self.matrix):
             gram, sums = self.gram(weights), self.pull_back(residuals)
             return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
-        # one product of a copy that stays in the cache
-        rows = np.empty((m, d + bool(self.intercept) + 1))
-        rows[:, :d] = self.matrix
-        if self.scale is not None:
-            long = np.flatnonzero(self.scale < 1.0)
-            rows[long, :d] *= self.scale[long, None]
-        rows[:, d:] = self.intercept
-        if self.factors is not None:
-            rows[:, :-1] *= self.factors
+        rows = self.rows(spare=1)  # a copy that stays in the cache
         rows[:, -1] = residuals
         if (weights == 1.0).all():
             return rows.T @ rows  # symmetric: half the arithmetic
@@ -406,16 +416,7 @@ class Records:
     @without_warnings()
     def materialise(self) -> Matrix:
         """Copy the rows as computations see them: scaled, with the intercept feature."""
-        part = self.block(slice(0, self.n_records))
-        X = part.matrix
-        if part.scale is not None:
-            X = _scaled_rows(X, part.scale)
-        if self.intercept:
-            column = np.full((self.n_records, 1), self.intercept)
-            X = sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
-        if self.factors is not None:
-            return (X @ sp.diags(self.factors)).tocsr() if sp.issparse(X) else X * self.factors
-        return X.copy() if X is part.matrix else X
+        return self.block(slice(0, self.n_records)).rows()
 
     def take(self, positions: slice | np.ndarray, view: bool = False) -> Records:
         """Copy some of the records.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -69,10 +69,6 @@ class _Minimisation:
         """Return a private, finite point of the domain; ValueError or TypeError if impossible."""
         return problem.domain.project(_finite(answer, problem.dimension))
 
-    def prepared(self, problem: Problem, solver: BaseSolver) -> Problem:
-        """Compute once what the solver and the certificate both need."""
-        return problem.with_moments() if "hessian" in solver.needs else problem
-
     def certify(self, problem: Problem, point: np.ndarray) -> Solution:
         """Certify a feasible point."""
         return Solution(point, certify(problem, point))
@@ -98,9 +94,6 @@ class _Saddle:
         constants = problem.constants
         return problem.project(_finite(x, constants.x.dimension), _finite(y, constants.y.dimension))
 
-    def prepared(self, problem: SaddleProblem, solver: BaseSolver) -> SaddleProblem:
-        return problem
-
     def certify(self, problem: SaddleProblem, point: Pair) -> SaddlePoint:
         return certify_saddle(problem, *point)
 
@@ -109,7 +102,7 @@ MINIMISATION, SADDLE = _Minimisation(), _Saddle()
 
 
 def certified_solve(
-    problem: Problem | SaddleProblem,
+    problem: Any,
     accuracy: float,
     solver: BaseSolver,
     start: Any = None,
@@ -133,12 +126,13 @@ def certified_solve(
     rng = np.random.default_rng() if rng is None else rng
     best: Any = None
     attempts: list[Attempt] = []
-    for method in _methods(kind, problem, solver):
+    for method in (solver, *kind.trusted(problem)):
         name = solver_name(method)  # it has seen nothing yet
         if method is not solver and name == attempts[0].solver and type(method) is type(solver):
             continue
         with without_warnings():
-            problem = kind.prepared(problem, method)
+            if kind is MINIMISATION and "hessian" in method.needs:
+                problem = problem.with_moments()  # which certificates use as well
             if best is not None and best.distance < kind.certify(problem, begin).distance:
                 begin = best.point
             progress = Progress(name, method, problem, accuracy) if verbose else None
@@ -154,11 +148,6 @@ def certified_solve(
     raise RuntimeError(
         f"The accuracy {accuracy:g} cannot be certified in double precision for this problem."
     )
-
-
-def _methods(kind: Any, problem: Any, solver: BaseSolver) -> Iterator[BaseSolver]:
-    yield solver
-    yield from kind.trusted(problem)
 
 
 def _attempt(
