@@ -440,40 +440,27 @@ def plan_draw(
     declared, that of a good predictor.
     """
     radius = objective.radius
-    if objective.coef_norm is None and not is_fast(objective, budget, PROPOSAL_LIMIT):
+    if objective.coef_norm is None and _fast_draw(objective, budget, radius) is None:
         radius = objective.risk.reference_norm(objective.design)
     if objective.alpha == 0:
-        return _global_draw(objective, budget, radius)
-    local = plan_localized_exponential(
-        _smooth_loss(objective, budget),
-        objective.design,
-        budget,
-        radius=radius,
-        alpha=objective.alpha,
-    )
-    try:
-        alone = _global_draw(objective, budget, radius)
-    except ValueError:  # too many proposals
-        return local
-    return local if local.bound() < alone.bound() else alone
-
-
-def is_fast(objective: Objective, budget: PrivacyBudget, limit: float = 1e3) -> bool:
-    """Return whether a draw on the ball of the objective needs few proposals."""
-    try:
-        _global_draw(objective, budget, objective.radius, limit)
-    except ValueError:
-        return False
-    return True
+        return _draw(objective, budget, radius)
+    loss, design = _smooth_loss(objective, budget), objective.design
+    local = plan_localized_exponential(loss, design, budget, radius=radius, alpha=objective.alpha)
+    alone = _fast_draw(objective, budget, radius)
+    return local if alone is None or local.bound() < alone.bound() else alone
 
 
 def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     """Return the bound of a draw on the ball of the objective, for comparison with other methods.
 
     Three times its own: those of the others are for rows of the largest norm, and the cost of noise
-    falls with the squares of the norms; that of a draw does not.
+    falls with the squares of the norms; that of a draw does not. ``inf`` for slow draws.
     """
-    plan = _global_draw(objective, budget, objective.radius)
+    if not (budget.is_pure and objective.risk.loss.n_outputs == 1):
+        return math.inf
+    plan = _fast_draw(objective, budget, objective.radius, limit=1e3)
+    if plan is None:
+        return math.inf
     bound = 3.0 * plan.bound()
     if objective.population:
         # uniform stability: total variation times the range of a loss over the ball
@@ -482,7 +469,15 @@ def draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
     return bound
 
 
-def _global_draw(
+def _fast_draw(*arguments: Any, **options: Any) -> ExponentialPlan | None:
+    """Return :func:`_draw`, or None if it needs too many proposals."""
+    try:
+        return _draw(*arguments, **options)
+    except ValueError:
+        return None
+
+
+def _draw(
     objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
 ) -> ExponentialPlan:
     return plan_exponential_mechanism(

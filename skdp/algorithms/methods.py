@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.exponential_mechanism import draw_bound, is_fast, plan_draw
+from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.phased_output_perturbation import (
     phased_bound,
@@ -36,10 +36,8 @@ class Method:
     plan : callable ``(objective, budget, calibration) -> Plan``
         Public numbers only. The plan's ``to_dict()`` has the penalty used as "alpha"; a plan for a
         loss with kinks has its smooth stand-in as ``risk``.
-    competes : callable ``(objective, budget) -> bool``, optional
-        Whether "auto" compares it with others. Default: never.
     bound : callable ``(objective, budget) -> float``, optional
-        Bound for the comparison by "auto". Default: that of the plan.
+        Bound for the comparison by "auto", which takes no part where it is ``inf``, the default.
     relations : tuple of Neighbouring
         Relations that the proof covers.
     calibrations : tuple of str
@@ -56,8 +54,7 @@ class Method:
     """
 
     plan: Callable[[Any, PrivacyBudget, str], Plan]
-    competes: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
-    bound: Callable[[Objective, PrivacyBudget], float] | None = None
+    bound: Callable[[Objective, PrivacyBudget], float] = lambda objective, budget: math.inf
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
@@ -131,20 +128,14 @@ def choose(
     may_split : bool, default=True
         Whether "auto" may choose methods of several solves.
     """
-    default, bounds = next(iter(methods)), {}
+    default, *others = methods
     plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
-    if name != "auto":
-        return Choice(name, plan, {})
-    if calibration == "analytic" and may_split:
-        for key, method in methods.items():
-            if key != default and method.competes(objective, budget):
-                bounds[key] = (
-                    method.plan(objective, budget, calibration).bound()
-                    if method.bound is None
-                    else method.bound(objective, budget)
-                )
+    bounds = {}
+    if name == "auto" and calibration == "analytic" and may_split:
+        known = {key: methods[key].bound(objective, budget) for key in others}
+        bounds = {key: bound for key, bound in known.items() if bound < math.inf}
     if not bounds:
-        return Choice(default, plan, {})
+        return Choice(default if name == "auto" else name, plan, {})
     bounds = {default: plan.bound(), **bounds}
     best = min(bounds, key=lambda key: (bounds[key], key))
     if best != default:
@@ -152,20 +143,18 @@ def choose(
     return Choice(best, plan, bounds)
 
 
-def _is_covered(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether methods of a ball minimise the same objective as output perturbation.
+def _if_covered(bound: Callable[[Objective, PrivacyBudget], float]) -> Any:
+    """Restrict a bound to objectives that methods of a ball share with output perturbation.
 
     With a penalty and without a ball they do not: their objective has a ball.
     """
-    has_ball = objective.coef_norm is not None or not objective.alpha
-    covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
-    return covered and has_ball
 
+    def restricted(objective: Objective, budget: PrivacyBudget) -> float:
+        has_ball = objective.coef_norm is not None or not objective.alpha
+        covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
+        return bound(objective, budget) if covered and has_ball else math.inf
 
-def _draw_competes(objective: Objective, budget: PrivacyBudget) -> bool:
-    is_binary = objective.risk.loss.n_outputs == 1
-    covered = budget.is_pure and is_binary and _is_covered(objective, budget)
-    return covered and is_fast(objective, budget)
+    return restricted
 
 
 #: Methods of linear models by name.
@@ -178,16 +167,14 @@ METHODS: dict[str, Method] = {
     ),
     "phased": Method(
         plan_phased_output_perturbation,
-        competes=_is_covered,
-        bound=phased_bound,
+        bound=_if_covered(phased_bound),
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,
     ),
     "exponential": Method(
         plan_draw,
-        competes=_draw_competes,
-        bound=draw_bound,
+        bound=_if_covered(draw_bound),
         is_pure=True,
         is_bounded=True,
         needs_one_margin=True,
