@@ -339,12 +339,6 @@ class _ScheduleSearch:
         self.middle = math.log(self.constants.lipschitz * balance)
         self.range = self.middle - _HALF_RANGE, self.middle + _HALF_RANGE
 
-    def bound(self, log_first: float, growth: float, sizes: Sequence[int]) -> float:
-        """Compute the bound for a ``log mu_1`` and the sizes of the phases."""
-        moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
-        steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
-        return float(phased_utility_bound(self.objective, moduli, steps))
-
     def bounds(self, log_first: np.ndarray, growth: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Compute many bounds; phases are the first axis of `sizes`, absent ones are 1/2."""
         powers = growth ** np.arange(len(sizes))[:, None]
@@ -400,11 +394,14 @@ class _ScheduleSearch:
     def best_phases(self) -> tuple[list[int], np.ndarray]:
         """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
         least, log_first, growth, sizes = self.best
+
+        def bound(log_first: float) -> float:
+            moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
+            steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
+            return float(phased_utility_bound(self.objective, moduli, steps))
+
         found = minimize_scalar(
-            lambda log_first: self.bound(log_first, growth, sizes),
-            bounds=self.range,
-            method="bounded",
-            options={"xatol": _LOG_ACCURACY},
+            bound, bounds=self.range, method="bounded", options={"xatol": _LOG_ACCURACY}
         )
         if found.fun < least * 1.001:  # Brent's method may end at another local minimum
             log_first = float(found.x)

@@ -319,11 +319,8 @@ class Records:
         elif isinstance(positions, slice) and positions.step in (None, 1):
             pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
-            view = type(part)((positions.stop - positions.start, part.shape[1]))
-            # set one by one: the constructor would copy short slices of long arrays
-            view.data = part.data[entries].astype(np.float64, copy=False)
-            view.indices, view.indptr = part.indices[entries], pointers - pointers[0]
-            part = view
+            data = part.data[entries].astype(np.float64, copy=False)
+            part = _csr(part, data, part.indices[entries], pointers - pointers[0])
         else:
             part = part[positions].astype(np.float64, copy=False)
         targets = None if self.targets is None else self.targets[positions]
@@ -484,6 +481,11 @@ def _read_only(X: Matrix) -> Matrix:
     """Return a view of X: a solver may read the rows, not change them."""
     if not sp.issparse(X):
         return read_only_view(X)
-    view = type(X)(X.shape)
-    view.data, view.indices, view.indptr = map(read_only_view, (X.data, X.indices, X.indptr))
-    return view
+    return _csr(X, *map(read_only_view, (X.data, X.indices, X.indptr)))
+
+
+def _csr(like: Matrix, data: np.ndarray, indices: np.ndarray, pointers: np.ndarray) -> Matrix:
+    """Make a CSR matrix of views; the constructor would copy short slices of long arrays."""
+    X = type(like)((len(pointers) - 1, like.shape[1]))
+    X.data, X.indices, X.indptr = data, indices, pointers
+    return X
