@@ -154,7 +154,7 @@ def test_estimators_of_other_losses_and_an_unknown_name(register):
 
 
 def test_a_plan_without_a_bound_is_never_the_smallest():
-    assert Plan.bound(ToyPlan(None, None, 0.0)) == math.inf
+    assert Plan.bound(ToyPlan(None, None)) == math.inf
 
 
 def test_the_table_is_restored():
