@@ -37,6 +37,7 @@ import numpy as np
 from charts import Panel, Series, write_line_chart
 from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import tune
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -136,7 +137,7 @@ def guess_with_privacy(X: np.ndarray, y: np.ndarray, epsilon: float, seed: int) 
         penalties,
         PrivacyBudget(epsilon, DELTA),
         coef_norm=1.0,
-        noise=NoiseSource(np.random.default_rng(seed).bytes),
+        run=Run(noise=NoiseSource(np.random.default_rng(seed).bytes)),
     )
     # Gaussian noise: the likelier label is the one whose exact fit is nearer
     K = X.T @ X / len(y) + float(tuned.alpha[0]) * np.eye(N_FEATURES)

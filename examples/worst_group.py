@@ -36,7 +36,7 @@ import numpy as np
 from charts import Panel, Series, write_line_chart
 from threadpoolctl import threadpool_limits  # scikit-learn brings it along
 
-from skdp.algorithms import dp_sgda
+from skdp.algorithms import Run, dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -147,7 +147,7 @@ def run(data: Data, epsilons: Sequence[float], seeds: int) -> tuple[np.ndarray, 
                 n_steps=50,
                 learning_rate_x=5.0,
                 learning_rate_y=0.3,
-                noise=NoiseSource(np.random.default_rng(seed).bytes),
+                run=Run(noise=NoiseSource(np.random.default_rng(seed).bytes)),
             )
             table[2, i, seed] = data.losses(scores_of(data, steps.x))
     exact = solve_certified(problem_of(data, radius, 1e6), 1e-4)

@@ -17,6 +17,7 @@ from skdp import (
     DPRidgeCV,
 )
 from skdp.algorithms import (
+    Run,
     adversarial_output_perturbation,
     dp_sgda,
     exponential_mechanism,
@@ -164,7 +165,7 @@ def test_saddle_points():
     )
     assert baseline.x.shape == (2,)
     for solver in ("extragradient", "svrg", "saga", "accelerated_svrg", "lsvre", Catalyst(LSVRE())):
-        assert saddle_output_perturbation(problem, budget, solver=solver).x.shape == (2,)
+        assert saddle_output_perturbation(problem, budget, run=Run(solver)).x.shape == (2,)
         if isinstance(solver, str):
             assert f'"{solver}"' in PAGE
 

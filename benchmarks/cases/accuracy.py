@@ -28,7 +28,7 @@ from sklearn.metrics import accuracy_score, r2_score
 from sklearn.model_selection import train_test_split
 
 from benchmarks import data
-from skdp.algorithms import dp_sgd
+from skdp.algorithms import Run, dp_sgd
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -260,7 +260,7 @@ def dp_sgd_fit(dataset: data.Dataset) -> Callable:
                 loss,
                 PrivacyBudget(epsilon, DELTA),
                 n_public=len(y),
-                noise=NoiseSource(np.random.default_rng(seed).bytes),
+                run=Run(noise=NoiseSource(np.random.default_rng(seed).bytes)),
                 **asdict(setting),
             )
             return result.point.reshape(loss.n_outputs, -1)

@@ -19,6 +19,7 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import tune
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -98,7 +99,7 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
                 penalties,
                 PrivacyBudget(epsilon, DELTA),
                 shares=shares,
-                noise=noise,
+                run=Run(noise=noise),
             )
             found[name].append(log_loss(y[n:], expit(A[n:] @ model.point)))
         found["auc"].append(roc_auc_score(y[n:], A[n:] @ model.point))

@@ -37,6 +37,7 @@ import pandas as pd
 
 from benchmarks.saddle_data import Counter, Instance, bilinear, groups, quadratic, watched
 from skdp.algorithms import (
+    Run,
     dp_sgda,
     phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
@@ -189,7 +190,9 @@ def ours(given: Instance, budget: PrivacyBudget, method: str, grid: Grid) -> lis
         counter = Counter()
         own, noise, rng = watched(problem, counter), noise_of(seed), np.random.default_rng(seed)
 
-        solve = partial(phased_saddle_output_perturbation, own, budget, noise=noise, solver_rng=rng)
+        solve = partial(
+            phased_saddle_output_perturbation, own, budget, run=Run(noise=noise, rng=rng)
+        )
 
         if method == JOINT:
             result = solve(release="joint", utility=given.utility)
@@ -330,7 +333,7 @@ def descend(
             n_steps=setting.n_steps,
             learning_rate_x=setting.rate_x,
             learning_rate_y=setting.rate_y,
-            noise=NoiseSource(np.random.default_rng([seed, 99]).bytes),
+            run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
         )
         pairs.append((result.x, result.y))
     columns = {"passes": setting.passes, "hessian_passes": 0.0, "setting": str(setting)}

@@ -35,6 +35,7 @@ import numpy as np
 import pandas as pd
 
 from skdp.algorithms import (
+    Run,
     exponential_mechanism,
     output_perturbation,
     phased_output_perturbation,
@@ -164,8 +165,10 @@ def released(problem: Problem, budget: PrivacyBudget, seeds: Iterable[int]) -> n
         output_perturbation(
             problem,
             budget,
-            solver=lambda problem, accuracy: solution,  # certified for every seed again
-            noise=NoiseSource(np.random.default_rng(seed).bytes),
+            run=Run(
+                solver=lambda problem, accuracy: solution,
+                noise=NoiseSource(np.random.default_rng(seed).bytes),
+            ),  # certified for every seed again
         ).point
         for seed in seeds
     ]
@@ -424,8 +427,10 @@ def phased(model: Model) -> Experiment:
                 risk,
                 budget,
                 radius=model.radius,
-                solver_rng=np.random.default_rng([1, seed]),
-                noise=NoiseSource(np.random.default_rng([0, seed]).bytes),
+                run=Run(
+                    rng=np.random.default_rng([1, seed]),
+                    noise=NoiseSource(np.random.default_rng([0, seed]).bytes),
+                ),
             )
             for seed in range(seeds)
         ]
@@ -445,7 +450,7 @@ def exponential(n: int, d: int, budget: PrivacyBudget, seeds: int) -> Measuremen
             SQUARED.loss,
             budget,
             radius=SQUARED.radius,
-            noise=NoiseSource(np.random.default_rng(seed).bytes),
+            run=Run(noise=NoiseSource(np.random.default_rng(seed).bytes)),
         )
         for seed in range(seeds)
     ]

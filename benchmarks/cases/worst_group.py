@@ -36,7 +36,7 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks import data as prepared
-from skdp.algorithms import dp_sgda
+from skdp.algorithms import Run, dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -289,7 +289,7 @@ def tuned_sgda(data: Data, epsilon: float, grid: Grid) -> dict[str, Any]:
                 n_steps=steps,
                 learning_rate_x=rate,
                 learning_rate_y=rate * ratio,
-                noise=NoiseSource(np.random.default_rng([seed, 99]).bytes),
+                run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
             )
             found.append(data.scores(margins_of(data, result.x)))
         return found, (time.perf_counter() - begin) / len(seeds)

@@ -1,54 +1,37 @@
-"""Private algorithms, one module each; pure functions of problems, budgets and randomness."""
+"""Private algorithms, one module each; pure functions of problems, budgets and randomness.
+
+Their plans and results are classes of the modules.
+"""
 
 from skdp.algorithms.adversarial_output_perturbation import (
     adversarial_output_perturbation,
     plan_adversarial_output_perturbation,
 )
-from skdp.algorithms.bilevel import (
-    BilevelPlan,
-    BilevelResult,
-    dp_bilevel,
-    plan_bilevel,
-)
-from skdp.algorithms.dp_sgd import DPSGDPlan, dp_sgd, plan_dp_sgd
-from skdp.algorithms.dp_sgda import DPSGDAPlan, DPSGDAResult, dp_sgda, plan_dp_sgda
+from skdp.algorithms.bilevel import dp_bilevel, plan_bilevel
+from skdp.algorithms.dp_sgd import dp_sgd, plan_dp_sgd
+from skdp.algorithms.dp_sgda import dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
-    ExponentialPlan,
-    LocalizedExponentialPlan,
-    LocalizedExponentialResult,
     exponential_mechanism,
     localized_exponential,
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.algorithms.localized_gradient_descent import (
-    LocalizedGDPlan,
-    dp_localized_gd,
-    plan_localized_gd,
-)
+from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.max_group_loss import (
     GroupObjective,
     HistogramPlan,
     MaxGroupLossBound,
     MaxGroupLossPlan,
-    MaxGroupLossResult,
     max_group_loss,
     plan_max_group_loss,
 )
 from skdp.algorithms.methods import GROUP_METHODS, METHODS, Method
-from skdp.algorithms.output_perturbation import (
-    OutputPerturbationPlan,
-    output_perturbation,
-    plan_output_perturbation,
-)
+from skdp.algorithms.output_perturbation import output_perturbation, plan_output_perturbation
 from skdp.algorithms.phased_output_perturbation import (
-    PhasedPlan,
-    PhasedResult,
     phased_output_perturbation,
     plan_phased_output_perturbation,
 )
 from skdp.algorithms.phased_saddle_output_perturbation import (
-    PhasedSaddlePlan,
     SaddlePhase,
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
@@ -60,10 +43,8 @@ from skdp.algorithms.private_solvers import (
     OutputPerturbation,
     PrivateSolver,
 )
-from skdp.algorithms.regularized_risk import RegularizedRiskPlan, plan_regularized_risk
+from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.algorithms.saddle_output_perturbation import (
-    SaddleOutputPerturbationPlan,
-    SaddleResult,
     plan_saddle_output_perturbation,
     saddle_output_perturbation,
 )
@@ -71,35 +52,18 @@ from skdp.algorithms.saddle_output_perturbation import (
 __all__ = [
     "GROUP_METHODS",
     "METHODS",
-    "BilevelPlan",
-    "BilevelResult",
-    "DPSGDAPlan",
-    "DPSGDAResult",
-    "DPSGDPlan",
-    "ExponentialPlan",
     "GroupObjective",
     "HistogramPlan",
-    "LocalizedExponentialPlan",
-    "LocalizedExponentialResult",
-    "LocalizedGDPlan",
     "LocalizedGradientDescent",
     "MaxGroupLossBound",
     "MaxGroupLossPlan",
-    "MaxGroupLossResult",
     "Method",
     "OutputPerturbation",
-    "OutputPerturbationPlan",
-    "PhasedPlan",
-    "PhasedResult",
-    "PhasedSaddlePlan",
     "Plan",
     "PrivateSolver",
-    "RegularizedRiskPlan",
     "Result",
     "Run",
-    "SaddleOutputPerturbationPlan",
     "SaddlePhase",
-    "SaddleResult",
     "SaddleUtilityBound",
     "adversarial_output_perturbation",
     "dp_bilevel",

@@ -9,43 +9,16 @@ maximum. Therefore f must be concave in y, and its regularised maximiser is cert
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from skdp._checks import check_positive, check_real
-from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, OutputPerturbationPlan
-from skdp.algorithms.plan import Result, Run
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
+from skdp.algorithms.plan import Run
+from skdp.algorithms.saddle_output_perturbation import SaddleOutputPerturbationPlan, SaddleResult
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
-from skdp.problems import SaddleConstants, SaddleProblem
-from skdp.problems.silence import without_warnings
-from skdp.solvers import (
-    SaddleSolver,
-    certifiable_saddle_accuracy,
-    resolve_solver,
-    solve_certified,
-)
-
-__all__ = ["adversarial_output_perturbation", "plan_adversarial_output_perturbation"]
-
-
-@dataclass(frozen=True)
-class AdversarialPlan(OutputPerturbationPlan):
-    """One certified saddle point, of which x is released; constants of the primal function."""
-
-    def run(self, data: Any, run: Run) -> Result:
-        """Solve a saddle problem whose constants are those of the plan, or smaller; add noise."""
-        solver = resolve_solver(run.solver, saddle=True)
-        # half of the accuracy: another solver changes the point by no more than the accuracy
-        accuracy = 0.5 * self.accuracy * math.sqrt(self.constants.strong_convexity)
-        with without_warnings():
-            point = solve_certified(data, accuracy, solver, rng=run.rng, verbose=run.verbose)
-            noisy = self.mechanism.release(point.x, run.noise)
-            return Result(data.domain_x.project(noisy), self)
+from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
+from skdp.solvers import certifiable_saddle_accuracy
 
 
 def adversarial_output_perturbation(
@@ -53,18 +26,10 @@ def adversarial_output_perturbation(
     budget: PrivacyBudget,
     *,
     mean_of_records: bool,
-    solver: str | SaddleSolver | Callable[..., Any] = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
     **options: Any,
-) -> Result:
+) -> SaddleResult:
     """Minimise ``max over y of F(x, y)`` privately; x is released.
-
-    Neighbours' minimisers differ by at most ``Delta = D / (mu_x N)``, N = n for a mean of one
-    function per record, else 1 (docs/theory/saddle.md, Lemma 12). The solver's x is certified to a
-    distance of tau for every data set, so that two neighbours' points differ by at most
-    ``Delta + 2 tau``. The published ``Delta + 2 g / mu`` for a gap g is too small (erratum E2).
 
     Parameters
     ----------
@@ -76,7 +41,7 @@ def adversarial_output_perturbation(
     budget : PrivacyBudget
     mean_of_records : bool
         See :func:`plan_adversarial_output_perturbation`.
-    solver, solver_rng, noise, verbose
+    run : Run, optional
         See :func:`skdp.algorithms.saddle_output_perturbation`.
     **options
         The optional parameters of :func:`plan_adversarial_output_perturbation`.
@@ -84,7 +49,7 @@ def adversarial_output_perturbation(
     plan = plan_adversarial_output_perturbation(
         problem.constants, budget, mean_of_records=mean_of_records, **options
     )
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
+    return plan.run(problem, run or Run())
 
 
 def plan_adversarial_output_perturbation(
@@ -94,11 +59,15 @@ def plan_adversarial_output_perturbation(
     mean_of_records: bool,
     gradient_diameter: float | None = None,
     accuracy_fraction: float = ACCURACY_FRACTION,
-) -> AdversarialPlan:
+) -> SaddleOutputPerturbationPlan:
     """Choose the accuracy and the noise from public constants; replace-one neighbours.
 
-    The accuracy is ``accuracy_fraction Delta / 2``, or the accuracy in x that double precision can
-    certify if that is larger.
+    Neighbours' minimisers differ by at most ``Delta = D / (mu_x N)``, N = n for a mean of one
+    function per record, else 1 (docs/theory/saddle.md, Lemma 12). The solver's x is certified to a
+    distance of tau for every data set, so that two neighbours' points differ by at most
+    ``Delta + 2 tau``; tau is ``accuracy_fraction Delta / 2``, or the accuracy in x that double
+    precision can certify if that is larger. The published ``Delta + 2 g / mu`` for a gap g is too
+    small (erratum E2).
 
     Parameters
     ----------
@@ -114,17 +83,17 @@ def plan_adversarial_output_perturbation(
         Default: ``2 L_x``.
     accuracy_fraction : float, default=1e-3
     """
+    x, n = constants.x, constants.n_records if mean_of_records else 1
+    largest = 2.0 * x.lipschitz
     check_positive(accuracy_fraction=accuracy_fraction)
     if gradient_diameter is not None:
-        largest = 2.0 * constants.x.lipschitz
         check_real("gradient_diameter", gradient_diameter, 0.0, largest, closed="right")
-    primal = constants.primal(
-        gradient_diameter, 1.0 / constants.n_records if mean_of_records else 1.0
-    )
-    exact = primal.argmin_sensitivity(Neighbouring.REPLACE_ONE)
-    floor = certifiable_saddle_accuracy(constants) / math.sqrt(constants.x.modulus)
-    accuracy = max(0.5 * accuracy_fraction * exact, floor)
-    mechanism = calibrated_mechanism(budget, min(exact + 2.0 * accuracy, constants.x.diameter))
+    moved = (gradient_diameter or largest) / (x.modulus * n) * ROUNDING_SLACK
+    exact, root = min(moved, x.diameter), math.sqrt(x.modulus)
+    # in the norm of the moduli
+    accuracy = max(0.5 * accuracy_fraction * exact * root, certifiable_saddle_accuracy(constants))
+    sensitivity = min(exact + 2.0 * accuracy / root, x.diameter)
     reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (E2, E3)"
     reference += "" if budget.is_pure else " with the analytic Gaussian mechanism"
-    return AdversarialPlan(primal, Neighbouring.REPLACE_ONE, exact, accuracy, mechanism, reference)
+    mechanism = calibrated_mechanism(budget, sensitivity)
+    return SaddleOutputPerturbationPlan(constants, "x", exact, accuracy, mechanism, reference)

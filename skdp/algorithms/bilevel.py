@@ -6,9 +6,8 @@ that depends on records, and moves x. What is corrected: the outer noise is scal
 distance of the released points (E3) or left out where the update is post-processing (E2), the
 composition is exact (E7), batches are drawn by independent coins (E8, E9).
 
-*Kernel*: a private solver of strongly convex problems (:mod:`skdp.algorithms.private_solvers`),
-output perturbation by default. *Schedule*: the plan, a function of public numbers alone.
-Proofs: docs/theory/bilevel.md.
+Lower problems are solved by :mod:`skdp.algorithms.private_solvers`. Proofs:
+docs/theory/bilevel.md.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from skdp.algorithms.private_solvers import (
     PrivateSolver,
     resolve_private_solver,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import GaussianMechanism, gaussian_noise_multiplier
 from skdp.mechanisms.sampled_gaussian import (
     SampledGaussianMechanism,
     poisson_sample,
@@ -43,14 +42,6 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 
-__all__ = [
-    "BilevelPlan",
-    "BilevelResult",
-    "dp_bilevel",
-    "plan_bilevel",
-    "plan_steps",
-]
-
 Calibration = Literal["analytic", "paper"]
 Output = Literal["tail_average", "last", "min_step"]
 #: ``(step number, hypergradient, deviation of its noise) -> movement of x``.
@@ -64,16 +55,13 @@ class BilevelPlan(Plan):
 
     Attributes
     ----------
-    inner, n_steps, outer_sampling_rate, penalty, step_size, output, start
-        See :func:`plan_steps`.
     multipliers : tuple of float
         Noise multipliers of the two lower solutions of a step.
     outer_multiplier : float or None
         That of the hypergradient; None if it is post-processing.
     releases : tuple of Release
-        Their events are those of all steps. Sensitivity and noise scale are those of the first
-        step, where released points are as far apart as they can be: they follow x and these points
-        from step to step, and the multipliers do not. Empty until the problem is known.
+        Their events are those of all steps; sensitivity and noise scale, which follow x and the
+        released points, are those of the first step. Empty until the problem is known.
     """
 
     inner: PrivateSolver
@@ -125,25 +113,19 @@ class BilevelPlan(Plan):
         """The plan with its releases; of the problem only public numbers are read."""
         x, steps = self.first_point(problem), self.n_steps
         lam = _penalty_at(self.penalty, x)
-        constants = problem.lower(x).constants, problem.penalised(x, lam).constants
+        lower = ("lower", problem.lower(x)), ("penalised lower", problem.penalised(x, lam))
         releases = [
-            self.inner.release(f"{steps} {name} solutions, at first", c, multiplier, steps)
-            for name, c, multiplier in zip(
-                ("lower", "penalised lower"), constants, self.multipliers, strict=True
-            )
+            self.inner.release(f"{steps} {name} solutions, at first", part.constants, noise, steps)
+            for (name, part), noise in zip(lower, self.multipliers, strict=True)
         ]
         if self.outer_multiplier is not None:
             # the largest distance that the domain allows
             moved = 2.0 * problem.record_bound(2.0 * problem.domain_y.circumradius, lam)
+            name = f"{steps} hypergradients, at first"
+            sizes = problem.dimension_x, problem.n_records
             reference = "docs/theory/bilevel.md, Lemmas 4 and 5: Kornowski 2024, Alg. 1 and 3"
-            releases.append(
-                self._outer(moved / self.outer_sampling_rate).describe(
-                    f"{steps} hypergradients, at first",
-                    problem.dimension_x,
-                    problem.n_records,
-                    f"{reference}, corrected",
-                )
-            )
+            outer = self._outer(moved / self.outer_sampling_rate)
+            releases.append(outer.describe(name, *sizes, f"{reference}, corrected"))
         return replace(self, releases=tuple(releases))
 
     @without_warnings()
@@ -154,12 +136,12 @@ class BilevelPlan(Plan):
         x, step_size = self.first_point(data), self.step_size
         path, y = [x], np.zeros(data.dimension_y)
         for t in range(self.n_steps):
-            y, gradient, deviation = private_hypergradient(
-                data, x, _penalty_at(self.penalty, x), self, run
-            )
-            move = (
-                step_size(t, gradient, deviation) if callable(step_size) else -step_size * gradient
-            )
+            lam = _penalty_at(self.penalty, x)
+            y, gradient, deviation = private_hypergradient(data, x, lam, self, run)
+            if callable(step_size):
+                move = step_size(t, gradient, deviation)
+            else:
+                move = -step_size * gradient
             x = data.domain_x.project(x + _checked("The movement of x", move, x.shape))
             path.append(x)
         iterates = np.array(path)
@@ -172,13 +154,10 @@ class BilevelPlan(Plan):
 
 @dataclass(frozen=True)
 class BilevelResult(Result):
-    """A private upper variable; all parts are functions of what was released.
+    """A private upper variable x; all parts are functions of what was released.
 
     Attributes
     ----------
-    point : ndarray of shape (dimension_x,)
-        x.
-    plan : BilevelPlan
     path : ndarray of shape (n_steps + 1, dimension_x)
         The iterates.
     y : ndarray of shape (dimension_y,)
@@ -212,13 +191,10 @@ def plan_steps(
 ) -> BilevelPlan:
     """Fix the noise before the problem is known; replace-one neighbours.
 
-    No parameter may depend on records, but for released ones.
-
-    The squares of the reciprocal noise multipliers of Gaussian releases add, also if later
-    releases and their sensitivities depend on earlier ones (Gaussian differential privacy). With mu
-    that of the budget, the releases of each of T steps get ``a, b, c`` parts of ``share mu^2 / T``.
-    This splits the budget as if all records took part everywhere; what sampling saves goes to the
-    releases with samples, as less noise by one common factor.
+    No parameter may depend on records, but for released ones. With mu that of the budget in
+    Gaussian differential privacy, the releases of each of T steps get ``a, b, c`` parts of
+    ``share mu^2 / T``. This splits the budget as if all records took part everywhere; what sampling
+    saves goes to the releases with samples, as less noise by one common factor.
 
     Parameters
     ----------
@@ -231,19 +207,17 @@ def plan_steps(
     n_steps : int, default=10
         T.
     step_size : float or callable ``(t, gradient, deviation) -> movement``, default=1.0
-        ``x <- project(x - step_size gradient)`` with a number from 1e-50 to 1e50, or ``project(x +
-        movement)``. The deviation is that of the inner noise in the gradient, where the problem
-        knows it.
+        ``x <- project(x - step_size gradient)``, or ``project(x + movement)``. The deviation is
+        that of the inner noise in the gradient, where the problem knows it.
     inner : {"output_perturbation", "localized_gd", "localized_sgd"} or PrivateSolver
     output : {"tail_average", "last", "min_step"}, default="tail_average"
         The mean of the later half of the iterates, the last one, or that before the shortest step
         (as published; misleading at the boundary of the domain and under much noise, T10).
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published split and formulas with the errata corrected, for comparison. Every
-        step gets the epsilon that the advanced composition lemma allows (the published one
-        is about 5 times too large, E7), each of its three releases a third and the classical
-        Gaussian noise; hypergradients get noise for their true sensitivity (E3), and none if they
-        are post-processing (E2). The published formulas are not private and are not offered.
+        step gets the epsilon that the advanced composition lemma allows (the published one is about
+        5 times too large, E7), each of its three releases a third and the classical Gaussian noise;
+        hypergradients get noise for their true sensitivity (E3), none if post-processing (E2).
     split : tuple of three floats, optional
         a, b, c >= 0 with sum 1. Default: equal parts; c = 0 if no outer noise is needed.
     share : float, default=1.0
@@ -268,6 +242,7 @@ def plan_steps(
     check_real("share", share, 1e-9, 1.0)
     check_real("outer_sampling_rate", outer_sampling_rate, 1e-12, 1.0)
     check_option("output", output, ("tail_average", "last", "min_step"))
+    check_option("calibration", calibration, ("analytic", "paper"))
     if not callable(step_size):
         check_real("step_size", step_size, 1e-50, 1e50)
     private_solver = resolve_private_solver(inner)
@@ -283,13 +258,11 @@ def plan_steps(
         if split is not None or share != 1.0 or inner_sampled or outer_sampled:
             raise ValueError("calibration == 'paper' has its own split, and no sampling.")
         first = second = outer = _published_multiplier(budget, n_steps)
-    elif calibration == "analytic":
+    else:
         first, second, outer = (
             full * math.sqrt(n_steps / (share * part)) if part > 0 else math.inf
             for part in _checked_split(split, is_record_free)
         )
-    else:
-        raise ValueError(f"calibration == {calibration!r}, must be 'analytic' or 'paper'.")
 
     def plan(scale: float) -> BilevelPlan:
         """`scale` is a factor of the noise of all releases with samples."""
@@ -378,9 +351,7 @@ def dp_bilevel(
     problem: BilevelProblem,
     budget: PrivacyBudget,
     *,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> BilevelResult:
     """Minimise ``f(x, argmin g(x, .))`` privately.
@@ -389,37 +360,29 @@ def dp_bilevel(
     ----------
     problem : BilevelProblem
     budget : PrivacyBudget
-    solver : str, Solver or callable, default="auto"
-        For output perturbation.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    run : Run, optional
+        Its solver is for output perturbation.
     **options
         `penalty`, and others with defaults: see :func:`plan_steps`.
 
-    Returns
-    -------
-    BilevelResult
-
     Notes
     -----
-    Every release of a step is a Gaussian one at a point that earlier releases determine. Of the
-    exact lower solutions nothing is kept. The sensitivity of a hypergradient is
-    ``2 record_bound(||y_lam - y||)`` with the *released* points, projected onto the domain on which
-    the constants hold; a noise scale chosen from releases is legitimate because the multiplier is
-    fixed.
+    Every release of a step is a Gaussian one at a point that earlier releases determine. The
+    sensitivity of a hypergradient is ``2 record_bound(||y_lam - y||)`` with the *released* points;
+    a noise scale chosen from releases is legitimate because the multiplier is fixed.
 
     References
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 1 and 3.
     """
     inner = resolve_private_solver(options.get("inner", "output_perturbation"))
-    is_default = isinstance(solver, str) and solver == "auto"
+    run = run or Run()
+    is_default = isinstance(run.solver, str) and run.solver == "auto"
     if not (is_default or isinstance(inner, OutputPerturbation)):
         raise ValueError("solver is for inner='output_perturbation' only.")
     plan = plan_bilevel(problem, budget, **options)
-    return plan.run(problem, Run(resolve_solver(solver), solver_rng, noise))
+    resolve_solver(run.solver)  # a wrong name is refused before anything is computed
+    return plan.run(problem, run)
 
 
 def private_hypergradient(
@@ -427,10 +390,8 @@ def private_hypergradient(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """One step's lower solution, hypergradient and deviation of its inner noise: all private."""
     metric = problem.metric(x)
-    points, variances = [], []
-    for lower, multiplier in zip(
-        (problem.lower(x), problem.penalised(x, lam)), plan.multipliers, strict=True
-    ):
+    points, variances, parts = [], [], (problem.lower(x), problem.penalised(x, lam))
+    for lower, multiplier in zip(parts, plan.multipliers, strict=True):
         point, variance = plan.inner.solve(lower, multiplier, run)
         name = f"The point of {type(plan.inner).__name__}"
         point = _checked(name, point, (problem.dimension_y,))

@@ -23,24 +23,8 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.problems import (
-    ROUNDING_SLACK,
-    Domain,
-    LogisticLoss,
-    Loss,
-    Records,
-    SoftmaxLoss,
-    WholeSpace,
-)
+from skdp.problems import ROUNDING_SLACK, Domain, Loss, Records, SoftmaxLoss, WholeSpace
 from skdp.problems.silence import without_warnings
-
-__all__ = [
-    "DPSGDPlan",
-    "NoisyStepsPlan",
-    "clipped_gradient_sum",
-    "dp_sgd",
-    "plan_dp_sgd",
-]
 
 #: More than the square root of a sum of squares can lose to underflow.
 _UNDERFLOW = 1e-140
@@ -50,16 +34,8 @@ _UNDERFLOW = 1e-140
 class NoisyStepsPlan(Plan):
     """Number, noise and batches of noisy steps.
 
-    Attributes
-    ----------
-    n_public : int
-        Public number of records, or nominal number under add/remove neighbours.
-    neighbouring : Neighbouring
-        The relation that the run is private under.
-    mechanism : SampledGaussianMechanism
-        Noise of the sum over a step's batch, and number of steps.
-    delta : float or None
-        That of the budget; None if the noise was given instead.
+    The mechanism has the noise of a step's sum over its batch and the number of steps; `n_public`
+    is the public or nominal number of records, delta that of the budget, or None without one.
     """
 
     n_public: int
@@ -85,13 +61,19 @@ class NoisyStepsPlan(Plan):
         """Public number that a step's sum is divided by."""
         return self.mechanism.sampling_rate * self.n_public
 
+    def batch(self, n_records: int, noise: NoiseSource) -> np.ndarray | None:
+        """Draw the positions of a step's batch; None for all records."""
+        return poisson_sample(n_records, self.mechanism.sampling_rate, noise)
+
     @property
     def releases(self) -> tuple[Release, ...]:
-        name, reference = self._statement
-        return (
-            self.mechanism.describe(
-                name, self.dimension, self.n_public, reference, self.neighbouring
-            ),
+        return (self.release(),)
+
+    def release(self, name: str | None = None) -> Release:
+        """State the noisy sums of all steps."""
+        default, reference = self._statement
+        return self.mechanism.describe(
+            name or default, self.dimension, self.n_public, reference, self.neighbouring
         )
 
     @property
@@ -102,8 +84,8 @@ class NoisyStepsPlan(Plan):
     def epsilon(self, delta: float | None = None) -> float:
         """Find the smallest known epsilon of the run; `delta` is by default that of the budget.
 
-        Far from tight with sampling if the optional extra ``accounting`` is not installed or,
-        under "replace_one", is older than 0.5.
+        Far from tight with sampling without the optional extra ``accounting`` (>= 0.5 for
+        "replace_one").
         """
         delta = self.delta if delta is None else delta
         if delta is None:
@@ -124,15 +106,7 @@ class NoisyStepsPlan(Plan):
 
 @dataclass(frozen=True)
 class DPSGDPlan(NoisyStepsPlan):
-    """A plan of :func:`dp_sgd`.
-
-    Attributes
-    ----------
-    n_public, neighbouring, mechanism, delta
-        See :class:`NoisyStepsPlan`. The sensitivity of a step is the clipping norm.
-    loss, width, learning_rate, alpha, domain, average
-        See :func:`plan_dp_sgd`.
-    """
+    """A plan of :func:`dp_sgd`; the sensitivity of a step is the clipping norm."""
 
     loss: Loss
     width: int
@@ -161,26 +135,30 @@ class DPSGDPlan(NoisyStepsPlan):
             "average": self.average,
         }
 
+    @without_warnings()
     def run(self, data: Records, run: Run) -> Result:
-        records = data.with_targets(_checked_targets(data, self.loss))
-        with without_warnings():
-            if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
-                raise ValueError("Input X contains NaN or infinity.")
-            return Result(self._descend(records, run.noise), self)
-
-    def _descend(self, records: Records, noise: NoiseSource) -> np.ndarray:
+        targets = np.asarray(data.targets)
+        if isinstance(self.loss, SoftmaxLoss) and targets.dtype.kind in "bf":
+            indices = targets.astype(np.intp)
+            targets = indices if (indices == targets).all() else targets
+        records = data.with_targets(targets)
+        records.check_targets(self.loss)
+        if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
+            raise ValueError("Input X contains NaN or infinity.")
         w, n_steps = np.zeros(self.dimension), self.mechanism.n_steps
         total = np.zeros_like(w)
         rate = self.learning_rate / self.clip_norm
         for step in range(n_steps):
-            batch = poisson_sample(records.n_records, self.mechanism.sampling_rate, noise)
+            batch = self.batch(records.n_records, run.noise)
             weights = w.reshape(self.loss.n_outputs, self.width)
             clipped = clipped_gradient_sum(records, self.loss, weights, self.clip_norm, batch)
-            noisy = self.mechanism.release(clipped.ravel(), noise)
+            noisy = self.mechanism.release(clipped.ravel(), run.noise)
             w = self.domain.project(w - rate * (noisy / self.expected_batch + self.alpha * w))
             if 2 * (step + 1) > n_steps:
                 total += w
-        return self.domain.project(total / (n_steps - n_steps // 2)) if self.average else w
+        if self.average:
+            w = self.domain.project(total / (n_steps - n_steps // 2))
+        return Result(w, self)
 
 
 def dp_sgd(
@@ -188,7 +166,7 @@ def dp_sgd(
     loss: Loss,
     budget: PrivacyBudget | None = None,
     *,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Minimise a mean loss by private stochastic gradient descent.
@@ -207,13 +185,11 @@ def dp_sgd(
         coordinates that sum to zero over the classes; ``loss.basis`` leads back to K.
     budget : PrivacyBudget, optional
         Of the whole run, delta > 0. Either this or `noise_multiplier`.
-    noise : NoiseSource, optional
-        Secret bits of batches and noise. Sampling protects a record only while nobody knows
-        which batches it was in. Default: the operating system's secure generator; seeded bits
-        are for tests.
+    run : Run, optional
+        Its `noise` draws batches and noise: sampling protects a record only while nobody knows
+        which batches it was in. Nothing else of it matters.
     **options
-        `n_public`, `sampling_rate`, `n_steps` and the optional parameters of
-        :func:`plan_dp_sgd`. They must be chosen without looking at the records.
+        Those of :func:`plan_dp_sgd`. They must be chosen without looking at the records.
 
     Returns
     -------
@@ -221,18 +197,11 @@ def dp_sgd(
         ``point`` holds ``loss.n_outputs`` weight vectors of length ``records.width``, one after
         the other.
 
-    Raises
-    ------
-    ImportError, TypeError, ValueError
-        As :func:`plan_dp_sgd`; for invalid input before anything is computed on the records.
-
     Notes
     -----
-    Neighbours differ in one record added or removed. That moves the clipped sum of a batch by
-    at most the clipping norm, whatever the batch, the loss and the targets are. The divisor, the
-    penalty, the projection and the average are public functions of the noisy sums. So a step is a
-    Poisson-sampled Gaussian release, and the run is their adaptive composition. Rounding in norms
-    and clipping is covered by clipping to a relative 1e-9 less.
+    A record added or removed moves the clipped sum of a batch by at most the clipping norm. (Norms
+    are clipped to a relative 1e-9 less, for rounding.) All else in a step is a public function of
+    noisy sums: the run is an adaptive composition of Poisson-sampled Gaussian releases.
 
     References
     ----------
@@ -242,7 +211,7 @@ def dp_sgd(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdp.algorithms import dp_sgd
+    >>> from skdp.algorithms import Run, dp_sgd
     >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems import LogisticLoss, Records
@@ -251,7 +220,7 @@ def dp_sgd(
     >>> result = dp_sgd(
     ...     Records(X, 1.0, targets=(X[:, 0] > 0).astype(float)), LogisticLoss(),
     ...     PrivacyBudget(1.0, 1e-6), n_public=5000, sampling_rate=0.1, n_steps=20,
-    ...     noise=NoiseSource(rng.bytes),
+    ...     run=Run(noise=NoiseSource(rng.bytes)),
     ... )
     >>> bool((((X @ result.point) > 0) == (X[:, 0] > 0)).mean() > 0.9)
     True
@@ -262,7 +231,7 @@ def dp_sgd(
         raise TypeError(f"records must be Records, got {type(records).__name__}.")
     check_real("records.norm_bound", records.norm_bound, 1e-50, 1e50)
     plan = plan_dp_sgd(budget, loss=loss, width=records.width, **options)
-    return plan.run(records, Run(noise=noise))
+    return plan.run(records, run or Run())
 
 
 def plan_dp_sgd(
@@ -279,9 +248,8 @@ def plan_dp_sgd(
     domain: Domain | None = None,
     average: bool = True,
     noise_multiplier: float | None = None,
-    neighbouring: Neighbouring | str = Neighbouring.ADD_REMOVE,
 ) -> DPSGDPlan:
-    """Calibrate the noise from public numbers.
+    """Calibrate the noise from public numbers, for add/remove neighbours.
 
     Parameters
     ----------
@@ -292,11 +260,10 @@ def plan_dp_sgd(
     width : int
         Number of features, the intercept feature included.
     n_public : int
-        Public nominal number of records, >= 1; n itself is private.
+        Public nominal number of records; n itself is private.
     sampling_rate : float
         In (0, 1]. With 1 each step uses all records.
     n_steps : int
-        >= 1.
     learning_rate : float, default=1.0
         In units of ``1 / clip_norm``: the clipped gradient of `n_public` records moves the
         weights by at most this length.
@@ -310,30 +277,20 @@ def plan_dp_sgd(
         Return the mean of the iterates of the second half instead of the last one.
     noise_multiplier : float, optional
         Standard deviation of the noise in units of the clipping norm, > 0; instead of a budget.
-    neighbouring : Neighbouring or str, default="add_remove"
-        No other relation is supported.
 
     Raises
     ------
     ImportError
         If a budget is given, ``sampling_rate < 1``, and the optional extra ``accounting`` is
         not installed.
-    TypeError, ValueError
-        For invalid parameters.
 
     Notes
     -----
     With sampling, the cost is a numerical convolution of privacy loss distributions by Google's
-    dp-accounting (``docs/theory/accounting.md``, sections 6 and 7). Without, it is exact: T
-    Gaussian releases cost as much as one with ``1 / sqrt(T)`` of the noise. Where delta is below
-    about 1e-9, or 1e-12 per step, the convolution is not precise enough; bounds that need far more
-    noise take its place.
+    dp-accounting (``docs/theory/accounting.md``, sections 6 and 7); without, it is exact. Where
+    delta is below about 1e-9, or 1e-12 per step, the convolution is not precise enough; bounds that
+    need far more noise take its place.
     """
-    if Neighbouring(neighbouring) is not Neighbouring.ADD_REMOVE:
-        raise ValueError(
-            f"neighbouring == {Neighbouring(neighbouring).value!r}: DP-SGD is proven for "
-            "'add_remove' only."
-        )
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
     check_count("width", width)
@@ -378,22 +335,10 @@ def clipped_gradient_sum(
     clip_norm: float,
     batch: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the records' gradients over a batch, each clipped to `clip_norm`; no noise.
+    """Sum the records' gradients over a batch, each clipped to `clip_norm`; not private.
 
-    Not private by itself. Adding or removing a record moves it by at most `clip_norm`.
-
-    Parameters
-    ----------
-    records : Records
-    loss : Loss
-    weights : ndarray of shape (loss.n_outputs, records.width)
-    clip_norm : float
-    batch : ndarray of int, optional
-        Positions of the records; default: all.
-
-    Returns
-    -------
-    ndarray of shape (loss.n_outputs, records.width)
+    Adding or removing a record moves the sum by at most `clip_norm`. Weights and gradients have the
+    shape (loss.n_outputs, records.width); the batch holds positions, None stands for all records.
     """
     if batch is None:
         blocks = records.blocks()
@@ -411,16 +356,3 @@ def clipped_gradient_sum(
         factors = limit / np.maximum(size * (block.norms() + _UNDERFLOW), limit)
         total += block.pull_back(residuals * (factors[:, None] if many else factors))
     return total
-
-
-def _checked_targets(records: Records, loss: Loss) -> np.ndarray:
-    """Return the targets as an array that `loss` can work with."""
-    given = np.asarray(records.targets)
-    if given.ndim != 1 or given.dtype.kind not in "biuf" or not np.isfinite(given).all():
-        raise ValueError("targets must be finite real numbers, of shape (n_records,).")
-    targets = given.astype(np.intp if isinstance(loss, SoftmaxLoss) else np.float64)
-    if not (targets == given).all():
-        raise ValueError(f"{type(loss).__name__}: targets must be class indices.")
-    if isinstance(loss, LogisticLoss | SoftmaxLoss):
-        loss.check_targets(targets)
-    return targets

@@ -1,13 +1,9 @@
 """DP-SGDA: noisy gradient descent ascent on random batches, the baseline of private saddle points.
 
-The algorithm of Yang et al. (2022) for any :class:`skdp.problems.SaddleProblem`. Each step draws a
-batch, which every record joins independently, sums the operators of its records, adds one joint
-Gaussian to both blocks, divides by the *expected* size of the batch and takes a projected step in x
-and y at once. Lipschitz constants that hold for every record bound the sums, so nothing is clipped.
-As in :mod:`skdp.algorithms.dp_sgd` the steps are private: every step costs.
-
-Differences to the paper: Poisson samples, an accountant in place of asymptotic constants, one
-joint Gaussian for both blocks, and regularisers that need no noise.
+The algorithm of Yang et al. (2022) for any :class:`skdp.problems.SaddleProblem`, step by step as
+:mod:`skdp.algorithms.dp_sgd`. Lipschitz constants that hold for every record bound the sums, so
+nothing is clipped. Differences to the paper: Poisson samples, an accountant in place of asymptotic
+constants, one joint Gaussian for both blocks, and regularisers that need no noise.
 """
 
 from __future__ import annotations
@@ -21,14 +17,11 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp.algorithms.dp_sgd import NoisyStepsPlan
 from skdp.algorithms.plan import Result, Run
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
-from skdp.mechanisms.sampled_gaussian import poisson_sample
+from skdp.mechanisms import SampledGaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
-
-__all__ = ["DPSGDAPlan", "DPSGDAResult", "dp_sgda", "plan_dp_sgda"]
 
 
 @dataclass(frozen=True)
@@ -38,17 +31,8 @@ class DPSGDAPlan(NoisyStepsPlan):
     The noise is that of ``(sum_x / unit_x, sum_y / unit_y)``. Only the iterates are released: in
     the sums nothing but what is parallel to the domain of y is protected.
 
-    Attributes
-    ----------
-    n_public, neighbouring, mechanism, delta
-        See :class:`skdp.algorithms.dp_sgd.NoisyStepsPlan`.
-    dimension_x, dimension_y : int
-    n_averaged : int
-        Number of iterates at the end that are averaged.
-    learning_rate_x, learning_rate_y, alpha_x, alpha_y, balance : float
-        See :func:`plan_dp_sgda`.
-    lipschitz_x, lipschitz_y : float
-        Bounds on the two blocks of one record's operator.
+    Units are ``L_x / sqrt(balance)``, ``L_y / sqrt(1 - balance)``: the scaled operator of a record
+    has norm at most 1. The last `n_averaged` iterates are averaged.
     """
 
     dimension_x: int
@@ -58,23 +42,13 @@ class DPSGDAPlan(NoisyStepsPlan):
     learning_rate_y: float
     alpha_x: float
     alpha_y: float
-    lipschitz_x: float
-    lipschitz_y: float
-    balance: float
+    unit_x: float
+    unit_y: float
 
     _statement = (
         "iterates",
         "Yang et al. 2022, with one joint Gaussian and privacy loss distributions",
     )
-
-    @property
-    def unit_x(self) -> float:
-        """``L_x / sqrt(balance)``: the scaled operator of a record has norm at most 1."""
-        return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[0]
-
-    @property
-    def unit_y(self) -> float:
-        return _units(self.lipschitz_x, self.lipschitz_y, self.balance)[1]
 
     @property
     def noise_scale_x(self) -> float:
@@ -100,21 +74,16 @@ class DPSGDAPlan(NoisyStepsPlan):
         del numbers["mechanism"]
         return numbers
 
+    @without_warnings()
     def run(self, data: SaddleProblem, run: Run) -> DPSGDAResult:
         _check_separable(data, self)
-        with without_warnings():
-            return self._descend_ascend(data, run.noise)
-
-    def _descend_ascend(self, problem: SaddleProblem, noise: NoiseSource) -> DPSGDAResult:
-        x, y = problem.start()
+        problem, (x, y) = data, data.start()
         total_x, total_y = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
         n_steps = self.mechanism.n_steps
         for step in range(n_steps):
-            batch = poisson_sample(problem.n_records, self.mechanism.sampling_rate, noise)
-            sum_x, sum_y = _batch_sums(problem, batch, x, y)
-            noise_x, noise_y = np.split(
-                self.mechanism.draw(self.dimension, noise), [self.dimension_x]
-            )
+            sum_x, sum_y = _batch_sums(problem, self.batch(problem.n_records, run.noise), x, y)
+            noise = self.mechanism.draw(self.dimension, run.noise)
+            noise_x, noise_y = np.split(noise, [self.dimension_x])
             step_x = (sum_x + self.unit_x * noise_x) / self.expected_batch
             step_y = (sum_y + self.unit_y * noise_y) / self.expected_batch
             step_x = step_x + self.alpha_x * (x - problem.center_x)
@@ -140,7 +109,6 @@ class DPSGDAResult(Result):
         Averages of the last ``plan.n_averaged`` iterates; `x` is also `point`.
     last_x, last_y : ndarray
         The last iterates, which cost nothing more.
-    plan : DPSGDAPlan
     """
 
     y: np.ndarray
@@ -156,7 +124,7 @@ def dp_sgda(
     problem: SaddleProblem,
     budget: PrivacyBudget | None = None,
     *,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> DPSGDAResult:
     """Solve a saddle problem by private stochastic gradient descent ascent.
@@ -174,17 +142,15 @@ def dp_sgda(
     ----------
     problem : SaddleProblem
         Its Lipschitz constants must hold for every record, and its centers must be public.
-    budget, noise
+    budget, run
         As in :func:`skdp.algorithms.dp_sgd`.
     **options
-        `sampling_rate`, `n_steps`, `learning_rate_x`, `learning_rate_y` and the optional
-        parameters of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
+        Those of :func:`plan_dp_sgda`. They must be chosen without looking at the records.
 
     Raises
     ------
-    ImportError, TypeError, ValueError
-        As :func:`plan_dp_sgda`, before anything is computed on the records. Also for
-        :class:`skdp.problems.MaxGroupLossProblem` with clipped importance weights, unless
+    ValueError
+        For :class:`skdp.problems.MaxGroupLossProblem` with clipped importance weights, unless
         ``neighbouring == "replace_one"`` and ``sampling_rate == 1`` or groups are public: there
         one record rescales the losses of the others.
 
@@ -196,7 +162,7 @@ def dp_sgda(
     Examples
     --------
     >>> import numpy as np
-    >>> from skdp.algorithms import dp_sgda
+    >>> from skdp.algorithms import Run, dp_sgda
     >>> from skdp.mechanisms import NoiseSource
     >>> from skdp.privacy import PrivacyBudget
     >>> from skdp.problems import Ball, BilinearProblem
@@ -207,7 +173,7 @@ def dp_sgda(
     ... )
     >>> result = dp_sgda(
     ...     problem, PrivacyBudget(1.0, 1e-6), sampling_rate=1.0, n_steps=30,
-    ...     learning_rate_x=0.2, learning_rate_y=0.2, noise=NoiseSource(rng.bytes),
+    ...     learning_rate_x=0.2, learning_rate_y=0.2, run=Run(noise=NoiseSource(rng.bytes)),
     ... )
     >>> bool((result.x < -0.3).all()), round(result.plan.epsilon(1e-6), 6)
     (True, 1.0)
@@ -217,7 +183,7 @@ def dp_sgda(
     plan = plan_dp_sgda(
         problem.constants, budget, alpha_x=problem.alpha_x, alpha_y=problem.alpha_y, **options
     )
-    return plan.run(problem, Run(noise=noise))
+    return plan.run(problem, run or Run())
 
 
 def plan_dp_sgda(
@@ -245,7 +211,6 @@ def plan_dp_sgda(
     budget, sampling_rate, n_steps
         As in :func:`skdp.algorithms.plan_dp_sgd`.
     learning_rate_x, learning_rate_y : float
-        > 0.
     alpha_x, alpha_y : float, optional
         Of the regularisers. Default: the moduli of the constants.
     neighbouring : Neighbouring or str, default="replace_one"
@@ -255,9 +220,8 @@ def plan_dp_sgda(
     balance : float or "auto", default=0.5
         Share b of x in the squared norm of a record's scaled operator: the noise has standard
         deviation proportional to ``L_x / sqrt(b)`` in x and ``L_y / sqrt(1 - b)`` in y. "auto"
-        minimises the noise in the classical bound on the gap of the averages,
-        ``eta_x d_x noise_x^2 + eta_y d_y noise_y^2``, with eta the learning rates and d the
-        dimensions: ``b`` to ``1 - b`` as ``sqrt(eta_x d_x) L_x`` to ``sqrt(eta_y d_y) L_y``.
+        minimises ``eta_x d_x noise_x^2 + eta_y d_y noise_y^2``, the noise in the classical bound on
+        the gap of the averages, with eta the learning rates and d the dimensions.
         A block of Lipschitz constant 0 gets no noise whatever the balance is.
     noise_multiplier : float, optional
         Standard deviation of the scaled noise in units of the sensitivity, instead of a budget.
@@ -267,9 +231,9 @@ def plan_dp_sgda(
 
     Raises
     ------
-    ImportError, TypeError, ValueError
-        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" an ImportError also if
-        dp-accounting is older than 0.5.
+    ImportError
+        As :func:`skdp.algorithms.plan_dp_sgd`; under "replace_one" also if dp-accounting is older
+        than 0.5.
     """
     relation = Neighbouring(neighbouring)
     if not isinstance(constants, SaddleConstants):
@@ -294,8 +258,8 @@ def plan_dp_sgda(
             )
     if not (isinstance(average, (bool, np.bool_)) or average == "all"):
         raise TypeError(f"average must be True, False or 'all', got {average!r}.")
-    share = _checked_balance(constants, balance, (learning_rate_x, learning_rate_y))
-    sensitivity = _sensitivity(constants, share, relation)
+    units = _units(constants, balance, (learning_rate_x, learning_rate_y))
+    sensitivity = _sensitivity(constants, units, relation)
     mechanism = SampledGaussianMechanism.calibrated(
         budget,
         noise_multiplier,
@@ -318,14 +282,15 @@ def plan_dp_sgda(
         learning_rate_y=float(learning_rate_y),
         alpha_x=float(alpha_x),
         alpha_y=float(alpha_y),
-        lipschitz_x=float(constants.x.lipschitz),
-        lipschitz_y=float(constants.y.lipschitz),
-        balance=share,
+        unit_x=units[0],
+        unit_y=units[1],
     )
 
 
-def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[float, float]) -> float:
-    """Return the balance, chosen if it is "auto"; 0 or 1 if a block has no noise."""
+def _units(
+    constants: SaddleConstants, balance: Any, rates: tuple[float, float]
+) -> tuple[float, float]:
+    """Return the units of both blocks; 0 for a block without records."""
     lipschitz = constants.x.lipschitz, constants.y.lipschitz
     for block, bound in zip("xy", lipschitz, strict=True):
         if bound > 0:
@@ -335,24 +300,20 @@ def _checked_balance(constants: SaddleConstants, balance: Any, rates: tuple[floa
     if balance != "auto":
         check_real("balance", balance, 1e-6, 1.0 - 1e-6)
     if min(lipschitz) == 0:
-        return 1.0 if lipschitz[0] > 0 else 0.0
-    if balance != "auto":
-        return float(balance)
-    noise_x = math.sqrt(rates[0] * constants.x.dimension) * lipschitz[0]
-    noise_y = math.sqrt(rates[1] * constants.y.dimension) * lipschitz[1]
-    return min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
+        return float(lipschitz[0]), float(lipschitz[1])
+    if balance == "auto":
+        noise_x = math.sqrt(rates[0] * constants.x.dimension) * lipschitz[0]
+        noise_y = math.sqrt(rates[1] * constants.y.dimension) * lipschitz[1]
+        balance = min(max(noise_x / (noise_x + noise_y), 1e-6), 1.0 - 1e-6)
+    return lipschitz[0] / math.sqrt(balance), lipschitz[1] / math.sqrt(1.0 - balance)
 
 
-def _units(lipschitz_x: float, lipschitz_y: float, balance: float) -> tuple[float, float]:
-    unit_x = lipschitz_x / math.sqrt(balance) if lipschitz_x > 0 else 0.0
-    return unit_x, lipschitz_y / math.sqrt(1.0 - balance) if lipschitz_y > 0 else 0.0
-
-
-def _sensitivity(constants: SaddleConstants, balance: float, relation: Neighbouring) -> float:
+def _sensitivity(
+    constants: SaddleConstants, units: tuple[float, float], relation: Neighbouring
+) -> float:
     """Bound the movement of the scaled sums of a batch; proof: docs/theory/saddle.md."""
     if relation is Neighbouring.ADD_REMOVE:
         return ROUNDING_SLACK
-    units = _units(constants.x.lipschitz, constants.y.lipschitz, balance)
     worst = max(
         math.hypot(*(g / unit if unit > 0 else 0.0 for g, unit in zip(pair, units, strict=True)))
         for pair in constants.ranges

@@ -30,8 +30,6 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
 from skdp.solvers import resolve_solver, solve_certified
 
-__all__ = ["CenteredBall", "Density", "Lens", "LowerBound", "Proposal", "draw", "sample"]
-
 #: Levels in the bound on the curvature.
 _LEVELS = 64
 #: Growth of the log of the expected number of proposals that the anchor's inaccuracy may cause.
@@ -110,15 +108,8 @@ class Lens(Domain):
 class Density:
     """``exp(-s F(w))`` on the intersection of balls; ``F = mean loss + (alpha/2) ||w||^2``.
 
-    Attributes
-    ----------
-    records : Records
-    loss : Loss
-    alpha : float
-    concentration : float
-        The factor s.
-    balls : tuple of CenteredBall
-        One around 0, or this and one around a point of it.
+    The factor s is the concentration. There is one ball around 0, or this and one around a point
+    of it.
     """
 
     records: Records
@@ -155,16 +146,9 @@ class LowerBound:
 
     ``q(w) = F(anchor) + <g, w - anchor> + (1/2) (w - anchor)' H (w - anchor)``, with g the
     gradient at the anchor and ``H = (1/n) sum_i c_i x_i x_i' + alpha I``, c_i the least second
-    derivative of a record's loss on the balls.
-
-    Attributes
-    ----------
-    eigenvalues, eigenvectors : ndarray
-        Those of H.
-    linear : ndarray of shape (dimension,)
-        ``H anchor - g``: q is ``w' H w / 2 - w' linear`` plus a constant.
-    margins, values, derivatives, curvatures : ndarray of shape (n_records,)
-        For each record its margin, loss and derivative at the anchor, and c_i.
+    derivative of a record's loss on the balls. Eigenvalues and eigenvectors are those of H,
+    `linear` is ``H anchor - g``, and the other arrays hold for each record its margin, loss and
+    derivative at the anchor, and c_i.
     """
 
     eigenvalues: np.ndarray
@@ -192,12 +176,11 @@ class LowerBound:
             values[part], derivatives[part] = loss.value_and_derivative(
                 margins[part], block.targets
             )
-            largest = np.minimum.reduce(
-                [
-                    np.abs(block.margins(ball.center[None])) + ball.radius * norms
-                    for ball in density.balls
-                ]
-            )
+            reach = [
+                np.abs(block.margins(ball.center[None])) + ball.radius * norms
+                for ball in density.balls
+            ]
+            largest = np.minimum.reduce(reach)
             curvatures[part] = least[np.minimum((largest / step).astype(int), _LEVELS)]
             gradient = gradient + block.pull_back(derivatives[part]).ravel() / n
             hessian += block.gram(curvatures[part]) / n
@@ -226,15 +209,7 @@ class Proposal:
     With ``q_lam = q + sum_j (lam_j / 2) (||w - c_j||^2 - r_j^2)``, at most q on the balls, the
     Gaussian is ``exp(-s q_lam)`` and a draw from it is kept with probability
     ``exp(-s (q - q_lam))`` if it lies in the balls. Valid for any multipliers ``lam_j >= 0``.
-    Coordinates are those of the eigenvectors.
-
-    Attributes
-    ----------
-    eigenvectors : ndarray of shape (dimension, dimension)
-    mean, deviations : ndarray of shape (dimension,)
-    centers : ndarray of shape (n_balls, dimension)
-    radii, weights : ndarray of shape (n_balls,)
-        Weights are ``s lam_j / 2``.
+    Coordinates are those of the eigenvectors; the weight of a ball is ``s lam_j / 2``.
     """
 
     eigenvectors: np.ndarray
@@ -279,11 +254,7 @@ class Proposal:
 
 
 def _best_multipliers(
-    eigenvalues: np.ndarray,
-    linear: np.ndarray,
-    centers: np.ndarray,
-    radii: np.ndarray,
-    concentration: float,
+    eigenvalues: np.ndarray, linear: np.ndarray, centers: np.ndarray, radii: np.ndarray, s: float
 ) -> np.ndarray:
     """Maximise the probability of acceptance (Lemma 4), whose logarithm is concave.
 
@@ -299,7 +270,7 @@ def _best_multipliers(
         if not precision.min() > 0:
             return sys.float_info.max
         mean = (linear + multipliers @ centers) / precision
-        spread = float((1.0 / precision).sum()) / concentration
+        spread = float((1.0 / precision).sum()) / s
         found = float(np.square(mean - centers[j]).sum()) + spread - float(radii[j]) ** 2
         return min(found, sys.float_info.max)  # root finders need finite numbers
 
@@ -308,7 +279,7 @@ def _best_multipliers(
         for j, radius in enumerate(radii):
             if excess(j, 0.0) <= 0:
                 continue
-            upper = min(max(1.0 / (concentration * radius**2), _SMALLEST), _LARGEST)
+            upper = min(max(1.0 / (s * radius**2), _SMALLEST), _LARGEST)
             while not excess(j, upper) <= 0 and upper < _LARGEST:
                 upper *= 4.0
             while excess(j, 0.25 * upper) <= 0 and upper > _SMALLEST:
@@ -369,9 +340,8 @@ def accept(
         moved = margins - bound.margins[part, None]
         values = density.loss.value(margins, block.targets[:, None])
         values -= bound.values[part, None]
-        values -= (
-            bound.derivatives[part, None] + 0.5 * bound.curvatures[part, None] * moved
-        ) * moved
+        slopes = bound.derivatives[part, None] + 0.5 * bound.curvatures[part, None] * moved
+        values -= slopes * moved
         left[active] -= density.concentration / n * values.sum(axis=0)
         active = active[left[active] >= 0.0]
         start += size

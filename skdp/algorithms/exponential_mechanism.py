@@ -21,7 +21,6 @@ from skdp.algorithms.exact_sampling import CenteredBall, Density, draw
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.regularized_risk import plan_regularized_risk
-from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent, Neighbouring
 from skdp.privacy.report import Release
@@ -39,25 +38,11 @@ from skdp.problems import (
 )
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "ExponentialPlan",
-    "LocalizedExponentialPlan",
-    "LocalizedExponentialResult",
-    "exponential_mechanism",
-    "localized_exponential",
-    "plan_exponential_mechanism",
-    "plan_localized_exponential",
-]
-
 #: Largest public bound on the expected number of proposals that a plan accepts.
 PROPOSAL_LIMIT = 1e6
-
-#: Largest ``n epsilon``, the unit of the exponents of the density: rounded to 1e-4 there.
-_LARGEST_EXPONENT = 1e11
-
-#: Smallest ratio of a local radius to the large one: rounded to 1e-4 there.
-_SMALLEST_SHARE = 1e-12
-
+#: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local
+#: radius to the large one: rounded to 1e-4 there.
+_LARGEST_EXPONENT, _SMALLEST_SHARE = 1e11, 1e-12
 #: Shells in the bound on the oscillation.
 _SHELLS = 16
 
@@ -68,16 +53,10 @@ class ExponentialPlan(Plan):
 
     Attributes
     ----------
-    loss : Loss
-    design : Design
-    epsilon : float
-    alpha, radius : float
-        Of the regulariser and of the ball.
     oscillation : float
         Bound on ``max - min`` over the ball of the difference of two records' losses.
     log_proposals : float
         Logarithm of a bound on the expected number of proposals.
-    reference : str
     """
 
     loss: Loss
@@ -109,23 +88,13 @@ class ExponentialPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The draw, with the oscillation as sensitivity, in units of the loss.
-
-        The noise scale is ``oscillation / epsilon``, the inverse of the factor of the summed
-        losses.
-        """
-        return (
-            Release(
-                name="coefficients",
-                mechanism="exponential",
-                sensitivity=self.oscillation,
-                noise_scale=self.oscillation / self.epsilon,
-                dimension=self.design.width,
-                n_records=self.design.n_records,
-                reference=self.reference,
-                event=self.event,
-            ),
+        """The draw: sensitivity is the oscillation, the noise scale ``oscillation / epsilon``."""
+        scales = self.oscillation, self.oscillation / self.epsilon
+        sizes = self.design.width, self.design.n_records
+        release = Release(
+            "coefficients", "exponential", *scales, *sizes, self.reference, self.event
         )
+        return (release,)
 
     def run(self, data: Records, run: Run) -> Result:
         return Result(self.draw(data, run), self)
@@ -139,13 +108,8 @@ class ExponentialPlan(Plan):
             return draw(density, run.solver, run.rng, run.noise)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "alpha": self.alpha,
-            "radius": self.radius,
-            "oscillation": self.oscillation,
-            "concentration": self.concentration,
-            "log_proposals": self.log_proposals,
-        }
+        names = "alpha", "radius", "oscillation", "concentration", "log_proposals"
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True)
@@ -161,11 +125,9 @@ class LocalizedExponentialPlan(Plan):
         one follows from the released center by :meth:`localised`.
     local_radius : float
         Radius r0 of the ball around w0; the draw is from its part in the large ball.
-    miss_probability : float
-        Bound on the probability that the ball around w0 does not hold the minimiser.
-    miss_cost : float
-        Bound on its part of the expected objective: ``(L + alpha R)`` times the expected distance
-        of the minimiser to the local ball (docs/theory/exponential_mechanism.md, Lemma 3).
+    miss_probability, miss_cost : float
+        Bounds on the probability that the ball around w0 does not hold the minimiser, and on what
+        that adds to the expected objective (docs/theory/exponential_mechanism.md, Lemma 3).
     """
 
     output: OutputPerturbationPlan
@@ -188,14 +150,9 @@ class LocalizedExponentialPlan(Plan):
 
     def localised(self, center: np.ndarray) -> ExponentialPlan:
         """Plan the draw around a released center."""
-        sampling = self.sampling
-        oscillation = _oscillation(
-            sampling.loss,
-            sampling.design.feature_norm,
-            self.local_radius,
-            float(np.linalg.norm(center)),
-            sampling.radius,
-        )
+        sampling, norm = self.sampling, float(np.linalg.norm(center))
+        reach = self.local_radius, norm, sampling.radius
+        oscillation = _oscillation(sampling.loss, sampling.design.feature_norm, *reach)
         return replace(sampling, oscillation=oscillation)
 
     @property
@@ -230,13 +187,7 @@ class LocalizedExponentialPlan(Plan):
 
 @dataclass(frozen=True)
 class LocalizedExponentialResult(Result):
-    """A private point, the plan, and the released center; the guarantee covers both.
-
-    Attributes
-    ----------
-    point, center : ndarray of shape (dimension,)
-    plan : LocalizedExponentialPlan
-    """
+    """A private point, the plan, and the released center; the guarantee covers both points."""
 
     center: np.ndarray
 
@@ -246,13 +197,10 @@ def exponential_mechanism(
     loss: Loss,
     budget: PrivacyBudget,
     *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
-    """Draw a point of a ball with density proportional to ``exp(-s F(w))``.
+    """Draw a point of a ball with density proportional to ``exp(-s F(w))``; replace-one neighbours.
 
     F is ``mean loss + (alpha/2) ||w||^2``, and ``s = n epsilon / oscillation``
     (Lowy and Razaviyayn 2021, Alg. 9, with a smaller oscillation than ``4 L R``).
@@ -264,26 +212,14 @@ def exponential_mechanism(
         Convex, smooth, of one margin.
     budget : PrivacyBudget
         With ``delta == 0``.
-    neighbouring : Neighbouring or str, default="replace_one"
-        No other relation is covered.
-    solver : str, Solver or callable, default="auto"
-        Finds the anchor of the sampler; see :func:`skdp.solvers.resolve_solver`. It decides how
-        long sampling takes, never its law.
-    solver_rng : numpy.random.Generator, optional
-        The solver's randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    run : Run, optional
+        Its solver finds the anchor of the sampler: it decides how long sampling takes, never its
+        law.
     **options
         `radius`, and the optional parameters of :func:`plan_exponential_mechanism`.
-
-    Raises
-    ------
-    ValueError
-        For another relation, or if the plan does not cover the case; before any record is read.
     """
-    _check_relation(neighbouring)
     plan = plan_exponential_mechanism(loss, Design.of(records), budget, **options)
-    return plan.run(records, Run(solver, solver_rng, noise))
+    return plan.run(records, run or Run())
 
 
 def plan_exponential_mechanism(
@@ -307,8 +243,8 @@ def plan_exponential_mechanism(
         ``loss.solution_radius``, which holds the minimiser of every data set.
     alpha : float, default=0.0
     proposal_limit : float, default=1e6
-        Refuse the case if the bound on the expected number of proposals
-        (docs/theory/exponential_mechanism.md, Lemma 4) is larger.
+        Largest bound on the expected number of proposals
+        (docs/theory/exponential_mechanism.md, Lemma 4).
 
     Raises
     ------
@@ -331,36 +267,24 @@ def localized_exponential(
     loss: Loss,
     budget: PrivacyBudget,
     *,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
     **options: Any,
 ) -> LocalizedExponentialResult:
     """Localise the minimiser by output perturbation, then draw from its neighbourhood.
 
     Lowy and Razaviyayn (2021), Alg. 10 and 11: half of the budget each. The draw is from the
-    intersection of the ball of the given radius around 0 and of a small one around the released
-    point, on which the losses differ by less.
+    intersection of the ball around 0 and of a small one around the released point, on which the
+    losses differ by less.
 
     Parameters
     ----------
-    records, loss, budget, neighbouring, solver, solver_rng, noise
+    records, loss, budget, run
         As in :func:`exponential_mechanism`.
-    verbose : int, default=0
-        1 prints the progress of long solves.
     **options
         `radius`, `alpha`, and the optional parameters of :func:`plan_localized_exponential`.
-
-    Raises
-    ------
-    ValueError
-        As :func:`exponential_mechanism`.
     """
-    _check_relation(neighbouring)
     plan = plan_localized_exponential(loss, Design.of(records), budget, **options)
-    return plan.run(records, Run(solver, solver_rng, noise, verbose))
+    return plan.run(records, run or Run())
 
 
 def plan_localized_exponential(
@@ -493,11 +417,6 @@ def _draw(
 def _smooth_loss(objective: Objective, budget: PrivacyBudget) -> Loss:
     smooth = objective.risk.is_smooth
     return (objective if smooth else plan_regularized_risk(objective, budget)).risk.loss
-
-
-def _check_relation(neighbouring: Neighbouring | str) -> None:
-    if Neighbouring(neighbouring) is not Neighbouring.REPLACE_ONE:
-        raise ValueError("The exponential mechanism is proven for neighbouring='replace_one' only.")
 
 
 def _check_case(

@@ -18,12 +18,11 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_count, check_real
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.dp_sgd import NoisyStepsPlan
+from skdp.algorithms.plan import Result, Run
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
-from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring, PrivacyEvent
-from skdp.privacy.report import Release
+from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     ROUNDING_SLACK,
     Ball,
@@ -36,8 +35,6 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 
-__all__ = ["LocalizedGDPlan", "dp_localized_gd", "plan_localized_gd"]
-
 #: Default of the largest number of steps of a round.
 _MAX_STEPS = 300
 #: Most rounds that a plan considers, and failure probability of its radii; for utility only.
@@ -45,96 +42,79 @@ _MAX_ROUNDS, _FAILURE = 4, 0.05
 
 
 @dataclass(frozen=True)
-class LocalizedGDPlan(Plan):
-    """Radii and noise of :func:`dp_localized_gd`.
-
-    Attributes
-    ----------
-    constants : ProblemConstants
-    radii : tuple of float
-        R_m of each round.
-    n_steps : int
-        Steps of a round.
-    mechanism : SampledGaussianMechanism
-        Noise of the mean gradient in a step; batches and number of the steps of all rounds.
-    """
+class LocalizedGDPlan(NoisyStepsPlan):
+    """Radii R_m of the rounds, steps of a round, and noise of the mean gradient in each step."""
 
     constants: ProblemConstants
     radii: tuple[float, ...]
     n_steps: int
-    mechanism: SampledGaussianMechanism
+
+    _statement = (
+        "gradients",
+        "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
+    )
 
     @property
-    def event(self) -> PrivacyEvent:
-        return self.mechanism.event(Neighbouring.REPLACE_ONE)
-
-    def release(self, name: str = "gradients") -> Release:
-        """Describe the noisy gradients of all steps."""
-        reference = "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected"
-        return self.mechanism.describe(
-            name, self.constants.dimension, self.constants.n_records, reference
-        )
-
-    @property
-    def releases(self) -> tuple[Release, ...]:
-        return (self.release(),)
+    def dimension(self) -> int:
+        return self.constants.dimension
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "alpha": self.constants.strong_convexity,
-            "radii": list(self.radii),
-            "n_steps": self.n_steps,
-            "sampling_rate": self.mechanism.sampling_rate,
-            "noise_multiplier": self.mechanism.noise_multiplier,
-        }
+        own = {"alpha": self.constants.strong_convexity, "radii": list(self.radii)}
+        return {**super().to_dict(), **own, "n_steps": self.n_steps}
 
+    @without_warnings()
     def run(self, data: Problem, run: Run) -> Result:
         domain = _bounded_domain(data)
         has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
         if self.mechanism.sampling_rate < 1.0 and not has_batches:
             raise ValueError(f"A {type(data).__name__} has no batches: use sampling_rate=1.")
         start = np.zeros(data.dimension) if data.center is None else data.center
-        with without_warnings():
-            point = self._descend(data, domain, domain.project(start), run.noise)
-        return Result(point, self)
-
-    def _descend(
-        self, problem: Problem, domain: Domain, start: np.ndarray, noise: NoiseSource
-    ) -> np.ndarray:
+        start = domain.project(start)
         for radius in self.radii:
             y, total = start, np.zeros_like(start)
             for t in range(self.n_steps):
                 total += y
-                gradient = _gradient(problem, self.mechanism.sampling_rate, y, noise)
-                noisy = self.mechanism.release(gradient, noise)
-                y = domain.project(y - noisy / (problem.strong_convexity * (t + 1)))
+                noisy = self.mechanism.release(self.gradient(data, y, run.noise), run.noise)
+                y = domain.project(y - noisy / (data.strong_convexity * (t + 1)))
                 away = y - start
                 length = euclidean_norm(away)
                 if length > radius:  # the segment from the start to y lies in the domain
                     y = domain.project(start + (radius / length) * away)
             start = domain.project(total / self.n_steps)
-        return start
+        return Result(start, self)
+
+    def gradient(self, problem: Problem, y: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Compute the gradient, or an unbiased estimate from a Poisson batch; not private."""
+        chosen = self.batch(problem.n_records, noise)
+        if chosen is None:
+            return problem.gradient(y)
+        assert isinstance(problem, FiniteSumProblem)
+        gradient = problem.penalty_gradient(y)
+        if chosen.size:
+            batch = problem.batch(chosen)
+            residuals = batch.pull_back(batch.residuals(y))
+            gradient = gradient + residuals / (self.mechanism.sampling_rate * problem.n_public)
+        return gradient
 
 
 def dp_localized_gd(
     problem: Problem,
     budget: PrivacyBudget | None = None,
     *,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
 
     Each of M rounds starts at the average y of the last one and makes T steps
     ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
-    of radius R_m around its start. The steps of a round are averaged. R_0 is public, and all
-    points lie in the domain (review K4).
+    of radius R_m around its start (review K4). The steps of a round are averaged.
 
     Parameters
     ----------
     problem : Problem
         Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
-    budget, noise
+    budget, run
         As in :func:`skdp.algorithms.dp_sgd`.
     **options
         Those of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem
@@ -144,7 +124,7 @@ def dp_localized_gd(
     ----------
     G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
     """
-    return plan_localized_gd(problem.constants, budget, **options).run(problem, Run(noise=noise))
+    return plan_localized_gd(problem.constants, budget, **options).run(problem, run or Run())
 
 
 def plan_localized_gd(
@@ -159,9 +139,8 @@ def plan_localized_gd(
     """Choose noise, rounds and radii from public constants; replace-one neighbours.
 
     One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
-    sum over a batch divided by ``q n`` by ``2 L / (q n)``. The run is a composition of
-    ``n_rounds * n_steps`` such releases, exact without sampling: noise of standard deviation
-    ``(2 L / n) sqrt(M T) / mu`` per step for mu-Gaussian differential privacy (specification 3.2).
+    sum over a batch divided by ``q n`` by ``2 L / (q n)``; the run is a composition of
+    ``n_rounds * n_steps`` such releases (specification 3.2).
 
     Parameters
     ----------
@@ -203,7 +182,15 @@ def plan_localized_gd(
             n_steps=rounds * n_steps,
         )
         radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
-        return LocalizedGDPlan(constants, radii, n_steps, mechanism)
+        return LocalizedGDPlan(
+            n_public=constants.n_records,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            mechanism=mechanism,
+            delta=None if budget is None else budget.delta,
+            constants=constants,
+            radii=radii,
+            n_steps=n_steps,
+        )
 
     if n_rounds is None:
         best = min(map(plan, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
@@ -243,19 +230,3 @@ def _bounded_domain(problem: Problem) -> Domain:
             f"Gradients must be bounded on the whole domain, of radius {domain.radius:g}."
         )
     return domain
-
-
-def _gradient(
-    problem: Problem, sampling_rate: float, y: np.ndarray, noise: NoiseSource
-) -> np.ndarray:
-    """Compute the gradient, or an unbiased estimate from a Poisson batch."""
-    chosen = poisson_sample(problem.n_records, sampling_rate, noise)
-    if chosen is None:
-        return problem.gradient(y)
-    assert isinstance(problem, FiniteSumProblem)
-    gradient = problem.penalty_gradient(y)
-    if chosen.size:
-        batch = problem.batch(chosen)
-        residuals = batch.pull_back(batch.residuals(y))
-        gradient = gradient + residuals / (sampling_rate * problem.n_public)
-    return gradient

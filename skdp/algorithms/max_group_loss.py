@@ -38,17 +38,6 @@ from skdp.problems import (
 from skdp.problems.domains import euclidean_norm
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "GroupObjective",
-    "HistogramPlan",
-    "MaxGroupLossBound",
-    "MaxGroupLossPlan",
-    "MaxGroupLossResult",
-    "max_group_loss",
-    "plan_max_group_loss",
-]
-
-
 #: Least spread of margins that a kink is smoothed for, in units of a good predictor's margins.
 _LEAST_SPREAD = 0.01
 
@@ -59,8 +48,6 @@ class GroupObjective(Objective):
 
     Parameters
     ----------
-    risk, design, alpha, coef_norm, neighbouring, population
-        See :class:`skdp.problems.Objective`.
     weights : GroupWeights
         With a histogram, only their bound counts.
     release_weights : bool, default=False
@@ -85,8 +72,8 @@ class GroupObjective(Objective):
 class MaxGroupLossBound:
     """Public estimate of the expected excess of the largest group loss, for choosing a plan.
 
-    As :func:`skdp.algorithms.phased_output_perturbation.phased_utility_bound`, with the
-    differences that groups make. The weights' regulariser costs ``(nu/2) ||y* - c||^2``, for which
+    As :func:`skdp.algorithms.phased_output_perturbation.phased_utility_bound`, but for groups. The
+    weights' regulariser costs ``(nu/2) ||y* - c||^2``, for which
     y* is taken half-way from equal weights to one group. A group has only ``n / c`` records. Noise
     moves the losses of different groups in different directions, of which the maximum takes the
     worst: ``sqrt(2 log(G) q v)`` with the variance v of a coordinate of the noise and the
@@ -94,12 +81,7 @@ class MaxGroupLossBound:
     ``h = loss.curvature * second_moment``.
 
     Where mu_1 > 2 h it is multiplied by ``(mu_1 / 2 h)^2``: it would favour the predictor 0 if
-    the budget is small, which predicts no label.
-
-    Parameters
-    ----------
-    objective : GroupObjective
-        Of a smooth risk.
+    the budget is small, which predicts no label. The risk must be smooth.
     """
 
     objective: GroupObjective
@@ -141,41 +123,16 @@ class MaxGroupLossBound:
 
 
 @dataclass(frozen=True)
-class MaxGroupLossResult(SaddleResult):
-    """Released coefficients, and group weights and proportions where they are released.
-
-    Attributes
-    ----------
-    point, x : ndarray of shape (dimension,)
-        Coefficients.
-    y : ndarray of shape (n_groups,) or None
-        The worst-case weights of the groups.
-    plan : MaxGroupLossPlan
-    path : tuple of ndarray
-        The coefficients of all phases; they may be published together.
-    proportions : ndarray of shape (n_groups,) or None
-        Noisy proportions of the groups.
-    """
-
-    proportions: np.ndarray | None = None
-
-
-@dataclass(frozen=True)
 class MaxGroupLossPlan(Plan):
-    """Phases of the saddle problem of groups with known weights.
+    """Phases of the saddle problem of groups with known weights, for a smooth risk.
 
-    Attributes
-    ----------
-    objective : GroupObjective
-        Of the smooth risk that the phases minimise.
-    phased : PhasedSaddlePlan
-    earlier : tuple of Release
-        Releases that the weights follow from.
+    The weights may follow from earlier releases, such as noisy proportions of the groups.
     """
 
     objective: GroupObjective
     phased: PhasedSaddlePlan
     earlier: tuple[Release, ...] = ()
+    proportions: tuple[float, ...] | None = None
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -210,14 +167,15 @@ class MaxGroupLossPlan(Plan):
             numbers["group_weights_noise"] = self.phased.phases[-1].noise_scale_y
         return numbers
 
-    def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> SaddleResult:
+        """Release the coefficients x and, if the objective says so, the worst-case weights y."""
         self.objective.design.check(data)
         weights, radius = self.objective.weights, self.objective.radius
-        with without_warnings():  # the regularisers are those of the phases
-            problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
+        # the regularisers are those of the phases
+        problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
-        found = self.phased.run(problem, run, strata)
-        return MaxGroupLossResult(found.point, self, found.x, found.y, found.path)
+        return replace(self.phased.run(problem, run, strata), plan=self)
 
 
 @dataclass(frozen=True)
@@ -225,12 +183,6 @@ class HistogramPlan(Plan):
     """Noisy proportions of the groups first, then a fit that is planned with them.
 
     A record that changes its group changes two counts by 1: a distance of ``sqrt(2) / n``.
-
-    Attributes
-    ----------
-    objective : GroupObjective
-    budget : PrivacyBudget
-    n_phases : int, optional
     """
 
     objective: GroupObjective
@@ -277,11 +229,12 @@ class HistogramPlan(Plan):
         )
         return replace(_plan_fit(objective, self.budget, self.n_phases), earlier=(release,))
 
-    def run(self, data: Records, run: Run) -> MaxGroupLossResult:
+    def run(self, data: Records, run: Run) -> SaddleResult:
         self.objective.design.check(data)
         proportions = self.proportions(data.groups, run.noise)
         weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
-        return replace(self.fit(weights).run(data, run), proportions=proportions)
+        plan = replace(self.fit(weights), proportions=tuple(proportions.tolist()))
+        return plan.run(data, run)
 
 
 def max_group_loss(
@@ -291,17 +244,11 @@ def max_group_loss(
     budget: PrivacyBudget,
     *,
     radius: float,
-    alpha: float = 0.0,
-    histogram_share: float = 0.0,
-    release_weights: bool = False,
     n_phases: int | None = None,
     calibration: Literal["analytic", "paper"] = "analytic",
-    population: bool = False,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
-) -> MaxGroupLossResult:
+    run: Run | None = None,
+    **options: Any,
+) -> SaddleResult:
     """Minimise the largest loss of a group over a ball, privately.
 
     Parameters
@@ -315,33 +262,17 @@ def max_group_loss(
     budget : PrivacyBudget
     radius : float
         Public radius of the ball.
-    alpha : float, default=0.0
-        Of a penalty that is part of the objective.
-    histogram_share, release_weights
-        See :class:`GroupObjective`.
     n_phases, calibration
         See :func:`plan_max_group_loss`.
-    population : bool, default=False
-        See :class:`skdp.problems.Objective`.
-    solver, solver_rng, noise, verbose
+    run : Run, optional
         See :func:`skdp.algorithms.phased_saddle_output_perturbation`.
-
-    Returns
-    -------
-    MaxGroupLossResult
+    **options
+        `alpha`, `population`, `release_weights` and `histogram_share` of :class:`GroupObjective`.
     """
-    objective = GroupObjective(
-        risk,
-        Design.of(records),
-        alpha=alpha,
-        coef_norm=radius,
-        population=population,
-        weights=weights,
-        release_weights=release_weights,
-        histogram_share=histogram_share,
-    )
+    design = Design.of(records)
+    objective = GroupObjective(risk, design, coef_norm=radius, weights=weights, **options)
     plan = plan_max_group_loss(objective, budget, calibration, n_phases=n_phases)
-    return plan.run(records, Run(solver, solver_rng, noise, verbose))
+    return plan.run(records, run or Run())
 
 
 def plan_max_group_loss(
@@ -353,6 +284,8 @@ def plan_max_group_loss(
 ) -> MaxGroupLossPlan | HistogramPlan:
     """Choose the smooth risk, the phases and their noise by :class:`MaxGroupLossBound`.
 
+    An objective with a histogram has a :class:`HistogramPlan`.
+
     Parameters
     ----------
     objective : GroupObjective
@@ -361,11 +294,6 @@ def plan_max_group_loss(
         "paper": Alg. 4 as published, for comparison.
     n_phases : int, optional
         1 is output perturbation of all records; default: the planner chooses.
-
-    Returns
-    -------
-    MaxGroupLossPlan or HistogramPlan
-        The latter if the objective has a histogram.
 
     Raises
     ------

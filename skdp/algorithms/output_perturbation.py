@@ -11,13 +11,11 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from skdp._checks import check_option
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import lowy_gap, zhang_minimisation_noise
-from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, NoiseSource, calibrated_mechanism
+from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -106,10 +104,7 @@ def output_perturbation(
     budget: PrivacyBudget,
     *,
     neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
     **options: Any,
 ) -> Result:
     """Minimise a regularised empirical risk privately.
@@ -119,14 +114,8 @@ def output_perturbation(
     problem : Problem
     budget : PrivacyBudget
     neighbouring : Neighbouring or str, default="replace_one"
-    solver : str, Solver or callable, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    solver_rng : numpy.random.Generator, optional
-        The solver's randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
-    verbose : int, default=0
-        See :func:`skdp.solvers.solve_certified`.
+    run : Run, optional
+        Solver, randomness and noise.
     **options
         `calibration` and `accuracy_fraction` of :func:`plan_output_perturbation`.
     """
@@ -139,7 +128,7 @@ def output_perturbation(
             "FiniteSumProblem with n_public."
         )
     plan = plan_output_perturbation(problem.constants, budget, neighbouring=relation, **options)
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
+    return plan.run(problem, run or Run())
 
 
 def plan_output_perturbation(

@@ -34,9 +34,8 @@ from skdp.algorithms.output_perturbation import (
 )
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_schedule
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import Design, EmpiricalRisk, Objective, ProblemConstants, Records
 from skdp.problems.elementwise import minimum
@@ -184,15 +183,11 @@ def phased_output_perturbation(
     *,
     radius: float,
     alpha: float = 0.0,
-    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
     calibration: str = "analytic",
     population: bool = False,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
 ) -> PhasedResult:
-    """Minimise a risk plus ``(alpha/2) ||w||^2`` over a ball, in private phases.
+    """Minimise a risk plus ``(alpha/2) ||w||^2`` over a ball, in private phases; replace-one.
 
     Parameters
     ----------
@@ -204,31 +199,27 @@ def phased_output_perturbation(
     radius : float
         Public radius of the ball.
     alpha : float, default=0.0
-    neighbouring : Neighbouring or str, default="replace_one"
-        No other relation is covered: blocks have public sizes.
     calibration : {"analytic", "paper"}, default="analytic"
         See :func:`plan_phased_output_perturbation`.
     population : bool, default=False
         See :class:`skdp.problems.Objective`.
-    solver, solver_rng, noise, verbose
-        As in :func:`skdp.algorithms.output_perturbation`. `solver_rng` also draws the assignment
-        of records to blocks. The solver is copied for each phase, because the guarantee assumes
-        that it keeps nothing from one phase to the next. An object that cannot be copied is
-        refused, and so is a function that refers to something that can change.
+    run : Run, optional
+        Its `rng` also draws the assignment of records to blocks. The solver is copied for each
+        phase, because the guarantee assumes that it keeps nothing from one phase to the next. An
+        object that cannot be copied is refused, and so is a function that refers to something that
+        can change.
 
     Raises
     ------
     ValueError
-        For another relation, a solver that could keep something from one phase to the next, or if
+        For a solver that could keep something from one phase to the next, or if
         the plan does not cover the case.
     """
-    if Neighbouring(neighbouring) is not Neighbouring.REPLACE_ONE:
-        raise ValueError("The phased method is proven for neighbouring='replace_one' only.")
     objective = Objective(
         risk, Design.of(records), alpha=alpha, coef_norm=radius, population=population
     )
     plan = plan_phased_output_perturbation(objective, budget, calibration)
-    return plan.run(records, Run(solver, solver_rng, noise, verbose))
+    return plan.run(records, run or Run())
 
 
 def plan_phased_output_perturbation(

@@ -1,14 +1,11 @@
 """Phased output perturbation of saddle points: merely convex-concave problems.
 
-The records are split into disjoint blocks. Phase k solves the saddle problem of its block with
-``(mu_k / 2) ||x - x_{k-1}||^2`` around the *released* point of the phase before and a fixed
-regulariser ``(nu / 2) ||y - c||^2``, and releases its x by the kernel: solve, certify, add noise,
-project. Its y is dropped. With mu_k growing, later phases stay nearer to their start and need
-less noise (Zhang et al. 2022, Alg. 4; Alg. 5 is the same with x and y exchanged).
-
-Every phase spends the whole budget: neighbours differ in one record, hence in one block, and
-all that later phases see of that block is its released point (parallel composition,
-specification section 3.2, review Z-9 and Z-10). Positions matter for that.
+Phase k solves the saddle problem of its block of records with ``(mu_k / 2) ||x - x_{k-1}||^2``
+around the *released* point of the phase before and a fixed ``(nu / 2) ||y - c||^2``, and releases
+its x. Its y is dropped. With mu_k growing, later phases stay nearer to their start and need less
+noise (Zhang et al. 2022, Alg. 4; Alg. 5 is the same with x and y exchanged). Every phase spends the
+whole budget, as in :mod:`skdp.algorithms.phased_output_perturbation` (specification section 3.2,
+review Z-9 and Z-10).
 """
 
 from __future__ import annotations
@@ -22,13 +19,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from scipy.optimize import minimize
 
-from skdp._checks import check_count, check_non_negative, check_option, check_real
-from skdp.algorithms.blocks import (
-    GROWING_SCHEDULES,
-    assign_blocks,
-    block_sizes,
-    spawn_generators,
-)
+from skdp._checks import check_count, check_non_negative, check_option
+from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.published import zhang_schedule
@@ -38,7 +30,7 @@ from skdp.algorithms.saddle_output_perturbation import (
     SaddleResult,
     plan_saddle_output_perturbation,
 )
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import SaddleConstants, SaddleProblem
@@ -46,14 +38,6 @@ from skdp.problems.saddle import block_sensitivity, joint_sensitivity
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
-
-__all__ = [
-    "PhasedSaddlePlan",
-    "SaddlePhase",
-    "SaddleUtilityBound",
-    "phased_saddle_output_perturbation",
-    "plan_phased_saddle_output_perturbation",
-]
 
 #: The released blocks. "joint": x of all phases, and y of the last one.
 PhasedRelease = Literal["x", "y", "joint"]
@@ -72,17 +56,8 @@ _PATIENCE = 2
 class SaddlePhase(NamedTuple):
     """Numbers of one phase that bounds on the utility depend on.
 
-    Attributes
-    ----------
-    n_records : int
-    regularisation, other_regularisation : float
-        Of the released block (mu_k) and of the other one (nu).
-    modulus, other_modulus : float
-        Of the whole objective in these blocks.
-    sensitivity : float
-        Of the released block, solver error included.
-    mean_square : float
-        Expected squared norm of its noise.
+    Regularisation and modulus (of the whole objective) are those of the released block (mu_k) and
+    of the other one (nu); sensitivity and mean square of the noise those of the released block.
     """
 
     n_records: int
@@ -109,12 +84,7 @@ class SaddleUtilityBound:
     noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
     paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
 
-    D_x and D_y are the sums of the radii and the norms of the centers.
-
-    Parameters
-    ----------
-    constants : SaddleConstants
-        x is the block that is released.
+    D_x and D_y are the sums of the radii and the norms of the centers; x is released.
     """
 
     constants: SaddleConstants
@@ -149,12 +119,8 @@ class PhasedSaddlePlan(Plan):
         mu_k, of the block that is released.
     other_regularisation : float
         nu, of the other block.
-    alpha : float
-        Of the penalty on the released block that is part of the objective.
-    released : {"x", "y", "joint"}
-    utility : callable
-        The bound that schedules are compared by.
-    reference : str
+    alpha, released, utility
+        See :func:`plan_phased_saddle_output_perturbation`.
     """
 
     phases: tuple[SaddleOutputPerturbationPlan, ...]
@@ -172,14 +138,13 @@ class PhasedSaddlePlan(Plan):
     @property
     def noise_scales(self) -> tuple[float, ...]:
         """Noise scale of the coordinates of the released block, phase by phase."""
-        if self.released == "y":
-            return tuple(phase.noise_scale_y for phase in self.phases)
-        return tuple(phase.noise_scale_x for phase in self.phases)
+        name = "noise_scale_y" if self.released == "y" else "noise_scale_x"
+        return tuple(getattr(phase, name) for phase in self.phases)
 
     @property
     def summaries(self) -> list[SaddlePhase]:
         """The phases as `utility` sees them."""
-        summaries = []
+        phases = []
         for step, mu in zip(self.phases, self.regularisation, strict=True):
             block: Literal["x", "y"] = "y" if self.released == "y" else "x"
             constants = step.constants.exchanged() if block == "y" else step.constants
@@ -187,8 +152,8 @@ class PhasedSaddlePlan(Plan):
             square = constants.x.dimension * step.noise_deviation(block) ** 2
             alphas = mu, self.other_regularisation
             numbers = constants.n_records, *alphas, *constants.moduli, sensitivity, square
-            summaries.append(SaddlePhase(*numbers))
-        return summaries
+            phases.append(SaddlePhase(*numbers))
+        return phases
 
     def bound(self) -> float:
         return self.utility(self.summaries)
@@ -255,17 +220,9 @@ def phased_saddle_output_perturbation(
     problem: SaddleProblem,
     budget: PrivacyBudget,
     *,
-    release: PhasedRelease = "x",
-    alpha: float = 0.0,
-    share: float = 1.0,
-    calibration: Literal["analytic", "paper"] = "analytic",
-    utility: UtilityBound | None = None,
-    n_phases: int | None = None,
     strata: np.ndarray | None = None,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
+    **options: Any,
 ) -> SaddleResult:
     """Solve a convex-concave saddle problem in private phases; replace-one neighbours.
 
@@ -276,31 +233,19 @@ def phased_saddle_output_perturbation(
         released block is where the phases start. The strong concavity
         (convexity) of every record's function serves in place of nu.
     budget : PrivacyBudget
-    release, alpha, share, calibration, utility, n_phases
-        See :func:`plan_phased_saddle_output_perturbation`.
     strata : ndarray of shape (n,), optional
         A *public* property of the records that all blocks should have in equal proportions.
-    solver, solver_rng, noise, verbose
-        As in :func:`skdp.algorithms.saddle_output_perturbation`. `solver_rng` also draws the
+    run : Run, optional
+        As in :func:`skdp.algorithms.saddle_output_perturbation`. Its `rng` also draws the
         assignment of records to blocks. The solver is copied for each phase. An object that
         cannot be copied is refused, and so is a function that refers to something that can change.
-
-    Returns
-    -------
-    SaddleResult
+    **options
+        See :func:`plan_phased_saddle_output_perturbation`; not `record_moduli`.
     """
     plan = plan_phased_saddle_output_perturbation(
-        problem.constants,
-        budget,
-        record_moduli=problem.record_moduli,
-        release=release,
-        alpha=alpha,
-        share=share,
-        calibration=calibration,
-        utility=utility,
-        n_phases=n_phases,
+        problem.constants, budget, record_moduli=problem.record_moduli, **options
     )
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose), strata)
+    return plan.run(problem, run or Run(), strata)
 
 
 def plan_phased_saddle_output_perturbation(
@@ -331,22 +276,16 @@ def plan_phased_saddle_output_perturbation(
     alpha : float, default=0.0
         Of a penalty ``(alpha / 2) ||x||^2`` on the released block, part of the objective.
     share : float, default=1.0
-        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`): Alg. 4
-        and Alg. 5 on the same records cost one budget with 1/2 each.
+        Part of the budget that may be spent: Alg. 4 and 5 cost one budget with 1/2 each.
     calibration : {"analytic", "paper"}, default="analytic"
         - "analytic": the number of phases, their sizes, mu_1 and nu minimise `utility`; noise of
           the tight kernel (Zhang et al. 2022 specification, sections 2.7 and 3.5).
         - "paper": Alg. 4 or 5 as published, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, which
-          spends half of the budget; or the convex-strongly-concave variant. With the certificate
-          in place of a failure probability.
+          spends half of the budget; or the convex-strongly-concave variant.
     utility : callable from a list of :class:`SaddlePhase` to float, optional
         Default: :class:`SaddleUtilityBound` for a solution on the boundary of the domain.
     n_phases : int, optional
         Default: the planner chooses. "paper" prescribes it.
-
-    Returns
-    -------
-    PhasedSaddlePlan
 
     Raises
     ------
@@ -358,7 +297,6 @@ def plan_phased_saddle_output_perturbation(
     check_non_negative(alpha=alpha)
     for modulus in record_moduli:
         check_non_negative(record_moduli=modulus)
-    check_real("share", share, 0.0, 1.0, closed="right")
     if n_phases is not None:
         check_count("n_phases", n_phases, 1, 255)
     if not (math.isfinite(constants.x.radius) and math.isfinite(constants.y.radius)):
@@ -370,11 +308,7 @@ def plan_phased_saddle_output_perturbation(
     bound = SaddleUtilityBound(view) if utility is None else utility
 
     def plan(
-        sizes: Sequence[int],
-        mus: Sequence[float],
-        nu: float,
-        kind: SaddleCalibration,
-        reference: str,
+        sizes: list[int], mus: list[float], nu: float, kind: SaddleCalibration, reference: str
     ) -> PhasedSaddlePlan:
         phases = []
         for k, (size, mu) in enumerate(zip(sizes, mus, strict=True)):

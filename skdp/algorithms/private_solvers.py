@@ -23,13 +23,6 @@ from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent
 from skdp.privacy.report import Release
 from skdp.problems import Problem, ProblemConstants
 
-__all__ = [
-    "LocalizedGradientDescent",
-    "OutputPerturbation",
-    "PrivateSolver",
-    "resolve_private_solver",
-]
-
 
 class PrivateSolver(ABC):
     """Minimises strongly convex problems privately, at a price that is fixed beforehand.
@@ -86,16 +79,7 @@ class OutputPerturbation(PrivateSolver):
 
 @dataclass(frozen=True)
 class LocalizedGradientDescent(PrivateSolver):
-    """Localised noisy gradient descent: see :func:`skdp.algorithms.dp_localized_gd`.
-
-    Parameters
-    ----------
-    n_steps : int, default=100
-        Of a round.
-    n_rounds : int, default=1
-    sampling_rate : float, default=1.0
-        Of a record, per step.
-    """
+    """Localised noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
 
     n_steps: int = 100
     n_rounds: int = 1
@@ -117,9 +101,8 @@ class LocalizedGradientDescent(PrivateSolver):
 
     def event(self, multiplier: float, count: int) -> PrivacyEvent:
         steps = self.n_steps * self.n_rounds
-        each = SampledGaussianMechanism(
-            1.0, multiplier * math.sqrt(steps), self.sampling_rate, steps
-        )
+        noise = multiplier * math.sqrt(steps)
+        each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, steps)
         return RepeatedEvent(each.event(Neighbouring.REPLACE_ONE), count)
 
     def release(
@@ -130,7 +113,7 @@ class LocalizedGradientDescent(PrivateSolver):
         return replace(release, event=self.event(multiplier, count))
 
     def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
-        found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier))
+        found = dp_localized_gd(problem, run=run, **self._options(multiplier))
         deviation = found.plan.mechanism.noise_scale / problem.strong_convexity
         # averaging T steps: at most sigma^2 / (mu^2 T) asymptotically
         return found.point, deviation**2 / self.n_steps

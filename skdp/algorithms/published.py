@@ -14,16 +14,6 @@ from dataclasses import dataclass
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 
-__all__ = [
-    "PhaseSchedule",
-    "lowy_gap",
-    "lowy_noise_factor",
-    "lowy_regularisation",
-    "zhang_minimisation_noise",
-    "zhang_saddle_noise",
-    "zhang_schedule",
-]
-
 
 def lowy_noise_factor(budget: PrivacyBudget, dimension: int) -> float:
     """Compute the factor q of Lowy and Razaviyayn (2021): relative size of the noise.
@@ -48,21 +38,12 @@ def lowy_gap(
 ) -> float:
     """Compute the objective gap that Lowy and Razaviyayn (2021) allow the solver.
 
-    Parameters
-    ----------
-    budget : PrivacyBudget
-    dimension : int
-    n_records : float
-        N: the number of records of a mean, 1 for a general loss.
-    lipschitz, smoothness : float
-        Constants of the loss without a regulariser; smoothness ``inf`` for a non-smooth loss.
-    strong_convexity : float, optional
-        For Alg. 1: class H ``(L^2 / (mu n^2)) min(kappa q^2, 1)``, class F
-        ``(L^2 / (mu n)) min(1/n, q)``.
-    radius : float, optional
-        For Alg. 6: class J, ``min(L^{4/3} R^{2/3} beta^{-1/3} q^{-2/3} n^{-4/3},
-        beta^{1/3} L^{2/3} R^{4/3} r^{2/3})`` with ``r = q / n`` (E8), class G
-        ``L R r^{3/2} / (1 + q)^2`` (E13).
+    The constants are those of the loss without a regulariser, n is 1 for a general loss.
+    For Alg. 1 `strong_convexity` is given: class H (smooth)
+    ``(L^2 / (mu n^2)) min(kappa q^2, 1)``, class F ``(L^2 / (mu n)) min(1/n, q)``.
+    For Alg. 6 the `radius`: class J (smooth) ``min(L^{4/3} R^{2/3} beta^{-1/3} q^{-2/3} n^{-4/3},
+    beta^{1/3} L^{2/3} R^{4/3} r^{2/3})`` with ``r = q / n`` (E8), class G
+    ``L R r^{3/2} / (1 + q)^2`` (E13).
     """
     q, n, smooth = lowy_noise_factor(budget, dimension), n_records, math.isfinite(smoothness)
     if strong_convexity is not None:
@@ -157,18 +138,8 @@ def zhang_schedule(
 ) -> PhaseSchedule:
     """Compute the schedule of Alg. 2, Alg. 4 (and 5) or the convex-strongly-concave variant.
 
-    Parameters
-    ----------
-    budget : PrivacyBudget
-    algorithm : {"alg2", "alg4", "c-sc"}
-    lipschitz, radius : float
-        L and D.
-    n, dimension : int
-        Number of records; number of coordinates (Alg. 4: the larger of the two blocks).
-
-    Notes
-    -----
-    K is the base-2 logarithm rounded up (E1), blocks have ``floor(n / K)`` records (E2).
+    K is the base-2 logarithm rounded up (E1), blocks have ``floor(n / K)`` records (E2). For Alg. 4
+    the dimension is the larger one of the two blocks.
     """
     constant, privacy, log_factor = {
         "alg2": (1.0, 14.0, 2.5),

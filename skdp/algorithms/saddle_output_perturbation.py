@@ -13,28 +13,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skdp._checks import check_option, check_positive, check_real
+from skdp._checks import check_option, check_positive
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.published import zhang_saddle_noise
-from skdp.mechanisms import (
-    AdditiveMechanism,
-    GaussianMechanism,
-    NoiseSource,
-    calibrated_mechanism,
-)
+from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SaddleConstants, SaddleProblem
 from skdp.problems.silence import without_warnings
 from skdp.solvers import certifiable_saddle_accuracy, resolve_solver, solve_certified
-
-__all__ = [
-    "SaddleOutputPerturbationPlan",
-    "SaddleResult",
-    "plan_saddle_output_perturbation",
-    "saddle_output_perturbation",
-]
 
 #: The released blocks. A second release would cost a second budget.
 SaddleRelease = Literal["both", "x", "y"]
@@ -49,11 +37,10 @@ class SaddleResult(Result):
     ----------
     point : ndarray
         y if it is released alone, else x.
-    plan : SaddleOutputPerturbationPlan or PhasedSaddlePlan
     x, y : ndarray or None
         None if not released.
     path : tuple of ndarray
-        The points of all phases; they may be published together. Empty without phases.
+        The points of all phases; they may be published together.
     """
 
     x: np.ndarray | None
@@ -67,8 +54,6 @@ class SaddleOutputPerturbationPlan(Plan):
 
     Attributes
     ----------
-    constants : SaddleConstants
-    released : {"both", "x", "y"}
     exact_sensitivity : float
         Sensitivity of the exact solution: in the norm
         ``||(x, y)||_M = sqrt(mu_x ||x||^2 + mu_y ||y||^2)`` if both blocks are released, else the
@@ -77,8 +62,6 @@ class SaddleOutputPerturbationPlan(Plan):
         Certified distance of the solver's pair to the saddle point, in the norm M.
     mechanism : AdditiveMechanism
         For the block or, if both are released, for ``(sqrt(mu_x) x, sqrt(mu_y) y)``.
-    reference : str
-        Where the noise scale comes from.
     """
 
     constants: SaddleConstants
@@ -118,12 +101,8 @@ class SaddleOutputPerturbationPlan(Plan):
     def release(self, name: str | None = None) -> Release:
         """State the release of the plan; `name` replaces that of the blocks."""
         default = "(sqrt(mu_x) x, sqrt(mu_y) y)" if self.released == "both" else self.released
-        return self.mechanism.describe(
-            default if name is None else name,
-            self.dimension,
-            self.constants.n_records,
-            self.reference,
-        )
+        n_records = self.constants.n_records
+        return self.mechanism.describe(name or default, self.dimension, n_records, self.reference)
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -210,7 +189,6 @@ def plan_saddle_output_perturbation(
     """
     check_option("release", release, ("both", "x", "y"))
     check_option("calibration", calibration, ("analytic", "paper", "zhang2022_alg4"))
-    check_real("share", share, 0.0, 1.0, closed="right")
     check_positive(accuracy_fraction=accuracy_fraction)
     # `unit` turns distances in the norm M into those that the mechanism sees
     unit, exact, diameter = 1.0, constants.sensitivity, constants.diameter
@@ -257,13 +235,8 @@ def saddle_output_perturbation(
     problem: SaddleProblem,
     budget: PrivacyBudget,
     *,
-    release: SaddleRelease = "both",
-    calibration: SaddleCalibration = "analytic",
-    accuracy_fraction: float = ACCURACY_FRACTION,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
-    verbose: int = 0,
+    run: Run | None = None,
+    **options: Any,
 ) -> SaddleResult:
     """Solve a saddle problem privately.
 
@@ -271,27 +244,11 @@ def saddle_output_perturbation(
     ----------
     problem : SaddleProblem
     budget : PrivacyBudget
-    release, calibration, accuracy_fraction
-        See :func:`plan_saddle_output_perturbation`.
-    solver : str, SaddleSolver or callable ``(problem, accuracy) -> (x, y)``, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
-    verbose : int, default=0
-        See :func:`skdp.solvers.solve_certified`.
-
-    Returns
-    -------
-    SaddleResult
-        Nothing else of the solve is kept.
+    run : Run, optional
+        Its solver is the name of a saddle solver, a SaddleSolver or a callable
+        ``(problem, accuracy) -> (x, y)``. Nothing else of the solve is kept.
+    **options
+        Those of :func:`plan_saddle_output_perturbation`.
     """
-    plan = plan_saddle_output_perturbation(
-        problem.constants,
-        budget,
-        release=release,
-        calibration=calibration,
-        accuracy_fraction=accuracy_fraction,
-    )
-    return plan.run(problem, Run(solver, solver_rng, noise, verbose))
+    plan = plan_saddle_output_perturbation(problem.constants, budget, **options)
+    return plan.run(problem, run or Run())

@@ -8,15 +8,12 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.problems import LogisticLoss, Loss
 
-__all__ = ["DPLogisticRegressionCV"]
-
 
 class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     """Differentially private logistic regression, for two classes, that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.LogisticRegressionCV`, but within one privacy budget, whatever
-    the number of candidates: the second moments of the records and a few gradients
-    of the log loss are released with noise, and both the choice and the fit are functions of them.
+    the number of candidates: choice and fit are functions of noisy moments and gradients.
 
     Parameters
     ----------
@@ -99,12 +96,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
     Noise: 0.6 of the budget is for second moments of rows and scaled targets +-1/2, which move by
     at most ``sqrt(2) (X^2 + g^2 / 4) / n`` in the Frobenius norm, and 0.4 for the mean gradient
     at models on the way, which moves by less than ``2 X / n``. There are two gradients, and 6 to 12
-    where their noise is small by public numbers (n, the number of features and the budget): these
-    converge to the penalised optimum where two do not, such as with rare classes. The root mean
-    square of the model's log odds is kept to 8, or to 32 with more than two gradients, as far as
-    the released moments tell. Memory grows with the
-    square of n_features, time with the cube, and so does, with delta = 0, the noise of the moments.
-    Proofs, also of the estimate that values of alpha are compared by: docs/theory/tuning.md.
+    where their noise is small by public numbers: these converge to the penalised optimum where two
+    do not, such as with rare classes. The root mean square of the model's log odds is kept to 8, or
+    to 32 with more than two gradients. Memory grows with the square of n_features, time with the
+    cube, and so does, with delta = 0, the noise of the moments. Proofs: docs/theory/tuning.md.
 
     Examples
     --------

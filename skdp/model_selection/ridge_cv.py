@@ -8,15 +8,12 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.problems import HalfSquaredLoss, Loss
 
-__all__ = ["DPRidgeCV"]
-
 
 class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     """Differentially private ridge regression that tunes its own penalty.
 
     As :class:`~sklearn.linear_model.RidgeCV`, but within one privacy budget, whatever the number of
-    candidates: the second moments of the records are released once, with
-    noise, and both the choice and the fit are functions of them.
+    candidates: choice and fit are functions of the noisy second moments of the records.
 
     Parameters
     ----------

@@ -15,8 +15,6 @@ from skdp.linear_model.base import DPLinearModel, randomness
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import EmpiricalRisk, PenaltyGroups, Records
 
-__all__ = ["TunedLinearModel", "methods"]
-
 #: Lower bound of alpha in units of the squared norm bound of a row.
 _LEAST = 1e-6
 #: More folds would take long and find nothing: each has the noise of few records.

@@ -222,30 +222,20 @@ class SaddleConstants:
         ranges = tuple((second, first) for first, second in self.ranges)
         return replace(self, x=self.y, y=self.x, gradient_ranges=ranges)
 
-    def primal(
-        self, gradient_diameter: float | None = None, record_weight: float = 1.0
-    ) -> ProblemConstants:
-        """The constants of ``max over y of F(x, y)``; the maximiser is ``ell_xy / mu_y``-Lipschitz.
-
-        Parameters
-        ----------
-        gradient_diameter : float, optional
-            Default: ``2 L_x``.
-        record_weight : float, default=1.0
-            1 / n where it is a mean of one function per record.
-        """
+    def primal(self) -> ProblemConstants:
+        """The constants of ``max over y of F(x, y)``, whose y is ``ell_xy / mu_y``-Lipschitz."""
         x = self.x
         return ProblemConstants(
             n_records=self.n_records,
             dimension=x.dimension,
             strong_convexity=x.modulus,
             lipschitz=x.lipschitz,
-            gradient_diameter=gradient_diameter or 2.0 * x.lipschitz,
+            gradient_diameter=2.0 * x.lipschitz,
             smoothness=x.smoothness + self.coupling**2 / self.y.modulus,
             radius=x.radius,
             row_width=x.dimension,
             block_size=self.n_records,
-            record_weight=record_weight,
+            record_weight=1.0,
         )
 
     @property

@@ -11,8 +11,6 @@ from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
 from skdp.robust.attacked_model import AttackedLinearModel
 
-__all__ = ["DPAdversarialClassifier"]
-
 _LOSSES: dict[str, Loss] = {
     "log_loss": LogisticLoss(),
     "hinge": HingeLoss(),
@@ -181,28 +179,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     def _loss(self, n_classes: int) -> Loss:
         return _LOSSES[self.loss]
 
-    def attacked_score(self, X: Any, y: Any, attack_radius: float | None = None) -> float:
-        """Accuracy if each row meets the perturbation that is worst for it.
-
-        A function of the released coefficients: on records that were not used to fit, it costs
-        no budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows longer than `data_norm` are scaled down to it, and then attacked.
-        y : array-like of shape (n_samples,)
-        attack_radius : float, optional
-            Default: that of the model.
-
-        Returns
-        -------
-        float
-        """
-        scores, reach = self._under_attack(X, attack_radius)
-        y = np.asarray(y)
-        if y.shape != scores.shape:
-            raise ValueError(f"y has shape {y.shape}, X has {len(scores)} rows.")
+    def _attacked_score(self, scores: np.ndarray, reach: float, y: np.ndarray) -> float:
         first, second = (y == label for label in self.classes_)
         right = (second & (scores - reach > 0)) | (first & (scores + reach <= 0))
         return float(right.mean())

@@ -10,8 +10,6 @@ from skdp.linear_model.regression import DPLinearRegression
 from skdp.problems import HalfSquaredLoss, Loss
 from skdp.robust.attacked_model import AttackedLinearModel
 
-__all__ = ["DPAdversarialRegressor"]
-
 
 class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     """Differentially private least squares under attack.
@@ -155,27 +153,6 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     def _loss(self, target_bound: float) -> Loss:
         return HalfSquaredLoss(target_bound)
 
-    def attacked_score(self, X: Any, y: Any, attack_radius: float | None = None) -> float:
-        """R2 if each row meets the perturbation that is worst for it.
-
-        A function of the released coefficients: on records that were not used to fit, it costs
-        no budget.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows longer than `data_norm` are scaled down to it, and then attacked.
-        y : array-like of shape (n_samples,)
-        attack_radius : float, optional
-            Default: that of the model.
-
-        Returns
-        -------
-        float
-        """
-        predicted, reach = self._under_attack(X, attack_radius)
-        y = np.asarray(y, dtype=np.float64)
-        if y.shape != predicted.shape:
-            raise ValueError(f"y has shape {y.shape}, X has {len(predicted)} rows.")
-        worst = np.abs(predicted - y) + reach
-        return float(1.0 - (worst @ worst) / ((y - y.mean()) @ (y - y.mean())))
+    def _attacked_score(self, scores: np.ndarray, reach: float, y: np.ndarray) -> float:
+        worst, away = np.abs(scores - y) + reach, y - y.mean(dtype=np.float64)
+        return float(1.0 - (worst @ worst) / (away @ away))

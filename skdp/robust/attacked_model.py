@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +13,6 @@ from skdp._checks import check_real
 from skdp.algorithms.methods import METHODS, Method
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
-
-__all__ = ["AttackedLinearModel"]
 
 
 class AttackedLinearModel(DPLinearModel):
@@ -42,10 +41,30 @@ class AttackedLinearModel(DPLinearModel):
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         return AdversarialRisk(loss, self._attack())
 
-    def _under_attack(self, X: Any, radius: float | None) -> tuple[np.ndarray, float]:
-        """Linear scores of the bounded rows, and by how much the worst attack moves each."""
-        if radius is not None:
-            check_real("attack_radius", radius, 0.0, 1e50)
-        scores = self._scores(X)[:, 0]
-        attack = self._attack(radius)
-        return scores, attack.radius * attack.dual_norm(np.ravel(self.coef_))
+    def attacked_score(self, X: Any, y: Any, attack_radius: float | None = None) -> float:
+        """Accuracy or R2 if each row meets the perturbation that is worst for it.
+
+        A function of the released coefficients: on records that were not used to fit, it costs
+        no budget.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows longer than `data_norm` are scaled down to it, and then attacked.
+        y : array-like of shape (n_samples,)
+        attack_radius : float, optional
+            Default: that of the model.
+        """
+        if attack_radius is not None:
+            check_real("attack_radius", attack_radius, 0.0, 1e50)
+        scores, attack = self._scores(X)[:, 0], self._attack(attack_radius)
+        y = np.asarray(y)
+        if y.shape != scores.shape:
+            raise ValueError(f"y has shape {y.shape}, X has {len(scores)} rows.")
+        return self._attacked_score(
+            scores, attack.radius * attack.dual_norm(np.ravel(self.coef_)), y
+        )
+
+    @abstractmethod
+    def _attacked_score(self, scores: np.ndarray, reach: float, y: np.ndarray) -> float:
+        """The score if attacks move each linear score by up to `reach`."""

@@ -8,16 +8,6 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
-__all__ = [
-    "are_named",
-    "as_labels",
-    "checked_proportions",
-    "group_labels",
-    "has_column",
-    "take_rows",
-    "without_column",
-]
-
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
     """Return the groups of all records, given as such or as the name of a column of X."""
@@ -40,13 +30,10 @@ def as_labels(name: str, groups: Any) -> np.ndarray:
     if labels.dtype.kind == "U" and not hasattr(groups, "dtype"):
         # a list in which numpy turned everything into strings, NaN and numbers included
         entries = np.asarray(groups, dtype=object)
-    if entries.dtype != object:
-        missing = bool((entries != entries).any())
-    else:
-        missing = any(_is_missing(label) for label in entries)
-    if missing:
+    is_object = entries.dtype == object
+    if any(map(_is_missing, entries)) if is_object else (entries != entries).any():
         raise ValueError(f"{name} contains missing values.")
-    if entries.dtype == object:
+    if is_object:
         strings = [isinstance(label, str) for label in entries]
         if any(strings) and not all(strings):
             raise ValueError(f"{name} mixes strings with labels of other types.")

@@ -30,8 +30,6 @@ from skdp.robust.group_labels import (
 )
 from skdp.solvers import resolve_solver
 
-__all__ = ["GroupedLinearModel"]
-
 _NO_GROUPS = (
     "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
     "metadata routing and call set_fit_request(groups=True)."
@@ -76,9 +74,8 @@ class GroupedLinearModel(DPLinearModel):
         Raises
         ------
         ValueError
-            For invalid parameters or input, such as a group that is not in `group_names`. Such an
-            error is made before anything is computed, is meant for the data holder, and lies
-            outside of the guarantee.
+            For invalid parameters or input, such as a group that is not in `group_names`, before
+            anything is computed. It is meant for the data holder, outside of the guarantee.
         """
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
@@ -119,10 +116,8 @@ class GroupedLinearModel(DPLinearModel):
     def group_scores(self, X: Any, y: Any, groups: Any) -> np.ndarray:
         """``score(X, y)`` of each group: accuracy or, of a regressor, R2 within the group.
 
-        Of a regressor they do not order the groups: see :meth:`group_losses`.
-
-        A function of the released coefficients: on records that were not used to fit, it costs
-        no budget.
+        Of a regressor they do not order the groups: see :meth:`group_losses`. A function of the
+        released coefficients: on records that were not used to fit, it costs no budget.
 
         Parameters
         ----------
@@ -178,24 +173,21 @@ class GroupedLinearModel(DPLinearModel):
             records = records.with_targets(records.targets, groups)
         n_groups = len(self.group_names_)
         weights, proportions = self._group_weights(records.groups, are_given)
+        has_histogram = self.group_mode == "histogram" and n_groups > 1
         objective = GroupObjective(
             **vars(self._objective(records, risk)),
             weights=weights,
             release_weights=bool(self.release_group_weights),
-            histogram_share=float(self.histogram_share)
-            if self.group_mode == "histogram" and n_groups > 1
-            else 0.0,
+            histogram_share=float(self.histogram_share) if has_histogram else 0.0,
         )
         budget = PrivacyBudget(self.epsilon, self.delta)
         plan = choose(self._methods, self.method, objective, budget, self.calibration).plan
         run = Run(self.solver, *randomness(self.random_state), self.verbose)
         result: Any = plan.run(records, run)
-        proportions = proportions if result.proportions is None else result.proportions
+        if result.plan.proportions is not None:
+            proportions = np.array(result.plan.proportions)
         self.alpha_ = result.plan.alpha
-        for name, value in (
-            ("group_weights_", result.y),
-            ("group_proportions_", proportions),
-        ):
+        for name, value in (("group_weights_", result.y), ("group_proportions_", proportions)):
             self.__dict__.pop(name, None)  # of an earlier fit
             if value is not None:
                 setattr(self, name, value)

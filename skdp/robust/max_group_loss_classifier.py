@@ -11,8 +11,6 @@ from skdp.linear_model.classification import encode
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.robust.grouped_model import GroupedLinearModel
 
-__all__ = ["DPMaxGroupLossClassifier"]
-
 
 class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     """Differentially private linear classification whose worst group does well.
@@ -44,8 +42,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
         if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
-        with a warning. The guarantee holds for wrong ones, which weigh the groups differently;
-        they must not be frequencies in the private records.
+        with a warning. They must not be frequencies in the private records.
     max_group_weight : float, default=10.0
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
         1 / W counts for p W of a group, and may be left behind at any budget.
@@ -59,9 +56,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None: the
-        norm of a good predictor on isotropic rows. A smaller radius
-        means less noise, because it bounds the losses.
+        Radius of the ball of the coefficients (intercept weight included). None: the norm of a
+        good predictor on isotropic rows. A smaller radius means less noise: it bounds the losses.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -116,12 +112,11 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
 
     Notes
     -----
-    With the groups' actual sizes, ``max_g (1 / n_g) sum_(i in g) loss_i``, the sensitivity would
-    not be O(1 / n): a record that changes its group rescales the losses of two groups. With
-    1 / (n p_g) it is, see `skdp.problems.GroupWeights`. The saddle problem is solved to a proven
-    accuracy, and the coefficients get noise for their sensitivity (Zhang et al. 2022, Alg. 4, with
-    block constants, the analytic Gaussian mechanism and planned phases). Proofs:
-    docs/theory/saddle.md.
+    With the groups' actual sizes the sensitivity would not be O(1 / n): a record that changes its
+    group rescales the losses of two groups. With 1 / (n p_g) it is, see
+    `skdp.problems.GroupWeights`. The saddle problem is solved to a proven accuracy, and the
+    coefficients get noise for their sensitivity (Zhang et al. 2022, Alg. 4, with block constants,
+    the analytic Gaussian mechanism and planned phases). Proofs: docs/theory/saddle.md.
 
     References
     ----------
@@ -137,9 +132,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     >>> groups = rng.choice(["most", "few"], size=50000, p=[0.8, 0.2])
     >>> y = (np.where(groups == "most", X[:, 0], X[:, 1]) > 0).astype(int)
     >>> model = DPMaxGroupLossClassifier(
-    ...     data_norm=1.0,
-    ...     classes=[0, 1], group_names=["most", "few"], group_proportions=[0.8, 0.2],
-    ...     random_state=0,
+    ...     group_names=["most", "few"], group_proportions=[0.8, 0.2],
+    ...     data_norm=1.0, classes=[0, 1], random_state=0,
     ... )
     >>> few, most = model.fit(X, y, groups=groups).group_scores(X, y, groups)
     >>> bool(min(few, most) > 0.7)

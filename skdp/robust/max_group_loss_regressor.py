@@ -9,8 +9,6 @@ import numpy as np
 from skdp.linear_model.linear_regressor import DPLinearRegressor
 from skdp.robust.grouped_model import GroupedLinearModel
 
-__all__ = ["DPMaxGroupLossRegressor"]
-
 
 class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     """Differentially private linear regression whose worst group does well.
@@ -43,8 +41,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
         if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
-        with a warning. The guarantee holds for wrong ones, which weigh the groups differently;
-        they must not be frequencies in the private records.
+        with a warning. They must not be frequencies in the private records.
     max_group_weight : float, default=10.0
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
         1 / W counts for p W of a group, and may be left behind at any budget.
@@ -58,9 +55,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     coef_norm : float or None, default=None
-        Radius of the ball that the coefficients (intercept weight included) live in. None: the
-        norm of a good predictor on isotropic rows. A smaller radius
-        means less noise, because it bounds the losses.
+        Radius of the ball of the coefficients (intercept weight included). None: the norm of a
+        good predictor on isotropic rows. A smaller radius means less noise: it bounds the losses.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
         predictions are centered at its middle. None: (-1, 1), with a warning.
@@ -117,11 +113,6 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     skdp.linear_model.DPLinearRegressor : For the mean loss.
     DPMaxGroupLossClassifier : For labels; how the weights of the groups keep noise small.
 
-    References
-    ----------
-    L. Zhang, K. K. Thekumparampil, S. Oh, N. He, "Bring your own algorithm for optimal
-    differentially private stochastic minimax optimization", NeurIPS 2022.
-
     Examples
     --------
     >>> import numpy as np
@@ -131,11 +122,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     >>> groups = rng.choice(["most", "few"], size=50000, p=[0.8, 0.2])
     >>> y = np.where(groups == "most", X[:, 0], X[:, 1])
     >>> model = DPMaxGroupLossRegressor(
-    ...     group_names=["most", "few"],
-    ...     group_proportions=[0.8, 0.2],
-    ...     data_norm=1.0,
-    ...     target_range=(-1, 1),
-    ...     random_state=0,
+    ...     group_names=["most", "few"], group_proportions=[0.8, 0.2],
+    ...     data_norm=1.0, target_range=(-1, 1), random_state=0,
     ... )
     >>> few, most = model.fit(X, y, groups=groups).group_scores(X, y, groups)
     >>> bool(min(few, most) > 0.2)

@@ -10,7 +10,11 @@ import pytest
 from saddle_problems import changed
 from scipy.optimize import minimize
 
-from skdp.algorithms import adversarial_output_perturbation, plan_adversarial_output_perturbation
+from skdp.algorithms import (
+    Run,
+    adversarial_output_perturbation,
+    plan_adversarial_output_perturbation,
+)
 from skdp.mechanisms import NoiseSource, calibrated_mechanism, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
@@ -200,9 +204,17 @@ def distance(one, other):
     return float(np.linalg.norm(one - other))
 
 
-def release(problem, *arguments, mean_of_records=True, **options):
+def within(plan):
+    """Certified distance in x."""
+    return plan.accuracy / math.sqrt(plan.constants.x.modulus)
+
+
+def release(
+    problem, *arguments, mean_of_records=True, solver="auto", noise=None, rng=None, **options
+):
+    run = Run(solver, rng, noise)
     return adversarial_output_perturbation(
-        problem, *arguments, mean_of_records=mean_of_records, **options
+        problem, *arguments, mean_of_records=mean_of_records, run=run, **options
     )
 
 
@@ -225,8 +237,8 @@ def test_point_is_as_accurate_as_planned(case):
     example = CASES[case]()
     best = example.solution()
     point, plan = point_before_noise(example.problem)
-    assert distance(point, best) <= plan.accuracy
-    assert plan.accuracy <= 1e-4 * plan.exact_sensitivity
+    assert distance(point, best) <= within(plan)
+    assert within(plan) <= 1e-4 * plan.exact_sensitivity
     rng = np.random.default_rng(7)
     for _ in range(100):  # the reference is one
         other = example.problem.domain_x.project(best + 0.1 * rng.standard_normal(best.size))
@@ -245,7 +257,7 @@ def test_weak_attacks_prove_nothing():
     assert np.linalg.norm(problem.operator(w, start)[0]) <= 1e-6
     assert example.risk(w) - example.risk(example.solution()) > 1e-5
     point, plan = point_before_noise(problem, solver=lambda problem, accuracy: (w, start))
-    assert distance(point, example.solution()) <= plan.accuracy < 1e-2 * distance(point, w)
+    assert distance(point, example.solution()) <= within(plan) < 1e-2 * distance(point, w)
 
 
 @pytest.mark.mostly("search", 1)
@@ -316,16 +328,23 @@ def test_release_and_plan(budget):
     plan = result.plan
     delta = 2.0 * constants.x.lipschitz / (constants.x.modulus * 20)
     assert plan.exact_sensitivity == pytest.approx(delta, rel=1e-6)
-    assert plan.accuracy == pytest.approx(0.01 * delta, rel=1e-6)
-    expected = min(delta + 2.0 * plan.accuracy, 2.0 * example.radius)
+    assert within(plan) == pytest.approx(0.01 * delta, rel=1e-6)
+    expected = min(delta + 2.0 * within(plan), 2.0 * example.radius)
     assert plan.mechanism.sensitivity == pytest.approx(expected, rel=1e-6)
     assert plan.mechanism == calibrated_mechanism(budget, plan.mechanism.sensitivity)
     exact = problem.domain_x.project(example.solution() + plan.mechanism.draw(3, again))
-    assert distance(result.point, exact) <= plan.accuracy
+    assert distance(result.point, exact) <= within(plan)
     assert np.linalg.norm(result.point) <= example.radius
     assert plan.release().mechanism == plan.mechanism.name
     # nothing but the point depends on the records
-    assert {field.name for field in dataclasses.fields(result)} == {"point", "plan"}
+    assert {field.name for field in dataclasses.fields(result)} == {
+        "point",
+        "plan",
+        "x",
+        "y",
+        "path",
+    }
+    assert result.x is result.point and result.y is None and not result.path
     assert release(regression(seed=50).problem, budget, accuracy_fraction=0.02).plan == plan
 
 
@@ -339,11 +358,11 @@ def test_more_concavity_is_a_problem_with_the_same_sensitivity():
     assert change == pytest.approx(-float(curved.operator(w, v)[1] @ step), rel=1e-5)
     # near 0 the attack is -w / (strength n): mu/2 ||w||^2 + ||w||^2 / (2 strength n) - <w, mean x>
     point, plan = point_before_noise(curved)
-    assert plan.constants.smoothness == pytest.approx(1.0 / (20 * strength))
+    assert plan.constants.primal().smoothness == pytest.approx(1.0 / (20 * strength))
     assert plan.exact_sensitivity == plan_of(problem, BUDGETS[0]).exact_sensitivity
     excess = example.risk(point) - example.risk(example.solution())
     slack = problem.constants.x.lipschitz + 0.5 * 4.0  # slope of the primal function in the ball
-    assert excess <= 0.5 * strength * problem.domain_y.radius**2 + slack * plan.accuracy
+    assert excess <= 0.5 * strength * problem.domain_y.radius**2 + slack * within(plan)
 
 
 def broken_solvers():
@@ -382,7 +401,7 @@ def broken_solvers():
 def test_broken_solvers_are_repaired(name):
     example = regression()
     point, plan = point_before_noise(example.problem, solver=broken_solvers()[name])
-    assert distance(point, example.solution()) <= plan.accuracy
+    assert distance(point, example.solution()) <= within(plan)
 
 
 def test_good_solvers_are_certified_once():
@@ -390,7 +409,7 @@ def test_good_solvers_are_certified_once():
     evaluations = []
 
     def exact(problem, accuracy):
-        assert accuracy == 0.5 * plan.accuracy * math.sqrt(0.5)
+        assert accuracy == 0.5 * plan.accuracy
         evaluations.clear()
         return example.solution(), example.attack_at(example.solution())
 
@@ -413,7 +432,7 @@ def test_accuracy_beyond_the_ball_needs_no_solver():
         location(), alpha_y=0.5 / 20, gradients=forbidden, x_additional_rounding=10.0
     )
     point, plan = point_before_noise(problem, solver=forbidden)
-    assert plan.accuracy >= 4.0 and np.linalg.norm(point) <= 1e-9
+    assert within(plan) >= 4.0 and np.linalg.norm(point) <= 1e-9
     assert plan.mechanism.sensitivity <= 2.0 * 4.0
 
 
@@ -422,7 +441,7 @@ def test_many_records_need_no_batches():
     X = np.array([[0.5], [0.25]]).repeat(15_000, axis=0)
     example = Location(X, attack=0.1, mu=0.5, radius=1.0)
     point, plan = point_before_noise(example.problem, gradient_diameter=2.0)
-    assert distance(point, example.solution()) <= plan.accuracy
+    assert distance(point, example.solution()) <= within(plan)
 
 
 @pytest.mark.filterwarnings("error")

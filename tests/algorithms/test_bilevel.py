@@ -379,7 +379,9 @@ def test_minibatch_run():
         PenaltyGroups((0, 0), (1.0, 1.0), 1e-2, 1.0),
     )
     inner = LocalizedGradientDescent(5, sampling_rate=0.3)
-    result = dp_bilevel(problem, BUDGET, penalty=2.0, n_steps=2, inner=inner, noise=seeded(0))
+    result = dp_bilevel(
+        problem, BUDGET, penalty=2.0, n_steps=2, inner=inner, run=Run(noise=seeded(0))
+    )
     assert result.path.shape == (3, 1)
     assert tightest_epsilon(result.plan.event, 1e-6) <= 1.0
 
@@ -521,10 +523,10 @@ class Keeping(Solver):
 
 def test_results_hold_no_solver():
     solver = Keeping()
-    dp_bilevel(tuning_problem(), BUDGET, penalty=2.0, n_steps=2, solver=solver)
+    dp_bilevel(tuning_problem(), BUDGET, penalty=2.0, n_steps=2, run=Run(solver))
     assert not solver.kept
     solver = Keeping(threading.Lock())  # cannot be copied
-    result = dp_bilevel(tuning_problem(), BUDGET, penalty=2.0, n_steps=2, solver=solver)
+    result = dp_bilevel(tuning_problem(), BUDGET, penalty=2.0, n_steps=2, run=Run(solver))
     assert len(solver.kept) == 4
     for point in solver.kept:
         assert point.tobytes() not in pickle.dumps(result)
@@ -534,7 +536,11 @@ def test_bad_solvers_cost_no_privacy():
     """A lazy solver's answers are finished by trusted ones: same noise, nearly same path."""
     results = [
         dp_bilevel(
-            tuning_problem(), BUDGET, penalty=2.0, n_steps=3, solver=solver, noise=seeded(5)
+            tuning_problem(),
+            BUDGET,
+            penalty=2.0,
+            n_steps=3,
+            run=Run(solver=solver, noise=seeded(5)),
         ).path
         for solver in ("auto", lambda problem, accuracy: np.ones(3))
     ]
@@ -592,7 +598,7 @@ def test_refusals():
         dp_bilevel(problem, BUDGET, penalty=1.0, output="best")
     for inner, solver in (("localized_gd", "nonsense"), (LocalizedGradientDescent(), LBFGS())):
         with pytest.raises(ValueError, match="solver is for"):
-            dp_bilevel(problem, BUDGET, penalty=1.0, inner=inner, solver=solver)
+            dp_bilevel(problem, BUDGET, penalty=1.0, inner=inner, run=Run(solver))
     with pytest.raises(ValueError, match="third part"):
         plan_bilevel(problem, BUDGET, penalty=1.0, split=(0.4, 0.4, 0.2))
     with pytest.raises(ValueError, match="third part"):

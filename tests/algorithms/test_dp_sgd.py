@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.optimize import brentq
 
-from skdp.algorithms import DPSGDPlan, dp_sgd, plan_dp_sgd
-from skdp.algorithms.dp_sgd import clipped_gradient_sum
+from skdp.algorithms import Run, dp_sgd, plan_dp_sgd
+from skdp.algorithms.dp_sgd import DPSGDPlan, clipped_gradient_sum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import (
     ComposedEvent,
@@ -365,7 +365,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, samplin
                 learning_rate=learning_rate,
                 clip_norm=0.2,
                 noise_multiplier=0.5,
-                noise=NoiseSource(random_bytes),
+                run=Run(noise=NoiseSource(random_bytes)),
             )
             points.append(result.point)
         moved.append(np.linalg.norm(points[1] - points[0]))
@@ -417,7 +417,7 @@ def test_a_step_sees_each_record_as_often_as_it_should():
     point = dp_sgd(
         Records(X, 1.0, targets=np.full(n, -1e6)), HalfSquaredLoss(1e6), n_public=n,
         sampling_rate=0.1, n_steps=steps, learning_rate=1.0, noise_multiplier=1e-12,
-        average=False, noise=seeded(6),
+        average=False, run=Run(noise=seeded(6)),
     ).point  # fmt: skip
     drawn = round(-point[0] * 0.1 * n)  # each draw adds one clipped gradient
     assert -point[0] * 0.1 * n == pytest.approx(drawn, abs=1e-3)
@@ -425,7 +425,8 @@ def test_a_step_sees_each_record_as_often_as_it_should():
 
 
 def test_coins_and_noise_are_secret_by_default(monkeypatch):
-    assert inspect.signature(dp_sgd).parameters["noise"].default is None
+    assert inspect.signature(dp_sgd).parameters["run"].default is None
+    assert inspect.signature(Run).parameters["noise"].default is None
     assert inspect.signature(NoiseSource).parameters["random_bytes"].default is os.urandom
     X = np.random.default_rng(0).standard_normal((50, 2))
     arguments = (Records(X, 1.0, targets=np.ones(50)), LogisticLoss())
@@ -441,7 +442,7 @@ def test_seeded_bytes_make_a_run_reproducible():
     X = np.random.default_rng(0).standard_normal((50, 2))
     arguments = (Records(X, 1.0, targets=np.ones(50)), LogisticLoss())
     public = RUN | {"sampling_rate": 0.3, "noise_multiplier": 1.0}
-    one, two = (dp_sgd(*arguments, **public, noise=seeded(1)).point for _ in range(2))
+    one, two = (dp_sgd(*arguments, **public, run=Run(noise=seeded(1))).point for _ in range(2))
     np.testing.assert_array_equal(one, two)
 
 
@@ -459,7 +460,7 @@ def test_the_law_of_the_noise(loss, sampling_rate):
     point = dp_sgd(
         Records(np.zeros((7, d)), 1.0, targets=np.zeros(7, dtype=int)), loss, n_public=n_public,
         sampling_rate=sampling_rate, n_steps=steps, learning_rate=3.0, clip_norm=clip,
-        noise_multiplier=multiplier, average=False, noise=seeded(7),
+        noise_multiplier=multiplier, average=False, run=Run(noise=seeded(7)),
     ).point  # fmt: skip
     assert point.shape == (loss.n_outputs * d,)
     # one step: learning_rate / clip * (multiplier * clip) / expected batch
@@ -494,7 +495,7 @@ def test_without_noise_it_finds_the_direction(loss, sparse):
     result = dp_sgd(
         Records(sp.csr_array(X) if sparse else X, 1.0, targets=targets), loss, n_public=500,
         sampling_rate=0.5, n_steps=100, learning_rate=2.0, noise_multiplier=1e-12,
-        noise=seeded(0),
+        run=Run(noise=seeded(0)),
     )  # fmt: skip
     weights = result.point.reshape(loss.n_outputs, 3)
     if isinstance(loss, SoftmaxLoss):
@@ -574,8 +575,6 @@ def test_the_penalty_shrinks():
         ({"budget": PrivacyBudget(1.0, 1e-6)}, ValueError, "Exactly one of"),
         ({"budget": 1.0, "noise_multiplier": None}, TypeError, "PrivacyBudget"),
         ({"budget": PrivacyBudget(1.0), "noise_multiplier": None}, ValueError, "delta == 0"),
-        ({"neighbouring": "replace_one"}, ValueError, "'add_remove' only"),
-        ({"neighbouring": "swap"}, ValueError, "swap"),
     ],
 )
 def test_invalid_plans_are_refused(changes, error, match):
@@ -592,8 +591,8 @@ def test_invalid_plans_are_refused(changes, error, match):
         ({"loss": "logistic"}, TypeError, "loss must be a Loss"),
         ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), but there are 2 records"),
         ({"targets": np.ones((2, 1))}, ValueError, "shape"),
-        ({"targets": np.array(["a", "b"])}, ValueError, "finite real numbers"),
-        ({"targets": np.array([1.0, math.nan])}, ValueError, "finite real numbers"),
+        ({"targets": np.array(["a", "b"])}, ValueError, "must be numbers"),
+        ({"targets": np.array([1.0, math.nan])}, ValueError, "0 or 1"),
         ({"targets": np.array([0.0, 0.5])}, ValueError, "0 or 1"),
         ({"loss": SoftmaxLoss(3), "targets": np.array([0, 3])}, ValueError, "must be 0 to 2"),
         ({"loss": SoftmaxLoss(3), "targets": np.array([0, -1])}, ValueError, "must be 0 to 2"),

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from saddle_problems import changed
 from scipy import stats
 
-from skdp.algorithms import DPSGDAPlan, dp_sgda, plan_dp_sgda
+from skdp.algorithms import Run, dp_sgda, plan_dp_sgda
+from skdp.algorithms.dp_sgda import DPSGDAPlan
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy import (
@@ -216,7 +217,7 @@ def test_the_plan_depends_on_public_numbers_only(relation):
     results = [
         dp_sgda(
             problem_of(n, seed), PrivacyBudget(0.5, 1e-5), **PLAN, neighbouring=relation,
-            n_public=50, noise=seeded(seed),
+            n_public=50, run=Run(noise=seeded(seed)),
         )
         for seed, n in enumerate(sizes)
     ]  # fmt: skip
@@ -262,7 +263,7 @@ def test_the_automatic_balance_minimises_the_noise_in_the_bound():
             0.1 * 3 * plan.noise_scale_x**2 + 0.2 * 2 * plan.noise_scale_y**2
         ) / plan.mechanism.noise_scale**2
 
-    best = plan_dp_sgda(CONSTANTS, **RUN, balance="auto").balance
+    best = (3.0 / plan_dp_sgda(CONSTANTS, **RUN, balance="auto").unit_x) ** 2
     assert cost("auto") == pytest.approx(cost(best))
     assert cost("auto") < min(map(cost, (0.5, best + 0.02, best - 0.02, 0.1)))
 
@@ -358,7 +359,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate
             result = dp_sgda(
                 linear_problem(b[kept], c[kept], (2.0, 0.3)), sampling_rate=sampling_rate,
                 n_steps=1, learning_rate_x=0.7, learning_rate_y=5.0, neighbouring=relation,
-                n_public=n_public, noise_multiplier=0.5, noise=NoiseSource(random_bytes),
+                n_public=n_public, noise_multiplier=0.5, run=Run(noise=NoiseSource(random_bytes)),
             )  # fmt: skip
             blocks.append(result)
         one, two = blocks
@@ -408,7 +409,7 @@ def test_the_law_of_the_noise(sampling_rate, balance, relation):
         linear_problem(np.zeros((7, d)), np.zeros((7, d)), (2.0, 0.3)),
         sampling_rate=sampling_rate, n_steps=steps, learning_rate_x=3.0, learning_rate_y=0.5,
         noise_multiplier=multiplier, average=False, balance=balance, n_public=n_public,
-        neighbouring=relation, noise=seeded(7),
+        neighbouring=relation, run=Run(noise=seeded(7)),
     )  # fmt: skip
     # multiplier * sensitivity * L / sqrt(share) is the noise of a sum
     sensitivity = {"replace_one": 2.0, "add_remove": 1.0}[relation]
@@ -422,7 +423,8 @@ def test_the_law_of_the_noise(sampling_rate, balance, relation):
 
 
 def test_coins_and_noise_are_secret_by_default():
-    assert inspect.signature(dp_sgda).parameters["noise"].default is None
+    assert inspect.signature(dp_sgda).parameters["run"].default is None
+    assert inspect.signature(Run).parameters["noise"].default is None
     for changes in ({"sampling_rate": 0.5}, {"noise_multiplier": 1.0}):
         points = []
         for _ in range(2):
@@ -433,7 +435,7 @@ def test_coins_and_noise_are_secret_by_default():
 
 def test_seeded_bytes_make_a_run_reproducible():
     public = RUN | {"sampling_rate": 0.3, "noise_multiplier": 1.0}
-    one, two = (dp_sgda(problem_of(), **public, noise=seeded(1)) for _ in range(2))
+    one, two = (dp_sgda(problem_of(), **public, run=Run(noise=seeded(1))) for _ in range(2))
     for name in ("x", "y", "last_x", "last_y"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
 
@@ -468,7 +470,7 @@ def test_it_converges_as_epsilon_grows(sampling_rate, relation):
             dp_sgda(
                 problem, PrivacyBudget(epsilon, 1e-5), sampling_rate=sampling_rate, n_steps=60,
                 learning_rate_x=0.1, learning_rate_y=0.1, neighbouring=relation, n_public=500,
-                noise=seeded(seed),
+                run=Run(noise=seeded(seed)),
             )
             for seed in range(10)
         ]  # fmt: skip
@@ -515,7 +517,7 @@ def test_a_step_with_regularisers_and_a_nominal_size_by_hand():
 def test_results_are_feasible(average, noise_multiplier):
     problem = problem_of(domains=(Ball(0.3), Simplex(2)))
     for seed in range(5):
-        changes = {"noise_multiplier": noise_multiplier, "noise": seeded(seed)}
+        changes = {"noise_multiplier": noise_multiplier, "run": Run(noise=seeded(seed))}
         result = dp_sgda(problem, **RUN | changes, average=average)
         for x, y in ((result.x, result.y), (result.last_x, result.last_y)):
             assert np.linalg.norm(x) <= 0.3

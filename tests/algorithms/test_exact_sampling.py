@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from skdp.algorithms import Run
 from skdp.algorithms import exact_sampling as sampling
 from skdp.algorithms.exponential_mechanism import (
     exponential_mechanism,
@@ -74,7 +75,7 @@ def test_every_data_set_has_a_draw(setting, localised):
     def run(X, targets):
         return method(
             Records(X, 1.0, intercept, targets=targets), loss, budget,
-            proposal_limit=30.0, noise=seeded(seed), **options,
+            proposal_limit=30.0, run=Run(noise=seeded(seed)), **options,
         )  # fmt: skip
 
     try:  # the plan, which may refuse, is the same for other records
@@ -142,9 +143,9 @@ def test_another_factorisation_where_the_first_fails(monkeypatch):
 
     rows = Records(np.random.default_rng(0).standard_normal((20, 3)), 1.0)
     arguments = (rows.with_targets(np.zeros(20)), HalfSquaredLoss(1.0), PrivacyBudget(1.0))
-    points = [exponential_mechanism(*arguments, radius=1.0, noise=seeded(0)).point]
+    points = [exponential_mechanism(*arguments, radius=1.0, run=Run(noise=seeded(0))).point]
     monkeypatch.setattr(sampling, "eigh", fragile)
-    points.append(exponential_mechanism(*arguments, radius=1.0, noise=seeded(0)).point)
+    points.append(exponential_mechanism(*arguments, radius=1.0, run=Run(noise=seeded(0))).point)
     assert drivers == [None, "ev"]
     assert np.isfinite(points).all() and np.linalg.norm(points, axis=1).max() <= 1.0
 

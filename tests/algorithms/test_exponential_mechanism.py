@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.stats import binom, kstest
 
+from skdp.algorithms import Run
 from skdp.algorithms import exact_sampling as sampling
 from skdp.algorithms.exponential_mechanism import (
     _log_proposals,
@@ -156,7 +157,12 @@ def test_law_of_the_mechanism(loss):
     noise, draws = seeded(1), []
     for _ in range(700):
         result = exponential_mechanism(
-            rows.with_targets(targets), phi, PrivacyBudget(2.0), radius=1.0, alpha=0.1, noise=noise
+            rows.with_targets(targets),
+            phi,
+            PrivacyBudget(2.0),
+            radius=1.0,
+            alpha=0.1,
+            run=Run(noise=noise),
         )
         draws.append(result.point[0])
     plan = result.plan
@@ -319,14 +325,15 @@ def test_utility_bound(loss, alpha):
     best = problem.value(Newton().solve(problem, 1e-3).point)
     arguments = (rows.with_targets(targets), phi, PrivacyBudget(0.5))
     results = [
-        exponential_mechanism(*arguments, radius=1.0, alpha=alpha, noise=noise) for _ in range(60)
+        exponential_mechanism(*arguments, radius=1.0, alpha=alpha, run=Run(noise=noise))
+        for _ in range(60)
     ]
     excess = np.mean([problem.value(result.point) for result in results]) - best
     bound = results[0].plan.bound()
     assert 0.05 * bound < excess <= bound
     if alpha:
         results = [
-            localized_exponential(*arguments, radius=1.0, alpha=alpha, noise=noise)
+            localized_exponential(*arguments, radius=1.0, alpha=alpha, run=Run(noise=noise))
             for _ in range(30)
         ]
         excess = np.mean([problem.value(result.point) for result in results]) - best
@@ -340,7 +347,7 @@ def test_a_large_budget_gives_the_solution_without_privacy():
     for method in (exponential_mechanism, localized_exponential):
         result = method(
             rows.with_targets(targets), LogisticLoss(), PrivacyBudget(1e5), radius=3.0, alpha=0.05,
-            noise=seeded(0),
+            run=Run(noise=seeded(0)),
         )  # fmt: skip
         assert np.linalg.norm(result.point - best) < 1e-2
         assert result.point.shape == (4,)
@@ -373,7 +380,7 @@ def test_the_local_ball_holds_the_minimiser(xi):
             radius=1.0,
             alpha=0.5,
             xi=xi,
-            noise=noise,
+            run=Run(noise=noise),
         )
         plan = result.plan
         distance = np.linalg.norm(result.center - best)
@@ -469,7 +476,6 @@ class Untouchable:
     ("changes", "message"),
     [
         ({"budget": PrivacyBudget(1.0, 1e-6)}, "delta"),
-        ({"neighbouring": "add_remove"}, "replace_one"),
         ({"loss": SoftmaxLoss(3)}, "one margin"),
         ({"loss": HingeLoss()}, "no exact sampler|smooth"),
         ({"loss": SquaredHingeLoss(), "alpha": 1e-9}, "no exact sampler"),
@@ -526,7 +532,7 @@ def test_the_law_does_not_depend_on_units(scale):
                 LogisticLoss(),
                 PrivacyBudget(2.0, 0.0),
                 radius=4.0 / unit,
-                noise=seeded(seed),
+                run=Run(noise=seeded(seed)),
             ).point
             * unit
             for unit in (1.0, scale)
@@ -548,9 +554,9 @@ def test_no_solver_keeps_what_it_saw(alpha):
     labels = (X[:, 0] > 0).astype(float)
     solver = Remembering()
     arguments = (Records(X, 1.0, targets=labels), LogisticLoss(), PrivacyBudget(2.0, 0.0))
-    exponential_mechanism(*arguments, radius=3.0, alpha=alpha, solver=solver)
+    exponential_mechanism(*arguments, radius=3.0, alpha=alpha, run=Run(solver))
     if alpha:
-        localized_exponential(*arguments, radius=3.0, alpha=alpha, solver=solver)
+        localized_exponential(*arguments, radius=3.0, alpha=alpha, run=Run(solver))
     assert not vars(solver)
 
 
@@ -566,7 +572,7 @@ def test_an_uncertified_anchor_is_no_error():
             radius=3.716,
             alpha=1.01e-4,
             xi=1.88e-6,
-            noise=seeded(seed),
+            run=Run(noise=seeded(seed)),
         )
         assert np.linalg.norm(result.point) <= 3.716 * (1 + 1e-12)
 

@@ -6,8 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from skdp.algorithms import dp_localized_gd, plan_localized_gd
-from skdp.algorithms.localized_gradient_descent import _gradient
+from skdp.algorithms import Run, dp_localized_gd, plan_localized_gd
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
@@ -71,7 +70,7 @@ def test_converges_without_noise():
     problem = problem_of()
     exact = solve_certified(problem, 1e-10, Newton()).point
     found = dp_localized_gd(
-        problem, n_rounds=2, n_steps=500, noise_multiplier=1e-9, noise=seeded(0)
+        problem, n_rounds=2, n_steps=500, noise_multiplier=1e-9, run=Run(noise=seeded(0))
     ).point
     assert np.linalg.norm(found - exact) < 0.02
 
@@ -82,7 +81,9 @@ def test_batches_are_unbiased():
     problem = problem_of()
     exact = solve_certified(problem, 1e-10, Newton()).point
     options = {"n_rounds": 1, "n_steps": 300, "sampling_rate": 0.2, "noise_multiplier": 1e-6}
-    points = [dp_localized_gd(problem, noise=seeded(k), **options).point for k in range(20)]
+    points = [
+        dp_localized_gd(problem, run=Run(noise=seeded(k)), **options).point for k in range(20)
+    ]
     assert np.linalg.norm(np.mean(points, axis=0) - exact) < 0.06
 
 
@@ -98,7 +99,10 @@ def test_batches_are_divided_by_their_expected_size():
     problem, w = problem_of(), np.array([0.1, -0.2, 0.3])
     batch = problem.batch(np.arange(3))
     known = batch.pull_back(batch.residuals(w)) / (0.1 * 200) + 0.3 * w
-    np.testing.assert_allclose(_gradient(problem, 0.1, w, Coins()), known, rtol=1e-12)
+    plan = plan_localized_gd(
+        problem.constants, n_rounds=1, n_steps=1, sampling_rate=0.1, noise_multiplier=1.0
+    )
+    np.testing.assert_allclose(plan.gradient(problem, w, Coins()), known, rtol=1e-12)
 
 
 def test_price_of_batches():
@@ -137,7 +141,9 @@ def test_points_never_leave_the_domain():
     """E13: squared losses have no Lipschitz constant outside of the ball."""
     problem = problem_of(loss=Watched(1.0))
     Watched.largest = 0.0
-    dp_localized_gd(problem, n_rounds=2, n_steps=30, noise_multiplier=100.0, noise=seeded(1))
+    dp_localized_gd(
+        problem, n_rounds=2, n_steps=30, noise_multiplier=100.0, run=Run(noise=seeded(1))
+    )
     limit = problem.domain.radius
     assert 0.5 * limit < Watched.largest <= limit * (1 + 1e-12)
     rows = problem.records.materialise()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from skdp.algorithms import output_perturbation, plan_output_perturbation
+from skdp.algorithms import Run, output_perturbation, plan_output_perturbation
 from skdp.algorithms.regularized_risk import choose_alpha, utility_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
@@ -99,7 +99,7 @@ def test_erratum_e3_accuracy_in_expectation_breaks_pure_privacy():
     bits = np.random.default_rng(0).bytes(1 << 12)
     with_noise = [
         output_perturbation(
-            problem, budget, solver=solver, noise=NoiseSource(lambda n: bits[:n])
+            problem, budget, run=Run(solver=solver, noise=NoiseSource(lambda n: bits[:n]))
         ).point
         for solver in ("auto", rarely_right)
     ]
@@ -198,7 +198,7 @@ def test_the_release_is_projected():
     problem = ball_problem(Records(np.eye(2), 1.0, targets=np.zeros(2)), LogisticLoss(), 1.0)
     for seed in range(20):
         noise = NoiseSource(np.random.default_rng(seed).bytes)
-        point = output_perturbation(problem, PrivacyBudget(0.01), noise=noise).point
+        point = output_perturbation(problem, PrivacyBudget(0.01), run=Run(noise=noise)).point
         assert np.linalg.norm(point) <= problem.domain.radius
 
 

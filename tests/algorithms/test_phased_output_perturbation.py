@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
+from skdp.algorithms import Run
 from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
@@ -132,7 +133,7 @@ def test_the_bound_holds_on_average(loss):
                 EmpiricalRisk(LOSSES[loss]),
                 PrivacyBudget(1.0, 1e-6),
                 radius=radius,
-                noise=seeded(s),
+                run=Run(noise=seeded(s)),
             )
             for s in range(10)
         )
@@ -173,8 +174,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
             EmpiricalRisk(LOSSES["squared"]),
             PrivacyBudget(20.0, 1e-6),
             radius=1.0,
-            solver=Spy(),
-            solver_rng=np.random.default_rng(0),
+            run=Run(solver=Spy(), rng=np.random.default_rng(0)),
         )
     changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
     assert len(changed) > 1
@@ -199,9 +199,7 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
             EmpiricalRisk(LOSSES["squared"]),
             PrivacyBudget(20.0, 1e-6),
             radius=1.0,
-            solver=solver,
-            solver_rng=np.random.default_rng(0),
-            noise=seeded(1),
+            run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
         ).point
 
     monkeypatch.setitem(SOLVERS, "spy", Spy)
@@ -305,7 +303,7 @@ def test_noise_of_every_phase():
             EmpiricalRisk(LogisticLoss()),
             PrivacyBudget(1.0, 1e-6),
             radius=1e6,
-            noise=seeded(seed),
+            run=Run(noise=seeded(seed)),
         )
         previous = np.zeros(width)
         for point, phase in zip(result.path, result.plan.phases, strict=True):
@@ -332,8 +330,6 @@ def test_pure_privacy_and_errors():
         EmpiricalRisk(LogisticLoss()),
         PrivacyBudget(1.0, 1e-6),
     )
-    with pytest.raises(ValueError, match="replace_one"):
-        phased_output_perturbation(*arguments, radius=2.0, neighbouring="add_remove")
     with pytest.raises(ValueError, match="calibration"):
         phased_output_perturbation(*arguments, radius=2.0, calibration="printed")
     with pytest.raises(ValueError, match="epsilon"):
@@ -380,7 +376,7 @@ def test_a_large_budget_gives_the_solution_without_privacy():
         PrivacyBudget(1e6, 1e-6),
         radius=5.0,
         alpha=0.05,
-        noise=seeded(0),
+        run=Run(noise=seeded(0)),
     )
     problem = FiniteSumProblem(rows.with_targets(targets), LogisticLoss(), 0.05, Ball(5.0))
     exact = Newton().solve(problem, 1e-6).point
@@ -557,7 +553,7 @@ def solve_in_phases(solver):
         EmpiricalRisk(HalfSquaredLoss(1.0)),
         PrivacyBudget(20.0, 1e-6),
         radius=1.0,
-        solver=solver,
+        run=Run(solver),
     )
 
 

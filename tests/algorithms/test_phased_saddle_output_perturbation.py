@@ -13,6 +13,7 @@ import pytest
 from saddle_problems import changed
 
 from skdp.algorithms import (
+    Run,
     SaddleUtilityBound,
     phased_saddle_output_perturbation,
     plan_phased_saddle_output_perturbation,
@@ -175,11 +176,9 @@ def plan_of(problem, budget=BUDGET, **kwargs):
     )
 
 
-def run(problem, budget=BUDGET, seed=3, **kwargs):
-    kwargs.setdefault("noise", Silent())
-    return phased_saddle_output_perturbation(
-        problem, budget, solver_rng=np.random.default_rng(seed), **kwargs
-    )
+def run(problem, budget=BUDGET, seed=3, solver="auto", noise=None, **kwargs):
+    how = Run(solver, np.random.default_rng(seed), Silent() if noise is None else noise)
+    return phased_saddle_output_perturbation(problem, budget, run=how, **kwargs)
 
 
 def assignment_of(problem, plan, seed=3):
@@ -1012,7 +1011,7 @@ def test_solvers_that_cannot_be_copied_are_refused():
     rng = np.random.default_rng(0)
     parts = rng.normal(size=(50, 2, 3)), rng.normal(size=(50, 2)), rng.normal(size=(50, 3))
     problem = BilinearProblem(*parts, (1.0, 1.0, 1.0), Ball(1.0), Ball(1.0), 1.0, 1.0)
-    shared = {"budget": PrivacyBudget(1.0, 1e-6), "solver": Uncopyable()}
+    shared = {"budget": PrivacyBudget(1.0, 1e-6), "run": Run(Uncopyable())}
     with pytest.raises(ValueError, match="cannot be copied"):
         phased_saddle_output_perturbation(problem, n_phases=2, **shared)
     # one phase has nothing to carry over

@@ -8,7 +8,7 @@ import pytest
 from saddle_problems import changed
 from scipy import stats
 
-from skdp.algorithms import plan_saddle_output_perturbation, saddle_output_perturbation
+from skdp.algorithms import Run, plan_saddle_output_perturbation, saddle_output_perturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta
@@ -165,7 +165,9 @@ def test_solvers_change_a_release_by_no_more_than_the_accuracy(solver):
     problem = problem_of()
     results = [
         saddle_output_perturbation(
-            problem, BUDGET, solver=choice, noise=NoiseSource(np.random.default_rng(3).bytes)
+            problem,
+            BUDGET,
+            run=Run(solver=choice, noise=NoiseSource(np.random.default_rng(3).bytes)),
         )
         for choice in ("gda", solver)
     ]
@@ -192,13 +194,13 @@ def test_nothing_of_the_solver_is_kept():
             return start
 
     solver = Collector()
-    result = saddle_output_perturbation(problem_of(), BUDGET, solver=solver)
+    result = saddle_output_perturbation(problem_of(), BUDGET, run=Run(solver))
     assert not hasattr(solver, "seen")
     assert {field.name for field in dataclasses.fields(result)} == {
         "point", "plan", "x", "y", "path",
     }  # fmt: skip
     with pytest.raises(ValueError, match="solver"):
-        saddle_output_perturbation(problem_of(), BUDGET, solver="newton")
+        saddle_output_perturbation(problem_of(), BUDGET, run=Run("newton"))
 
 
 N_DRAWS = 1500
@@ -215,7 +217,7 @@ def draws(release, budget):
     rows = []
     for _ in range(N_DRAWS):
         result = saddle_output_perturbation(
-            problem, budget, release=release, solver=lambda *_: exact, noise=source
+            problem, budget, release=release, run=Run(solver=lambda *_: exact, noise=source)
         )
         row = []
         if result.x is not None:

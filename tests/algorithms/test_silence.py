@@ -134,7 +134,7 @@ def concave(X):
 def tune(method, loss, X, **kwargs):
     targets = numbers(X) if loss is SQUARED else labels(X)
     records = bounded(X).with_targets(targets)
-    return tune_by(method, records, loss, PENALTIES, BUDGET, noise=noise(), **kwargs).point
+    return tune_by(method, records, loss, PENALTIES, BUDGET, run=Run(noise=noise()), **kwargs).point
 
 
 def fit(X, solver="auto"):
@@ -143,41 +143,41 @@ def fit(X, solver="auto"):
 
 
 RUNS = {
-    "output": lambda X: output_perturbation(finite_sum(X), BUDGET, noise=noise()).point,
+    "output": lambda X: output_perturbation(finite_sum(X), BUDGET, run=Run(noise=noise())).point,
     "output, squared": lambda X: output_perturbation(
-        finite_sum(X, SQUARED), PURE, noise=noise()
+        finite_sum(X, SQUARED), PURE, run=Run(noise=noise())
     ).point,
     "output, sparse": lambda X: output_perturbation(
         FiniteSumProblem(
             bounded(sp.csr_matrix(X)).with_targets(labels(X)), LOGISTIC, 0.1, Ball(3.0)
         ),
         BUDGET,
-        noise=noise(),
+        run=Run(noise=noise()),
     ).point,
     "output, tilted": lambda X: output_perturbation(
         TiltedProblem(labelled(X), LOGISTIC, 0.1, Ball(3.0), tilt=1.0),
         BUDGET,
-        noise=noise(),
+        run=Run(noise=noise()),
     ).point,
     "output, attacked": lambda X: output_perturbation(
         AdversarialProblem(
             *(labelled(X), LOGISTIC, 0.1, Ball(3.0), Attack(2, 0.2), 0.05)
         ),
         BUDGET,
-        noise=noise(),
+        run=Run(noise=noise()),
     ).point,
     "phased": lambda X: phased_output_perturbation(
-        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, noise=noise()
+        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, run=Run(noise=noise())
     ).point,
     **{
         f"exponential, {name}": lambda X, loss=loss: exponential_mechanism(
-            labelled(X), loss, PURE, radius=1.0, noise=noise()
+            labelled(X), loss, PURE, radius=1.0, run=Run(noise=noise())
         ).point
         for name, loss in (("logistic", LOGISTIC), ("squared", SQUARED))
     },
     **{
         f"localised, {name}": lambda X, loss=loss: localized_exponential(
-            labelled(X), loss, PURE, radius=1.0, alpha=0.2, noise=noise()
+            labelled(X), loss, PURE, radius=1.0, alpha=0.2, run=Run(noise=noise())
         ).point
         for name, loss in (
             ("logistic", LOGISTIC),
@@ -186,11 +186,11 @@ RUNS = {
         )
     },
     "adversarial": lambda X: adversarial_output_perturbation(
-        concave(X), BUDGET, mean_of_records=True, noise=noise()
+        concave(X), BUDGET, mean_of_records=True, run=Run(noise=noise())
     ).point,
-    "saddle": lambda X: saddle_output_perturbation(bilinear(X), BUDGET, noise=noise()).x,
+    "saddle": lambda X: saddle_output_perturbation(bilinear(X), BUDGET, run=Run(noise=noise())).x,
     "phased saddle": lambda X: phased_saddle_output_perturbation(
-        bilinear(X), BUDGET, n_phases=2, noise=noise()
+        bilinear(X), BUDGET, n_phases=2, run=Run(noise=noise())
     ).x,
     "max group loss": lambda X: max_group_loss(
         bounded(X).with_targets(labels(X), np.arange(N) % 2),
@@ -199,7 +199,7 @@ RUNS = {
         BUDGET,
         radius=2.0,
         n_phases=1,
-        noise=noise(),
+        run=Run(noise=noise()),
     ).point,
     "histogram": lambda X: max_group_loss(
         bounded(X).with_targets(labels(X), np.arange(N) % 2),
@@ -209,22 +209,22 @@ RUNS = {
         radius=2.0,
         n_phases=1,
         histogram_share=0.1,
-        noise=noise(),
-    ).proportions,
+        run=Run(noise=noise()),
+    ).plan.proportions,
     "DP-SGD": lambda X: dp_sgd(
         labelled(X), LOGISTIC, BUDGET, n_public=N, sampling_rate=1.0, n_steps=3,
-        learning_rate=1.0, noise=NoiseSource(np.random.default_rng(0).bytes),
+        learning_rate=1.0, run=Run(noise=NoiseSource(np.random.default_rng(0).bytes)),
     ).point,
     "DP-SGDA": lambda X: dp_sgda(
         bilinear(X), BUDGET, sampling_rate=1.0, n_steps=3, learning_rate_x=0.1,
-        learning_rate_y=0.1, noise=NoiseSource(np.random.default_rng(0).bytes),
+        learning_rate_y=0.1, run=Run(noise=NoiseSource(np.random.default_rng(0).bytes)),
     ).x,
     "localised descent": lambda X: dp_localized_gd(
-        finite_sum(X), BUDGET, n_rounds=2, n_steps=3, noise=noise()
+        finite_sum(X), BUDGET, n_rounds=2, n_steps=3, run=Run(noise=noise())
     ).point,
     "bilevel": lambda X: dp_bilevel(
         PenaltyProblem(labelled(X), LOGISTIC, PENALTIES),
-        BUDGET, penalty=1.0, n_steps=2, noise=noise(),
+        BUDGET, penalty=1.0, n_steps=2, run=Run(noise=noise()),
     ).point,
     "final fit": fit,
     **{
@@ -275,26 +275,26 @@ class Noisy:
 
 
 CALLED = {
-    "output": lambda X, solver: output_perturbation(finite_sum(X), BUDGET, solver=solver),
+    "output": lambda X, solver: output_perturbation(finite_sum(X), BUDGET, run=Run(solver)),
     "phased": lambda X, solver: phased_output_perturbation(
-        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, solver=solver
+        labelled(X), EmpiricalRisk(LOGISTIC), BUDGET, radius=2.0, run=Run(solver)
     ),
     "exponential": lambda X, solver: exponential_mechanism(
-        labelled(X), LOGISTIC, PURE, radius=1.0, solver=solver
+        labelled(X), LOGISTIC, PURE, radius=1.0, run=Run(solver)
     ),
     "localised": lambda X, solver: localized_exponential(
-        labelled(X), LOGISTIC, PURE, radius=1.0, alpha=0.2, solver=solver
+        labelled(X), LOGISTIC, PURE, radius=1.0, alpha=0.2, run=Run(solver)
     ),
     "adversarial": lambda X, solver: adversarial_output_perturbation(
-        concave(X), BUDGET, mean_of_records=True, solver=solver
+        concave(X), BUDGET, mean_of_records=True, run=Run(solver)
     ),
-    "saddle": lambda X, solver: saddle_output_perturbation(bilinear(X), BUDGET, solver=solver),
+    "saddle": lambda X, solver: saddle_output_perturbation(bilinear(X), BUDGET, run=Run(solver)),
     "phased saddle": lambda X, solver: phased_saddle_output_perturbation(
-        bilinear(X), BUDGET, n_phases=2, solver=solver
+        bilinear(X), BUDGET, n_phases=2, run=Run(solver)
     ),
     "bilevel": lambda X, solver: dp_bilevel(
         PenaltyProblem(labelled(X), LOGISTIC, PENALTIES),
-        BUDGET, penalty=1.0, n_steps=2, solver=solver,
+        BUDGET, penalty=1.0, n_steps=2, run=Run(solver),
     ),
     "final fit": fit,
 }  # fmt: skip
@@ -322,8 +322,10 @@ def test_warnings_inside_a_problem_do_not_leak(strict):
         strong_convexity=1.0,
         radius=1.0,
     )
-    assert np.isfinite(output_perturbation(problem, BUDGET, noise=noise()).point).all()
-    assert np.isfinite(dp_localized_gd(problem, BUDGET, n_steps=2, noise=noise()).point).all()
+    assert np.isfinite(output_perturbation(problem, BUDGET, run=Run(noise=noise())).point).all()
+    assert np.isfinite(
+        dp_localized_gd(problem, BUDGET, n_steps=2, run=Run(noise=noise())).point
+    ).all()
 
 
 def test_settings_are_restored():

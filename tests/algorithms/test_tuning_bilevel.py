@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import tune
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
@@ -47,7 +48,7 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
         groups_of(q),
         budget,
         coef_norm=1.0,
-        noise=seeded(seed),
+        run=Run(noise=seeded(seed)),
         **options,
     )
 
@@ -99,7 +100,7 @@ def test_follows_the_data(loss):
             budget,
             coef_norm=1.0,
             start=0.1,
-            noise=seeded(0),
+            run=Run(noise=seeded(0)),
         )
         alphas.append(float(tuned.alpha[0]))
     assert alphas[0] < 0.05
@@ -110,7 +111,7 @@ def test_groups_get_strengths_of_their_own():
     rows, t = data(RIDGE, n=4000)
     tuned = tune("bilevel", rows.with_targets(t), RIDGE,
         PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
-        PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, noise=seeded(0),
+        PrivacyBudget(1e4, 1e-6), coef_norm=1.0, start=0.1, run=Run(noise=seeded(0)),
     )  # fmt: skip
     assert tuned.alpha[0] < 0.25 * tuned.alpha[1]
 
@@ -131,7 +132,7 @@ def test_not_worse_than_nothing():
             groups_of(1),
             BUDGET,
             coef_norm=1.0,
-            noise=seeded(k),
+            run=Run(noise=seeded(k)),
         ).point
         for k in range(5)
     ]

@@ -188,7 +188,7 @@ def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch
         X[1::2, 0] = entry
         X[1, 0] = record
         rows = Records(X.copy(), 1.0)
-        shared = {"coef_norm": 1.0, "n_candidates": 4, "noise": seeded(0)}
+        shared = {"coef_norm": 1.0, "n_candidates": 4, "run": Run(noise=seeded(0))}
         tune("exponential", rows.with_targets(y), loss, penalties, budget, **shared)
         return seen.pop()
 
@@ -281,7 +281,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, delta
                 coef_norm=1.0,
                 n_folds=2,
                 n_candidates=4,
-                noise=seeded(3),
+                run=Run(noise=seeded(3)),
             )
         )
     draws = 1 if q == 1 else 1 + q
@@ -340,7 +340,13 @@ def test_alpha_is_drawn_with_the_stated_law(monkeypatch):
     monkeypatch.setattr(FinalFitPlan, "run", lambda plan, *args: Result(np.zeros(5), plan))
     for seed in range(800):
         drawn = tune(
-            "exponential", rows.with_targets(t), loss, ONE, budget, noise=seeded(seed), **shared
+            "exponential",
+            rows.with_targets(t),
+            loss,
+            ONE,
+            budget,
+            run=Run(noise=seeded(seed)),
+            **shared,
         )
         counts[drawn.alpha[0]] = counts.get(drawn.alpha[0], 0) + 1
     rule = drawn.plan.rule_alpha
@@ -386,7 +392,7 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
         coef_norm=1.0,
         n_folds=4,
         n_candidates=9,
-        noise=seeded(0),
+        run=Run(noise=seeded(0)),
     )
     grid = np.union1d(np.geomspace(ONE.low, ONE.high, 9), [tuned.plan.rule_alpha])
     scores = [
@@ -440,5 +446,4 @@ def test_targets_are_refused_before_anything_is_drawn(bad):
             ONE,
             BUDGET,
             coef_norm=1.0,
-            noise=None,
         )

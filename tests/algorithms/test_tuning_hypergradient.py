@@ -389,7 +389,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, n_fol
                 coef_norm=1.0,
                 n_folds=n_folds,
                 n_queries=4,
-                noise=seeded(0),
+                run=Run(noise=seeded(0)),
             )
         )
     for model in tuned:
@@ -460,7 +460,7 @@ def test_noise_of_the_answers_has_its_law(delta, monkeypatch):
             ONE,
             PrivacyBudget(1.0, delta),
             coef_norm=1.0,
-            noise=seeded(seed),
+            run=Run(noise=seeded(seed)),
         )
     assert len(seen) == 280
     assert kstest(seen, "norm" if delta else "laplace").pvalue > ALARM
@@ -516,7 +516,7 @@ def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
         coef_norm=1.0,
         n_folds=2,
         n_queries=12,
-        noise=seeded(0),
+        run=Run(noise=seeded(0)),
     )
 
     def score(alpha):

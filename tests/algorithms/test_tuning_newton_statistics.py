@@ -17,10 +17,11 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 import skdp.algorithms.tuning.newton as module
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import NewtonPlan, PrivateMoments, TuningObjective, tune
 from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
-from skdp.algorithms.tuning.moments import _unpack
-from skdp.algorithms.tuning.newton import _gradient, _Statistics, round_shares
+from skdp.algorithms.tuning.moments import unpack
+from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.privacy import tightest_epsilon
@@ -135,9 +136,9 @@ def test_margins_are_bounded(monkeypatch):
 
     def spy(records, point, part):
         seen.append(point)
-        return _gradient(records, point, part)
+        return mean_gradient(records, point, part)
 
-    monkeypatch.setattr("skdp.algorithms.tuning.newton._gradient", spy)
+    monkeypatch.setattr("skdp.algorithms.tuning.newton.mean_gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)
     bound = LogisticLoss().largest_margin_scale
     for rounds, largest in ((2, [1.0, 1.0, 2.0]), (4, [1.0, 2**0.5, 2.0, 8**0.5, 2 * 8**0.5])):
@@ -197,15 +198,15 @@ def test_law_of_the_noise(monkeypatch, delta):
 
     def spy(self, point, gradients, deviation):
         unit = rows.norm_bound  # statistics are those of rows divided by it
-        exact = _gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
+        exact = mean_gradient(rows.with_targets(targets), point / unit, slice(None)) / unit
         released.append((gradients[0] - exact) / deviation)
         return original(self, point, gradients, deviation)
 
-    original = _Statistics.correct
-    monkeypatch.setattr(_Statistics, "correct", spy)
+    original = LogLossModel.correct
+    monkeypatch.setattr(LogLossModel, "correct", spy)
     pen = penalties(4, 0.1, 0.1 * (1 + 1e-9))
     for _ in range(60):
-        tune_by_newton(rows.with_targets(targets), pen, budget, noise=noise)
+        tune_by_newton(rows.with_targets(targets), pen, budget, run=Run(noise=noise))
     errors = np.array(released)
     if delta:
         assert stats.kstest(errors.ravel(), "norm").pvalue > 1e-6
@@ -232,7 +233,7 @@ def test_every_release_has_the_noise_of_its_statement(delta, n_folds, monkeypatc
         penalties(5),
         PrivacyBudget(0.7, delta),
         n_folds=n_folds,
-        noise=source(0),
+        run=Run(noise=source(0)),
     )
     assert [release.name for release in tuned.plan.releases] == [
         "second moments",
@@ -268,7 +269,7 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     monkeypatch.setattr(GaussianMechanism, "release", keep(gradients, GaussianMechanism.release))
     rows, targets = records(101, 4, intercept=0.1)
     first = tune_by_newton(
-        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, noise=source(0)
+        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, run=Run(noise=source(0))
     )
     gradients = [gradient for gradient in gradients if gradient.size == 5]  # others are moments
     assert (len(moments), len(gradients)) == ((n_folds or 1), 2 * (n_folds or 1))
@@ -299,7 +300,9 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
 
     monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
-    tune_by_newton(rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, noise=source(0))
+    tune_by_newton(
+        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, run=Run(noise=source(0))
+    )
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
     assert max(map(len, read)) <= 1000
 
@@ -318,7 +321,11 @@ def test_shares_may_be_an_array():
     rows, targets = records(10, 2)
     models = [
         tune_by_newton(
-            rows.with_targets(targets), penalties(2), BUDGET, shares=shares, noise=source(0)
+            rows.with_targets(targets),
+            penalties(2),
+            BUDGET,
+            shares=shares,
+            run=Run(noise=source(0)),
         )
         for shares in ((0.5, 0.5), np.array([0.5, 0.5]))
     ]
@@ -362,7 +369,7 @@ def test_estimate_with_a_center_is_unbiased():
     fixed = np.linalg.solve(H + omega, c - omega @ center)
     gaps, plain = np.empty((2, draws))
     for i in range(draws):
-        noise = _unpack(s * rng.normal(size=p * (p + 1) // 2), p)
+        noise = unpack(s * rng.normal(size=p * (p + 1) // 2), p)
         moments = PrivateMoments(H + noise, c + s_c * rng.normal(size=p), 0.0, s, s_c, 100)
         ridge = RidgeModels(moments, pen, center)
         step = ridge.coefficients(alpha) - center
@@ -488,7 +495,7 @@ def test_noise_that_is_large_is_averaged():
     for _ in range(50):
         prior = 0.1 * rng.normal(size=p)
         parts = [PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)]
-        statistics = _Statistics(parts, 0.0, 1.0)
+        statistics = LogLossModel(parts, 0.0, 1.0)
         statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)
     assert np.mean(weights) < 0.8  # sqrt(1/2) would be best

@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import (
     BilevelTuningPlan,
     DrawPlan,
@@ -74,7 +75,13 @@ def by_hypergradient(rows, t, budget, monkeypatch):
     monkeypatch.setattr(HypergradientPlan, "query", sure)
     monkeypatch.setattr(HypergradientPlan, "rule_alpha", 0.3)
     return tune(
-        "hypergradient", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
+        "hypergradient",
+        rows.with_targets(t),
+        LOSS,
+        ONE,
+        budget,
+        coef_norm=1.0,
+        run=Run(noise=Quiet()),
     )
 
 
@@ -84,7 +91,14 @@ def by_bilevel(rows, t, budget, monkeypatch):
         route_a, "_cautious_step", lambda step, gradient, _: -(0.8**step) * np.sign(gradient)
     )
     return tune(
-        "bilevel", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, start=0.1, noise=Quiet()
+        "bilevel",
+        rows.with_targets(t),
+        LOSS,
+        ONE,
+        budget,
+        coef_norm=1.0,
+        start=0.1,
+        run=Run(noise=Quiet()),
     )
 
 
@@ -93,7 +107,13 @@ def by_draws(rows, t, budget, monkeypatch):
     monkeypatch.setattr(DrawPlan, "draw_epsilon", 1e9)
     monkeypatch.setattr(route_d, "log_prior_weights", lambda grid, *args: np.zeros(len(grid)))
     return tune(
-        "exponential", rows.with_targets(t), LOSS, ONE, budget, coef_norm=1.0, noise=Quiet()
+        "exponential",
+        rows.with_targets(t),
+        LOSS,
+        ONE,
+        budget,
+        coef_norm=1.0,
+        run=Run(noise=Quiet()),
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import PublicRulePlan, TuningObjective, tune
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
@@ -85,7 +86,7 @@ def test_the_fit_has_the_whole_budget_and_the_strength_sees_no_record(loss, delt
                 penalties,
                 budget,
                 coef_norm=1.0,
-                noise=noise,
+                run=Run(noise=noise),
             )
         )
     assert models[0].alpha == models[1].alpha

@@ -17,6 +17,7 @@ from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import PredefinedSplit
 
 import skdp.algorithms.tuning.sufficient_statistics as module
+from skdp.algorithms import Run
 from skdp.algorithms.tuning import (
     PrivateMoments,
     plan_private_moments,
@@ -24,7 +25,7 @@ from skdp.algorithms.tuning import (
 )
 from skdp.algorithms.tuning import tune as tune_by
 from skdp.algorithms.tuning.alpha_search import CrossRisk, RidgeModels, SteinRisk
-from skdp.algorithms.tuning.moments import _pack, _unpack
+from skdp.algorithms.tuning.moments import pack, unpack
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Design, HalfSquaredLoss, PenaltyGroups, Records
@@ -78,7 +79,7 @@ def exact_moments(rows, targets, weight=1.0):
 def tune(X, y, budget=GAUSSIAN, *, bound=1.0, penalties=None, intercept=0.0, **kwargs):
     rows = Records(X, 1.0, intercept)
     penalties = one_strength(rows.width) if penalties is None else penalties
-    kwargs = {"coef_norm": 1.0, "noise": Recorder(), **kwargs}
+    kwargs = {"coef_norm": 1.0, "run": Run(noise=Recorder()), **kwargs}
     return tune_by_sufficient_statistics(rows.with_targets(y), bound, penalties, budget, **kwargs)
 
 
@@ -90,10 +91,10 @@ def test_coordinates_are_an_isometry(size):
     rng = np.random.default_rng(size)
     matrices = rng.normal(size=(2, size, size))
     A, B = matrices + matrices.transpose(0, 2, 1)
-    assert _pack(A).shape == (size * (size + 1) // 2,)
-    np.testing.assert_allclose(_unpack(_pack(A), size), A, rtol=1e-15)
-    np.testing.assert_array_equal(_unpack(_pack(A), size), _unpack(_pack(A), size).T)
-    assert _pack(A) @ _pack(B) == pytest.approx((A * B).sum(), rel=1e-12)
+    assert pack(A).shape == (size * (size + 1) // 2,)
+    np.testing.assert_allclose(unpack(pack(A), size), A, rtol=1e-15)
+    np.testing.assert_array_equal(unpack(pack(A), size), unpack(pack(A), size).T)
+    assert pack(A) @ pack(B) == pytest.approx((A * B).sum(), rel=1e-12)
 
 
 # ---------------------------------------------------------------------------------- sensitivity
@@ -201,7 +202,7 @@ def test_noise_has_the_stated_law(budget):
         released[:3, 3] = released[3, :3] = out.vector - exact[:3, 3]
         released[:, 3] *= plan.weight
         released[3] *= plan.weight
-        noise[seed] = _pack(released) / plan.mechanism.noise_scale
+        noise[seed] = pack(released) / plan.mechanism.noise_scale
     rate = 1e-4 / (m + 1)
     norms = np.linalg.norm(noise, axis=1)
     if budget is PURE:
@@ -223,10 +224,10 @@ def test_noise_is_drawn_once_for_each_entry():
     """(p + 1)(p + 2) / 2 numbers: one for each pair of mirrored entries."""
     X, t = records(10, 3)
     noise = Recorder()
-    tune(X, t, intercept=0.5, noise=noise)
+    tune(X, t, intercept=0.5, run=Run(noise=noise))
     assert noise.sizes == [15]
     noise = Recorder()
-    tune(X, t, intercept=0.5, noise=noise, n_folds=3)
+    tune(X, t, intercept=0.5, run=Run(noise=noise), n_folds=3)
     assert noise.sizes == [15] * 3
 
 
@@ -324,7 +325,7 @@ GROUPS = {
 
 def noisy_moments(rng, H, c, s, s_c, n=10**15):
     """Gaussian noise; so many records that the last term of the estimate vanishes."""
-    E = _unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
+    E = unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
     return PrivateMoments(H + E, c + s_c * rng.standard_normal(len(c)), 0.0, s, s_c, n)
 
 
@@ -591,7 +592,7 @@ def test_bounds_are_respected(folds, seed):
     X, y = records(30, 3)
     for low, high in ((1e-6, 10.0), (0.1, 0.3), (1e-12, 1e-11)):
         penalties = PenaltyGroups((0, 1, 1), (1.0, 1.0, 0.01), low, high)
-        tuned = tune(X, y, penalties=penalties, n_folds=folds, noise=Recorder(seed))
+        tuned = tune(X, y, penalties=penalties, n_folds=folds, run=Run(noise=Recorder(seed)))
         assert low <= tuned.path.min() and tuned.path.max() <= high
         assert np.isfinite(tuned.point).all()
 
@@ -642,7 +643,7 @@ def test_the_records_are_read_once(low, groups, folds, monkeypatch):
         GAUSSIAN,
         coef_norm=1.0,
         n_folds=folds,
-        noise=Recorder(),
+        run=Run(noise=Recorder()),
     )
     np.testing.assert_array_equal(np.sort(np.concatenate(read)), np.arange(5000))
     assert max(map(len, read)) <= 1000
@@ -706,7 +707,7 @@ def test_extreme_units(data_norm, target_bound, folds):
                 GAUSSIAN,
                 coef_norm=y_unit / x_unit,
                 n_folds=folds,
-                noise=Recorder(4),
+                run=Run(noise=Recorder(4)),
             ).point
             * (x_unit / y_unit)
         )
@@ -720,7 +721,7 @@ def test_noisy_moments_without_full_rank_are_solved(low, folds):
     X, y = records(6, 5)
     for seed in range(5):
         penalties = one_strength(5, low, 1.0)
-        tuned = tune(X, y, penalties=penalties, n_folds=folds, noise=Recorder(seed))
+        tuned = tune(X, y, penalties=penalties, n_folds=folds, run=Run(noise=Recorder(seed)))
         assert np.isfinite(tuned.point).all()
 
 
@@ -734,7 +735,7 @@ def test_folds_do_not_choose_the_largest_model():
     bounded = Records(X, 1.0).materialise()
     for seed in range(20):
         for folds in (2, 5):
-            tuned = tune(X, y, n_folds=folds, noise=Recorder(seed))
+            tuned = tune(X, y, n_folds=folds, run=Run(noise=Recorder(seed)))
             assert np.mean((y - bounded @ tuned.point) ** 2) < 2.0 * np.mean(y**2)
 
 
@@ -776,7 +777,7 @@ def test_targets_are_refused_before_anything_is_released(bad, folds):
     y = {"long": np.append(y, 0.0), "short": y[:-1], "matrix": y[:, None]}.get(bad, y)
     y = y.astype(str) if bad == "text" else y
     with pytest.raises(ValueError, match="targets"):
-        tune(X, y, n_folds=folds, noise=Forbidden())
+        tune(X, y, n_folds=folds, run=Run(noise=Forbidden()))
 
 
 @pytest.mark.parametrize(
@@ -794,13 +795,13 @@ def test_targets_are_refused_before_anything_is_released(bad, folds):
 def test_bad_numbers_are_refused(kwargs, message):
     X, y = records(30, 2)
     with pytest.raises(ValueError, match=message):
-        tune(X, y, noise=Forbidden(), **kwargs)
+        tune(X, y, run=Run(noise=Forbidden()), **kwargs)
 
 
 def test_strengths_for_other_coefficients_are_refused():
     X, y = records(30, 2)
     with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
-        tune(X, y, penalties=one_strength(3), noise=Forbidden())
+        tune(X, y, penalties=one_strength(3), run=Run(noise=Forbidden()))
 
 
 def test_rows_that_the_plan_is_not_made_for_are_refused():

@@ -116,7 +116,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
         loss, targets = LogisticLoss(), (X[:, 0] > 0).astype(float)
     rows, budget = Records(X, 1.0), PrivacyBudget(60.0, delta)
     penalties = PenaltyGroups((0,), (1.0,), 0.01, 3.0)
-    shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5, "solver": "newton"}
+    shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5}
 
     def chosen(number):
         tuned = tune(
@@ -125,7 +125,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
             loss,
             penalties,
             budget,
-            noise=uniform_source(number),
+            run=Run("newton", noise=uniform_source(number)),
             **shared,
         )
         return tuned, float(tuned.alpha[0])

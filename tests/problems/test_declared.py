@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp, softmax
 
-from skdp.algorithms import output_perturbation, plan_output_perturbation
+from skdp.algorithms import Run, output_perturbation, plan_output_perturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.problems import (
@@ -105,7 +105,9 @@ def test_the_same_release_as_by_rows(radius, center):
     assert declared.constants.radius == pytest.approx(known.constants.radius)
     for budget in (BUDGET, PrivacyBudget(1.0, 0.0)):
         one, two = (
-            output_perturbation(problem, budget, noise=NoiseSource(np.random.default_rng(3).bytes))
+            output_perturbation(
+                problem, budget, run=Run(noise=NoiseSource(np.random.default_rng(3).bytes))
+            )
             for problem in (known, declared)
         )
         assert two.plan.exact_sensitivity == pytest.approx(one.plan.exact_sensitivity, rel=1e-12)
@@ -199,7 +201,7 @@ def test_solvers_that_need_no_hessian(domain, solver):
 def test_solvers_that_need_more_refuse(solver):
     problem = maximum_problem(np.eye(2))
     with pytest.raises(ValueError, match=r"needs (hessian|records), which a DeclaredProblem"):
-        output_perturbation(problem, BUDGET, solver=solver)
+        output_perturbation(problem, BUDGET, run=Run(solver))
 
 
 def test_newton_with_a_declared_hessian():

@@ -24,7 +24,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
-from skdp.algorithms import MaxGroupLossPlan, SaddleOutputPerturbationPlan
+from skdp.algorithms import MaxGroupLossPlan
+from skdp.algorithms.saddle_output_perturbation import SaddleOutputPerturbationPlan
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import tightest_epsilon

@@ -111,7 +111,7 @@ class Laboratory:
             self._substitute(name)
         self._replace("exact_sampling", "sample", self._point)
         self._replace("tuning.exponential", "draw_by_score", self._choice)
-        for module in ("localized_gradient_descent", "bilevel", "dp_sgd", "dp_sgda"):
+        for module in ("bilevel", "dp_sgd"):
             self._replace(module, "poisson_sample", self._batch)
         return self
 

@@ -88,8 +88,8 @@ MUTANTS = (
     Mutant(
         "localised gradient descent solves with a seventh of its noise",
         "algorithms/private_solvers.py",
-        "found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier))",
-        "found = dp_localized_gd(problem, noise=run.noise, **self._options(multiplier / 7.0))",
+        "found = dp_localized_gd(problem, run=run, **self._options(multiplier))",
+        "found = dp_localized_gd(problem, run=run, **self._options(multiplier / 7.0))",
         f"{_DRAWS} -k minibatch",
     ),
     Mutant(

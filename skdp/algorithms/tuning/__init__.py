@@ -6,18 +6,10 @@ returns a :class:`TunedResult`: alpha, the private model for it and what was rel
 
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.exponential import DrawPlan
-from skdp.algorithms.tuning.final_fit import (
-    FinalFitPlan,
-    PublicRulePlan,
-    SplitPlan,
-)
+from skdp.algorithms.tuning.final_fit import FinalFitPlan, PublicRulePlan, SplitPlan
 from skdp.algorithms.tuning.hypergradient import HypergradientPlan
 from skdp.algorithms.tuning.methods import TUNING_METHODS, TuningMethod, tune
-from skdp.algorithms.tuning.moments import (
-    PrivateMoments,
-    plan_private_moments,
-    private_moments,
-)
+from skdp.algorithms.tuning.moments import PrivateMoments, plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan

@@ -11,8 +11,8 @@ identity gives it exactly (docs/theory/tuning.md, Lemma 2).
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import eigh, eigvalsh
@@ -21,8 +21,6 @@ from scipy.optimize import minimize, minimize_scalar
 from skdp.algorithms.tuning.moments import PrivateMoments
 from skdp.algorithms.tuning.positive_factor import PositiveFactor, rounding_floor
 from skdp.problems import PenaltyGroups
-
-__all__ = ["CrossRisk", "RidgeModels", "Risk", "SteinRisk", "search_alpha"]
 
 #: Candidates of alpha before the best one is refined.
 _GRID = 65
@@ -47,33 +45,20 @@ class RidgeModels:
     center : ndarray of shape (p,), optional
         Where c is minus the gradient of the unpenalised loss: ``w = m + Q (c - Omega m)`` for a
         center m. Default: 0.
-
-    Attributes
-    ----------
-    convex : ndarray of shape (p, p)
-        H_+.
-    values, convex_values : ndarray of shape (p,)
-        Eigenvalues of H, and of H_+ in the same order.
-    vectors : ndarray of shape (p, p)
-        Their eigenvectors, as columns.
-    differences : ndarray of shape (p, p)
-        ``(f(a) - f(b)) / (a - b)`` at pairs of eigenvalues, f being what makes those of H_+ of
-        those of H. In eigenvectors of H, a change E of H changes H_+ by this times E, entry by
-        entry.
     """
 
     def __init__(
-        self,
-        moments: PrivateMoments,
-        penalties: PenaltyGroups,
-        center: np.ndarray | None = None,
+        self, moments: PrivateMoments, penalties: PenaltyGroups, center: np.ndarray | None = None
     ) -> None:
         self.moments, self.penalties = moments, penalties
+        #: Eigenvalues of H and its eigenvectors, as columns.
         self.values, self.vectors = eigh(moments.matrix)
         self.center = np.zeros(len(self.values)) if center is None else center
         floor = rounding_floor(len(self.values)) * max(1.0, float(abs(self.values).max()))
+        #: Eigenvalues of H_+ in the same order, and H_+.
         self.convex_values = np.maximum(self.values, floor)
         self.convex = (self.vectors * self.convex_values) @ self.vectors.T
+        #: In eigenvectors of H, a change E of H changes H_+ by this times E, entry by entry.
         self.differences = _divided_differences(self.values, floor)
 
     def inverse(self, alpha: np.ndarray) -> np.ndarray:
@@ -97,21 +82,26 @@ def _divided_differences(values: np.ndarray, floor: float) -> np.ndarray:
     return np.where(equal, flat, np.subtract.outer(clipped, clipped) / np.where(equal, 1.0, gaps))
 
 
-class Risk(Protocol):
-    """Estimated loss of the models of all values of alpha."""
+class Risk(ABC):
+    """Estimated loss of the models of all values of alpha.
 
-    @property
-    def least_alpha(self) -> float:
-        """Smaller values are no candidates."""
+    Values below `least_alpha` are no candidates.
+    """
 
+    penalties: PenaltyGroups
+    least_alpha = 0.0
+
+    @abstractmethod
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the risk at alpha of shape (n_groups,), and its gradient in log alpha."""
 
     def uniform(self, alphas: np.ndarray) -> np.ndarray:
         """Return the risks where all groups have one alpha, for many of these; shape (n,)."""
+        groups = self.penalties.n_groups
+        return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
 
 
-class SteinRisk:
+class SteinRisk(Risk):
     """Estimate of the loss of the model of these very moments, without the bias of that.
 
     ``w' H w / 2 - c' w + (s^2/2) (tr Q ||w||^2 + w' Q w) + s_c^2 tr Q + (v/n) tr Q H_+`` for the
@@ -130,12 +120,10 @@ class SteinRisk:
         v. Default: it is estimated.
     """
 
-    least_alpha = 0.0
-
     def __init__(
         self, ridge: RidgeModels, target_bound: float, residual_variance: float | None = None
     ) -> None:
-        self.ridge, self.target_bound = ridge, target_bound
+        self.ridge, self.penalties, self.target_bound = ridge, ridge.penalties, target_bound
         self.residual_variance = residual_variance
         self._weights = 1.0 - _TRUST + _TRUST * ridge.differences
 
@@ -145,7 +133,6 @@ class SteinRisk:
         return np.clip(v, 0.0, self.target_bound**2) / self.ridge.moments.n_records
 
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return risk and gradient; see :class:`Risk`."""
         ridge, moments, weights = self.ridge, self.ridge.moments, self._weights
         H, c, vectors = moments.matrix, moments.vector, ridge.vectors
         s, s_c = moments.deviation**2, moments.vector_deviation**2
@@ -173,7 +160,7 @@ class SteinRisk:
         return float(value), -(ridge.penalties.members @ (omega * (w * (Q @ by_w) + by_Q)))
 
     def uniform(self, alphas: np.ndarray) -> np.ndarray:
-        """Return the risks where all groups have one alpha; see :class:`Risk`.
+        """Return the risks where all groups have one alpha.
 
         In eigenvectors of H, Q is diagonal for ``Omega = alpha I``, and one coefficient with
         another penalty factor (the intercept's) makes a change of rank one: a candidate
@@ -183,8 +170,7 @@ class SteinRisk:
         factors = np.array(ridge.penalties.factors)
         others = np.flatnonzero(factors != 1.0)
         if len(others) > 1 or factors.min() < 1e-6:  # the change would cancel
-            groups = ridge.penalties.n_groups
-            return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
+            return super().uniform(alphas)
         s, s_c = moments.deviation**2, moments.vector_deviation**2
         h, vectors = ridge.values[:, None], ridge.vectors
         c, m = (vectors.T @ moments.vector)[:, None], (vectors.T @ ridge.center)[:, None]
@@ -206,14 +192,8 @@ class SteinRisk:
         return np.asarray(values + spread * (ridge.convex_values @ diagonal))
 
 
-class CrossRisk:
-    """Mean loss of the models of all folds but one, on the noisy moments of that one.
-
-    Parameters
-    ----------
-    parts : sequence of PrivateMoments
-    penalties : PenaltyGroups
-    """
+class CrossRisk(Risk):
+    """Mean loss of the models of all folds but one, on the noisy moments of that one."""
 
     def __init__(self, parts: Sequence[PrivateMoments], penalties: PenaltyGroups) -> None:
         self.parts, self.penalties = parts, penalties
@@ -221,14 +201,10 @@ class CrossRisk:
             RidgeModels(PrivateMoments.pooled([*parts[:k], *parts[k + 1 :]]), penalties)
             for k in range(len(parts))
         ]
-
-    @property
-    def least_alpha(self) -> float:
-        """Below it the noisy loss of some fold has its minimum at a huge model."""
-        return max(-float(eigvalsh(part.matrix)[0]) for part in self.parts)
+        # below it the noisy loss of some fold has its minimum at a huge model
+        self.least_alpha = max(-float(eigvalsh(part.matrix)[0]) for part in parts)
 
     def __call__(self, alpha: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return risk and gradient; see :class:`Risk`."""
         value, gradient = 0.0, np.zeros(len(alpha))
         omega = self.penalties.diagonal(alpha)
         for part, ridge in zip(self.parts, self._others, strict=True):
@@ -240,11 +216,6 @@ class CrossRisk:
             gradient -= self.penalties.members @ (omega * pulled * w) / len(self.parts)
         return value, gradient
 
-    def uniform(self, alphas: np.ndarray) -> np.ndarray:
-        """Return the risks where all groups have one alpha; see :class:`Risk`."""
-        groups = self.penalties.n_groups
-        return np.array([self(np.full(groups, alpha))[0] for alpha in alphas])
-
 
 def search_alpha(
     risk: Risk, penalties: PenaltyGroups, *, uniform: bool = False
@@ -253,14 +224,7 @@ def search_alpha(
 
     One alpha for all groups first, on a grid, then refined; then one group after the other on a
     coarser grid; then all by a quasi-Newton method in their logarithms. Groups in
-    ``penalties.common`` keep the alpha of the first search.
-
-    Parameters
-    ----------
-    risk : Risk
-    penalties : PenaltyGroups
-    uniform : bool, default=False
-        Only look for one alpha for all groups.
+    ``penalties.common``, or all if `uniform`, keep the alpha of the first search.
 
     Returns
     -------

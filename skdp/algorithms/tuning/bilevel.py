@@ -29,8 +29,6 @@ from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import PenaltyProblem, Records
 
-__all__ = ["BilevelTuningPlan"]
-
 #: First movement in log alpha, and its decrease from step to step.
 _FIRST_STEP, _DECAY = 1.0, 0.8
 #: Steps and sampling rate of localised gradient descent.
@@ -47,15 +45,12 @@ class BilevelTuningPlan(SplitPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`.
     n_steps : int, default=8
         T. The first step moves ``log alpha`` by at most 1, each later one by 0.8 times that.
     penalty : float, default=0.1
         c in ``lam = c curvature U^2``, U the norm bound of whitened rows: large values have less
-        bias and more noise. The specification (5.5) has 0.3 to 1. At the small alpha where a
-        gradient drowns first, 0.02 to 0.1 in units of ``curvature X^2``, it is largest in units of
-        its noise at about 0.1 (docs/theory/bilevel.md, "Tuning").
+        bias and more noise. The specification (5.5) has 0.3 to 1; docs/theory/bilevel.md, "Tuning",
+        explains 0.1.
     minibatch : bool, default=False
         Solve lower problems by localised gradient descent on random batches (Algorithms 3 and 4).
         Needs dp-accounting.

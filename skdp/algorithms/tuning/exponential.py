@@ -1,13 +1,12 @@
 """Alpha drawn by the exponential mechanism from a grid, by validation losses.
 
 Route D of the Kornowski 2024 specification, 5.5. The score of a candidate is the validation loss
-of the exact minimiser at it, plus the public cost of the noise that the final model will have
-there. One record moves the score of a weak penalty far more than that of a strong one. An ordinary
-exponential mechanism has the noise of the worst candidate for all; the generalised one
-(Raskhodnikova and Smith 2016, section 5) compares candidates pair by pair in units of their own
-sensitivities. In place of its penalty for uncertain candidates there are prior weights that are
-largest near the public rule, so that few records do not choose by chance. Proofs:
-docs/theory/hypergradient.md, Lemmas 5 and 6.
+of the exact minimiser at it, plus the public cost of the final model's noise there. One record
+moves the score of a weak penalty far more than that of a strong one. An ordinary exponential
+mechanism has the noise of the worst candidate for all; the generalised one (Raskhodnikova and Smith
+2016, section 5) compares candidates pair by pair in units of their own sensitivities. In place of
+its penalty for uncertain candidates there are prior weights that are largest near the public rule,
+so that few records do not choose by chance. Proofs: docs/theory/hypergradient.md, Lemmas 5 and 6.
 """
 
 from __future__ import annotations
@@ -29,25 +28,9 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
-from skdp.problems import (
-    ROUNDING_SLACK,
-    FiniteSumProblem,
-    HalfSquaredLoss,
-    LogisticLoss,
-    Records,
-)
+from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
-
-__all__ = [
-    "DrawPlan",
-    "draw_by_score",
-    "draw_epsilon",
-    "log_prior_weights",
-    "plan_score",
-    "relative_scores",
-    "validation_score",
-]
 
 #: Power of the public bound in the prior weights.
 _POWER = 2.0
@@ -83,18 +66,18 @@ def plan_score(
 def validation_score(
     parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
 ) -> float:
-    """Average the validation losses of the minimisers at an alpha: not private."""
-    solved = solve_splits(parts, objective, alpha, accuracy, run)
-    return float(np.mean([_mean_loss(held_out, point) for _, held_out, point in solved]))
+    """Average the validation losses of the minimisers at an alpha: not private.
 
+    Without the penalty, and in the sums that the rounding bound is for.
+    """
+    losses = []
+    for _, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
 
-def _mean_loss(problem: FiniteSumProblem, point: np.ndarray) -> float:
-    """Mean loss without the penalty, in the sums that the rounding bound is for."""
+        def total(block: Block, point: np.ndarray = point) -> float:
+            return float(objective.loss.value(block.margins(point[None]), block.targets).sum())
 
-    def statistic(block: Block) -> float:
-        return float(problem.loss.value(block.margins(point[None]), block.targets).sum())
-
-    return float(problem.records.total(statistic) / problem.n_records)
+        losses.append(held_out.records.total(total) / held_out.n_records)
+    return float(np.mean(losses))
 
 
 def relative_scores(
@@ -160,8 +143,6 @@ class DrawPlan(HeldOutPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share, n_folds
-        As in :class:`HeldOutPlan`.
     n_candidates : int, default=15
         Per draw, evenly spaced in the logarithm within the bounds, besides the public rule.
     """
@@ -209,17 +190,10 @@ class DrawPlan(HeldOutPlan):
             candidates = np.repeat(path[-1][None], len(grid), axis=0)
             candidates[:, group] = grid
             path.append(self._draw(candidates, data, run))
+        scale, n = 2.0 / self.draw_epsilon, data.n_records
+        reference = "docs/theory/hypergradient.md, Lemmas 5 and 6"
         return np.array(path), tuple(
-            Release(
-                name=f"alpha, draw {k + 1}",
-                mechanism="exponential",
-                sensitivity=1.0,
-                noise_scale=2.0 / self.draw_epsilon,
-                dimension=1,
-                n_records=data.n_records,
-                reference="docs/theory/hypergradient.md, Lemmas 5 and 6",
-                event=event,
-            )
+            Release(f"alpha, draw {k + 1}", "exponential", 1.0, scale, 1, n, reference, event)
             for k, event in enumerate(self.choice_events)
         )
 
@@ -237,6 +211,5 @@ class DrawPlan(HeldOutPlan):
         costs = np.array([self.final_fit(alpha).noise_cost for alpha in candidates])
         scores = relative_scores(np.mean(losses, axis=0), sensitivities, costs)
         log_prior = log_prior_weights(candidates, costs, self.norm_guess)
-        return np.asarray(
-            candidates[draw_by_score(scores, log_prior, self.draw_epsilon, run.noise)]
-        )
+        drawn = draw_by_score(scores, log_prior, self.draw_epsilon, run.noise)
+        return np.asarray(candidates[drawn])

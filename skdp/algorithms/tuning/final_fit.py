@@ -32,12 +32,6 @@ from skdp.privacy.report import Release
 from skdp.problems import Records
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "FinalFitPlan",
-    "PublicRulePlan",
-    "SplitPlan",
-]
-
 #: Step in log alpha for the gradient of the cost of noise.
 _LOG_STEP = 1e-4
 
@@ -46,15 +40,7 @@ _LOG_STEP = 1e-4
 class FinalFitPlan(Plan):
     """Output perturbation at an alpha that is public or has been released.
 
-    Parameters
-    ----------
-    objective : TuningObjective
-    alpha : ndarray of shape (n_groups,)
-        A function of earlier releases and public numbers.
-    budget : PrivacyBudget
-    share : float, default=1.0
-        Part of the budget that this release spends: of epsilon for ``delta == 0``, else of the
-        square of the Gaussian-DP parameter. See :func:`skdp.mechanisms.calibrated_mechanism`.
+    It spends a share of the budget: see :func:`skdp.mechanisms.calibrated_mechanism`.
     """
 
     objective: TuningObjective
@@ -125,8 +111,6 @@ class SplitPlan(TuningPlan):
 
     Parameters
     ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
     coef_norm : float, optional
         Public guess of the norm of a good predictor: the choice begins at the public rule.
         Default: that on isotropic rows.
@@ -192,11 +176,10 @@ class PublicRulePlan(SplitPlan):
     """Fit at the alpha of a public rule, with the whole budget.
 
     The rule to beat (Kornowski 2024 specification, 5.6): every tuner pays for looking at the
-    records. ``alpha="auto"`` of :class:`skdp.linear_model.DPRidge` is data-free too. It minimises a
-    finer bound numerically: with the tight diameter of the gradients in place of twice their bound,
-    the bias on isotropic rows, and capped sensitivities. This one is the closed form that the other
-    tuners start from, in their setting: an intercept that is penalised as a feature of full norm
-    would be, and noise in whitened coordinates.
+    records. ``alpha="auto"`` of :class:`skdp.linear_model.DPRidge` is data-free too and minimises a
+    finer bound numerically. This one is the closed form that the other tuners start from, in their
+    setting: an intercept that is penalised as a feature of full norm would be, and noise in
+    whitened coordinates.
     """
 
     tune_share: float = 0.0

@@ -15,8 +15,7 @@ few noisy derivatives are released.
 
 To every answer the derivative of the cost of the final model's noise is added, a public number
 (:attr:`skdp.algorithms.tuning.final_fit.FinalFitPlan.noise_cost`). Without it, far too small an
-alpha would win. One alpha is searched for by noisy bisection: each answer moves the probability
-of "smaller" or "larger" by as much as its noise permits. Several follow noisy gradients.
+alpha would win. One alpha is searched for by noisy bisection, several by noisy gradients.
 """
 
 from __future__ import annotations
@@ -50,33 +49,17 @@ from skdp.problems import (
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
-__all__ = [
-    "HypergradientBounds",
-    "HypergradientPlan",
-    "HypergradientQuery",
-    "hypergradient",
-    "hypergradient_bounds",
-    "plan_hypergradient",
-]
-
 
 @dataclass(frozen=True)
 class HypergradientBounds:
     """Bounds on a hypergradient for all records.
 
-    Attributes
-    ----------
-    train, validation : float
-        A record among m training (validation) ones moves it by at most ``train / m``
-        (``validation / m``), in the Euclidean norm over groups.
-    size : float
-        Bound on its norm.
-    radius : float
-        Bound on the norm of the whitened minimiser.
-    gradient, drift : float
-        The first bounds the gradient of the validation loss. An error e of the minimiser and eta of
-        the linear solve move p by at most ``e_p = drift * e + eta``, and the hypergradient by at
-        most ``e (gradient + e_p) + radius * e_p``.
+    A record among m training (validation) ones moves it by at most ``train / m``
+    (``validation / m``), in the Euclidean norm over groups. The other numbers bound the norms of
+    the hypergradient (`size`), of the whitened minimiser (`radius`) and of the gradient of the
+    validation loss. An error e of the minimiser and eta of the linear solve move p by at most
+    ``e_p = drift * e + eta``, and the hypergradient by at most
+    ``e (gradient + e_p) + radius * e_p``.
     """
 
     train: float
@@ -93,15 +76,7 @@ class HypergradientBounds:
 
 
 def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> HypergradientBounds:
-    """Bound a hypergradient: Lemmas 2, 3 and 4 of docs/theory/hypergradient.md.
-
-    Parameters
-    ----------
-    loss : HalfSquaredLoss or LogisticLoss
-    feature_norm : float
-        U, the bound on whitened rows.
-    n_groups : int
-    """
+    """Bound a hypergradient for whitened rows: Lemmas 2 to 4 of docs/theory/hypergradient.md."""
     U = feature_norm
     radius = bounded_problem_radius(loss, U, 1.0, None)  # D
     lipschitz = loss.lipschitz(U, radius)  # L
@@ -133,16 +108,8 @@ def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> Hype
 class HypergradientQuery:
     """Accuracy and noise of one answer, from public numbers and earlier releases.
 
-    Attributes
-    ----------
-    exact_sensitivity : float
-        Of the hypergradient in exact arithmetic.
-    accuracy : float
-        Certified distance of computed minimisers to the exact ones.
-    error : float
-        Bound on the error of the hypergradient that follows from it, rounding included.
-    mechanism : AdditiveMechanism
-        Calibrated to ``exact_sensitivity + 2 error``, or twice the largest norm.
+    Minimisers are certified to `accuracy`, from which a hypergradient has at most the `error`,
+    rounding included; the noise is for ``exact_sensitivity + 2 error``.
     """
 
     exact_sensitivity: float
@@ -180,21 +147,9 @@ def plan_hypergradient(
 def hypergradient(
     parts: Parts, objective: TuningObjective, alpha: np.ndarray, accuracy: float, run: Run
 ) -> np.ndarray:
-    """Differentiate the validation loss in ``log alpha``, without any noise: not private.
+    """Differentiate the validation loss in ``log alpha``: not private.
 
-    Parameters
-    ----------
-    parts : iterable of pairs of Records
-        See :meth:`Splits.of`.
-    objective : TuningObjective
-    alpha : ndarray of shape (n_groups,)
-    accuracy : float
-        Certified distance of the minimisers, in whitened coordinates.
-    run : Run
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
+    `accuracy` is the certified distance of the minimisers in whitened coordinates.
     """
     values = []
     for problem, held_out, point in solve_splits(parts, objective, alpha, accuracy, run):
@@ -221,8 +176,6 @@ class HypergradientPlan(HeldOutPlan):
 
     Parameters
     ----------
-    objective, budget, coef_norm, tune_share, n_folds
-        As in :class:`HeldOutPlan`. Noise is spherical Laplace for ``delta == 0``.
     n_queries : int, default=7
         Releases of a hypergradient; each has an equal part of the share of the choice.
     """
@@ -243,11 +196,8 @@ class HypergradientPlan(HeldOutPlan):
         return (event_of_share(self.budget, self.query_share),) * self.n_queries
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            **super().to_dict(),
-            "n_queries": int(self.n_queries),
-            "start_alpha": self.rule_alpha,
-        }
+        own = {"n_queries": int(self.n_queries), "start_alpha": self.rule_alpha}
+        return {**super().to_dict(), **own}
 
     def query(self, alpha: np.ndarray) -> HypergradientQuery:
         """Plan the query at an alpha."""
@@ -259,23 +209,15 @@ class HypergradientPlan(HeldOutPlan):
 
         def answer(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
             """A noisy derivative of validation loss plus cost of noise, and the noise it has."""
-            query = self.query(alpha)
-            value = hypergradient(
-                parts or self.splits.of(data), self.objective, alpha, query.accuracy, run
-            )
+            query, splits = self.query(alpha), parts or self.splits.of(data)
+            value = hypergradient(splits, self.objective, alpha, query.accuracy, run)
             released = query.mechanism.release(value, run.noise)
-            releases.append(
-                query.mechanism.describe(
-                    f"hypergradient {len(releases) + 1}",
-                    len(alpha),
-                    data.n_records,
-                    "docs/theory/hypergradient.md, Lemmas 2 to 4",
-                )
-            )
+            name = f"hypergradient {len(releases) + 1}"
+            reference = "docs/theory/hypergradient.md, Lemmas 2 to 4"
+            releases.append(query.mechanism.describe(name, len(alpha), data.n_records, reference))
             return released + self.final_fit(alpha).noise_cost_gradient, query.mechanism
 
-        search = bisect if self.objective.penalties.n_groups == 1 else descend
-        path = search(
-            answer, self.objective.penalties, self.rule_alpha, self.n_queries, self.norm_guess
-        )
+        penalties = self.objective.penalties
+        search = bisect if penalties.n_groups == 1 else descend
+        path = search(answer, penalties, self.rule_alpha, self.n_queries, self.norm_guess)
         return path, tuple(releases)

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan
 from skdp.algorithms.tuning.exponential import DrawPlan
@@ -20,11 +18,8 @@ from skdp.algorithms.tuning.hypergradient import HypergradientPlan
 from skdp.algorithms.tuning.newton import NewtonPlan
 from skdp.algorithms.tuning.objective import TunedResult, TuningObjective, TuningPlan
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
-from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Loss, PenaltyGroups, Records
-
-__all__ = ["TUNING_METHODS", "TuningMethod", "tune"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +29,6 @@ class TuningMethod:
     Parameters
     ----------
     plan : callable ``(objective, budget, **options) -> TuningPlan``
-        Public numbers only.
     options : tuple of str
         Those of "n_folds" and "tune_share" that the plan has.
     needs_delta : bool, default=False
@@ -80,9 +74,7 @@ def tune(
     penalties: PenaltyGroups,
     budget: PrivacyBudget,
     *,
-    solver: Any = "auto",
-    solver_rng: np.random.Generator | None = None,
-    noise: NoiseSource | None = None,
+    run: Run | None = None,
     **options: Any,
 ) -> TunedResult:
     """Choose alpha privately, together with the model for it; replace-one neighbours.
@@ -98,12 +90,8 @@ def tune(
     penalties : PenaltyGroups
     budget : PrivacyBudget
         For the choice and the fit together.
-    solver : str, Solver or callable, default="auto"
-        See :func:`skdp.solvers.resolve_solver`.
-    solver_rng : numpy.random.Generator, optional
-        The solver's own randomness.
-    noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+    run : Run, optional
+        Solver, randomness and noise.
     **options
         Further parameters of the plan of the method.
 
@@ -113,4 +101,4 @@ def tune(
     """
     objective = TuningObjective.of(records, loss, penalties)
     plan = TUNING_METHODS[method].plan(objective, budget, **options)
-    return plan.run(records, Run(solver, solver_rng, noise))
+    return plan.run(records, run or Run())

@@ -19,16 +19,6 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain, tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = [
-    "MomentsPlan",
-    "PrivateMoments",
-    "mean_over",
-    "of_each_fold",
-    "plan_private_moments",
-    "private_moments",
-    "sum_rounding",
-]
-
 
 def of_each_fold(reference: str, n_folds: int | None) -> str:
     """Reference of a release that every fold makes; folds are disjoint, so it is paid for once."""
@@ -45,17 +35,10 @@ def sum_rounding(design: Design) -> float:
 
 @dataclass(frozen=True)
 class MomentsPlan:
-    """How moments are released; public.
+    """Release of the moments of a design, that of the smallest fold.
 
-    Attributes
-    ----------
-    design : Design
-        Bounds on the rows and number of records that the noise is made for; of the smallest fold.
-    target_bound : float
-    weight : float
-        gamma: a target counts as a feature ``gamma * t``.
-    mechanism : AdditiveMechanism
-        For the symmetric matrix in its orthonormal coordinates (`_pack`).
+    A target counts as a feature ``gamma * t``, gamma its `weight`. The noise is for the symmetric
+    matrix in its orthonormal coordinates (:func:`pack`).
     """
 
     design: Design
@@ -76,12 +59,9 @@ class MomentsPlan:
     def release(self, n_folds: int | None = None) -> Release:
         """The statement about all records, or about each fold."""
         reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
-        return self.mechanism.describe(
-            "second moments",
-            self.dimension,
-            self.design.n_records,
-            of_each_fold(reference, n_folds),
-        )
+        reference = of_each_fold(reference, n_folds)
+        n_records = self.design.n_records
+        return self.mechanism.describe("second moments", self.dimension, n_records, reference)
 
     def to_dict(self) -> dict[str, Any]:
         return {"target_weight": self.weight, "moment_noise": self.mechanism.noise_scale}
@@ -91,17 +71,8 @@ class MomentsPlan:
 class PrivateMoments:
     """Released moments ``H = mean x x'``, ``c = mean t x``, ``q = mean t^2`` of some records.
 
-    Attributes
-    ----------
-    matrix : ndarray of shape (p, p)
-        H; need not be positive semi-definite.
-    vector : ndarray of shape (p,)
-    square : float
-    deviation : float
-        Of the noise of a diagonal entry of H; off the diagonal it is ``1 / sqrt(2)`` times that.
-    vector_deviation : float
-        Of the noise of an entry of c.
-    n_records : int
+    The matrix H need not be positive semi-definite. The noise of its diagonal entries has the given
+    deviation, off the diagonal ``1 / sqrt(2)`` times that, and that of c the `vector_deviation`.
     """
 
     matrix: np.ndarray
@@ -114,12 +85,12 @@ class PrivateMoments:
     def rescaled(self, feature_unit: float, target_unit: float = 1.0) -> PrivateMoments:
         """Divide rows and targets by units."""
         return PrivateMoments(
-            matrix=self.matrix / feature_unit / feature_unit,
-            vector=self.vector / feature_unit / target_unit,
-            square=self.square / target_unit / target_unit,
-            deviation=self.deviation / feature_unit / feature_unit,
-            vector_deviation=self.vector_deviation / feature_unit / target_unit,
-            n_records=self.n_records,
+            self.matrix / feature_unit / feature_unit,
+            self.vector / feature_unit / target_unit,
+            self.square / target_unit / target_unit,
+            self.deviation / feature_unit / feature_unit,
+            self.vector_deviation / feature_unit / target_unit,
+            self.n_records,
         )
 
     @classmethod
@@ -128,18 +99,19 @@ class PrivateMoments:
         sizes = np.array([part.n_records for part in parts])
         shares = sizes / sizes.sum()
 
-        def mean(values: Sequence[Any]) -> Any:
-            return np.tensordot(shares, np.array(values), axes=1)
+        def mean(name: str) -> Any:
+            return np.tensordot(shares, np.array([getattr(part, name) for part in parts]), axes=1)
+
+        def deviation(name: str) -> float:
+            return float(np.linalg.norm(shares * [getattr(part, name) for part in parts]))
 
         return cls(
-            matrix=mean([part.matrix for part in parts]),
-            vector=mean([part.vector for part in parts]),
-            square=float(mean([part.square for part in parts])),
-            deviation=float(np.linalg.norm(shares * [part.deviation for part in parts])),
-            vector_deviation=float(
-                np.linalg.norm(shares * [part.vector_deviation for part in parts])
-            ),
-            n_records=int(sizes.sum()),
+            mean("matrix"),
+            mean("vector"),
+            float(mean("square")),
+            deviation("deviation"),
+            deviation("vector_deviation"),
+            int(sizes.sum()),
         )
 
 
@@ -163,17 +135,7 @@ def plan_private_moments(
     ``U^2 (||w||^2 + 1 / gamma^2)``: with ``k = ||w|| X / Y``, ``gamma^2 Y^2 / X^2`` is
     ``2 / (1 + sqrt(1 + 8 k^2))``.
 
-    Parameters
-    ----------
-    budget : PrivacyBudget
-    design : Design
-        Of the smallest fold.
-    target_bound : float
-        Y, a public bound on targets.
-    coef_norm : float
-        A guess > 0 of the norm of a good predictor, for utility only.
-    share : float, default=1.0
-        Part of the budget that may be spent.
+    The design is that of the smallest fold, and Y the bound on targets.
     """
     check_positive(target_bound=target_bound, coef_norm=coef_norm)
     norm = design.feature_norm
@@ -189,20 +151,9 @@ def plan_private_moments(
 
 @without_warnings()
 def private_moments(
-    records: Records,
-    plan: MomentsPlan,
-    noise: NoiseSource,
-    part: slice = slice(None),
+    records: Records, plan: MomentsPlan, noise: NoiseSource, part: slice = slice(None)
 ) -> PrivateMoments:
-    """Release the moments of some records with the noise of a plan.
-
-    Parameters
-    ----------
-    records : Records
-    plan : MomentsPlan
-    noise : NoiseSource
-    part : slice, default=all
-        Which records, by position; at least ``plan.design.n_records``.
+    """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
 
     Raises
     ------
@@ -233,7 +184,7 @@ def private_moments(
     mean = mean_over(records, part, moments)
     if not np.isfinite(mean).all():
         raise ValueError("rows must be finite numbers.")
-    released = _unpack(plan.mechanism.release(_pack(mean), noise), p + 1)
+    released = unpack(plan.mechanism.release(pack(mean), noise), p + 1)
     return PrivateMoments(
         matrix=released[:p, :p],
         vector=released[:p, p] / plan.weight,
@@ -247,10 +198,7 @@ def private_moments(
 def mean_over(
     records: Records, part: slice, statistic: Callable[[Block], np.ndarray]
 ) -> np.ndarray:
-    """Average a sum over records over a part of them, without a copy; not private.
-
-    Every block has at most ``records.block_size`` records.
-    """
+    """Average a sum over records over a part of them, in blocks and without a copy; not private."""
     positions = range(*part.indices(records.n_records))
     size = records.block_size
     blocks = (positions[k : k + size] for k in range(0, len(positions), size))
@@ -259,13 +207,13 @@ def mean_over(
     return np.asarray(total / len(positions))
 
 
-def _pack(matrix: np.ndarray) -> np.ndarray:
+def pack(matrix: np.ndarray) -> np.ndarray:
     """Return coordinates of a symmetric matrix: their Euclidean norm is its Frobenius norm."""
     upper = np.triu_indices(len(matrix))
     return matrix[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
 
 
-def _unpack(coordinates: np.ndarray, size: int) -> np.ndarray:
+def unpack(coordinates: np.ndarray, size: int) -> np.ndarray:
     """Return the symmetric matrix with these coordinates."""
     upper = np.triu_indices(size)
     matrix = np.empty((size, size))

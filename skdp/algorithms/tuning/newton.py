@@ -4,27 +4,25 @@ If the margins ``z = a'w`` of rows a are normal, Stein's lemma makes the gradien
 
     ``mean (sigmoid(z) - t) a = E[sigmoid(z) - 1/2] abar + E[sigmoid'(z)] C w - c``
 
-a function of the mean abar and covariance C of the rows and of ``c = mean (t - 1/2) a``, that is of
-the gradient ``-c`` and the Hessian ``mean a a' / 4`` at w = 0 say. Margins of many features are
-nearly normal. So the first round releases the statistics of the Newton step from 0, which for two
-classes are the moments of least squares with targets +-1/2, and minimises the log loss of normal
-margins (:class:`NormalMargins`) in place of a quadratic model.
+a function of the mean abar and covariance C of the rows and of ``c = mean (t - 1/2) a``. Margins of
+many features are nearly normal. So the first round releases the statistics of the Newton step from
+0, which for two classes are the moments of least squares with targets +-1/2, and minimises the log
+loss of normal margins (:class:`NormalMargins`) in place of a quadratic model.
 
 Each further round releases the true gradient at the private point so far, and c is corrected by as
 much of the difference to the prediction as is not noise. Where margins are far from normal the
 rounds are quasi-Newton steps for the exact problem; where they are normal the releases are
-averaged, so that splitting the budget costs little. Their number is public: two where noise is
-large, 6 to 12 where it is small (:func:`round_shares`). The steps of the latter converge only if
-the curvature of the model is at least half of the true one, so it is multiplied by their ratio
-along the last step, as in the method of Barzilai and Borwein.
+averaged. Their number is public: two where noise is large, 6 to 12 where it is small
+(:func:`round_shares`). The steps of the latter converge only if the curvature of the model is at
+least half of the true one, so it is multiplied by their ratio along the last step, as in the method
+of Barzilai and Borwein.
 
 After every round alpha is that of the least estimated risk of the quadratic model at the
-point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`): the noise of
-the moments acts on the way from the center of the averaged gradients, not on all of w. All but
+point, as for ridge regression (:mod:`skdp.algorithms.tuning.sufficient_statistics`). All but
 the releases is post-processing.
 
-"Newton-SSP" (Kornowski 2024 specification, 5.7) differs: it releases a Hessian in each round, needs
-two folds, takes the quadratic step and forgets earlier rounds. It did worse in simulations.
+"Newton-SSP" (Kornowski 2024 specification, 5.7) releases a Hessian in each round, needs two folds,
+takes the quadratic step and forgets earlier rounds. It did worse in simulations.
 """
 
 from __future__ import annotations
@@ -65,8 +63,6 @@ from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block
 from skdp.problems.silence import without_warnings
 
-__all__ = ["NewtonPlan", "round_shares"]
-
 #: Part of the budget that all gradients have together; by simulation.
 _GRADIENT_SHARE = 0.4
 #: Gradients where their noise is large, and the fewest and most where it is small.
@@ -104,18 +100,13 @@ def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[
 class NewtonPlan(MomentsTuningPlan):
     """Choose alpha and fit logistic regression in a few rounds; replace-one neighbours.
 
-    At w = 0 the residuals ``sigmoid(0) - t`` are +-1/2 and every weight of the Hessian is 1/4: the
-    first round is a release of moments of the rows and targets ``t - 1/2``, with its proof
-    (:func:`plan_private_moments`).
-
-    Further rounds: a record's gradient is ``r a`` with ``||a|| <= X`` and ``r = sigmoid(a'w) - t``
-    in (-1, 1), so the mean moves by less than ``2 X / n``, wherever w is. Given the releases of
-    earlier rounds w is fixed, so the rounds compose adaptively.
+    The first round is a release of moments of the rows and targets ``t - 1/2``, with its proof
+    (:func:`plan_private_moments`). Further rounds: a record's gradient is ``r a`` with
+    ``||a|| <= X`` and ``r = sigmoid(a'w) - t`` in (-1, 1), so the mean moves by less than
+    ``2 X / n``, wherever w is. Given earlier releases w is fixed: the rounds compose adaptively.
 
     Parameters
     ----------
-    objective, budget, n_folds
-        As in :class:`MomentsTuningPlan`; the loss a :class:`LogisticLoss`.
     shares : sequence of float, optional
         Parts of the budget for the rounds, of sum 1. Default: those of :func:`round_shares`.
     """
@@ -140,14 +131,11 @@ class NewtonPlan(MomentsTuningPlan):
     @cached_property
     def moments(self) -> MomentsPlan:
         """Plan of the first round."""
-        loss = self.objective.loss
+        # the Hessian is a quarter of the moments
+        guess = self.objective.loss.curvature * self.objective.reference_norm
+        share = self.round_shares[0]
         return plan_private_moments(
-            self.budget,
-            self.design,
-            target_bound=0.5,
-            # the Hessian is a quarter of the moments
-            coef_norm=loss.curvature * self.objective.reference_norm,
-            share=self.round_shares[0],
+            self.budget, self.design, target_bound=0.5, coef_norm=guess, share=share
         )
 
     @cached_property
@@ -176,9 +164,8 @@ class NewtonPlan(MomentsTuningPlan):
     @property
     def releases(self) -> tuple[Release, ...]:
         shape = self.design.width, self.design.n_records
-        reference = of_each_fold(
-            "docs/theory/tuning.md, Lemma 3: gradient of the log loss", self.n_folds
-        )
+        reference = "docs/theory/tuning.md, Lemma 3: gradient of the log loss"
+        reference = of_each_fold(reference, self.n_folds)
         gradients = (
             mechanism.describe(f"gradient {k + 1}", *shape, reference)
             for k, mechanism in enumerate(self.gradients)
@@ -198,39 +185,31 @@ class NewtonPlan(MomentsTuningPlan):
         self.objective.check(data)
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
         unit, width, folds = self.design.feature_norm, self.design.width, self.folds
-        penalties, clipped = (
-            self.objective.penalties.rescaled(unit),
-            self.objective.penalties.clipped,
-        )
+        penalties = self.objective.penalties.rescaled(unit)
         centered = data.with_targets(data.targets - 0.5)
-        statistics = _Statistics(
-            [
-                private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
-                for fold in folds
-            ],
-            data.intercept / unit,
-            data.data_norm / unit,
-            adapts=self.adapts,
-        )
+        parts = [
+            private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
+            for fold in folds
+        ]
+        norms = data.intercept / unit, data.data_norm / unit
+        statistics = LogLossModel(parts, *norms, adapts=self.adapts)
         w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)
         path = [alpha]
         for mechanism, bound in zip(self.gradients, self.margin_bounds, strict=False):
             point = statistics.shortened(w, bound)
             gradients = [
-                mechanism.release(_gradient(data, point / unit, fold), run.noise) / unit
+                mechanism.release(mean_gradient(data, point / unit, fold), run.noise) / unit
                 for fold in folds
             ]
             deviation = math.sqrt(mechanism.mean_square(width) / width)
             statistics.correct(point, gradients, deviation / unit)
             w, alpha = _fit(statistics, point, penalties, 2.0 * bound)
             path.append(alpha)
-        square = unit * unit
-        return TunedResult(
-            w / unit, self, clipped(alpha * square), clipped(np.array(path) * square)
-        )
+        found = self.objective.penalties.clipped(np.array(path) * (unit * unit))
+        return TunedResult(w / unit, self, found[-1], found)
 
 
-def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
+def mean_gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private."""
 
     def gradient(block: Block) -> np.ndarray:
@@ -240,7 +219,7 @@ def _gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
     return mean_over(records, part, gradient)
 
 
-class _Statistics:
+class LogLossModel:
     """A model of the log loss from what has been released: ``kappa F(w) - c'w``.
 
     F is the loss of normal margins and kappa, the `curvature`, the ratio of changes of the true
@@ -251,11 +230,9 @@ class _Statistics:
     ----------
     parts : sequence of PrivateMoments
         Of rows of norm at most 1 and of targets ``t - 1/2``, one per fold.
-    intercept : float
-        Value of the last feature, or 0 if there is no constant feature; rows are then
-        taken to have mean 0.
-    data_norm : float
-        Bound on the norm of the other features.
+    intercept, data_norm : float
+        Value of the last feature, or 0 if there is no constant feature and rows are taken to have
+        mean 0; bound on the norm of the other features.
     adapts : bool, default=False
         Estimate kappa; it is 1 otherwise.
     """
@@ -297,11 +274,6 @@ class _Statistics:
         """The vector c of each fold."""
         return np.asarray(self.curvature * self._model_gradients - self._true_gradients)
 
-    @property
-    def linear(self) -> np.ndarray:
-        """The vector c of all records."""
-        return np.asarray(self._shares @ self.vectors)
-
     def shortened(self, w: np.ndarray, bound: float) -> np.ndarray:
         """A multiple of w whose margins have a root mean square within the bound."""
         square = max(self.margins.mean_square(w), 1e-300)
@@ -321,10 +293,8 @@ class _Statistics:
             modelled = self.margins.gradient(point)[None]
         else:
             modelled = np.array([self._hessian(part, shift, spread) @ point for part in self.parts])
-        expected, moved = (
-            modelled - self._model_gradients,
-            np.array(gradients) - self._true_gradients,
-        )
+        expected = modelled - self._model_gradients
+        moved = np.array(gradients) - self._true_gradients
         square = float(away @ away)
         if self.adapts:
             # variance of what the gradients differ by along the step, the prediction's included
@@ -398,13 +368,12 @@ class _Statistics:
     def minimiser(self, omega: np.ndarray, start: np.ndarray) -> np.ndarray:
         """Minimiser of the model plus a penalty, which is no smaller than rounding errors."""
         self.omega = omega + rounding_floor(len(omega))
-        return self.margins.minimise(
-            self.linear / self.curvature, self.omega / self.curvature, start
-        )
+        linear = self._shares @ self.vectors
+        return self.margins.minimise(linear / self.curvature, self.omega / self.curvature, start)
 
 
 def _fit(
-    statistics: _Statistics, w: np.ndarray, penalties: PenaltyGroups, bound: float
+    statistics: LogLossModel, w: np.ndarray, penalties: PenaltyGroups, bound: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Choose alpha, and the model for it: post-processing."""
     for uniform in (True, False):  # a first guess for the curvature at the model

@@ -17,8 +17,6 @@ from scipy.special import ndtr
 from skdp.mechanisms import AdditiveMechanism, GaussianMechanism
 from skdp.problems import PenaltyGroups
 
-__all__ = ["Query", "bisect", "descend"]
-
 #: Points of the grid on which the position of the zero has a probability.
 _GRID = 1025
 #: Scale, in log alpha, of the probabilities around the start before the first answer.
@@ -33,26 +31,10 @@ Query = Callable[[np.ndarray], tuple[np.ndarray, AdditiveMechanism]]
 def bisect(
     query: Query, penalties: PenaltyGroups, start: float, n_queries: int, coef_norm: float
 ) -> np.ndarray:
-    """Bisect for one alpha, in its logarithm.
+    """Bisect for one alpha, in its logarithm; `start` and `coef_norm` are those of the public rule.
 
-    Parameters
-    ----------
-    query : callable
-        From alpha of shape (n_groups,) to noisy derivatives and the mechanism that made them.
-    penalties : PenaltyGroups
-    start : float
-        The public rule.
-    n_queries : int
-    coef_norm : float
-        B of the public rule, for the plausible size of a derivative.
+    Returns the queried values and the answer, shape (n_queries + 1, n_groups).
 
-    Returns
-    -------
-    ndarray of shape (n_queries + 1, n_groups)
-        The queried values and the answer.
-
-    Notes
-    -----
     The position of the zero has a probability on a grid, at first falling off exponentially from
     `start`, half of it on either side. The median is queried, and the points below and above it
     gain or lose by the probability that the zero is there. With little noise this is bisection;

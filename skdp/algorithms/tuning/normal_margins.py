@@ -10,8 +10,6 @@ from scipy.special import expit
 
 from skdp.algorithms.tuning.positive_factor import PositiveFactor
 
-__all__ = ["NormalMargins"]
-
 #: Nodes and weights of the normal distribution, symmetric.
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -32,12 +30,7 @@ class NormalMargins:
     mean : ndarray of shape (p,)
         abar.
     covariance : ndarray of shape (p, p)
-        C; negative eigenvalues are set to 0.
-
-    Attributes
-    ----------
-    covariance : ndarray of shape (p, p)
-        The positive semi-definite part of C.
+        C; its negative eigenvalues are set to 0.
     """
 
     def __init__(self, mean: np.ndarray, covariance: np.ndarray) -> None:

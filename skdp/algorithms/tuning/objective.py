@@ -24,8 +24,6 @@ from skdp.problems import (
 from skdp.problems.records import scaled_norm
 from skdp.problems.rounding import chain
 
-__all__ = ["TunedResult", "TuningObjective", "TuningPlan", "event_of_share"]
-
 
 @dataclass(frozen=True)
 class TuningObjective:
@@ -35,14 +33,8 @@ class TuningObjective:
     bound U on the norm of whitened rows has ``U^2 = X^2 / min_j Omega_j + s^2 / Omega_0``, the
     minimum over the features and the last term that of an intercept feature of value s.
 
-    Parameters
-    ----------
-    loss : Loss
-        Smooth, of one margin.
-    penalties : PenaltyGroups
-    design : Design
-    data_norm, intercept : float
-        Norm bound of the features, and value of the intercept feature or 0.
+    The loss is smooth and of one margin; `data_norm` is the norm bound of the features, `intercept`
+    the value of the intercept feature or 0.
     """
 
     loss: Loss
@@ -115,15 +107,8 @@ class TuningObjective:
             ``alpha^3 = 2 c m (2 k^2 r / n)^2 / B^2``
 
         with c the loss's curvature and m the variance of a coordinate of the noise per unit of
-        sensitivity (Kornowski 2024 specification, 5.6). Clipped to the bounds.
-
-        Parameters
-        ----------
-        budget : PrivacyBudget
-        coef_norm : float
-            B, a public guess of the norm of a good predictor.
-        share : float, default=1.0
-            Part of the budget that the fit will have.
+        sensitivity (Kornowski 2024 specification, 5.6). Clipped to the bounds. `share` is the part
+        of the budget that the fit will have.
         """
         loss, norm = self.loss, self.design.feature_norm
         square = self.whitened(np.ones(self.penalties.n_groups)).feature_norm ** 2
@@ -137,13 +122,10 @@ class TuningObjective:
 
 @dataclass(frozen=True)
 class TunedResult(Result):
-    """A private model with a private alpha.
+    """A private model with a private alpha; all are functions of the releases of the plan.
 
     Attributes
     ----------
-    point : ndarray of shape (dimension,)
-    plan : Plan
-        As carried out: its releases are complete; point, alpha and path are functions of them.
     alpha : ndarray of shape (n_groups,)
     path : ndarray of shape (n_iterates, n_groups)
         Values on the way to `alpha`, the last of them.
@@ -157,11 +139,7 @@ class TunedResult(Result):
 class TuningPlan(Plan):
     """Choose alpha privately, together with the model for it; replace-one neighbours.
 
-    Parameters
-    ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
-        For all releases together.
+    The budget is for all releases together.
     """
 
     objective: TuningObjective

@@ -11,8 +11,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from skdp.problems.rounding import EPS
 
-__all__ = ["PositiveFactor", "rounding_floor"]
-
 #: Factor from one trial of the shift to the next.
 _GROWTH = 16.0
 
@@ -29,11 +27,6 @@ class PositiveFactor:
     which changes no positive semi-definite matrix. If the factorisation fails, the diagonal is
     raised, at first by as much as rounding errors. At a diagonal of more than the size of the
     matrix it cannot fail: the matrix is diagonally dominant.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (p, p)
-        Finite.
     """
 
     def __init__(self, matrix: np.ndarray) -> None:

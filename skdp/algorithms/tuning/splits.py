@@ -15,8 +15,6 @@ from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.problems import FiniteSumProblem, Records
 from skdp.solvers import resolve_solver, solve_certified
 
-__all__ = ["HeldOutPlan", "Parts", "Splits", "fold_slices", "solve_splits"]
-
 #: Training and validation records of some splits.
 Parts = Iterable[tuple[Records, Records]]
 
@@ -94,13 +92,8 @@ def solve_splits(
 class HeldOutPlan(SplitPlan):
     """Choose alpha by the exact minimisers' losses on held-out records, then fit.
 
-    Parameters
-    ----------
-    objective, budget, coef_norm, tune_share
-        As in :class:`SplitPlan`; the loss a :class:`skdp.problems.HalfSquaredLoss` or a
-        :class:`skdp.problems.LogisticLoss`. ``delta == 0`` is possible.
-    n_folds : int, optional
-        See :class:`Splits`. K folds need K solves per value of alpha and have less noise.
+    For squared and log loss; ``delta == 0`` is possible. K folds (:class:`Splits`) need K solves
+    per value of alpha and have less noise.
     """
 
     n_folds: int | None = None
@@ -115,5 +108,4 @@ class HeldOutPlan(SplitPlan):
         return np.full(self.objective.penalties.n_groups, self.objective.penalties.low)
 
     def to_dict(self) -> dict[str, Any]:
-        n_folds = None if self.n_folds is None else int(self.n_folds)
-        return {"n_folds": n_folds, "tune_share": float(self.tune_share)}
+        return {"n_folds": self.n_folds, "tune_share": float(self.tune_share)}

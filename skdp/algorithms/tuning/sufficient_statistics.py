@@ -36,20 +36,13 @@ from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 from skdp.problems.silence import without_warnings
 
-__all__ = ["MomentsTuningPlan", "SufficientStatisticsPlan"]
-
 
 @dataclass(frozen=True)
 class MomentsTuningPlan(TuningPlan):
     """Choose alpha and fit the model on released statistics; replace-one neighbours.
 
-    Parameters
-    ----------
-    objective : TuningObjective
-    budget : PrivacyBudget
-    n_folds : int, optional
-        Record i is in fold ``i % n_folds``. Folds are disjoint, so each release has the whole
-        budget of its round. Default: no folds.
+    Record i is in fold ``i % n_folds``, if there are folds. They are disjoint, so each release has
+    the whole budget of its round.
     """
 
     n_folds: int | None = None
@@ -65,10 +58,7 @@ class MomentsTuningPlan(TuningPlan):
         return replace(self.objective.design, n_records=n_records)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
-            "n_folds": None if self.n_folds is None else int(self.n_folds),
-            "fold_records": self.design.n_records,
-        }
+        return {"n_folds": self.n_folds, "fold_records": self.design.n_records}
 
 
 @dataclass(frozen=True)
@@ -77,8 +67,6 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
 
     Parameters
     ----------
-    objective, budget, n_folds
-        As in :class:`MomentsTuningPlan`; the loss a :class:`HalfSquaredLoss`.
     coef_norm : float, optional
         Public guess > 0 of the norm of a good predictor, for the weight of the targets. Default:
         that on isotropic rows.
@@ -95,13 +83,9 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
     def moments(self) -> MomentsPlan:
         """Plan of the release."""
         assert isinstance(self.objective.loss, HalfSquaredLoss)
+        bound = self.objective.loss.target_bound
         guess = self.objective.reference_norm if self.coef_norm is None else self.coef_norm
-        return plan_private_moments(
-            self.budget,
-            self.design,
-            target_bound=self.objective.loss.target_bound,
-            coef_norm=guess,
-        )
+        return plan_private_moments(self.budget, self.design, target_bound=bound, coef_norm=guess)
 
     @property
     def releases(self) -> tuple[Release, ...]:
