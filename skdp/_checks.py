@@ -9,16 +9,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = [
-    "InvalidTypeError",
-    "check_bool",
-    "check_count",
-    "check_non_negative",
-    "check_option",
-    "check_positive",
-    "check_real",
-]
-
 _Closed = Literal["both", "left", "right", "neither"]
 
 
@@ -43,7 +33,9 @@ def check_real(
     ValueError
         If it is NaN or out of range.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if type(value) is not float and (  # most are floats; the check of others takes longer
+        isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real)
+    ):
         raise InvalidTypeError(f"{name} must be a real number, got {value!r}.")
     _check_range(name, float(value), low, high, closed)
 

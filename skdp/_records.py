@@ -10,8 +10,6 @@ import numpy as np
 from sklearn import config_context
 from sklearn.utils.validation import validate_data
 
-__all__ = ["refuse_without_values", "validate_records"]
-
 #: Errors of scikit-learn and numpy that go on with values of the records, and what is said instead.
 _QUOTING = {
     "could not convert string to float": "X must be numeric, and so must y of a regressor.",
@@ -29,22 +27,8 @@ _FILL = (
 def validate_records(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """Validate with scikit-learn's ``validate_data``; refuse NaN in any configuration.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-    y : array-like of shape (n_samples,), optional
-    **options : dict
-        Of ``validate_data``.
-
-    Returns
-    -------
-    X, or (X, y)
-
-    Raises
-    ------
-    ValueError
-        For invalid input; the message holds no value of a record.
+    `options` are those of ``validate_data``; the result is X or, with a y, (X, y). The message of
+    the ValueError for invalid input holds no value of a record.
     """
     options = {"dtype": [np.float64, np.float32], **options}
     # casts and sums of extreme entries must not raise or warn for some records

@@ -29,7 +29,7 @@ ALPHAS: tuple[str | float, ...] = ("auto", 1e-2, 1e-4)
 
 @dataclass(frozen=True)
 class Workload:
-    """Model and shape of X; `density` below 1 means CSR, `n_classes` only for "logistic"."""
+    """Model and X; `density` below 1 means CSR, `n_classes` only for "logistic"."""
 
     model: str
     n: int
@@ -37,9 +37,19 @@ class Workload:
     density: float = 1.0
     n_classes: int = 2
     repeats: int = 7
+    dtype: str = "float64"
 
 
 WORKLOADS = (
+    *(
+        Workload(model, n, d, repeats=41)
+        for model in ("logistic", "ridge")
+        for n, d in ((100, 10), (1000, 50))
+    ),
+    Workload("ridge", 10**5, 10),
+    Workload("ridge", 10**5, 10, dtype="float32"),
+    Workload("ridge", 10**5, 50, dtype="float32"),
+    Workload("ridge", 10**6, 50, repeats=5, dtype="float32"),
     *(
         Workload("logistic", n, 50, repeats=7 if n < 1_000_000 else 5)
         for n in (10**4, 10**5, 10**6)
@@ -76,10 +86,14 @@ def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[s
         forget_plans()
         private.append(seconds(private_model(work, alpha).fit, X, y))
         public.append(seconds(public_model(work, used).fit, X, y))
-    ratios = [mine / theirs for mine, theirs in zip(private, public, strict=True)]
+    ratios, cpu_ratios = (
+        [mine[kind] / theirs[kind] for mine, theirs in zip(private, public, strict=True)]
+        for kind in (0, 1)
+    )
     return {
         "model": work.model if work.n_classes == 2 else f"{work.model}, {work.n_classes} classes",
         "layout": "dense" if work.density == 1 else f"CSR, {work.density:.1%} non-zero",
+        "dtype": work.dtype,
         "n": work.n,
         "d": work.d,
         "alpha_given": alpha,
@@ -87,11 +101,12 @@ def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[s
         "method": method,
         "epsilon": 1.0,
         "repeats": work.repeats,
-        "skdp_seconds": statistics.median(private),
-        "sklearn_seconds": statistics.median(public),
+        "skdp_seconds": statistics.median(times[0] for times in private),
+        "sklearn_seconds": statistics.median(times[0] for times in public),
         "ratio_median": statistics.median(ratios),
         "ratio_min": min(ratios),
         "ratio_max": max(ratios),
+        "cpu_ratio_median": statistics.median(cpu_ratios),
     }
 
 
@@ -100,6 +115,7 @@ def problem(work: Workload) -> tuple[Any, np.ndarray]:
     rng = np.random.default_rng(0)
     if work.density == 1:
         X: Any = rng.uniform(-1.0, 1.0, size=(work.n, work.d)) / np.sqrt(work.d)
+        X = X.astype(work.dtype)
     else:
         X = sp.random(work.n, work.d, work.density, format="csr", random_state=rng)
         X.data *= 2.0 / np.sqrt(work.density * work.d) * 0.4
@@ -123,10 +139,11 @@ def public_model(work: Workload, alpha: float) -> Any:
     return LogisticRegression(C=1.0 / (work.n * alpha), max_iter=100_000)
 
 
-def seconds(fit: Callable[[Any, Any], Any], X: Any, y: np.ndarray) -> float:
-    start = time.perf_counter()
+def seconds(fit: Callable[[Any, Any], Any], X: Any, y: np.ndarray) -> tuple[float, float]:
+    """Wall and processor time."""
+    start = time.perf_counter(), time.process_time()
     fit(X, y)
-    return time.perf_counter() - start
+    return time.perf_counter() - start[0], time.process_time() - start[1]
 
 
 def forget_plans() -> None:
@@ -138,8 +155,9 @@ def forget_plans() -> None:
 
 
 def summarise(table: pd.DataFrame) -> str:
-    columns = ["model", "layout", "n", "d", "alpha_given", "alpha", "method", "skdp_seconds"]
-    columns += ["sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
+    columns = ["model", "layout", "dtype", "n", "d", "alpha_given", "alpha", "method"]
+    columns += ["skdp_seconds", "sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
+    columns += ["cpu_ratio_median"]
     return "ratio = skdp / scikit-learn; below 1 skdp is faster\n" + table[columns].to_string(
         index=False, float_format="{:.3g}".format
     )
@@ -149,7 +167,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     from matplotlib import pyplot as plt
 
     labels = [
-        f"{row.model}, {row.layout}, n = {row.n:.0e}, d = {row.d}"
+        f"{row.model}, {row.layout}, {row.dtype}, n = {row.n:.0e}, d = {row.d}"
         for row in table.itertuples(index=False)
     ]
     places = {label: i for i, label in enumerate(dict.fromkeys(labels))}

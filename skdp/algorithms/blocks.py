@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["GROWING_SCHEDULES", "assign_blocks", "block_sizes", "spawn_generators"]
-
 #: Growth of mu_k and decrease of n_k from phase to phase that planners try: the published
 #: one (equal blocks), and those that remove the logarithm of n.
 GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
@@ -16,7 +14,8 @@ GROWING_SCHEDULES = ((2.0, 1.0), (4.0, 2.0), (8.0, 2.0), (16.0, 4.0))
 def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     """Compute sizes of blocks that shrink by `decrease`; the first gets the rest."""
     shares = [decrease**-k for k in range(n_phases)]
-    sizes = [int(n_records * share / sum(shares)) for share in shares]
+    total = sum(shares)
+    sizes = [int(n_records * share / total) for share in shares]
     sizes[0] += n_records - sum(sizes)
     return sizes
 

@@ -21,15 +21,6 @@ from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, Records, S
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
 
-__all__ = [
-    "CONSTANT",
-    "PRIOR_VARIANCE",
-    "Centering",
-    "CenteringPlan",
-    "plan_centering",
-    "sum_rounding",
-]
-
 #: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
 CONSTANT = 0.2
 #: Weight of the squared norm of a row in the release.

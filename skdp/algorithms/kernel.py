@@ -16,8 +16,6 @@ from skdp.mechanisms import AdditiveMechanism
 from skdp.problems import Problem
 from skdp.solvers import solve_certified
 
-__all__ = ["solve_and_release"]
-
 
 def solve_and_release(
     problem: Problem,

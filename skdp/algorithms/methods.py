@@ -12,13 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.exponential_mechanism import (
-    PROPOSAL_LIMIT,
-    ExponentialPlan,
-    LocalizedExponentialPlan,
-    plan_exponential_mechanism,
-    plan_localized_exponential,
-)
+from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.phased_output_perturbation import (
@@ -29,15 +23,7 @@ from skdp.algorithms.plan import Plan
 from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
-from skdp.problems import EmpiricalRisk, Objective
-
-__all__ = ["GROUP_METHODS", "METHODS", "Choice", "Method", "choose"]
-
-#: The exponential mechanism competes if the bound on its expected proposals is at most this.
-_PROPOSALS = 1e3
-#: Factor on its bound. The bounds of the other methods are for rows of the largest norm, and the
-#: cost of noise falls with the squares of the norms; that of a draw does not.
-_DRAW_FACTOR = 3.0
+from skdp.problems import Objective
 
 
 @dataclass(frozen=True)
@@ -51,10 +37,8 @@ class Method:
         loss with kinks has its smooth stand-in as ``risk``.
     leads : callable ``(objective, budget) -> bool``, optional
         Whether "auto" takes it without a comparison. Default: never.
-    competes : callable ``(objective, budget) -> bool``, optional
-        Whether "auto" compares it with others. Default: never.
     bound : callable ``(objective, budget) -> float``, optional
-        Bound for the comparison by "auto". Default: that of the plan.
+        Bound for the comparison by "auto", which takes no part where it is ``inf``, the default.
     relations : tuple of Neighbouring
         Relations that the proof covers.
     calibrations : tuple of str
@@ -76,8 +60,7 @@ class Method:
 
     plan: Callable[[Any, PrivacyBudget, str], Plan]
     leads: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
-    competes: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
-    bound: Callable[[Objective, PrivacyBudget], float] | None = None
+    bound: Callable[[Objective, PrivacyBudget], float] = lambda objective, budget: math.inf
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
@@ -161,20 +144,14 @@ def choose(
     if name == "auto" and calibration == "analytic" and not has_solver:
         leading = [key for key, method in methods.items() if method.leads(objective, budget)]
         name = leading[0] if leading else name
-    default, bounds = next(iter(methods)), {}
+    default, *others = methods
     plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
-    if name != "auto":
-        return Choice(name, plan, {})
-    if calibration == "analytic" and may_split:
-        for key, method in methods.items():
-            if key != default and method.competes(objective, budget):
-                bounds[key] = (
-                    method.plan(objective, budget, calibration).bound()
-                    if method.bound is None
-                    else method.bound(objective, budget)
-                )
+    bounds = {}
+    if name == "auto" and calibration == "analytic" and may_split:
+        known = {key: methods[key].bound(objective, budget) for key in others}
+        bounds = {key: bound for key, bound in known.items() if bound < math.inf}
     if not bounds:
-        return Choice(default, plan, {})
+        return Choice(default if name == "auto" else name, plan, {})
     bounds = {default: plan.bound(), **bounds}
     best = min(bounds, key=lambda key: (bounds[key], key))
     if best != default:
@@ -182,82 +159,18 @@ def choose(
     return Choice(best, plan, bounds)
 
 
-def _is_covered(objective: Objective, budget: PrivacyBudget) -> bool:
-    """Whether methods of a ball minimise the same objective as output perturbation.
+def _if_covered(bound: Callable[[Objective, PrivacyBudget], float]) -> Any:
+    """Restrict a bound to objectives that methods of a ball share with output perturbation.
 
     With a penalty and without a ball they do not: their objective has a ball.
     """
-    has_ball = objective.coef_norm is not None or not objective.alpha
-    covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
-    return covered and has_ball
 
+    def restricted(objective: Objective, budget: PrivacyBudget) -> float:
+        has_ball = objective.coef_norm is not None or not objective.alpha
+        covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
+        return bound(objective, budget) if covered and has_ball else math.inf
 
-def _global_draw(
-    objective: Objective, budget: PrivacyBudget, radius: float, limit: float = PROPOSAL_LIMIT
-) -> ExponentialPlan:
-    return plan_exponential_mechanism(
-        _smooth_risk(objective, budget).loss,
-        objective.design,
-        budget,
-        radius=radius,
-        alpha=objective.alpha,
-        proposal_limit=limit,
-    )
-
-
-def _smooth_risk(objective: Objective, budget: PrivacyBudget) -> EmpiricalRisk:
-    if objective.risk.is_smooth:
-        return objective.risk
-    return plan_regularized_risk(objective, budget).risk
-
-
-def _is_fast(objective: Objective, budget: PrivacyBudget, limit: float) -> bool:
-    """Whether the exact sampler needs few proposals on the ball of the objective."""
-    try:
-        _global_draw(objective, budget, objective.radius, limit)
-    except ValueError:
-        return False
-    return True
-
-
-def _plan_draw(
-    objective: Objective, budget: PrivacyBudget, calibration: str
-) -> ExponentialPlan | LocalizedExponentialPlan:
-    """Plan the exponential mechanism, alone or after localisation, by their bounds.
-
-    The ball is that of the objective or, if that needs too many proposals and no radius was
-    declared, that of a good predictor.
-    """
-    radius = objective.radius
-    if objective.coef_norm is None and not _is_fast(objective, budget, PROPOSAL_LIMIT):
-        radius = objective.risk.reference_norm(objective.design)
-    if objective.alpha == 0:
-        return _global_draw(objective, budget, radius)
-    loss = _smooth_risk(objective, budget).loss
-    local = plan_localized_exponential(
-        loss, objective.design, budget, radius=radius, alpha=objective.alpha
-    )
-    try:
-        draw = _global_draw(objective, budget, radius)
-    except ValueError:  # too many proposals
-        return local
-    return local if local.bound() < draw.bound() else draw
-
-
-def _draw_competes(objective: Objective, budget: PrivacyBudget) -> bool:
-    is_binary = objective.risk.loss.n_outputs == 1
-    covered = budget.is_pure and is_binary and _is_covered(objective, budget)
-    return covered and _is_fast(objective, budget, _PROPOSALS)
-
-
-def _draw_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    draw = _global_draw(objective, budget, objective.radius)
-    bound = _DRAW_FACTOR * draw.bound()
-    if objective.population:
-        # uniform stability: total variation times the range of a loss over the ball
-        lipschitz = draw.loss.lipschitz(objective.design.feature_norm, draw.radius)
-        bound += 2.0 * draw.radius * lipschitz * math.tanh(0.5 * budget.epsilon)
-    return bound
+    return restricted
 
 
 def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
@@ -276,8 +189,7 @@ METHODS: dict[str, Method] = {
     ),
     "phased": Method(
         plan_phased_output_perturbation,
-        competes=_is_covered,
-        bound=phased_bound,
+        bound=_if_covered(phased_bound),
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,
@@ -290,9 +202,8 @@ METHODS: dict[str, Method] = {
         is_penalised=False,
     ),
     "exponential": Method(
-        _plan_draw,
-        competes=_draw_competes,
-        bound=_draw_bound,
+        plan_draw,
+        bound=_if_covered(draw_bound),
         is_pure=True,
         is_bounded=True,
         needs_one_margin=True,

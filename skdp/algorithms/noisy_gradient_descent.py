@@ -40,8 +40,6 @@ from skdp.problems.multiclass_losses import SoftmaxLoss
 from skdp.problems.rounding import EPS, tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = ["NoisyGradientDescentPlan", "clipped_sum", "plan_noisy_gradient_descent"]
-
 
 @dataclass(frozen=True)
 class NoisyGradientDescentPlan(Plan):

@@ -16,8 +16,6 @@ import numpy as np
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 
-__all__ = ["Schedule", "descend", "plan_schedule"]
-
 #: Norm that no iterate exceeds: margins of finite rows stay finite.
 WEIGHT_LIMIT = 1e6
 #: The least number of steps, and the bounds on the largest one.

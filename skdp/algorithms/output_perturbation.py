@@ -11,8 +11,6 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import numpy as np
-
 from skdp._checks import check_option
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.plan import Plan, Result, Run
@@ -22,17 +20,9 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Problem, ProblemConstants
-from skdp.problems.elementwise import maximum, minimum
+from skdp.problems.elementwise import is_finite, maximum, minimum
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
-
-__all__ = [
-    "OutputPerturbationPlan",
-    "certifiable_accuracy",
-    "output_perturbation",
-    "plan_output_perturbation",
-    "solution_sensitivity",
-]
 
 #: Published calibrations: Lowy and Razaviyayn's Alg. 1 (strongly convex by the user's alpha)
 #: and Alg. 6 (convex, regularised for the purpose), and Zhang et al.'s Alg. 1.
@@ -232,7 +222,7 @@ def solution_sensitivity(
         If the sensitivity is unbounded or no accuracy is certifiable.
     """
     exact = constants.argmin_sensitivity(neighbouring)
-    if not np.isfinite(exact).all():
+    if not is_finite(exact):
         raise ValueError(
             "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
         )

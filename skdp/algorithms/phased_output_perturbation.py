@@ -14,6 +14,7 @@ in the same place.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -41,14 +42,6 @@ from skdp.problems.elementwise import minimum
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
-
-__all__ = [
-    "PhasedPlan",
-    "PhasedResult",
-    "phased_output_perturbation",
-    "phased_utility_bound",
-    "plan_phased_output_perturbation",
-]
 
 _MAX_PHASES = 24
 #: The search of a schedule ends after this many numbers of phases without a lower bound.
@@ -135,11 +128,14 @@ class PhasedPlan(Plan):
     def run(self, data: Records, run: Run) -> PhasedResult:
         self.objective.design.check(data)
         solver = resolve_solver(run.solver)
-        if len(self.phases) > 1:
+        is_split = self.block_sizes[0] < data.n_records
+        if is_split:
             require_copyable(solver)
-        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
+            assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
         generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
+        # solvers of others get no access to the records of other phases
+        view = isinstance(run.solver, str) and type(solver).__module__.startswith("skdp.solvers.")
         with without_warnings():
             for k, (phase, mu, generator) in enumerate(
                 zip(self.phases, self.regularisation, generators, strict=True)
@@ -148,8 +144,8 @@ class PhasedPlan(Plan):
                 total = self.alpha + mu
                 center = path[-1] * (mu / total)
                 block = data
-                if self.block_sizes[0] < data.n_records:
-                    block = data.take(np.flatnonzero(assignment == k))
+                if is_split:
+                    block = data.take(np.flatnonzero(assignment == k), view)
                 problem = self.risk.problem(block, total, self.objective.radius, center=center)
                 step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
@@ -266,7 +262,7 @@ def plan_phased_output_perturbation(
         sizes = [published.block_records] * published.n_phases
         moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
-    sizes, moduli = _ScheduleSearch(objective, budget).best_phases()
+    sizes, moduli = _search(objective, budget).best_phases()
     return _phased_plan(objective, budget, sizes, moduli, "analytic")
 
 
@@ -301,6 +297,19 @@ def _phased_plan(
     return PhasedPlan(objective, phases, regularisation, reference)
 
 
+def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    """Bound the expected excess risk of the best phases, without a plan of them."""
+    if not objective.risk.is_smooth:
+        return plan_phased_output_perturbation(objective, budget).bound()
+    return _search(objective, budget).best[0]
+
+
+@functools.lru_cache(maxsize=16)
+def _search(objective: Objective, budget: PrivacyBudget) -> _ScheduleSearch:
+    """Remember a search, which a bound and a plan need."""
+    return _ScheduleSearch(objective, budget)
+
+
 class _ScheduleSearch:
     """Search of the number, the sizes n_k and the moduli mu_k of phases with the least bound."""
 
@@ -312,12 +321,6 @@ class _ScheduleSearch:
         balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
         self.middle = math.log(self.constants.lipschitz * balance)
         self.range = self.middle - _HALF_RANGE, self.middle + _HALF_RANGE
-
-    def bound(self, log_first: float, growth: float, sizes: Sequence[int]) -> float:
-        """Compute the bound for a ``log mu_1`` and the sizes of the phases."""
-        moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
-        steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
-        return float(phased_utility_bound(self.objective, moduli, steps))
 
     def bounds(self, log_first: np.ndarray, growth: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """Compute many bounds; phases are the first axis of `sizes`, absent ones are 1/2."""
@@ -333,6 +336,7 @@ class _ScheduleSearch:
         _, accuracy, sensitivity = solution_sensitivity(constants)
         return _step_costs(self.objective, constants, accuracy, self.unit * sensitivity**2)
 
+    @functools.cached_property
     def best(self) -> tuple[float, float, float, list[int]]:
         """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
         n_records = self.objective.design.n_records
@@ -372,23 +376,19 @@ class _ScheduleSearch:
 
     def best_phases(self) -> tuple[list[int], np.ndarray]:
         """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
-        least, log_first, growth, sizes = self.best()
+        least, log_first, growth, sizes = self.best
+
+        def bound(log_first: float) -> float:
+            moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
+            steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
+            return float(phased_utility_bound(self.objective, moduli, steps))
+
         found = minimize_scalar(
-            lambda log_first: self.bound(log_first, growth, sizes),
-            bounds=self.range,
-            method="bounded",
-            options={"xatol": _LOG_ACCURACY},
+            bound, bounds=self.range, method="bounded", options={"xatol": _LOG_ACCURACY}
         )
         if found.fun < least * 1.001:  # Brent's method may end at another local minimum
             log_first = float(found.x)
         return sizes, math.exp(log_first) * growth ** np.arange(len(sizes))
-
-
-def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    """Bound the expected excess risk of the best phases, without a plan of them."""
-    if not objective.risk.is_smooth:
-        return plan_phased_output_perturbation(objective, budget).bound()
-    return _ScheduleSearch(objective, budget).best()[0]
 
 
 def _step_costs(

@@ -19,8 +19,6 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import ComposedEvent, PrivacyEvent
 from skdp.privacy.report import Release
 
-__all__ = ["Plan", "Result", "Run"]
-
 
 class Run:
     """Solver, randomness and noise of a run; the guarantee does not depend on the solver.

@@ -26,8 +26,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
 
-__all__ = ["RegularizedRiskPlan", "choose_alpha", "plan_regularized_risk", "utility_bound"]
-
 #: Logarithms of the penalties that the search starts from, in units of the squared feature norm.
 _GRID = np.linspace(-25.0, 15.0, 41)
 
@@ -137,21 +135,25 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
         square = noise_unit * sensitivity**2
         return utility_bound(smooth, constants, accuracy, square, comparator_norm=norm)
 
-    def problem(log_alpha: float) -> tuple[Objective, ProblemConstants]:
-        alpha = feature_unit * math.exp(log_alpha)
+    def problem(alpha: Any) -> tuple[Objective, ProblemConstants]:
         return _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
-    problems = [problem(point) for point in _GRID]
+    alphas = feature_unit * np.array([math.exp(point) for point in _GRID])
     plain = type(objective.risk) is EmpiricalRisk and not objective.population
-    if plain and objective.risk.is_smooth:
-        values = bound(objective, ProblemConstants.stacked([each for _, each in problems]))
+    if plain and objective.risk.loss.is_quadratic:  # its formulas take arrays
+        values = bound(*problem(alphas))
     else:
-        values = [bound(*each) for each in problems]
+        problems = [problem(alpha) for alpha in alphas.tolist()]
+        if plain and objective.risk.is_smooth:
+            stacked = ProblemConstants.stacked([constants for _, constants in problems])
+            values = bound(objective, stacked)
+        else:
+            values = [bound(*each) for each in problems]
     best = int(np.argmin(values))
     bracket = (_GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)])
     finest = minimize_scalar(
-        lambda point: math.log(bound(*problem(point))),
+        lambda point: math.log(bound(*problem(feature_unit * math.exp(point)))),
         bounds=bracket,
         method="bounded",
         options={"xatol": 1e-3},

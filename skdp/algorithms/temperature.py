@@ -21,8 +21,6 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, Loss, SoftmaxLoss
 from skdp.problems.rounding import EPS, tree_sum
 
-__all__ = ["TemperaturePlan", "plan_temperature"]
-
 
 @dataclass(frozen=True)
 class TemperaturePlan:

@@ -35,13 +35,6 @@ from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
 
-__all__ = [
-    "DPLinearModel",
-    "randomness",
-    "refuse_fit_params",
-    "warn_inferred",
-]
-
 
 class DPLinearModel(BaseEstimator):
     """Base of private linear models; not for direct use.
@@ -285,7 +278,7 @@ class DPLinearModel(BaseEstimator):
         self._check_objective()
         self._check_method()
         self._check_solver()
-        randomness(self.random_state, probe=True)
+        check_random_state(self.random_state)
 
     def _check_objective(self) -> None:
         """Refuse parameters of the objective and of its planning."""
@@ -376,23 +369,27 @@ def refuse_fit_params(fit_params: dict[str, Any]) -> None:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
 
 
-def randomness(random_state: Any, probe: bool = False) -> tuple[np.random.Generator, NoiseSource]:
-    """Return separate generators for the solver and for the noise."""
-    if random_state is None:
-        return np.random.default_rng(), NoiseSource()
+def check_random_state(random_state: Any) -> None:
+    """Refuse anything but None, an integer >= 0 and numpy's generators."""
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
         if random_state < 0:
             raise ValueError(f"random_state == {random_state}, must be >= 0.")
-        for_noise, for_solver = np.random.SeedSequence(int(random_state)).spawn(2)
-    elif isinstance(random_state, (np.random.RandomState, np.random.Generator)):
-        if probe:
-            return np.random.default_rng(), NoiseSource()
-        entropy = [int(word) for word in np.frombuffer(random_state.bytes(32), dtype=np.uint32)]
-        for_noise, for_solver = np.random.SeedSequence(entropy).spawn(2)
-    else:
+    elif not isinstance(random_state, (type(None), np.random.RandomState, np.random.Generator)):
         raise ValueError(
             f"random_state == {random_state!r}, must be None, an integer or a numpy generator."
         )
+
+
+def randomness(random_state: Any) -> tuple[np.random.Generator, NoiseSource]:
+    """Return separate generators for the solver and for the noise."""
+    check_random_state(random_state)
+    if random_state is None:
+        return np.random.default_rng(), NoiseSource()
+    if isinstance(random_state, (np.random.RandomState, np.random.Generator)):
+        entropy: Any = np.frombuffer(random_state.bytes(32), dtype=np.uint32).tolist()
+    else:
+        entropy = int(random_state)
+    for_noise, for_solver = np.random.SeedSequence(entropy).spawn(2)
     return np.random.default_rng(for_solver), NoiseSource(np.random.default_rng(for_noise).bytes)
 
 

@@ -16,8 +16,6 @@ from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.silence import without_warnings
 
-__all__ = ["DPLinearClassification", "declared_labels", "encode", "plain_labels"]
-
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
 _ENCODED = (
     " Meta-estimators such as VotingClassifier, StackingClassifier and BaggingClassifier encode "

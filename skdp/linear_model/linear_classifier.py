@@ -15,8 +15,6 @@ from skdp.problems import (
     SquaredHingeLoss,
 )
 
-__all__ = ["DPLinearClassifier"]
-
 _TWO_CLASS_LOSSES: dict[str, Loss] = {
     "log_loss": LogisticLoss(),
     "hinge": HingeLoss(),

@@ -8,8 +8,6 @@ from skdp._checks import check_option, check_real
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, huber_loss
 
-__all__ = ["DPLinearRegressor"]
-
 _LOSSES = ("squared_error", "huber", "absolute_error", "quantile")
 
 

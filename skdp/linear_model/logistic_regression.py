@@ -7,8 +7,6 @@ from typing import Any
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
 
-__all__ = ["DPLogisticRegression"]
-
 
 class DPLogisticRegression(DPLinearClassification):
     """Differentially private logistic regression, binary and multinomial.

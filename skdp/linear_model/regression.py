@@ -14,8 +14,6 @@ from skdp._checks import check_real
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import Loss
 
-__all__ = ["DPLinearRegression"]
-
 
 class DPLinearRegression(RegressorMixin, DPLinearModel):
     """Base of private linear regressors; not for direct use."""

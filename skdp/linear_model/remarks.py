@@ -8,8 +8,6 @@ from typing import Any
 
 from skdp.privacy.report import Release
 
-__all__ = ["noise_alarms", "plan_remarks"]
-
 
 def plan_remarks(plan: Mapping[str, Any]) -> Iterator[str]:
     """Yield remarks on rows, groups, phases and the choice of the method."""

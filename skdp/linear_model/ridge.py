@@ -7,8 +7,6 @@ from typing import Any
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.problems import HalfSquaredLoss, Loss
 
-__all__ = ["DPRidge"]
-
 
 class DPRidge(DPLinearRegression):
     """Differentially private least squares with an L2 penalty.

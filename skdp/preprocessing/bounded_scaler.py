@@ -12,8 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._records import refuse_without_values, validate_records
 
-__all__ = ["BoundedScaler"]
-
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Map each feature from its public range to [-1, 1].

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skdp.privacy.events import Neighbouring
-from skdp.problems.elementwise import minimum
+from skdp.problems.elementwise import is_finite, minimum
 from skdp.problems.losses import Loss
 from skdp.problems.records import Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
@@ -203,11 +203,11 @@ def generalised_linear_constants(
         lipschitz=lipschitz,
         gradient_diameter=loss.gradient_diameter(design.feature_norm, radius),
         smoothness=loss.smoothness(design.feature_norm),
-        radius=min(radius, center_norm + design.size_ratio * lipschitz / alpha),
+        radius=minimum(radius, center_norm + design.size_ratio * lipschitz / alpha),
         row_width=design.width,
         block_size=design.block_size,
         size_ratio=design.size_ratio,
-        in_ball=math.isfinite(radius),
+        in_ball=is_finite(radius),
         domain_radius=radius,
     )
 
@@ -221,4 +221,4 @@ def bounded_problem_radius(
     regulariser with center 0 (review F-5).
     """
     longest = loss.solution_radius(feature_norm, alpha)
-    return longest if coef_norm is None else min(coef_norm, longest)
+    return longest if coef_norm is None else minimum(coef_norm, longest)

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+
+def is_finite(value: Any) -> bool:
+    """Return whether a number, or all of an array, is finite."""
+    return bool(np.isfinite(value).all()) if isinstance(value, np.ndarray) else math.isfinite(value)
 
 
 def minimum(first: Any, second: Any) -> Any:

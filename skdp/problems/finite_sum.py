@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -18,13 +19,10 @@ from skdp.problems.constants import (
 from skdp.problems.domains import Ball, Domain, euclidean_norm
 from skdp.problems.losses import Loss
 from skdp.problems.problem import Problem
-from skdp.problems.records import Block, Records, read_only_view
+from skdp.problems.records import SINGLE_RANGE, Block, Records, read_only_view
 
-__all__ = ["NOTHING", "Batch", "FiniteSumProblem", "UnbatchedProblem", "ball_problem"]
-
-#: Norms of rows whose products are far from the ends of single precision, and the condition
-#: number up to which its digits are worth something.
-_SINGLE_RANGE, _SINGLE_CONDITION = (1e-8, 1e8), 1e6
+#: Condition number up to which the digits of single precision are worth something.
+_SINGLE_CONDITION = 1e6
 
 #: Stands for a derivative that was not asked for.
 NOTHING = np.zeros(0)
@@ -60,6 +58,8 @@ class FiniteSumProblem(Problem):
     """
 
     offers = frozenset({"hessian", "records"})
+    #: Gradient at 0 and Hessian, without the regulariser: see :meth:`with_moments`.
+    _moments: tuple[np.ndarray, np.ndarray] | None = None
 
     def __init__(
         self,
@@ -127,6 +127,8 @@ class FiniteSumProblem(Problem):
         return self.records.total(statistic) / self.n_public + self.penalty(w)
 
     def gradient(self, w: np.ndarray) -> np.ndarray:
+        if self._moments is not None:
+            return self._moments[0] + self._moments[1] @ w + self.penalty_gradient(w)
         weights = self._unpack(w)
 
         def statistic(block: Block) -> np.ndarray:
@@ -150,8 +152,11 @@ class FiniteSumProblem(Problem):
         return self._hessian(w)
 
     def _hessian(self, w: np.ndarray, rough: bool = False) -> np.ndarray:
-        curvature = functools.partial(self._curvature, weights=self._unpack(w))
-        hessian = self.records.gram(curvature, self.n_outputs, rough) / self.n_public
+        if self._moments is not None:
+            hessian = self._moments[1].copy()
+        else:
+            curvature = functools.partial(self._curvature, weights=self._unpack(w))
+            hessian = self.records.gram(curvature, self.n_outputs, rough) / self.n_public
         hessian.flat[:: self.dimension + 1] += self.alpha
         return hessian
 
@@ -159,22 +164,27 @@ class FiniteSumProblem(Problem):
     def is_quadratic(self) -> bool:
         return self.loss.is_quadratic and self.n_outputs == 1
 
-    def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if not self.is_quadratic:
-            return super().gradient_and_hessian(w)
+    def with_moments(self) -> FiniteSumProblem:
+        """Compute the first gradient and the Hessian of a quadratic problem in one pass.
 
-        def statistic(block: Block) -> tuple[np.ndarray, np.ndarray]:
-            at_zero = self.loss.derivative(np.zeros(len(block.targets)), block.targets)
-            return block.pull_back(at_zero), block.gram(None)
+        Gradients follow from them without the records, within the same bound on their rounding.
+        """
+        if not self.is_quadratic or self._moments is not None:
+            return self
 
-        gradient, hessian = self.records.total(statistic)
-        hessian *= self.loss.curvature / self.n_public
-        gradient = gradient.ravel() / self.n_public + hessian @ w
-        hessian.flat[:: self.dimension + 1] += self.alpha
-        return gradient + self.alpha * self._offset(w), hessian
+        def statistic(block: Block) -> np.ndarray:
+            at_zero = np.zeros(len(block.targets)), block.targets
+            return block.moments(
+                self.loss.derivative(*at_zero), self.loss.second_derivative(*at_zero)
+            )
+
+        moments = self.records.total(statistic, raw=True) / self.n_public
+        other = copy.copy(self)
+        other._moments = moments[-1, :-1], moments[:-1, :-1]
+        return other
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
-        low, high = _SINGLE_RANGE
+        low, high = SINGLE_RANGE
         norms = self.records.data_norm, self.records.norm_bound
         if (
             not all(low <= norm <= high for norm in norms)
@@ -226,12 +236,8 @@ class FiniteSumProblem(Problem):
 
     def margins(self, w: np.ndarray) -> np.ndarray:
         """Return the margins of all records at `w`, shape (n_records,) or (n_records, k)."""
-        weights = self._unpack(w)
-        k = self.loss.n_outputs
-        margins = np.empty(self.n_records if k == 1 else (self.n_records, k))
-        for block in self.records.blocks():
-            margins[block.positions] = block.margins(weights)
-        return margins
+        margins = self.records.margins(self._unpack(w))
+        return margins[:, 0] if self.n_outputs == 1 else margins
 
     def pull_back(self, residuals: np.ndarray) -> np.ndarray:
         """Return ``(1/N) sum_i residual_i x_i`` over all records, shape (dimension,)."""
@@ -256,6 +262,8 @@ class FiniteSumProblem(Problem):
         """Return the same problem as another object, sharing the (read-only) records."""
         other = super().for_solver()
         other.records = self.records.read_only_copy()
+        if self._moments is not None:
+            other._moments = self._moments[0].copy(), self._moments[1].copy()
         return other
 
     def _unpack(self, w: np.ndarray) -> np.ndarray:

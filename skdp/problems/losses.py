@@ -67,7 +67,7 @@ class Loss(ABC):
     #: Public bound on the absolute value of numeric targets; 0 where targets are classes.
     target_bound: float = 0.0
 
-    #: Whether the second derivative is a constant.
+    #: Whether the second derivative is the same for all margins.
     is_quadratic = False
 
     @abstractmethod
@@ -293,14 +293,13 @@ class HalfSquaredLoss(BoundedTargetLoss):
         """
         k, bound = radius * feature_norm, self.target_bound
         # the same root without the cancellation at small k
-        c = 2.0 * k / (bound + math.sqrt(bound**2 + 8.0 * k**2))
-        return 2.0 * feature_norm * (c * k + bound) * math.sqrt(1.0 - c * c) * ROUNDING_SLACK
+        c = 2.0 * k / (bound + (bound**2 + 8.0 * k**2) ** 0.5)
+        return 2.0 * feature_norm * (c * k + bound) * (1.0 - c * c) ** 0.5 * ROUNDING_SLACK
 
     def solution_radius(self, feature_norm: float, alpha: float) -> float:
-        """Return ``Y / (2 sqrt(alpha))`` if ``X^2 >= alpha`` else ``X Y / (X^2 + alpha)``."""
-        if feature_norm**2 >= alpha:
-            return self.target_bound / (2.0 * math.sqrt(alpha)) * ROUNDING_SLACK
-        return feature_norm * self.target_bound / (feature_norm**2 + alpha) * ROUNDING_SLACK
+        """Return ``x Y / (x^2 + alpha)`` with ``x = min(X, sqrt(alpha))``."""
+        norm = minimum(feature_norm, alpha**0.5)
+        return norm * self.target_bound / (norm**2 + alpha) * ROUNDING_SLACK
 
     def largest_value(self, feature_norm: float, radius: float) -> float:
         """Return ``(R X + Y)^2 / 2``."""

@@ -62,9 +62,9 @@ class Problem(ABC):
         """Return the Hessian at `w`, shape (dimension, dimension), if offered."""
         raise NotImplementedError(f"{type(self).__name__} has no Hessian.")
 
-    def gradient_and_hessian(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the gradient and Hessian at `w`, if offered, in one pass where that is cheap."""
-        return self.gradient(w), self.hessian(w)
+    def with_moments(self: _Problem) -> _Problem:
+        """Return the problem, with the sums from which all its Hessians follow if there are any."""
+        return self
 
     def rough_hessian(self, w: np.ndarray) -> np.ndarray:
         """Return the Hessian to a few digits where that is faster, for methods that correct it."""

@@ -21,8 +21,6 @@ from skdp.problems.losses import Loss
 from skdp.problems.rounding import tree_sum
 from skdp.problems.silence import without_warnings
 
-__all__ = ["Block", "Records", "scaled_norm"]
-
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any
 
@@ -32,6 +30,8 @@ _BLOCK_BYTES = 1 << 19
 _MIN_BLOCK, _MAX_BLOCK = 256, 1 << 14
 #: Numbers in a block of rows for matrices of second moments: 16 MB.
 _GRAM_NUMBERS = 1 << 21
+#: Norms of rows whose products are far from the ends of single precision.
+SINGLE_RANGE = 1e-8, 1e8
 #: Rows above this multiple of the norm bound are shortened before anything is computed.
 _HUGE = 1e100
 
@@ -100,39 +100,64 @@ class Block:
         norms = row_norms(rows)
         return np.hypot(norms if self.scale is None else norms * self.scale, intercept)
 
-    def gram(self, weights: np.ndarray | None, rough: bool = False) -> np.ndarray:
+    def rows(self, spare: int = 0) -> Matrix:
+        """Copy the bounded rows, shape (m, width); `spare` columns follow those of a dense X."""
+        X, d = self.matrix, self.matrix.shape[1]
+        if sp.issparse(X):
+            X = X.copy() if self.scale is None else _scaled_rows(X, self.scale)
+            if self.intercept:
+                X = sp.hstack([X, np.full((X.shape[0], 1), self.intercept)], format="csr")
+            return X if self.factors is None else (X @ sp.diags(self.factors)).tocsr()
+        width = d + bool(self.intercept)
+        out = np.empty((len(X), width + spare))
+        out[:, :d] = X
+        if self.scale is not None:
+            long = np.flatnonzero(self.scale < 1.0)
+            out[long, :d] *= self.scale[long, None]
+        out[:, d:width] = self.intercept
+        if self.factors is not None:
+            out[:, :width] *= self.factors
+        return out
+
+    def moments(self, residuals: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return :meth:`gram` of `weights` with :meth:`pull_back` of `residuals` as last row.
+
+        Both of shape (m,); the entries of the last column have no meaning.
+        """
+        if sp.issparse(self.matrix):
+            gram, sums = self.gram(weights), self.pull_back(residuals)
+            return np.block([[gram, sums.T], [sums, np.zeros((1, 1))]])
+        rows = self.rows(spare=1)  # a copy that stays in the cache
+        rows[:, -1] = residuals
+        if (weights == 1.0).all():
+            return rows.T @ rows  # symmetric: half the arithmetic
+        weighted = rows.copy()
+        weighted[:, :-1] *= weights[:, None]
+        return weighted.T @ rows
+
+    def gram(self, weights: np.ndarray, rough: bool = False) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of shape (width, width); weights may be negative.
 
-        None stands for weights of 1. `rough`: in single precision, which takes half the time.
+        `rough`: in single precision, which takes half the time.
         """
-        if weights is None and sp.issparse(self.matrix):
-            weights = np.ones(self.matrix.shape[0])
         d = self.matrix.shape[1]
         out = np.empty((d + bool(self.intercept),) * 2)
-        scaled = weights  # times the scale once, and twice
-        if self.scale is not None:
-            scaled = self.scale if weights is None else weights * self.scale
+        scaled = weights if self.scale is None else weights * self.scale  # and once more below
         if self.intercept:
-            n = self.matrix.shape[0]
-            out[d, d] = self.intercept**2 * (n if weights is None else weights.sum())
-            ones = np.ones(n) if scaled is None else scaled
-            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ ones)
+            out[d, d] = self.intercept**2 * weights.sum()
+            out[:d, d] = out[d, :d] = self.intercept * (self.matrix.T @ scaled)
         if self.scale is not None:
             scaled = scaled * self.scale
         out[:d, :d] = self._products(scaled, rough)
         return out if self.factors is None else out * np.outer(self.factors, self.factors)
 
-    def _products(self, weights: np.ndarray | None, rough: bool) -> np.ndarray:
+    def _products(self, weights: np.ndarray, rough: bool) -> np.ndarray:
         """Return ``sum_i weights_i x_i x_i'`` of the raw rows."""
         X = self.matrix
-        if weights is None:
-            return X.T @ X
         if sp.issparse(X):
-            scaled = X.copy()
-            scaled.data *= np.repeat(weights, np.diff(scaled.indptr))
-            return (X.T @ scaled).toarray()
+            return (X.T @ _scaled_rows(X, weights)).toarray()
         if not weights.size or weights.min() < 0:
-            return X.T @ (weights[:, None] * X)
+            return X.T @ _scaled_rows(X, weights)
         roots = np.sqrt(weights)[:, None]
         if rough:
             with np.errstate(over="ignore", invalid="ignore"):
@@ -161,6 +186,11 @@ class Records:
         read-only views.
     """
 
+    scale: np.ndarray | None = None
+    factors: np.ndarray | None = None
+    #: Rows of the matrix that are the records; None for all.
+    selected: np.ndarray | None = None
+
     @without_warnings()
     def __init__(
         self,
@@ -182,18 +212,16 @@ class Records:
         self.data_norm = data_norm
         self.intercept = intercept
         self.targets, self.groups = self._column("targets", targets), self._column("groups", groups)
-        self.scale: np.ndarray | None = None
-        self.factors: np.ndarray | None = None
         fitting = _BLOCK_BYTES // (8 * max(1, X.shape[1]))
         self.block_size = min(max(fitting, _MIN_BLOCK), _MAX_BLOCK)
         if self.is_sparse:
             self.block_size = _MAX_BLOCK
-        norms = self._norms()
-        if not (norms <= _HUGE * data_norm).all():
+        scale = self._row_scale()
+        if scale is not None and not (scale * _HUGE >= 1.0).all():
             self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
-            norms = self._norms()
-        if (norms > data_norm).any():
-            self.scale = read_only_view(data_norm / np.maximum(norms, data_norm))
+            scale = self._row_scale()
+        if scale is not None:
+            self.scale = read_only_view(scale)
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
         """Replace targets and groups; nothing is copied."""
@@ -235,12 +263,29 @@ class Records:
             )
         return read_only_view(column)
 
-    def _norms(self) -> np.ndarray:
-        return np.concatenate([np.empty(0), *(row_norms(b.matrix) for b in self.blocks())])
+    def _row_scale(self) -> np.ndarray | None:
+        """Return factors that bring each row to the norm bound; None when all are one."""
+        (low, high), bound = SINGLE_RANGE, self.data_norm
+        unclear: slice | np.ndarray = slice(None)
+        if self.is_sparse or self.matrix.dtype != np.float32 or not low < bound < high:
+            # without conversion there are no copies, and one block is fastest
+            blocks = self.blocks(self.n_records if self.matrix.dtype == np.float64 else None)
+        else:
+            # single precision shows most rows to be short, up to errors of d + 1 roundings of
+            # 2^-24, or of d 2^-126 for squares that vanish
+            rough = row_norms(self.matrix) * (1.0 + 1e-7 * (self.matrix.shape[1] + 8))
+            unclear = np.flatnonzero(~(rough <= bound))
+            blocks = (self.block(unclear[part]) for part in _slices(len(unclear), self.block_size))
+        norms = np.concatenate([[], *(row_norms(block.matrix) for block in blocks)])
+        if not (norms > bound).any():
+            return None
+        scale = np.ones(self.n_records)
+        scale[unclear] = bound / np.maximum(norms, bound)
+        return scale
 
     @property
     def n_records(self) -> int:
-        return int(self.matrix.shape[0])
+        return int(self.matrix.shape[0]) if self.selected is None else len(self.selected)
 
     @property
     def width(self) -> int:
@@ -254,11 +299,9 @@ class Records:
 
     def blocks(self, size: int | None = None) -> Iterator[Block]:
         """Consecutive blocks of `size` rows (default: block_size) that cover every row once."""
-        size = self.block_size if size is None else size
-        for start in range(0, self.n_records, size):
-            yield self.block(slice(start, min(start + size, self.n_records)))
+        return map(self.block, _slices(self.n_records, size or self.block_size))
 
-    def block(self, positions: slice | np.ndarray) -> Block:
+    def block(self, positions: slice | np.ndarray, raw: bool = False) -> Block:
         """Return some of the records.
 
         Parameters
@@ -266,24 +309,33 @@ class Records:
         positions : slice or ndarray of int
             Consecutive rows, and each m-th row of a dense X, come as a view if X is float64;
             other rows as a copy.
+        raw : bool, default=False
+            Whether the matrix may be in single precision.
         """
         scale = None if self.scale is None else self.scale[positions]
+        if scale is not None and scale.min(initial=1.0) == 1.0:
+            scale = None
         part = self.matrix
         if not sp.issparse(part):
-            part = part[positions].astype(np.float64, copy=False)
+            part = self._rows(positions)
+            part = part if raw else part.astype(np.float64, copy=False)
         elif isinstance(positions, slice) and positions.step in (None, 1):
             pointers = part.indptr[positions.start : positions.stop + 1]
             entries = slice(pointers[0], pointers[-1])
-            view = type(part)((positions.stop - positions.start, part.shape[1]))
-            # set one by one: the constructor would copy short slices of long arrays
-            view.data = part.data[entries].astype(np.float64, copy=False)
-            view.indices, view.indptr = part.indices[entries], pointers - pointers[0]
-            part = view
+            data = part.data[entries].astype(np.float64, copy=False)
+            part = _csr(part, data, part.indices[entries], pointers - pointers[0])
         else:
             part = part[positions].astype(np.float64, copy=False)
         targets = None if self.targets is None else self.targets[positions]
         groups = None if self.groups is None else self.groups[positions]
         return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
+
+    def _rows(self, positions: slice | np.ndarray) -> Matrix:
+        """Return rows of the records as they are stored."""
+        rows = positions if self.selected is None else self.selected[positions]
+        if self.is_sparse or isinstance(rows, slice):
+            return self.matrix[rows]
+        return self.matrix.take(rows, axis=0)  # faster than by brackets
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products of all rows with each weight vector, shape (n_records, k)."""
@@ -304,17 +356,18 @@ class Records:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
-    def total(self, statistic: Callable[[Block], Any]) -> Any:
+    def total(self, statistic: Callable[[Block], Any], raw: bool = False) -> Any:
         """Sum a statistic over all blocks in the tree of :mod:`skdp.problems.rounding`.
 
         Parameters
         ----------
         statistic : callable
             From a block to a number, a new array or a tuple of these: the sum over its records.
+        raw : bool, default=False
+            As in :meth:`block`.
         """
-        if self.n_records <= self.block_size:
-            return statistic(self.block(slice(0, self.n_records)))
-        return tree_sum(map(statistic, self.blocks()))
+        blocks = _slices(self.n_records, self.block_size) if self.n_records else [slice(0, 0)]
+        return tree_sum(statistic(self.block(positions, raw)) for positions in blocks)
 
     @property
     def is_sparse(self) -> bool:
@@ -358,33 +411,37 @@ class Records:
     @property
     def n_stored(self) -> int:
         """Number of stored entries of X."""
-        return int(self.matrix.nnz if sp.issparse(self.matrix) else self.matrix.size)
+        return int(self.matrix.nnz if self.is_sparse else self.n_records * self.matrix.shape[1])
 
     @without_warnings()
     def materialise(self) -> Matrix:
         """Copy the rows as computations see them: scaled, with the intercept feature."""
-        part = self.block(slice(0, self.n_records))
-        X = part.matrix
-        if part.scale is not None:
-            X = sp.diags(part.scale).tocsr() @ X if sp.issparse(X) else X * part.scale[:, None]
-        if self.intercept:
-            column = np.full((self.n_records, 1), self.intercept)
-            X = sp.hstack([X, column], format="csr") if sp.issparse(X) else np.hstack([X, column])
-        if self.factors is not None:
-            return (X @ sp.diags(self.factors)).tocsr() if sp.issparse(X) else X * self.factors
-        return X.copy() if X is part.matrix else X
+        return self.block(slice(0, self.n_records)).rows()
 
-    def take(self, positions: slice | np.ndarray) -> Records:
-        """Copy some of the records."""
+    def take(self, positions: slice | np.ndarray, view: bool = False) -> Records:
+        """Copy some of the records.
+
+        With ``view=True``, rows of a dense X at positions in an array are copied block by block
+        when they are needed. The other records then stay within reach of who gets the view.
+        """
         part = copy.copy(self)
-        matrix = self.matrix[positions]
-        part.matrix = _read_only(matrix if self.is_sparse else np.ascontiguousarray(matrix))
+        if view and isinstance(positions, np.ndarray) and not self.is_sparse:
+            part.selected = positions if self.selected is None else self.selected[positions]
+        else:
+            rows = self._rows(positions)
+            part.matrix = _read_only(rows if self.is_sparse else np.ascontiguousarray(rows))
+            part.selected = None
         part.scale = None if self.scale is None else self.scale[positions]
         part.targets, part.groups = (
             None if column is None else read_only_view(column[positions])
             for column in (self.targets, self.groups)
         )
         return part
+
+
+def _slices(n: int, size: int) -> Iterator[slice]:
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
@@ -396,10 +453,15 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     largest = abs(X).max(axis=1)
     largest = largest.toarray().ravel() if sp.issparse(X) else largest
     factor = np.where(largest > _HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
+    return _scaled_rows(X.astype(np.float64) if sp.issparse(X) else X, factor)
+
+
+def _scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:
+    """Multiply each row by a factor, in a copy."""
     if not sp.issparse(X):
-        return X * factor[:, None]
-    X = X.astype(np.float64)  # a copy
-    X.data *= np.repeat(factor, np.diff(X.indptr))
+        return X * factors[:, None]
+    X = X.copy()
+    X.data *= np.repeat(factors, np.diff(X.indptr))
     return X
 
 
@@ -422,6 +484,11 @@ def _read_only(X: Matrix) -> Matrix:
     """Return a view of X: a solver may read the rows, not change them."""
     if not sp.issparse(X):
         return read_only_view(X)
-    view = type(X)(X.shape)
-    view.data, view.indices, view.indptr = map(read_only_view, (X.data, X.indices, X.indptr))
-    return view
+    return _csr(X, *map(read_only_view, (X.data, X.indices, X.indptr)))
+
+
+def _csr(like: Matrix, data: np.ndarray, indices: np.ndarray, pointers: np.ndarray) -> Matrix:
+    """Make a CSR matrix of views; the constructor would copy short slices of long arrays."""
+    X = type(like)((len(pointers) - 1, like.shape[1]))
+    X.data, X.indices, X.indptr = data, indices, pointers
+    return X

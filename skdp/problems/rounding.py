@@ -15,8 +15,6 @@ import numpy as np
 
 from skdp.problems.elementwise import minimum
 
-__all__ = ["EPS", "ROUNDING_SLACK", "chain", "tree_sum"]
-
 #: Spacing of doubles near 1, twice the relative error of one rounded operation.
 EPS = float(np.finfo(np.float64).eps)
 #: Inflation of constants and sensitivities: rounding in formulas, root finding and projections.
@@ -45,26 +43,21 @@ def tree_sum(parts: Iterable[Any]) -> Any:
 
     Each level keeps the sum of its unfinished node alone: memory grows with the number of levels.
     """
-    nodes: list[tuple[int, Any]] = []
+    nodes: list[tuple[int, Any]] = []  # numbers of summands, and sums
     for part in parts:
-        _insert(nodes, 0, part)
+        count, level = _FAN_IN, -1
+        while count == _FAN_IN:  # a finished node goes to the level above
+            level += 1
+            if level == len(nodes):
+                nodes.append((0, None))
+            count, node = nodes[level]
+            count, part = count + 1, _sum(node, part) if count else part
+            nodes[level] = (0, None) if count == _FAN_IN else (count, part)
     total = None
     for count, node in nodes:  # what is below an unfinished node is one more summand of it
         if count:
             total = node if total is None else _sum(node, total)
     return total
-
-
-def _insert(nodes: list[tuple[int, Any]], level: int, part: Any) -> None:
-    """Add a part to the unfinished node of a level; a finished one goes to the level above."""
-    if level == len(nodes):
-        nodes.append((0, None))
-    count, node = nodes[level]
-    node = _sum(node, part) if count else part
-    is_finished = count + 1 == _FAN_IN
-    nodes[level] = (0, None) if is_finished else (count + 1, node)
-    if is_finished:
-        _insert(nodes, level + 1, node)
 
 
 def _sum(first: Any, second: Any) -> Any:

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-__all__ = ["without_warnings"]
-
 
 class _Filters:
     """The warning filters of the process, which all threads share."""

@@ -33,7 +33,8 @@ class ReprMixin:
     """Represents a solver by its class and the parameters that differ from their defaults."""
 
     def __repr__(self) -> str:
-        defaults = _defaults(type(self))  # type: ignore[arg-type]
+        # without attributes the signature, which takes long to find, is not needed
+        defaults = _defaults(type(self)) if vars(self) else {}  # type: ignore[arg-type]
         shown = [
             f"{name}={value!r}"
             for name, value in vars(self).items()

@@ -29,18 +29,6 @@ from skdp.problems.domains import euclidean_norm
 from skdp.problems.rounding import EPS
 from skdp.problems.saddle import Pair
 
-__all__ = [
-    "STEP",
-    "Attempt",
-    "Certificate",
-    "SaddlePoint",
-    "Solution",
-    "certifiable_saddle_accuracy",
-    "certify",
-    "certify_saddle",
-    "forward_backward_distance",
-]
-
 #: Step of the saddle certificate and of the extragradient method in units of 1 / l.
 STEP = math.sqrt(2.0) - 1.0
 

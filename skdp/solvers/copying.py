@@ -22,8 +22,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["is_copyable", "private_copy", "require_copyable", "solver_name"]
-
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, range, np.generic, np.dtype)
 _CODE = (type, types.ModuleType, types.FunctionType, np.ufunc)
 _TRUSTED = {"numpy", "scipy", "sklearn", "skdp", *sys.stdlib_module_names} - {"__main__"}

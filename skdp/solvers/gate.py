@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +35,6 @@ from skdp.solvers.progress import Progress
 
 if TYPE_CHECKING:
     from skdp.solvers.base import BaseSolver
-
-__all__ = ["MINIMISATION", "SADDLE", "certified_solve"]
 
 
 class _Minimisation:
@@ -102,7 +100,7 @@ MINIMISATION, SADDLE = _Minimisation(), _Saddle()
 
 
 def certified_solve(
-    problem: Problem | SaddleProblem,
+    problem: Any,
     accuracy: float,
     solver: BaseSolver,
     start: Any = None,
@@ -126,11 +124,13 @@ def certified_solve(
     rng = np.random.default_rng() if rng is None else rng
     best: Any = None
     attempts: list[Attempt] = []
-    for method in _methods(kind, problem, solver):
+    for method in (solver, *kind.trusted(problem)):
         name = solver_name(method)  # it has seen nothing yet
         if method is not solver and name == attempts[0].solver and type(method) is type(solver):
             continue
         with without_warnings():
+            if kind is MINIMISATION and "hessian" in method.needs:
+                problem = problem.with_moments()  # which certificates use as well
             if best is not None and best.distance < kind.certify(problem, begin).distance:
                 begin = best.point
             progress = Progress(name, method, problem, accuracy) if verbose else None
@@ -146,11 +146,6 @@ def certified_solve(
     raise RuntimeError(
         f"The accuracy {accuracy:g} cannot be certified in double precision for this problem."
     )
-
-
-def _methods(kind: Any, problem: Any, solver: BaseSolver) -> Iterator[BaseSolver]:
-    yield solver
-    yield from kind.trusted(problem)
 
 
 def _attempt(

@@ -23,8 +23,6 @@ from skdp.problems.domains import Ball, Domain, WholeSpace
 from skdp.solvers.base import Solver, Vector
 from skdp.solvers.certificates import certify
 
-__all__ = ["Newton"]
-
 #: Rows per coefficient in a sub-sampled Hessian; its relative error is about 1/sqrt of this.
 _ROWS_PER_COEFFICIENT = 40
 _MIN_SAMPLE = 1 << 13
@@ -138,9 +136,9 @@ class Newton(Solver):
 
     def _solve(self, problem: Problem, accuracy: float, start: Vector, rng: Generator) -> Vector:
         if problem.is_quadratic and isinstance(problem.domain, (Ball, WholeSpace)):  # one step
-            gradient, hessian = problem.gradient_and_hessian(start)
-            model = QuadraticModel(hessian, problem.domain, problem.strong_convexity)
-            return problem.domain.project(model.minimiser(start, gradient))
+            problem = problem.with_moments()
+            model = QuadraticModel(problem.hessian(start), problem.domain, problem.strong_convexity)
+            return problem.domain.project(model.minimiser(start, problem.gradient(start)))
         sample = max(_MIN_SAMPLE, _ROWS_PER_COEFFICIENT * problem.constants.row_width)
         step = problem.n_records // sample
         w, sampled = start, None

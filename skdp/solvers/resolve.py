@@ -16,8 +16,6 @@ from skdp.solvers.base import (
     Solver,
 )
 
-__all__ = ["SADDLE_SOLVERS", "SOLVERS", "resolve_solver"]
-
 #: Solvers of minimisation problems, and of saddle problems, by name.
 SOLVERS: dict[str, type[Solver]] = {}
 SADDLE_SOLVERS: dict[str, type[SaddleSolver]] = {}

@@ -22,16 +22,12 @@ class ToyPlan(Plan):
 
     objective: Objective
     mechanism: AdditiveMechanism
-    excess: float
 
     @property
     def releases(self):
         n, size = self.objective.design.n_records, self.objective.dimension
         relation = self.objective.neighbouring
         return (self.mechanism.describe("coefficients", size, n, "toy", relation),)
-
-    def bound(self):
-        return self.excess
 
     def to_dict(self):
         return {"alpha": self.objective.alpha, "radius": self.objective.radius}
@@ -45,11 +41,11 @@ class ToyPlan(Plan):
         return Result(self.mechanism.release(-gradient.ravel() / n, run.noise), self)
 
 
-def toy(excess=1e-9, **row):
+def toy(**row):
     def plan(objective, budget, calibration):
         design = objective.design
         moved = 2.0 * objective.risk.loss.lipschitz(design.feature_norm, 0.0) / design.n_records
-        return ToyPlan(objective, calibrated_mechanism(budget, moved * (1 + 1e-9)), excess)
+        return ToyPlan(objective, calibrated_mechanism(budget, moved * (1 + 1e-9)))
 
     return Method(plan, is_bounded=True, **row)
 
@@ -112,14 +108,12 @@ def test_auto_takes_the_smallest_bound(register, estimator):
     assert "toy" not in bounds
     register(toy())  # by name only
     assert chosen() == (before, bounds)
-    register(toy(competes=lambda objective, budget: True))
+    register(toy(bound=lambda objective, budget: 1e-9))
     method, compared = chosen()
-    assert method == "toy" and compared == bounds | {"toy": 1e-9}  # that of its plan
-    register(toy(excess=1e9, competes=lambda objective, budget: True))
+    assert method == "toy" and compared == bounds | {"toy": 1e-9}
+    register(toy(bound=lambda objective, budget: 1e9))
     assert chosen() == (before, bounds | {"toy": 1e9})
-    register(toy(competes=lambda *_: True, bound=lambda *_: 1e-7))  # a cheaper one
-    assert chosen()[1]["toy"] == 1e-7
-    register(toy(competes=lambda objective, budget: False))
+    register(toy(bound=lambda objective, budget: math.inf))
     assert chosen() == (before, bounds)
 
 
@@ -160,7 +154,7 @@ def test_estimators_of_other_losses_and_an_unknown_name(register):
 
 
 def test_a_plan_without_a_bound_is_never_the_smallest():
-    assert Plan.bound(ToyPlan(None, None, 0.0)) == math.inf
+    assert Plan.bound(ToyPlan(None, None)) == math.inf
 
 
 def test_the_table_is_restored():

@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -39,7 +40,7 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.constants import generalised_linear_constants
-from skdp.solvers import Newton, Solver, resolve_solver
+from skdp.solvers import SOLVERS, Newton, Solver, resolve_solver
 from skdp.solvers.copying import require_copyable
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
@@ -180,6 +181,47 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
     assert sum(changed) == 1
     everything = np.vstack(seen[0])
     assert len(np.unique(everything, axis=0)) == len(everything) <= 2000
+
+
+def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
+    """Views save the copies of blocks, and lead to the records of other phases."""
+    X, targets = records("squared", 40_000)
+    rows, sizes = Records(X, 1.0).with_targets(targets), []
+
+    class Spy(Newton):
+        def _solve(self, problem, accuracy, start, rng):
+            sizes.append((len(problem.records.matrix), problem.n_records))
+            return super()._solve(problem, accuracy, start, rng)
+
+    def point(solver):
+        return phased_output_perturbation(
+            rows,
+            EmpiricalRisk(LOSSES["squared"]),
+            PrivacyBudget(20.0, 1e-6),
+            radius=1.0,
+            run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
+        ).point
+
+    monkeypatch.setitem(SOLVERS, "spy", Spy)
+    expected = point("newton")
+    for solver in (Spy(), "spy"):
+        np.testing.assert_allclose(point(solver), expected, rtol=1e-9)
+    assert len(sizes) >= 4
+    assert all(stored == known < 40_000 for stored, known in sizes)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_blocks_are_not_copied(dtype):
+    X, targets = records("squared", 200_000)
+    rows = Records(np.tile(X, 10).astype(dtype), 1.0).with_targets(targets)
+    tracemalloc.start()
+    result = phased_output_perturbation(
+        rows, EmpiricalRisk(LOSSES["squared"]), PrivacyBudget(20.0, 1e-6), radius=1.0
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(result.path) > 1
+    assert peak < 0.5 * rows.matrix.nbytes
 
 
 @pytest.mark.search

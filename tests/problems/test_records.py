@@ -44,6 +44,11 @@ def test_rows_are_scaled_then_extended(kind, intercept):
     np.testing.assert_allclose(
         block.gram(h - 0.5), expected.T @ ((h - 0.5)[:, None] * expected), atol=1e-13
     )
+    factors = rng.uniform(0.5, 2.0, rows.width)
+    for weights, part in ((h, block), (np.ones(50), next(rows.scaled(factors).blocks()))):
+        moments = part.moments(r[:, 0], weights)
+        np.testing.assert_allclose(moments[:-1, :-1], part.gram(weights), atol=1e-13)
+        np.testing.assert_allclose(moments[-1:, :-1], part.pull_back(r[:, 0]), atol=1e-13)
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_matrix])
@@ -58,6 +63,43 @@ def test_single_precision_is_bounded_in_double(make):
     assert np.linalg.norm(seen, axis=1).max() <= 3.0 * (1 + 1e-13)
     huge = Records(make(np.full((1, 2), 1e38, dtype=np.float32)), 1e-50)
     np.testing.assert_allclose(materialised(huge), np.full((1, 2), 1e-50 / 2**0.5))
+
+
+@pytest.mark.parametrize("data_norm", [1e-30, 1e-6, 1.0, 1e30])
+def test_rows_of_single_precision_near_the_bound(data_norm):
+    """Those that single precision cannot tell from longer ones are measured in double."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2000, 30))
+    X *= data_norm / np.linalg.norm(X, axis=1)[:, None]
+    X *= 1.0 + rng.choice([-1.0, 1.0], 2000)[:, None] * 10 ** rng.uniform(-9, -2, 2000)[:, None]
+    X[:5] = 0.0
+    X = X.astype(np.float32)
+    norms = np.linalg.norm(X.astype(np.float64), axis=1)
+    assert 500 < (norms > data_norm).sum() < 1500
+    seen = np.linalg.norm(materialised(Records(X, data_norm)), axis=1)
+    np.testing.assert_allclose(seen, np.minimum(norms, data_norm), rtol=1e-14)
+    assert Records(X[norms <= data_norm], data_norm).scale is None
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_view_of_some_records_holds_what_a_copy_holds(dtype):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1000, 3)).astype(dtype)
+    rows = Records(X, 1.5, 0.1, targets=np.arange(1000.0))
+    positions = np.flatnonzero(rng.random(1000) < 0.4)
+    copied, view = rows.take(positions), rows.take(positions, view=True)
+    assert np.shares_memory(view.matrix, X)
+    assert not np.shares_memory(copied.matrix, X)
+    for part in (copied, view):
+        part.block_size = 64
+    inner = np.array([5, 3, 17])
+    pairs = [(copied, view), *((copied.take(inner), view.take(inner, v)) for v in (True, False))]
+    for first, second in pairs:
+        assert first.n_records == second.n_records
+        assert first.n_stored == second.n_stored
+        np.testing.assert_array_equal(first.materialise(), second.materialise())
+        np.testing.assert_array_equal(materialised(first), materialised(second))
+        np.testing.assert_array_equal(first.targets, second.targets)
 
 
 def test_blocks_cover_every_row_once():

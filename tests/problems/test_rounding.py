@@ -19,6 +19,7 @@ from skdp.problems import (
     MaxGroupLossProblem,
     Objective,
     Records,
+    WeightedLoss,
     WholeSpace,
 )
 from skdp.problems.rounding import EPS, chain, tree_sum
@@ -73,11 +74,11 @@ def test_total_of_no_records():
     np.testing.assert_array_equal(total, np.zeros((1, 3)))
 
 
-def made_records(n, size, seed=0):
+def made_records(n, size, seed=0, dtype=np.float64, data_norm=1.0):
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.5, 1.0, (n, 3)) / math.sqrt(3.0)  # all of one sign: nothing cancels
     y, groups = np.ones(n), rng.integers(0, 2, n)
-    records = Records(X, 1.0, 0.3, targets=y, groups=groups)
+    records = Records(X.astype(dtype), data_norm, 0.3, targets=y, groups=groups)
     records.block_size = size
     return records
 
@@ -104,6 +105,29 @@ def test_gradients_are_within_their_bound_of_exact_sums(size, n):
         assert problem.pull_back(np.ones(n)) == pytest.approx(
             [math.fsum(column.astype(float)) / n for column in X.T], rel=EPS * chain(n, size)
         )
+
+
+@pytest.mark.parametrize(("size", "n"), SIZES)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("data_norm", [1.0, 0.7])  # no row is longer, most are
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gradients_from_moments_are_within_the_same_bound(size, n, dtype, data_norm, weighted):
+    records = made_records(n, size, dtype=dtype, data_norm=data_norm)
+    loss, targets = HalfSquaredLoss(1.0), records.targets
+    weights = np.where(np.arange(n) % 2, 0.3, 2.0) if weighted else np.ones(n)
+    if weighted:
+        loss = WeightedLoss(loss, 2.0, 1.15)
+        records = records.with_targets(np.column_stack([targets, weights]))
+    problem = FiniteSumProblem(records, loss, 0.1, WholeSpace()).with_moments()
+    X = bounded_rows(problem)
+    for scale in (0.0, 1.0, 30.0):
+        w = scale * np.random.default_rng(1).standard_normal(4)
+        exact = (weights * (X @ w.astype(LONG) - 1)) @ X / n + LONG(0.1) * w.astype(LONG)
+        error = np.linalg.norm((problem.gradient(w) - exact).astype(float))
+        assert error <= problem.gradient_rounding(w)
+    exact = (X.T @ (weights[:, None] * X)).astype(float) / n + 0.1 * np.eye(4)
+    np.testing.assert_allclose(problem.hessian(w), exact, rtol=1e-12)
+    assert problem.with_moments() is problem
 
 
 @pytest.mark.parametrize(("size", "n"), SIZES)

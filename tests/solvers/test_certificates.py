@@ -21,6 +21,7 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
     ball_problem,
+    counted,
 )
 from skdp.solvers import (
     LBFGS,
@@ -321,6 +322,27 @@ def test_bad_solvers_cost_time_only(name, radius):
     ):
         np.testing.assert_array_equal(array, old)
     assert (repr(problem.constants), vars(problem.loss)) == (constants, loss)
+
+
+class SpoilsMoments(Newton):
+    def _solve(self, problem, accuracy, start, rng):
+        for moment in problem._moments:
+            moment[:] = 0.0
+        return np.full(problem.dimension, 0.01)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("radius", [None, 0.05])
+def test_least_squares_reads_records_once_and_trusts_no_solver(sparse, radius):
+    problem = random_problem("squared", radius=radius, sparse=sparse)
+    exact = exact_solution(problem)
+    for solver in (Newton(), SpoilsMoments()):
+        watched = counted(problem)
+        solution = solve_certified(watched, 1e-8, solver)
+        assert np.linalg.norm(solution.point - exact) <= solution.distance <= 1e-8
+        assert watched.counts.gradients == problem.n_records
+        assert len(solution.attempts) == 1 + (type(solver) is SpoilsMoments)
+    assert problem._moments is None
 
 
 @pytest.mark.slow

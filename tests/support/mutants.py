@@ -186,11 +186,11 @@ MUTANTS = (
     Mutant(
         "a warning for long rows only",
         "problems/records.py",
-        "        if (norms > data_norm).any():",
-        "        if (norms > 100 * data_norm).any():\n"
+        "        if not (norms > bound).any():",
+        "        if (norms > 100 * bound).any():\n"
         "            import warnings\n"
         '            warnings.warn("rows were shortened.")\n'
-        "        if (norms > data_norm).any():",
+        "        if not (norms > bound).any():",
         f"{_STATE} -k logistic",
     ),
     Mutant(
