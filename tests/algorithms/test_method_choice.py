@@ -25,9 +25,28 @@ from skdp.problems import (
 LOSSES = [LogisticLoss(), HalfSquaredLoss(1.0), HingeLoss(), AbsoluteLoss(1.0), SoftmaxLoss(3)]
 
 
-def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, **kwargs):
+def choice(loss, n=10_000, width=6, epsilon=1.0, delta=1e-6, has_solver=True, **kwargs):
+    """By default among the methods that use a solver."""
     objective = Objective(EmpiricalRisk(loss), Design(1.0, width, n), **kwargs)
-    return choose(METHODS, "auto", objective, PrivacyBudget(epsilon, delta))
+    budget = PrivacyBudget(epsilon, delta)
+    return choose(METHODS, "auto", objective, budget, has_solver=has_solver)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("relation", Neighbouring)
+def test_gradient_leads_where_nothing_else_was_asked_for(loss, relation):
+    for n, epsilon in ((2, 0.01), (1000, 1.0), (10**6, 1e4)):
+        chosen = choice(loss, n, epsilon=epsilon, has_solver=False, neighbouring=relation)
+        assert chosen.method == "gradient" and not chosen.bounds
+    for asked in (
+        {"delta": 0.0},
+        {"alpha": 0.1},
+        {"coef_norm": 1.0},
+        {"population": True},
+        {"has_solver": True},
+    ):
+        options = {"has_solver": False, "neighbouring": relation, **asked}
+        assert choice(loss, **options).method != "gradient"
 
 
 @pytest.mark.mostly("slow", 3)
@@ -71,7 +90,8 @@ def test_only_covered_methods_are_candidates():
     assert set(choice(squares, 10**6, alpha=0.01, coef_norm=1.0).bounds) == {"output", "phased"}
     tilted = TiltedRisk(squares, 0.1)
     objective = Objective(tilted, Design(1.0, 5, 10**6))
-    assert choose(METHODS, "auto", objective, PrivacyBudget(1.0, 1e-6)).method == "output"
+    for delta in (0.0, 1e-6):
+        assert choose(METHODS, "auto", objective, PrivacyBudget(1.0, delta)).method == "output"
     # no sampler for several margins, and none that is fast for flat losses in many dimensions
     assert "exponential" not in choice(SoftmaxLoss(3), delta=0.0).bounds
     assert "exponential" not in choice(LogisticLoss(), width=30, delta=0.0).bounds
@@ -81,7 +101,7 @@ def test_only_covered_methods_are_candidates():
 def test_no_argument_is_data():
     parameters = set(inspect.signature(choose).parameters)
     assert parameters == {
-        "methods", "name", "objective", "budget", "calibration", "may_split",
+        "methods", "name", "objective", "budget", "calibration", "may_split", "has_solver",
     }  # fmt: skip
     fields = set(inspect.signature(Objective).parameters)
     assert fields == {"risk", "design", "alpha", "coef_norm", "neighbouring", "population"}
@@ -93,7 +113,7 @@ def test_the_report_says_which_and_why(estimator, delta):
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.5, 0.5, (3000, 3))
     y = (X[:, 0] > 0).astype(int)
-    estimator = clone(estimator).set_params(delta=delta)
+    estimator = clone(estimator).set_params(delta=delta, solver="newton")
     report = estimator.fit(X, y).privacy_
     bounds = report.plan["method_bounds"]
     assert report.method == min(bounds, key=bounds.get)
@@ -113,7 +133,9 @@ def test_the_bounds_rank_the_methods_on_data():
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     w = rng.standard_normal(d)
     y = np.clip(X @ (w * 0.5 * np.sqrt(d) / np.linalg.norm(w)), -1, 1)
-    bounds = DPRidge(10.0, fit_intercept=False).fit(X, y).privacy_.plan["method_bounds"]
+    bounds = (
+        DPRidge(10.0, fit_intercept=False, solver="newton").fit(X, y).privacy_.plan["method_bounds"]
+    )
     assert 2.0 * bounds["phased"] < bounds["output"]
     errors = {
         method: np.mean([

