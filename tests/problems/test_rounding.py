@@ -19,9 +19,9 @@ from skdp.problems import (
     MaxGroupLossProblem,
     Objective,
     Records,
-    WeightedLoss,
     WholeSpace,
 )
+from skdp.problems.bilevel import WeightedLoss
 from skdp.problems.rounding import EPS, chain, tree_sum
 from tests.support.extended_precision import LONG, bounded_rows
 
