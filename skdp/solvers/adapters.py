@@ -136,7 +136,7 @@ class SklearnSolver(Solver):
         if not {"C", "alpha"} & set(self.estimator.get_params(deep=False)):
             raise ValueError(f"{name} has no parameter C or alpha: its penalty cannot be set.")
         numbers = problem.records.targets.dtype.kind not in "iub"
-        labels = not (numbers and hasattr(problem.loss, "target_bound"))
+        labels = not (numbers and getattr(problem.loss, "target_bound", 0.0) > 0)
         if is_classifier(self.estimator) != labels:
             raise ValueError(f"{name} is not made for {type(problem.loss).__name__}.")
 

@@ -154,13 +154,14 @@ def test_a_fitted_estimator_is_taken_as_it_is():
 
 def test_adapters_in_an_estimator():
     y = BINARY.astype(int)
-    reference = DPLogisticRegression(classes=[0, 1], random_state=0).fit(X, y)
+    settings = {"classes": [0, 1], "random_state": 0}
+    reference = DPLogisticRegression(**settings, solver="newton").fit(X, y)
     for solver in (
         ScipySolver("BFGS"),
         SklearnSolver(LogisticRegression(tol=1e-10)),
         SklearnSolver(LinearSVC()),  # solves something else: the gate mends it
     ):
-        model = DPLogisticRegression(classes=[0, 1], random_state=0, solver=solver).fit(X, y)
+        model = DPLogisticRegression(**settings, solver=solver).fit(X, y)
         accuracy = model.privacy_.to_dict()["plan"]["accuracy"]
         assert np.linalg.norm(model.coef_ - reference.coef_) <= accuracy
         assert not hasattr(getattr(solver, "estimator", None), "coef_")

@@ -371,7 +371,10 @@ def test_progress_stays_out_of_what_is_released(capsys, monkeypatch):
     monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
     models = [
-        DPLogisticRegression(classes=[0, 1], random_state=0, verbose=v).fit(X, y) for v in (0, 1)
+        DPLogisticRegression(classes=[0, 1], method="output", random_state=0, verbose=verbose).fit(
+            X, y
+        )
+        for verbose in (0, 1)
     ]
     assert "passes over the records" in capsys.readouterr().out
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)

@@ -152,7 +152,7 @@ def _linear() -> list[Case]:
                 "output": {"method": "output"},
                 "output, no intercept": {"method": "output", "fit_intercept": False},
                 "output, alpha 0": {"method": "output", "alpha": 0, "coef_norm": 2.0},
-                "add/remove": {"neighbouring": "add_remove", "n_public": 8},
+                "add/remove": {"method": "output", "neighbouring": "add_remove", "n_public": 8},
                 "auto, population": {"objective": "population", "alpha": 0.1},
             }.items():
                 if name not in ("logistic", "ridge", "multinomial") and kind != "output":
