@@ -26,8 +26,10 @@ _TWO_CLASS_LOSSES: dict[str, Loss] = {
 class DPLinearClassifier(DPLinearClassification):
     """Differentially private linear classification: support vector machines and log loss.
 
-    Minimises the mean loss plus ``(alpha / 2) ||w||^2`` to a proven accuracy and releases the
-    coefficients with noise calibrated to the sensitivity of the exact minimiser.
+    By default, with delta > 0, the model is fitted by noisy gradient steps that are planned from
+    public numbers, and nothing has to be tuned. With a penalty, a solver or delta = 0, the mean
+    loss plus ``(alpha / 2) ||w||^2`` is minimised to a proven accuracy, and the coefficients are
+    released with noise calibrated to the sensitivity of the exact minimiser.
 
     Parameters
     ----------
@@ -76,13 +78,15 @@ class DPLinearClassifier(DPLinearClassification):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
-    method : {"auto", "output", "phased", "exponential"}, default="auto"
-        Private algorithm. "output" adds noise once to the solution of the penalised problem.
-        "phased" solves on disjoint blocks of records, each around the noisy solution of the one
-        before; `alpha` "auto" is then 0, and `coef_norm` None a public radius that few predictors
-        exceed on isotropic rows. "exponential" (delta = 0, few coefficients) draws from a density
-        on such a ball, exactly; its run time is not bounded. "auto" takes the smallest public bound
-        on the expected loss; the bounds are in ``privacy_.plan["method_bounds"]``.
+    method : {"auto", "gradient", "output", "phased", "exponential"}, default="auto"
+        Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
+        it has no `alpha`, `coef_norm` or `solver`. "output" adds noise once to the solution of the
+        penalised problem. "phased" solves on disjoint blocks of records, each around the noisy
+        solution of the one before; `alpha` "auto" is then 0, and `coef_norm` None a public radius
+        that few predictors exceed on isotropic rows. "exponential" (delta = 0, few coefficients)
+        draws from a density on such a ball, exactly; its run time is not bounded. "auto" takes
+        "gradient" where it applies, else the smallest public bound on the expected loss; the
+        bounds are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
@@ -119,8 +123,9 @@ class DPLinearClassifier(DPLinearClassification):
 
     Notes
     -----
-    Noise: Lowy and Razaviyayn (2021), Prop. 3.1, and Zhang et al. (2022), Alg. 2; constants in
-    the classes of `skdp.problems`. Proofs: docs/theory.
+    Noise of "gradient": docs/theory/noisy_gradient_descent.md, Theorem 1. Of the others: Lowy and
+    Razaviyayn (2021), Prop. 3.1, and Zhang et al. (2022), Alg. 2; constants in the classes of
+    `skdp.problems`. Proofs: docs/theory.
 
     Examples
     --------
