@@ -11,7 +11,7 @@ be learned outside of the private fit. So whatever scikit-learn would usually in
 - the norm of a row (`Normalizer`: each record to norm one, which `data_norm=1.0` declares);
 - the labels (`classes`).
 
-Two models are fitted: `DPLogisticRegression`, which releases a noisy solution, and
+Two models are fitted: `DPLogisticRegression`, by planned noisy gradient steps, and
 `DPLogisticRegressionCV`, which releases noisy statistics and tunes its own penalty on them.
 
 It needs pandas besides scikit-learn. Splits and noise are seeded; leave `random_state` out where
