@@ -1,13 +1,17 @@
-"""Kinds of tests, and the examples of property-based tests.
+"""Kinds of tests, the examples of property-based tests, and plans that are made once.
 
 Those try the same examples in every run; see HYPOTHESIS_PROFILE=search.
 """
 
+import functools
 import os
 from collections import defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import settings
+
+from skdp.algorithms.methods import GROUP_METHODS, METHODS
 
 settings.register_profile("gate", derandomize=True)
 settings.register_profile("search", derandomize=False)
@@ -28,3 +32,13 @@ def pytest_collection_modifyitems(items):
         for i, case in enumerate(cases):
             if i not in kept:
                 case.add_marker(kind)
+
+
+@pytest.fixture(autouse=True)
+def _plans_of_audits(request, monkeypatch):
+    """Make plans once for equal public numbers: audits fit the same model many times."""
+    if request.node.get_closest_marker("audit"):
+        for table in (METHODS, GROUP_METHODS):
+            for name, row in table.items():
+                plan, bound = functools.cache(row.plan), functools.cache(row.bound)
+                monkeypatch.setitem(table, name, replace(row, plan=plan, bound=bound))
