@@ -370,7 +370,7 @@ def extreme_records(loss, direction, radius, rng):
     if isinstance(loss, (SoftmaxLoss, OneVsRestLoss)):
         levels = [0, 1, 2]
     else:
-        bound = loss.target_bound
+        bound = loss.target_bound or None
         levels = [0, 1] if bound is None else [-bound, 0.0, bound]
     return list(itertools.product(rows, levels))
 
