@@ -45,8 +45,6 @@ class Method:
         Whether it has a public radius of the coefficients if `coef_norm` is None.
     needs_mean : bool, default=True
         Whether the risk must be a mean over records.
-    needs_one_margin : bool, default=False
-        Whether the loss must be of one margin: no more than two classes.
     published_epsilon : float
         The published calibration is proven below it, for ``delta > 0``.
     """
@@ -58,7 +56,6 @@ class Method:
     is_pure: bool = False
     is_bounded: bool = False
     needs_mean: bool = True
-    needs_one_margin: bool = False
     published_epsilon: float = math.inf
 
     def check(
@@ -127,13 +124,15 @@ def choose(
         Whether "auto" may choose methods of several solves.
     """
     default, *others = methods
-    plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
+    first = default if name == "auto" else name
+    methods[first].check(first, budget, objective.neighbouring, calibration)
+    plan = methods[first].plan(objective, budget, calibration)
     bounds = {}
     if name == "auto" and calibration == "analytic" and may_split:
         known = {key: methods[key].bound(objective, budget) for key in others}
         bounds = {key: bound for key, bound in known.items() if bound < math.inf}
     if not bounds:
-        return Choice(default if name == "auto" else name, plan, {})
+        return Choice(first, plan, {})
     bounds = {default: plan.bound(), **bounds}
     best = min(bounds, key=lambda key: (bounds[key], key))
     if best != default:
@@ -175,7 +174,6 @@ METHODS: dict[str, Method] = {
         bound=_if_covered(draw_bound),
         is_pure=True,
         is_bounded=True,
-        needs_one_margin=True,
     ),
 }
 
