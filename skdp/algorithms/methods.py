@@ -141,9 +141,9 @@ def choose(
 
 
 def _if_covered(bound: Callable[[Objective, PrivacyBudget], float]) -> Any:
-    """Restrict a bound to objectives that methods of a ball share with output perturbation.
+    """Set a bound to ``inf`` where a method of a ball has no proof, or minimises something else.
 
-    With a penalty and without a ball they do not: their objective has a ball.
+    With a penalty and without a ball, output perturbation minimises over the whole space.
     """
 
     def restricted(objective: Objective, budget: PrivacyBudget) -> float:

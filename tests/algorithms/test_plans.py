@@ -131,4 +131,3 @@ def test_the_solution_is_certified_to_half_of_the_accuracy():
 
     point = plan.run(problem, Run(lambda problem, accuracy: far, noise=Silent())).point
     assert np.linalg.norm(point - exact) <= 0.5 * plan.accuracy
-
