@@ -19,7 +19,7 @@ from scipy.special import gammaincc
 from skdp._checks import check_non_negative, check_positive
 from skdp.algorithms.exact_sampling import CenteredBall, Density, draw
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent, Neighbouring
@@ -363,6 +363,7 @@ def plan_draw(
     The ball is that of the objective or, if that needs too many proposals and no radius was
     declared, that of a good predictor.
     """
+    require_replace_one(objective.neighbouring, "A draw")
     radius = objective.radius
     if objective.coef_norm is None and _fast_draw(objective, budget, radius) is None:
         radius = objective.risk.reference_norm(objective.design)

@@ -64,6 +64,8 @@ class LocalizedGDPlan(NoisyStepsPlan):
 
     @without_warnings()
     def run(self, data: Problem, run: Run) -> Result:
+        if data.constants != self.constants:
+            raise ValueError(f"The plan is for {self.constants}, not for {data.constants}.")
         domain = _bounded_domain(data)
         has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
         if self.mechanism.sampling_rate < 1.0 and not has_batches:

@@ -48,8 +48,6 @@ class Method:
         Whether it has a public radius of the coefficients if `coef_norm` is None.
     needs_mean : bool, default=True
         Whether the risk must be a mean over records.
-    needs_one_margin : bool, default=False
-        Whether the loss must be of one margin: no more than two classes.
     needs_delta : bool, default=False
         Whether it needs ``delta > 0``.
     is_penalised : bool, default=True
@@ -66,7 +64,6 @@ class Method:
     is_pure: bool = False
     is_bounded: bool = False
     needs_mean: bool = True
-    needs_one_margin: bool = False
     needs_delta: bool = False
     is_penalised: bool = True
     published_epsilon: float = math.inf
@@ -145,13 +142,15 @@ def choose(
         leading = [key for key, method in methods.items() if method.leads(objective, budget)]
         name = leading[0] if leading else name
     default, *others = methods
-    plan = methods[default if name == "auto" else name].plan(objective, budget, calibration)
+    first = default if name == "auto" else name
+    methods[first].check(first, budget, objective.neighbouring, calibration)
+    plan = methods[first].plan(objective, budget, calibration)
     bounds = {}
     if name == "auto" and calibration == "analytic" and may_split:
         known = {key: methods[key].bound(objective, budget) for key in others}
         bounds = {key: bound for key, bound in known.items() if bound < math.inf}
     if not bounds:
-        return Choice(default if name == "auto" else name, plan, {})
+        return Choice(first, plan, {})
     bounds = {default: plan.bound(), **bounds}
     best = min(bounds, key=lambda key: (bounds[key], key))
     if best != default:
@@ -160,9 +159,9 @@ def choose(
 
 
 def _if_covered(bound: Callable[[Objective, PrivacyBudget], float]) -> Any:
-    """Restrict a bound to objectives that methods of a ball share with output perturbation.
+    """Set a bound to ``inf`` where a method of a ball has no proof, or minimises something else.
 
-    With a penalty and without a ball they do not: their objective has a ball.
+    With a penalty and without a ball, output perturbation minimises over the whole space.
     """
 
     def restricted(objective: Objective, budget: PrivacyBudget) -> float:
@@ -206,7 +205,6 @@ METHODS: dict[str, Method] = {
         bound=_if_covered(draw_bound),
         is_pure=True,
         is_bounded=True,
-        needs_one_margin=True,
     ),
 }
 

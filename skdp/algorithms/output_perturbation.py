@@ -70,13 +70,26 @@ class OutputPerturbationPlan(Plan):
 
     def run(self, data: Problem, run: Run) -> Result:
         """Solve a problem whose constants are those of the plan, or smaller; add noise."""
-        # the constants of both have a slack of 1e-9; their last bits may differ
-        sensitivity = data.constants.argmin_sensitivity(self.neighbouring)
-        if sensitivity > self.exact_sensitivity * (1.0 + 1e-12):
-            raise ValueError("The sensitivity of the problem exceeds that of the plan.")
+        self._check(data)
         with without_warnings():
             point = solve_and_release(data, self.accuracy, self.mechanism, run)
         return Result(point, self)
+
+    def _check(self, problem: Problem) -> None:
+        """Refuse a problem that the noise and the statement are not for."""
+        planned, actual = self.constants, problem.constants
+        sizes = [(each.dimension, each.n_records) for each in (planned, actual)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"The plan is for (dimension, n_records) {sizes[0]}, not {sizes[1]}.")
+        if self.neighbouring is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+            raise ValueError("The problem needs n_public: under add/remove n is not public.")
+        # points of neighbours are this far apart; constants have a slack of 1e-9 for last bits
+        moved = actual.argmin_sensitivity(self.neighbouring) + 2.0 * self.accuracy
+        if actual.in_ball:
+            radius = actual.radius if actual.domain_radius is None else actual.domain_radius
+            moved = min(moved, 2.0 * radius)
+        if moved > self.mechanism.sensitivity * (1.0 + 1e-12):
+            raise ValueError("The sensitivity of the problem exceeds that of the plan.")
 
     def to_dict(self) -> dict[str, Any]:
         constants = self.constants

@@ -32,7 +32,7 @@ from skdp.algorithms.output_perturbation import (
     plan_output_perturbation,
     solution_sensitivity,
 )
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.algorithms.published import zhang_schedule
 from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
@@ -237,6 +237,7 @@ def plan_phased_output_perturbation(
         record weighs more.
     """
     risk, design = objective.risk, objective.design
+    require_replace_one(objective.neighbouring, "Phases")
     if not risk.is_mean:
         raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
     check_option("calibration", calibration, ("analytic", "paper"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from skdp.mechanisms import NoiseSource
-from skdp.privacy.events import ComposedEvent, PrivacyEvent
+from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 
 
@@ -46,6 +46,12 @@ class Run:
         self.rng = np.random.default_rng() if rng is None else rng
         self.noise = NoiseSource() if noise is None else noise
         self.verbose = verbose
+
+
+def require_replace_one(neighbouring: Neighbouring, name: str) -> None:
+    """Refuse a relation that the sensitivities of an algorithm are not measured under."""
+    if neighbouring is not Neighbouring.REPLACE_ONE:
+        raise ValueError(f"{name}: proven for neighbouring='replace_one' only.")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         `data_norm`: the attacker moves the bounded row, the constant feature of the intercept
         excepted. 0 is the model without an attack.
     alpha : "auto" or float, default="auto"
-        Strength of the L2 penalty on the mean loss. "auto" minimises a public bound on the
+        L2 penalty on the mean loss. "auto" minimises a public bound on the
         expected loss, a function of the shape of X, the budget, the attack and the declared
         bounds. 0 is allowed with `coef_norm`; a public penalty is then chosen for it.
     data_norm : float or None, default=None

@@ -597,3 +597,16 @@ def test_refusals_by_size_and_kind():
         plan_exponential_mechanism(SoftmaxLoss(2), design, PrivacyBudget(1.0), radius=1.0)
     with pytest.raises(ValueError, match="rounded"):
         plan_exponential_mechanism(LogisticLoss(), design, PrivacyBudget(1e12), radius=1.0)
+
+
+def test_the_draw_around_a_center_is_priced_for_its_norm():
+    """Losses differ by more around a center that is far from 0."""
+    plan = plan_localized_exponential(
+        LogisticLoss(), Design(1.0, 3, 5000), PrivacyBudget(50.0), radius=20.0, alpha=1.0
+    )
+    for center in (np.zeros(3), np.array([0.0, 3.0, 4.0])):
+        around = plan.localised(center)
+        reach = plan.local_radius, float(np.linalg.norm(center)), plan.sampling.radius
+        expected = _oscillation(LogisticLoss(), 1.0, *reach)
+        assert around.oscillation == expected
+    assert plan.localised(center).oscillation > 1.2 * plan.localised(np.zeros(3)).oscillation

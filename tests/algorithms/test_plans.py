@@ -7,7 +7,9 @@ import pytest
 
 from skdp.algorithms import METHODS, output_perturbation, plan_output_perturbation
 from skdp.algorithms.max_group_loss import GroupObjective, plan_max_group_loss
+from skdp.algorithms.methods import choose
 from skdp.algorithms.plan import Run
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.events import flatten_event
 from skdp.problems import (
@@ -20,6 +22,7 @@ from skdp.problems import (
     Objective,
     Records,
 )
+from skdp.solvers import solve_certified
 
 LOSS = HalfSquaredLoss(1.0)
 
@@ -80,10 +83,54 @@ def test_problems_beyond_the_plan_are_refused():
     problem = FiniteSumProblem(records(), LOSS, 0.5, Ball(1.0))
     plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0))
     assert plan.run(problem, Run()).point.shape == (3,)
-    for other in (
-        FiniteSumProblem(records(n=20), LOSS, 0.5, Ball(1.0)),
-        FiniteSumProblem(records(), LOSS, 0.1, Ball(1.0)),
+    for other, message in (
+        (FiniteSumProblem(records(n=20), LOSS, 0.5, Ball(1.0)), "n_records"),
+        (FiniteSumProblem(records(d=3), LOSS, 0.5, Ball(1.0)), "dimension"),
+        (FiniteSumProblem(records(), LOSS, 0.1, Ball(1.0)), "exceeds that of the plan"),
     ):
-        with pytest.raises(ValueError, match="exceeds that of the plan"):
+        with pytest.raises(ValueError, match=message):
             plan.run(other, Run())
         output_perturbation(other, PrivacyBudget(1.0))
+    added = plan_output_perturbation(
+        problem.constants, PrivacyBudget(1.0), neighbouring=Neighbouring.ADD_REMOVE
+    )
+    with pytest.raises(ValueError, match="n_public"):
+        added.run(problem, Run())
+
+
+def test_a_plan_for_a_small_ball_is_not_for_a_large_one():
+    """Its noise is for the diameter of the ball, and its accuracy is larger than that."""
+    tiny = FiniteSumProblem(records(), LOSS, 1e-6, Ball(0.01))
+    plan = plan_output_perturbation(tiny.constants, PrivacyBudget(1.0), accuracy_fraction=1e3)
+    assert plan.accuracy > plan.mechanism.sensitivity == 0.02
+    large = FiniteSumProblem(records(), LOSS, 5000.0, Ball(1000.0))
+    assert large.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) < plan.exact_sensitivity
+    with pytest.raises(ValueError, match="exceeds that of the plan"):
+        plan.run(large, Run())
+
+
+@pytest.mark.parametrize("name", ["phased", "exponential"])
+def test_a_method_refuses_a_relation_that_it_has_no_proof_for(name):
+    design = Design.of(records(), 400)
+    objective = Objective(
+        EmpiricalRisk(LOSS), design, coef_norm=1.0, neighbouring=Neighbouring.ADD_REMOVE
+    )
+    with pytest.raises(ValueError, match="replace_one"):
+        choose(METHODS, name, objective, PrivacyBudget(1.0))
+    with pytest.raises(ValueError, match="replace_one"):
+        METHODS[name].plan(objective, PrivacyBudget(1.0), "analytic")
+
+
+def test_the_solution_is_certified_to_half_of_the_accuracy():
+    """Noise is for neighbours' points that are each within the accuracy of their solutions."""
+    problem = FiniteSumProblem(records(), LOSS, 0.5, Ball(1.0))
+    plan = plan_output_perturbation(problem.constants, PrivacyBudget(1.0), accuracy_fraction=0.5)
+    exact = solve_certified(problem, 1e-9, "newton").point
+    far = problem.domain.project(exact + 0.9 * plan.accuracy * np.eye(3)[0])
+
+    class Silent(NoiseSource):
+        def gamma(self, shape):
+            return 0.0
+
+    point = plan.run(problem, Run(lambda problem, accuracy: far, noise=Silent())).point
+    assert np.linalg.norm(point - exact) <= 0.5 * plan.accuracy
