@@ -191,7 +191,7 @@ class NoisyGradientDescentPlan(Plan):
             if relation is Neighbouring.REPLACE_ONE:
                 return fixed
             # records change their positions, and so their margins and norms in the last bits
-            length = max(1.0, float(np.linalg.norm(weights)))
+            length = float(np.linalg.norm(weights))
             margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
             norms = 4.0 * (d + 8) * EPS * amplified**2 * clip
             return fixed + n * (bound * margins + norms)
@@ -199,8 +199,8 @@ class NoisyGradientDescentPlan(Plan):
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             return clipped_sum(rows, loss, weights, centering.offsets, clip, k)
 
-        shape = (loss.n_outputs, design.width)
-        return descend(self.schedule, total, sensitivity, shape, design.n_records, noise)
+        shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
+        return descend(self.schedule, total, sensitivity, shape, design.n_records, noise, unit)
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource

@@ -16,7 +16,7 @@ import numpy as np
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 
-#: Norm that no iterate exceeds: margins of finite rows stay finite.
+#: Norm that no iterate exceeds, in units of the targets: margins of finite rows stay finite.
 WEIGHT_LIMIT = 1e6
 #: The least number of steps, and the bounds on the largest one.
 _MIN_STEPS, _MAX_STEPS = 10, (60, 150)
@@ -110,6 +110,7 @@ def descend(
     shape: tuple[int, int],
     n_records: int,
     noise: NoiseSource,
+    unit: float = 1.0,
 ) -> np.ndarray:
     """Average the iterates of the noisy steps, from 0.
 
@@ -125,6 +126,8 @@ def descend(
     n_records : int
         Public number of records.
     noise : NoiseSource
+    unit : float, default=1.0
+        Of the weights; their norm is kept within 1e6 units.
 
     Returns
     -------
@@ -141,7 +144,7 @@ def descend(
         # before the next look at the records: no record may meet weights that are not numbers
         if not (np.isfinite(weights).all() and np.isfinite(velocity).all()):
             weights, velocity = np.zeros(shape), np.zeros(shape)
-        length = float(np.linalg.norm(weights))
-        weights = weights * min(1.0, WEIGHT_LIMIT / max(length, WEIGHT_LIMIT))
+        longest = WEIGHT_LIMIT * unit
+        weights = weights * (longest / max(float(np.linalg.norm(weights)), longest))
         total += weights
     return total / schedule.n_steps

@@ -395,7 +395,7 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
             patch.setattr(
                 module,
                 "descend",
-                lambda schedule, total, sensitivity, shape, n, noise: (
+                lambda schedule, total, sensitivity, shape, n, noise, unit: (
                     scales.append([sensitivity(np.full(shape, w)) for w in (0.0, 1e6)]),
                     np.zeros(shape),
                 )[1],
@@ -444,6 +444,18 @@ def test_without_noise_a_logistic_model_is_found():
 
     best = minimize(loss, np.zeros(5))
     assert loss(w) <= best.fun + 2e-4
+
+
+@RELATIONS
+@pytest.mark.parametrize("loss", [HalfSquaredLoss, lambda bound: huber_loss(bound, 0.3 * bound)])
+def test_units_of_the_targets_do_not_matter(loss, relation):
+    rng = np.random.default_rng(9)
+    X = rng.normal(size=(3000, 3))
+    y = np.clip(X[:, 0], -1, 1)
+    model = fitted(loss(1.0), X, y, 3.0, relation)
+    for unit in (1e-12, 1e12):
+        other = fitted(loss(unit), X, unit * y, 3.0, relation)
+        assert np.allclose(other, unit * model, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", [sp.csr_array, lambda X: X.astype(np.float32)])
