@@ -185,12 +185,11 @@ MUTANTS = (
     ),
     Mutant(
         "a warning for long rows only",
-        "problems/records.py",
-        "        if not (norms > bound).any():",
-        "        if (norms > 100 * bound).any():\n"
-        "            import warnings\n"
-        '            warnings.warn("rows were shortened.")\n'
-        "        if not (norms > bound).any():",
+        "linear_model/base.py",
+        "        self.data_norm_ = self._norm_bound\n",
+        "        self.data_norm_ = self._norm_bound\n"
+        "        if abs(X).max() > 100 * self._norm_bound:\n"
+        '            warnings.warn("rows were shortened.")\n',
         f"{_STATE} -k logistic",
     ),
     Mutant(
