@@ -201,14 +201,10 @@ def _means(loss, design, relation, rows, targets):
     plan = plan_centering(loss, design, relation, 1.0)
     seen = []
 
-    class Spy(Silent):
-        def standard_normal(self, size):
-            return np.zeros(size)
-
     records = Records(rows, 1.0, design.intercept, targets=targets)
     release = plan.mechanism.release
     object.__setattr__(plan.mechanism, "release", lambda v, noise: (seen.append(v), v)[1])
-    plan.release(records, Spy())
+    plan.release(records, Silent())
     object.__setattr__(plan.mechanism, "release", release)
     return seen[0], plan.mechanism.sensitivity
 
@@ -325,10 +321,6 @@ def test_no_record_moves_the_temperature_further(loss, relation):
         target = int(target) if isinstance(loss, SoftmaxLoss) else float(target)
         records = Records(np.array([row]), 1.0, 0.1, targets=np.array([target]))
 
-        class Spy(Silent):
-            def standard_normal(self, size):
-                return np.zeros(size)
-
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(
                 "skdp.mechanisms.GaussianMechanism.release",
@@ -338,7 +330,7 @@ def test_no_record_moves_the_temperature_further(loss, relation):
                     value,
                 )[2],
             )
-            plan.release(CenteredRows(records, centering), w, centering.offsets, 0.8, Spy())
+            plan.release(CenteredRows(records, centering), w, centering.offsets, 0.8, Silent())
     assert max(map(np.linalg.norm, sums)) <= 1.0 + 1e-12
     gaps = [np.linalg.norm(a - b) for a in sums for b in sums]
     assert max(gaps) > 1.0
@@ -378,9 +370,6 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
     """Records change their positions, so computed margins differ in the last bits."""
     scales = []
 
-    class Spy(Silent):
-        pass
-
     for relation in Neighbouring:
         plan = plan_of(LogisticLoss(), 50, 2, 1.0, 1e-3, relation)
         X = np.random.default_rng(0).normal(size=(50, 2))
@@ -400,7 +389,7 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
                     np.zeros(shape),
                 )[1],
             )
-            plan.run(records, Run(noise=Spy()))
+            plan.run(records, Run(noise=Silent()))
     replaced, added = scales
     assert replaced[0] == replaced[1] > 0.0
     assert added[1] > added[0] * (1.0 + 1e-9)
