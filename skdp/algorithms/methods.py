@@ -15,6 +15,7 @@ from typing import Any
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.objective_perturbation import plan_objective_perturbation
 from skdp.algorithms.phased_output_perturbation import (
     phased_bound,
     plan_phased_output_perturbation,
@@ -200,6 +201,7 @@ METHODS: dict[str, Method] = {
         needs_delta=True,
         is_penalised=False,
     ),
+    "objective": Method(plan_objective_perturbation, relations=tuple(Neighbouring)),
     "exponential": Method(
         plan_draw,
         bound=_if_covered(draw_bound),

@@ -63,6 +63,8 @@ class DPLinearModel(BaseEstimator):
     _methods: Mapping[str, Any] = METHODS
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
+    #: The loss that the method minimised, a public choice; set by a fit.
+    _minimised_loss: Loss | None = None
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model privately.
@@ -156,6 +158,7 @@ class DPLinearModel(BaseEstimator):
         if not risk.is_smooth:
             plan["smoothing"] = result.plan.risk.smoothing
         self.alpha_ = plan["alpha"]
+        self._minimised_loss = result.plan.risk.loss
         self.privacy_ = self._report(
             choice.method,
             result.plan.releases,

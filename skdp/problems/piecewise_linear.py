@@ -185,6 +185,10 @@ class SmoothedLoss(Loss):
     def target_bound(self) -> float:  # type: ignore[override]
         return self.base.target_bound
 
+    @property
+    def has_one_sided_derivative(self) -> bool:  # type: ignore[override]
+        return self.base.has_one_sided_derivative
+
     def check_targets(self, targets: np.ndarray) -> None:
         self.base.check_targets(targets)
 
