@@ -58,6 +58,8 @@ HESSIAN_SHARE, PURE_HESSIAN_SHARE = 0.1, 0.25
 #: Parts of epsilon that pay for the accuracy of the solver, from which a plan chooses; the part of
 #: delta; and the noise for it, in units of the least noise that the linear term causes.
 OUTPUT_SHARES, OUTPUT_DELTA_SHARE, OUTPUT_NOISE = (1e-3, 1e-2, 1e-1), 1e-2, 0.1
+#: Curvature of a loss at a good predictor in units of the largest, for planning.
+CURVATURE = 0.5
 #: Smallest penalty of a mean loss in units of its smoothness: the problem stays solvable.
 LEAST_PENALTY = 1e-7
 #: Logarithm of the probability that the linear term is longer than planned.
@@ -108,6 +110,10 @@ class ObjectivePerturbationPlan(Plan):
         return EmpiricalRisk(self.loss)
 
     @property
+    def minimised_loss(self) -> Loss:
+        return self.loss
+
+    @property
     def alpha(self) -> float:
         """The penalty of the mean over the public number of records."""
         return self.penalty / self.design.n_records
@@ -139,10 +145,10 @@ class ObjectivePerturbationPlan(Plan):
         )
 
     def bound(self) -> float:
-        """Estimate the excess risk on isotropic rows, with half of the largest curvature there."""
+        """Estimate the excess risk of isotropic rows, at the curvature that is planned for."""
         objective, design, n = self.objective, self.objective.design, self.design.n_records
         risk, size = self.risk, objective.dimension
-        moment = 0.5 * design.second_moment
+        moment = CURVATURE * design.second_moment
         curvature = self.loss.curvature * moment
         square = self.linear.mean_square(size) / (n * curvature + self.penalty) ** 2
         bound = risk.penalty_cost(design, self.alpha, objective.comparator_norm, moment)
@@ -379,16 +385,12 @@ def _plan(
     # beyond e^30 the penalty is not the one for privacy
     planned = curvature / math.expm1(min(share * rest.epsilon / rank, 30.0))
     penalty = max(planned, objective.alpha * n, LEAST_PENALTY * curvature * n)
-    left = rest.epsilon - hessian_epsilon(loss, norm, penalty)
-    sensitivity = gradient_bound(loss, norm, relation)
-    linear: AdditiveMechanism
-    if budget.is_pure:
-        linear, theorem = SphericalLaplaceMechanism(sensitivity, left), "5"
-    else:
-        mu, theorem = largest_mu(loss, left, rest.delta, relation)
-        unit = norm if isinstance(loss, SoftmaxLoss) else loss.lipschitz(norm, math.inf)
-        scale = unit * ROUNDING_SLACK / mu
-        linear = GaussianMechanism(sensitivity, scale / sensitivity)
+    linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
+    if not objective.alpha:
+        balanced = _balanced_penalty(objective, loss, linear)
+        if balanced > penalty:
+            penalty = balanced
+            linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
     noise = calibrated_mechanism(spent, 1.0).noise_scale  # for a sensitivity of 1
     least = linear.noise_scale / (n * loss.smoothness(norm) + penalty)
     constants = _constants(loss, design, penalty / n, linear)
@@ -406,6 +408,33 @@ def _plan(
     )
 
 
+def _linear_term(
+    loss: Loss, norm: float, budget: PrivacyBudget, penalty: float, relation: Neighbouring
+) -> tuple[AdditiveMechanism, str]:
+    """Return the law of b, from what the penalty leaves of epsilon, and its theorem."""
+    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)
+    sensitivity = gradient_bound(loss, norm, relation)
+    if budget.is_pure:
+        return SphericalLaplaceMechanism(sensitivity, left), "5"
+    mu, theorem = largest_mu(loss, left, budget.delta, relation)
+    unit = norm if isinstance(loss, SoftmaxLoss) else loss.lipschitz(norm, math.inf)
+    scale = unit * ROUNDING_SLACK / mu
+    return GaussianMechanism(sensitivity, scale / sensitivity), theorem
+
+
+def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanism) -> float:
+    """Return the penalty whose bias balances the noise of the linear term.
+
+    With n h the Hessian of the losses, the mean square of the error of the minimiser is
+    ``(Lambda^2 B^2 + E ||b||^2) / (n h + Lambda)^2`` for a good predictor of norm B. It is least at
+    ``Lambda = E ||b||^2 / (B^2 n h)``. B and h are those of isotropic rows.
+    """
+    design = objective.design
+    square = linear.mean_square(objective.dimension)
+    hessian = design.n_records * CURVATURE * loss.curvature * design.second_moment
+    return square / (objective.comparator_norm**2 * hessian)
+
+
 def _split(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, PrivacyBudget]:
     """Split a budget into the part for the accuracy and the rest; their sum does not exceed it."""
     spent = PrivacyBudget(share * budget.epsilon, OUTPUT_DELTA_SHARE * budget.delta)
@@ -419,16 +448,16 @@ def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, shar
     """Return the loss that is minimised; refuse one that no theorem covers."""
     risk = objective.risk
     loss = risk.loss
-    if isinstance(loss, LogisticLoss):
-        return ClippedLogisticLoss(clip)
     bounded = math.isfinite(loss.lipschitz(1.0, math.inf)) and not isinstance(loss, OneVsRestLoss)
-    if not (bounded and risk.is_mean and type(risk) is EmpiricalRisk):
+    if not (bounded and type(risk) is EmpiricalRisk):
         raise ValueError(
             "method='objective' is proven for the log loss of any number of classes, and for two "
             "classes or numeric targets with losses whose derivative is bounded: 'hinge', "
             "'smoothed_hinge', 'huber', 'absolute_error' and 'quantile'. It has no proof for "
             f"{risk}."
         )
+    if isinstance(loss, LogisticLoss):
+        return ClippedLogisticLoss(clip)
     if risk.is_smooth:
         return loss
     # a narrow envelope needs a large penalty: the width that balances their bias on isotropic rows

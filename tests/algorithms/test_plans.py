@@ -21,6 +21,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     Objective,
     Records,
+    huber_loss,
 )
 from skdp.solvers import solve_certified
 
@@ -37,6 +38,10 @@ def plans():
     design, pure = Design.of(records()), PrivacyBudget(1.0)
     gradient = Objective(EmpiricalRisk(LOSS), design)
     yield "gradient", METHODS["gradient"].plan(gradient, PrivacyBudget(1.0, 1e-6), "analytic")
+    for delta in (0.0, 1e-6):
+        huber = Objective(EmpiricalRisk(huber_loss(1.0, 0.5)), design)
+        plan = METHODS["objective"].plan(huber, PrivacyBudget(1.0, delta), "analytic")
+        yield f"objective, delta {delta:g}", plan
     for name in ("output", "phased", "exponential"):
         method = METHODS[name]
         for alpha in (0.0, 1.0):

@@ -32,6 +32,9 @@ ESTIMATORS = [
     DPLogisticRegression(objective="population"),
     DPRidge(objective="population"),
     DPRidge(method="exponential", delta=0, coef_norm=1.0),
+    DPLogisticRegression(method="objective"),
+    DPLogisticRegression(method="objective", delta=0, neighbouring="add_remove", solver="lbfgs"),
+    DPLinearRegressor(method="objective", loss="huber"),
     DPLogisticRegression(method="exponential", delta=0, coef_norm=1.0),
     *[
         DPLinearClassifier(loss=loss)
