@@ -15,7 +15,11 @@ from typing import Any
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
-from skdp.algorithms.objective_perturbation import plan_objective_perturbation
+from skdp.algorithms.objective_perturbation import (
+    has_theorem,
+    perturbation_bound,
+    plan_objective_perturbation,
+)
 from skdp.algorithms.phased_output_perturbation import (
     phased_bound,
     plan_phased_output_perturbation,
@@ -89,7 +93,7 @@ class Method:
         if self.is_pure and not budget.is_pure:
             raise ValueError(
                 f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
-                "are 'gradient', 'output' and 'phased'."
+                "are 'gradient', 'objective', 'output' and 'phased'."
             )
 
 
@@ -173,10 +177,24 @@ def _if_covered(bound: Callable[[Objective, PrivacyBudget], float]) -> Any:
     return restricted
 
 
+def _is_plain(objective: Objective) -> bool:
+    """Whether neither a penalty nor a ball was asked for, nor the population risk."""
+    is_free = not objective.alpha and objective.coef_norm is None
+    return objective.risk.is_mean and is_free and not objective.population
+
+
 def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether nothing was asked for that planned noisy gradient descent does not have."""
-    is_plain = objective.risk.is_mean and not objective.alpha and objective.coef_norm is None
-    return is_plain and not objective.population and not budget.is_pure
+    return _is_plain(objective) and not budget.is_pure
+
+
+def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether objective perturbation was better than the others in measurements.
+
+    docs/theory/objective_perturbation.md, "Measurements".
+    """
+    is_smooth = objective.risk.is_smooth and has_theorem(objective.risk)
+    return budget.is_pure and is_smooth and _is_plain(objective)
 
 
 #: Methods of linear models by name.
@@ -201,7 +219,12 @@ METHODS: dict[str, Method] = {
         needs_delta=True,
         is_penalised=False,
     ),
-    "objective": Method(plan_objective_perturbation, relations=tuple(Neighbouring)),
+    "objective": Method(
+        plan_objective_perturbation,
+        leads=_objective_leads,
+        bound=perturbation_bound,
+        relations=tuple(Neighbouring),
+    ),
     "exponential": Method(
         plan_draw,
         bound=_if_covered(draw_bound),

@@ -10,8 +10,8 @@ Theory: docs/theory/objective_perturbation.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -58,15 +58,17 @@ HESSIAN_SHARE, PURE_HESSIAN_SHARE = 0.1, 0.25
 #: Parts of epsilon that pay for the accuracy of the solver, from which a plan chooses; the part of
 #: delta; and the noise for it, in units of the least noise that the linear term causes.
 OUTPUT_SHARES, OUTPUT_DELTA_SHARE, OUTPUT_NOISE = (1e-3, 1e-2, 1e-1), 1e-2, 0.1
-#: Curvature of a loss at a good predictor in units of the largest, for planning.
-CURVATURE = 0.5
-#: Smallest penalty of a mean loss in units of its smoothness: the problem stays solvable.
-LEAST_PENALTY = 1e-7
+#: For planning: the curvature of a loss at a good predictor in units of the largest, and the norm
+#: of a good predictor in units of ``objective.comparator_norm``.
+CURVATURE, SIGNAL = 0.5, 2.0
+#: Smallest penalties of a mean loss in units of its smoothness, from which a plan chooses: a larger
+#: one lets a certificate reach a better accuracy.
+LEAST_PENALTIES = 1e-7, 1e-6, 1e-5
 #: Logarithm of the probability that the linear term is longer than planned.
 _LOG_TAIL = 700.0
 
 #: A bound ``sum of weight * delta_{factor mu}(epsilon)``: pairs (weight, factor).
-Terms = Sequence[tuple[float, float]]
+Terms = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -166,8 +168,8 @@ class ObjectivePerturbationPlan(Plan):
         if length <= largest:
             return ()
         return (
-            f"The random linear term has a length of about {length:.3g} and any sum of gradients "
-            f"at most {largest:.3g}: the result is mostly noise.",
+            f"The noise in the gradient has a length of about {length:.3g} and any sum of "
+            f"gradients one of at most {largest:.3g}: the result is mostly noise.",
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -249,7 +251,11 @@ def plan_objective_perturbation(
         share = PURE_HESSIAN_SHARE if budget.is_pure else HESSIAN_SHARE
     loss = _bounded_loss(objective, budget, clip, share)
     design = _with_intercept(objective.design)
-    plans = (_plan(objective, loss, design, budget, share, part) for part in OUTPUT_SHARES)
+    plans = [
+        _plan(objective, loss, design, budget, share, part, least)
+        for part in OUTPUT_SHARES
+        for least in LEAST_PENALTIES
+    ]
     return min(plans, key=ObjectivePerturbationPlan.bound)
 
 
@@ -290,6 +296,23 @@ def objective_perturbation(
     return plan_objective_perturbation(objective, budget, **options).run(records, run or Run())
 
 
+def perturbation_bound(objective: Objective, budget: PrivacyBudget) -> float:
+    """Return the estimate of a plan for comparison with other methods.
+
+    ``inf`` where no theorem covers the loss, and where a penalty or a ball was asked for: privacy
+    may need a larger penalty, and the minimiser in the ball is another point.
+    """
+    if objective.alpha or objective.coef_norm is not None or not has_theorem(objective.risk):
+        return math.inf
+    return plan_objective_perturbation(objective, budget).bound()
+
+
+def has_theorem(risk: EmpiricalRisk) -> bool:
+    """Return whether a theorem covers a risk, or the envelope of its loss."""
+    bounded = math.isfinite(risk.loss.lipschitz(1.0, math.inf))
+    return bounded and type(risk) is EmpiricalRisk and not isinstance(risk.loss, OneVsRestLoss)
+
+
 def hessian_epsilon(loss: Loss, feature_norm: float, penalty: float) -> float:
     """Bound J on the change of the logarithm of the determinant by one record.
 
@@ -324,33 +347,31 @@ def largest_mu(
     """
     replaced = neighbouring is Neighbouring.REPLACE_ONE
     if isinstance(loss, SoftmaxLoss):
-        k = float(loss.n_outputs)
-        terms = [(k, math.sqrt(2.0))]
+        k, (two, six, eight) = float(loss.n_outputs), (math.sqrt(v) for v in (2.0, 6.0, 8.0))
+        terms: Terms = ((k, two),)
         if replaced:
-            terms = [
-                (k, math.sqrt(8.0)),
-                (k * (k - 1.0), math.sqrt(6.0)),
-                (2.0 * k, math.sqrt(2.0)),
-            ]
+            terms = ((k, eight), (k * (k - 1.0), six), (2.0 * k, two))
         return _invert(terms, epsilon, delta), "3"
     if loss.has_one_sided_derivative:
         if not replaced:
-            return _invert([(1.0, 1.0)], epsilon, delta), "1"
-        mu = _invert([(1.0, 2.0)], epsilon, delta)
+            return _invert(((1.0, 1.0),), epsilon, delta), "1"
+        mu = _invert(((1.0, 2.0),), epsilon, delta)
         if mu**2 <= epsilon:
             return mu, "2"
-        return _invert([(2.0, 1.0), (1.0, 2.0)], epsilon, delta), "2, union bound"
+        return _invert(((2.0, 1.0), (1.0, 2.0)), epsilon, delta), "2, union bound"
     if not replaced:
-        return _invert([(2.0, 1.0)], epsilon, delta), "6"
-    mu = _invert([(2.0, 2.0)], epsilon, delta)
+        return _invert(((2.0, 1.0),), epsilon, delta), "6"
+    mu = _invert(((2.0, 2.0),), epsilon, delta)
     # sqrt(1 + e^2) - 1 without its cancellation, rounded down
     if 2.0 * mu**2 <= epsilon**2 / (math.sqrt(1.0 + epsilon**2) + 1.0) * (1.0 - 8.0 * EPS):
         return mu, "6"
-    return _invert([(2.0, 2.0), (2.0, math.sqrt(2.0))], epsilon, delta), "6, union bound"
+    return _invert(((2.0, 2.0), (2.0, math.sqrt(2.0))), epsilon, delta), "6, union bound"
 
 
+@lru_cache(maxsize=4096)
 def _invert(terms: Terms, epsilon: float, delta: float) -> float:
     """Return the largest mu with ``sum of weight * delta_{factor mu}(epsilon) <= delta``."""
+    terms = tuple(term for term in terms if term[0] > 0.0)
     each = [gaussian_mu(epsilon, delta / weight) / factor for weight, factor in terms]
     if len(terms) == 1:
         return each[0] * (1.0 - 4.0 * EPS)
@@ -361,7 +382,7 @@ def _invert(terms: Terms, epsilon: float, delta: float) -> float:
     def cost(mu: float) -> float:
         return sum(weight * gaussian_delta(epsilon, factor * mu) for weight, factor in terms)
 
-    for _ in range(60):
+    for _ in range(40):
         middle = math.sqrt(low) * math.sqrt(high)
         if cost(middle) * (1.0 + 16.0 * EPS) <= delta:
             low = middle
@@ -377,14 +398,15 @@ def _plan(
     budget: PrivacyBudget,
     share: float,
     output_share: float,
+    least_penalty: float,
 ) -> ObjectivePerturbationPlan:
-    """Plan for a part of epsilon that pays for the accuracy."""
+    """Plan for a part of epsilon that pays for the accuracy, and a smallest penalty."""
     relation, n, norm = objective.neighbouring, design.n_records, design.feature_norm
     spent, rest = _split(budget, output_share)
     rank, curvature = loss.n_outputs, _rank_curvature(loss, norm)
     # beyond e^30 the penalty is not the one for privacy
     planned = curvature / math.expm1(min(share * rest.epsilon / rank, 30.0))
-    penalty = max(planned, objective.alpha * n, LEAST_PENALTY * curvature * n)
+    penalty = max(planned, objective.alpha * n, least_penalty * curvature * n)
     linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
     if not objective.alpha:
         balanced = _balanced_penalty(objective, loss, linear)
@@ -432,7 +454,7 @@ def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanis
     design = objective.design
     square = linear.mean_square(objective.dimension)
     hessian = design.n_records * CURVATURE * loss.curvature * design.second_moment
-    return square / (objective.comparator_norm**2 * hessian)
+    return square / ((SIGNAL * objective.comparator_norm) ** 2 * hessian)
 
 
 def _split(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, PrivacyBudget]:
@@ -448,8 +470,7 @@ def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, shar
     """Return the loss that is minimised; refuse one that no theorem covers."""
     risk = objective.risk
     loss = risk.loss
-    bounded = math.isfinite(loss.lipschitz(1.0, math.inf)) and not isinstance(loss, OneVsRestLoss)
-    if not (bounded and type(risk) is EmpiricalRisk):
+    if not has_theorem(risk):
         raise ValueError(
             "method='objective' is proven for the log loss of any number of classes, and for two "
             "classes or numeric targets with losses whose derivative is bounded: 'hinge', "
