@@ -39,7 +39,6 @@ from skdp.problems import (
     LogisticLoss,
     Loss,
     Objective,
-    OneVsRestLoss,
     ProblemConstants,
     Records,
     SoftmaxLoss,
@@ -59,8 +58,8 @@ HESSIAN_SHARE, PURE_HESSIAN_SHARE = 0.1, 0.25
 #: delta; and the noise for it, in units of the least noise that the linear term causes.
 OUTPUT_SHARES, OUTPUT_DELTA_SHARE, OUTPUT_NOISE = (1e-3, 1e-2, 1e-1), 1e-2, 0.1
 #: For planning: the curvature of a loss at a good predictor in units of the largest, and the norm
-#: of a good predictor in units of ``objective.comparator_norm``.
-CURVATURE, SIGNAL = 0.5, 2.0
+#: of a good classifier and of a good regressor in units of ``objective.comparator_norm``.
+CURVATURE, SIGNAL = 0.5, (2.0, 0.7)
 #: Smallest penalties of a mean loss in units of its smoothness, from which a plan chooses: a larger
 #: one lets a certificate reach a better accuracy.
 LEAST_PENALTIES = 1e-7, 1e-6, 1e-5
@@ -110,10 +109,6 @@ class ObjectivePerturbationPlan(Plan):
     @property
     def risk(self) -> EmpiricalRisk:
         return EmpiricalRisk(self.loss)
-
-    @property
-    def minimised_loss(self) -> Loss:
-        return self.loss
 
     @property
     def alpha(self) -> float:
@@ -173,11 +168,11 @@ class ObjectivePerturbationPlan(Plan):
         )
 
     def to_dict(self) -> dict[str, Any]:
+        clip = {"clip": self.loss.clip} if isinstance(self.loss, ClippedLogisticLoss) else {}
         return {
             "alpha": self.alpha,
             "penalty": self.penalty,
-            "loss": repr(self.loss),
-            "derivative_bound": self.loss.lipschitz(1.0, math.inf),
+            **clip,
             "theorem": self.theorem,
             "hessian_epsilon": self.hessian_epsilon,
             "linear_scale": self.linear.noise_scale,
@@ -309,8 +304,10 @@ def perturbation_bound(objective: Objective, budget: PrivacyBudget) -> float:
 
 def has_theorem(risk: EmpiricalRisk) -> bool:
     """Return whether a theorem covers a risk, or the envelope of its loss."""
-    bounded = math.isfinite(risk.loss.lipschitz(1.0, math.inf))
-    return bounded and type(risk) is EmpiricalRisk and not isinstance(risk.loss, OneVsRestLoss)
+    loss = risk.loss
+    one_margin = loss.n_outputs == 1 or isinstance(loss, SoftmaxLoss)
+    bounded = math.isfinite(loss.lipschitz(1.0, math.inf))
+    return one_margin and bounded and type(risk) is EmpiricalRisk
 
 
 def hessian_epsilon(loss: Loss, feature_norm: float, penalty: float) -> float:
@@ -454,7 +451,8 @@ def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanis
     design = objective.design
     square = linear.mean_square(objective.dimension)
     hessian = design.n_records * CURVATURE * loss.curvature * design.second_moment
-    return square / ((SIGNAL * objective.comparator_norm) ** 2 * hessian)
+    signal = objective.comparator_norm * SIGNAL[bool(loss.target_bound)]
+    return square / (signal**2 * hessian)
 
 
 def _split(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, PrivacyBudget]:
@@ -477,7 +475,7 @@ def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, shar
             "'smoothed_hinge', 'huber', 'absolute_error' and 'quantile'. It has no proof for "
             f"{risk}."
         )
-    if isinstance(loss, LogisticLoss):
+    if type(loss) is LogisticLoss:
         return ClippedLogisticLoss(clip)
     if risk.is_smooth:
         return loss

@@ -82,11 +82,6 @@ class Plan(ABC):
         """All releases as one event; it names the neighbouring relation."""
         return ComposedEvent(tuple(release.event for release in self.releases))
 
-    @property
-    def minimised_loss(self) -> Any:
-        """The loss that the margins belong to if it is not that of the objective, else None."""
-        return None
-
     def bound(self) -> float:
         """Public bound on the expected excess loss; ``inf`` where none is known."""
         return math.inf

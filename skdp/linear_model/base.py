@@ -63,8 +63,6 @@ class DPLinearModel(BaseEstimator):
     _methods: Mapping[str, Any] = METHODS
     #: Set by the estimators that have the parameter.
     tilt: float = 0.0
-    #: The loss that a method minimised in place of the estimator's; public, and set by a fit.
-    _minimised_loss: Loss | None = None
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model privately.
@@ -158,7 +156,6 @@ class DPLinearModel(BaseEstimator):
         if not risk.is_smooth:
             plan["smoothing"] = result.plan.risk.smoothing
         self.alpha_ = plan["alpha"]
-        self._minimised_loss = result.plan.minimised_loss
         self.privacy_ = self._report(
             choice.method,
             result.plan.releases,

@@ -108,8 +108,8 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
     def _log_odds(self, X: Any) -> np.ndarray:
         """Compute the log odds of two classes, or scores whose softmax are the probabilities."""
         scores = self.decision_function(X)
-        loss = self._minimised_loss
-        return loss.log_odds(scores) if isinstance(loss, ClippedLogisticLoss) else scores
+        clip = self.privacy_.plan.get("clip")  # of the log loss that was minimised, if it was
+        return scores if clip is None else ClippedLogisticLoss(clip).log_odds(scores)
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the most likely class of each row.

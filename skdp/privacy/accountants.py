@@ -263,10 +263,12 @@ def tightest_epsilon(
         If no proof covers a part of the event, or if it was measured under another relation.
     """
     relation = common_relation([event], neighbouring)
+    check_real("delta", delta, 0.0, 1.0)
     event, lost = _without_failures(event)
     if lost > delta:
         return math.inf
-    delta = floor_difference(delta, lost)
+    if lost:
+        delta = floor_difference(float(delta), lost)
     dropped, reduced = _reduce(event, drop=True), _reduce(event)
     best = _unsampled_epsilon(dropped, delta)
     if reduced == dropped:

@@ -70,7 +70,8 @@ class Loss(ABC):
     #: Whether the second derivative is the same for all margins.
     is_quadratic = False
 
-    #: Whether the sign of the derivative follows from the target, whatever the margin is.
+    #: Whether the sign of the derivative follows from the target, whatever the margin is. Privacy
+    #: of objective perturbation rests on it.
     has_one_sided_derivative = False
 
     @abstractmethod
@@ -149,12 +150,7 @@ class Loss(ABC):
 
 
 class ZeroOneLoss(Loss):
-    """Base of losses of one margin for targets 0 and 1, not signs.
-
-    Target 0 has derivatives >= 0, target 1 <= 0.
-    """
-
-    has_one_sided_derivative = True
+    """Base of losses of one margin for targets 0 and 1, not signs."""
 
     def check_targets(self, targets: np.ndarray) -> None:
         super().check_targets(targets)
@@ -196,6 +192,7 @@ class LogisticLoss(ZeroOneLoss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
 
     curvature = 0.25
+    has_one_sided_derivative = True
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         out = np.exp(-np.abs(margins))
@@ -285,6 +282,8 @@ class ClippedLogisticLoss(ZeroOneLoss):
     """
 
     clip: float = 0.5
+
+    has_one_sided_derivative = True
 
     def __post_init__(self) -> None:
         check_real("clip", self.clip, 0.0, 1.0, closed="right")
@@ -393,6 +392,7 @@ class SquaredHingeLoss(ZeroOneLoss):
     """``max(0, 1 - s z)^2`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
     curvature = 2.0
+    has_one_sided_derivative = True
     margin_scale = 0.5
 
     @staticmethod

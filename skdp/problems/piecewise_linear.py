@@ -88,6 +88,7 @@ class PiecewiseLinearLoss(Loss):
 class HingeLoss(ZeroOneLoss, PiecewiseLinearLoss):
     """``max(0, 1 - s z)`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
+    has_one_sided_derivative = True
     kink_bound = 1.0
     derivative_range = 1.0
 
