@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.centering import (
-    CONSTANT,
     PRIOR_VARIANCE,
     CenteredRows,
     Centering,
@@ -26,8 +25,9 @@ from skdp.algorithms.centering import (
     plan_centering,
     sum_rounding,
 )
-from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule
+from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.preconditioner import PreconditionerPlan, plan_preconditioner
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -37,7 +37,8 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
-from skdp.problems.rounding import EPS, tree_sum
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 
@@ -70,6 +71,7 @@ class NoisyGradientDescentPlan(Plan):
 
     objective: Objective
     centering: CenteringPlan | None
+    preconditioner: PreconditionerPlan | None
     temperature: TemperaturePlan | None
     mu: float
     clip: float
@@ -102,22 +104,50 @@ class NoisyGradientDescentPlan(Plan):
 
     @cached_property
     def schedule(self) -> Schedule:
-        design = self.objective.design
-        noise = self.sensitivity / self.mu
-        if self.is_squared:
-            noise /= self.loss.target_bound
         return plan_schedule(
-            design.n_records / (self.damping * noise * self.rate),
+            self._horizon,
             self.mu,
             rate=self.rate,
             n_blocks=self.n_blocks,
-            products=design.n_records * (design.n_features + 1) * self.loss.n_margins,
+            products=self._products,
+            is_preconditioned=self.preconditioner is not None,
         )
+
+    @property
+    def _horizon(self) -> float:
+        """Length of the path in largest steps."""
+        noise = self.sensitivity / self.mu
+        if self.is_squared:
+            noise /= self.loss.target_bound
+        horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
+        if self.preconditioner is None:
+            return horizon
+        least = (10.0 if self.is_squared else 20.0) * self._slowness
+        return max(horizon * self.preconditioner.ridge, least)
+
+    @property
+    def _products(self) -> int:
+        """Number of products of records, features and outputs in a step on all records."""
+        design = self.objective.design
+        return design.n_records * (design.n_features + 1) * self.loss.n_margins
+
+    @property
+    def _lack(self) -> float:
+        """Number of steps to be wished for over the largest one."""
+        limit = step_limit(self._products / self.n_blocks, self.preconditioner is not None)
+        return 2.0 * math.sqrt(self._horizon) / limit
+
+    @property
+    def _slowness(self) -> float:
+        """Bound on curvatures over their value for a constant model."""
+        loss = self.loss
+        return loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0
 
     @property
     def alpha(self) -> float:
         """Penalty on weights of centered rows that early stopping is about equivalent to."""
-        return self.damping * self.sensitivity / (self.mu * self.objective.design.n_records)
+        ridge = 1.0 if self.preconditioner is None else self.preconditioner.ridge
+        return ridge / self.schedule.path
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -130,6 +160,8 @@ class NoisyGradientDescentPlan(Plan):
             relation,
         )
         parts = [] if self.centering is None else [self.centering.describe(relation)]
+        if self.preconditioner is not None:
+            parts.append(self.preconditioner.describe(relation))
         parts.append(steps)
         if self.temperature is not None:
             parts.append(self.temperature.describe(relation))
@@ -170,19 +202,28 @@ class NoisyGradientDescentPlan(Plan):
                 centering = self.centering.release(data, run.noise)
                 plan = replace(self, target_variance=centering.target_variance)
             rows = CenteredRows(data, centering, self.n_blocks)
-            weights = plan._descend(rows, centering, run.noise)
+            inverse = None
+            if self.preconditioner is not None:
+                inverse = self.preconditioner.release(rows, run.noise)
+            weights = plan._descend(rows, centering, inverse, run.noise)
             weights, offsets = plan._rescaled(rows, weights, centering.offsets, run.noise)
             point = rows.weights(weights)
             if data.intercept:
                 point[:, -1] = (point[:, -1] + offsets) / data.intercept
             return Result(point.ravel(), plan)
 
-    def _descend(self, rows: CenteredRows, centering: Centering, noise: NoiseSource) -> np.ndarray:
+    def _descend(
+        self,
+        rows: CenteredRows,
+        centering: Centering,
+        inverse: np.ndarray | None,
+        noise: NoiseSource,
+    ) -> np.ndarray:
         loss, design, clip = self.loss, self.objective.design, self.clip_norm
         relation, n = self.objective.neighbouring, design.n_records * design.size_ratio
         bound, d = rows.norm_bound, design.n_features
         # sums of rows that are not centered, with residuals of at most clip / 0.2
-        amplified = bound / CONSTANT if design.intercept else 1.0
+        amplified = rows.amplification
         rounding = sum_rounding(design, clip * amplified)
         fixed = self.sensitivity * ROUNDING_SLACK + rounding
         offset = float(np.linalg.norm(centering.offsets))
@@ -200,7 +241,9 @@ class NoisyGradientDescentPlan(Plan):
             return clipped_sum(rows, loss, weights, centering.offsets, clip, k)
 
         shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
-        return descend(self.schedule, total, sensitivity, shape, design.n_records, noise, unit)
+        return descend(
+            self.schedule, total, sensitivity, shape, design.n_records, noise, unit, inverse
+        )
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
@@ -214,7 +257,14 @@ class NoisyGradientDescentPlan(Plan):
             1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
         )
         unit = self.sensitivity * self.n_blocks / design.n_records
-        variance = self.schedule.average_variance(0.8 * curvature / design.n_features, unit)
+        typical = 1.0 / design.n_features
+        if self.preconditioner is None:
+            variance = self.schedule.average_variance(0.8 * curvature * typical, unit)
+        else:
+            factor = 1.0 / (typical + self.preconditioner.ridge)
+            variance = factor**2 * self.schedule.average_variance(
+                0.8 * curvature * typical * factor, unit
+            )
         square = float((weights**2).sum())
         signal = 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
         if self.is_squared:
@@ -235,6 +285,7 @@ def plan_noisy_gradient_descent(
     *,
     damping: float | None = None,
     temperature_share: float | None = None,
+    moments_share: float | None = None,
 ) -> NoisyGradientDescentPlan:
     """Choose clipping, steps and the parts of the budget from public numbers.
 
@@ -245,7 +296,7 @@ def plan_noisy_gradient_descent(
     budget : PrivacyBudget
         With delta > 0.
     calibration : {"analytic"}
-    damping, temperature_share : float, optional
+    damping, temperature_share, moments_share : float, optional
         In place of the planned numbers, for tests.
     """
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
@@ -260,44 +311,66 @@ def plan_noisy_gradient_descent(
     share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
     if error > 1.5 * math.sqrt(share):
         share = 0.0
+    centering = preconditioner = temperature = None
+    if share:
+        centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
     if temperature_share is None:
         temperature_share = 0.03 if has_odds and k <= 0.002 * n * mu else 0.0
-    mu_steps = mu * math.sqrt(1.0 - share - temperature_share)
+    if temperature_share:
+        mu_temperature = mu * math.sqrt(temperature_share)
+        temperature = plan_temperature(loss, design, relation, mu_temperature)
+    first_share = 0.03 if moments_share is None else moments_share
+    if first_share:
+        preconditioner = plan_preconditioner(design, relation, mu * math.sqrt(first_share))
+    parts = share + temperature_share + (first_share if preconditioner else 0.0)
+    mu_steps = mu * math.sqrt(1.0 - parts)
+
+    stable = 1.0 / loss.curvature  # the step of Newton's method, at least
     if is_squared:
         clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
-        rate, limit = 1.5 / loss.curvature, 2e-4 / clip**2
+        rate, limit = 1.5 * stable, 2e-4 / clip**2
         noise = k * clip * math.sqrt(PRIOR_VARIANCE) / mu_steps
         planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     else:
         clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
-        rate, limit, planned = 2.0 / loss.curvature, 1e-4, 0.2
+        rate, limit, planned = 2.0 * stable, 1e-4, 0.2
         if loss.target_bound:  # most residuals are the largest one
             clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
         elif (
             not has_odds
         ):  # margins and residuals of hinges: a half of those of the log loss, twice
             clip, planned = min(2.0 * clip, _largest_residual(loss)), 0.4
+        noise = k * clip / mu_steps
+    planned = planned if damping is None else damping
+    if preconditioner is not None:
+        rate = (1.0 if is_squared else 1.5) * stable
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
         n_blocks = int(min(max(math.floor(min(n / 8000, limit / spread**2)), 1), 10))
-    temperature = None
-    if temperature_share:
-        mu_temperature = mu * math.sqrt(temperature_share)
-        temperature = plan_temperature(loss, design, relation, mu_temperature)
-    centering = None
-    if share:
-        centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
-    return NoisyGradientDescentPlan(
+    plan = NoisyGradientDescentPlan(
         objective,
         centering,
+        preconditioner,
         temperature,
         mu_steps,
         clip,
-        planned if damping is None else damping,
+        planned,
         rate,
         n_blocks,
         is_squared,
     )
+    if preconditioner is not None and moments_share is None and plan._lack > 1.0:
+        # fewer steps need better second moments: their noise, and with it the square of the
+        # number of steps, falls as the root of the share
+        better = min(first_share * plan._lack**4, 0.3)
+        return plan_noisy_gradient_descent(
+            objective,
+            budget,
+            damping=damping,
+            temperature_share=temperature_share,
+            moments_share=better,
+        )
+    return plan
 
 
 def clipped_sum(
@@ -313,21 +386,21 @@ def clipped_sum(
     The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
     margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``.
     """
-    raw = rows.weights(weights)
+    raw, offset = rows.weights(weights), offsets.squeeze()
 
-    def part(block: Any, norms: np.ndarray) -> np.ndarray:
-        residuals = loss.derivative(block.margins(raw) + offsets.squeeze(), block.targets)
-        with np.errstate(divide="ignore"):
-            limits = clip_norm / norms
+    def part(block: Block, norms: np.ndarray) -> np.ndarray:
+        residuals = loss.derivative(block.margins(raw) + offset, block.targets)
         if residuals.ndim == 1:
-            residuals = np.clip(residuals, -limits, limits)
+            limits = clip_norm / norms
+            residuals = np.minimum(np.maximum(residuals, -limits), limits)
         else:
             lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-            residuals = residuals * np.minimum(1.0, limits / np.maximum(lengths, 1e-300))[:, None]
+            factors = np.minimum(1.0, clip_norm / np.maximum(lengths * norms, 1e-300))
+            residuals = residuals * factors[:, None]
         return block.pull_back(residuals)
 
-    parts = zip(rows.block(k), rows.norms[k], strict=True)
-    return rows.sums(tree_sum(part(*each) for each in parts))
+    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
+        return rows.sums(rows.total(part, k))
 
 
 def _largest_residual(loss: Loss) -> float:
