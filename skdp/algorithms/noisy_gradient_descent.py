@@ -27,7 +27,7 @@ from skdp.algorithms.centering import (
 )
 from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.preconditioner import PreconditionerPlan, plan_preconditioner
+from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -51,6 +51,9 @@ class NoisyGradientDescentPlan(Plan):
     objective : Objective
     centering : CenteringPlan or None
         None where its noise would drown the means.
+    moments : RowMomentsPlan or None
+        Of a preconditioner or, projected, of the largest step; None where their noise is too
+        large, or plain steps do.
     temperature : TemperaturePlan or None
         None where noise is not negligible, and for other losses than the log loss.
     mu : float
@@ -71,7 +74,7 @@ class NoisyGradientDescentPlan(Plan):
 
     objective: Objective
     centering: CenteringPlan | None
-    preconditioner: PreconditionerPlan | None
+    moments: RowMomentsPlan | None
     temperature: TemperaturePlan | None
     mu: float
     clip: float
@@ -110,7 +113,7 @@ class NoisyGradientDescentPlan(Plan):
             rate=self.rate,
             n_blocks=self.n_blocks,
             products=self._products,
-            is_preconditioned=self.preconditioner is not None,
+            is_preconditioned=self.is_preconditioned,
         )
 
     @property
@@ -120,10 +123,8 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             noise /= self.loss.target_bound
         horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
-        if self.preconditioner is None:
-            return horizon
         least = (10.0 if self.is_squared else 20.0) * self._slowness
-        return max(horizon * self.preconditioner.ridge, least)
+        return max(horizon * self.ridge, least) if self.is_preconditioned else horizon
 
     @property
     def _products(self) -> int:
@@ -132,10 +133,19 @@ class NoisyGradientDescentPlan(Plan):
         return design.n_records * (design.n_features + 1) * self.loss.n_margins
 
     @property
-    def _lack(self) -> float:
+    def missing_steps(self) -> float:
         """Number of steps to be wished for over the largest one."""
-        limit = step_limit(self._products / self.n_blocks, self.preconditioner is not None)
+        limit = step_limit(self._products / self.n_blocks, self.is_preconditioned)
         return 2.0 * math.sqrt(self._horizon) / limit
+
+    @property
+    def is_preconditioned(self) -> bool:
+        return self.moments is not None and not self.moments.is_projected
+
+    @property
+    def ridge(self) -> float:
+        """Number added to second moments before they are inverted; 1 where they are not."""
+        return 1.0 if self.moments is None or self.moments.is_projected else self.moments.noise
 
     @property
     def _slowness(self) -> float:
@@ -146,8 +156,7 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def alpha(self) -> float:
         """Penalty on weights of centered rows that early stopping is about equivalent to."""
-        ridge = 1.0 if self.preconditioner is None else self.preconditioner.ridge
-        return ridge / self.schedule.path
+        return self.ridge / self.schedule.path
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -160,8 +169,8 @@ class NoisyGradientDescentPlan(Plan):
             relation,
         )
         parts = [] if self.centering is None else [self.centering.describe(relation)]
-        if self.preconditioner is not None:
-            parts.append(self.preconditioner.describe(relation))
+        if self.moments is not None:
+            parts.append(self.moments.describe(relation))
         parts.append(steps)
         if self.temperature is not None:
             parts.append(self.temperature.describe(relation))
@@ -203,8 +212,10 @@ class NoisyGradientDescentPlan(Plan):
                 plan = replace(self, target_variance=centering.target_variance)
             rows = CenteredRows(data, centering, self.n_blocks)
             inverse = None
-            if self.preconditioner is not None:
-                inverse = self.preconditioner.release(rows, run.noise)
+            if self.moments is not None and self.moments.is_projected:
+                plan = replace(plan, rate=plan.rate / self.moments.largest(rows, run.noise))
+            elif self.moments is not None:
+                inverse = self.moments.inverse(rows, run.noise)
             weights = plan._descend(rows, centering, inverse, run.noise)
             weights, offsets = plan._rescaled(rows, weights, centering.offsets, run.noise)
             point = rows.weights(weights)
@@ -257,14 +268,12 @@ class NoisyGradientDescentPlan(Plan):
             1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
         )
         unit = self.sensitivity * self.n_blocks / design.n_records
+        # of a direction of average curvature, which steps are preconditioned by
         typical = 1.0 / design.n_features
-        if self.preconditioner is None:
-            variance = self.schedule.average_variance(0.8 * curvature * typical, unit)
-        else:
-            factor = 1.0 / (typical + self.preconditioner.ridge)
-            variance = factor**2 * self.schedule.average_variance(
-                0.8 * curvature * typical * factor, unit
-            )
+        factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
+        variance = factor**2 * self.schedule.average_variance(
+            0.8 * curvature * typical * factor, unit
+        )
         square = float((weights**2).sum())
         signal = 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
         if self.is_squared:
@@ -302,6 +311,29 @@ def plan_noisy_gradient_descent(
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
     if not objective.risk.is_smooth:
         objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
+    given = objective, budget, is_squared, damping, temperature_share
+    if moments_share is not None:
+        return _planned(*given, moments_share)
+    plan = _planned(*given, 0.03)
+    if plan.missing_steps <= 1.0:
+        return plan
+    if plan.is_preconditioned:
+        # better second moments make up for steps: their noise falls as the root of the share,
+        # and with it the square of the number of steps
+        return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3))
+    return _planned(*given, 0.03, is_projected=True)
+
+
+def _planned(
+    objective: Objective,
+    budget: PrivacyBudget,
+    is_squared: bool,
+    damping: float | None,
+    temperature_share: float | None,
+    moments_share: float,
+    is_projected: bool = False,
+) -> NoisyGradientDescentPlan:
+    """Plan with a part of the budget for second moments of rows, or of a projection of them."""
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
     n, d, k = design.n_records, design.n_features, _replaced(objective.neighbouring)
     mu = gaussian_mu(budget.epsilon, budget.delta)
@@ -311,7 +343,7 @@ def plan_noisy_gradient_descent(
     share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
     if error > 1.5 * math.sqrt(share):
         share = 0.0
-    centering = preconditioner = temperature = None
+    centering = moments = temperature = None
     if share:
         centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
     if temperature_share is None:
@@ -319,10 +351,10 @@ def plan_noisy_gradient_descent(
     if temperature_share:
         mu_temperature = mu * math.sqrt(temperature_share)
         temperature = plan_temperature(loss, design, relation, mu_temperature)
-    first_share = 0.03 if moments_share is None else moments_share
-    if first_share:
-        preconditioner = plan_preconditioner(design, relation, mu * math.sqrt(first_share))
-    parts = share + temperature_share + (first_share if preconditioner else 0.0)
+    if moments_share:
+        mu_moments = mu * math.sqrt(moments_share)
+        moments = plan_row_moments(design, relation, mu_moments, is_projected)
+    parts = share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)
 
     stable = 1.0 / loss.curvature  # the step of Newton's method, at least
@@ -342,15 +374,15 @@ def plan_noisy_gradient_descent(
             clip, planned = min(2.0 * clip, _largest_residual(loss)), 0.4
         noise = k * clip / mu_steps
     planned = planned if damping is None else damping
-    if preconditioner is not None:
+    if moments is not None and not moments.is_projected:
         rate = (1.0 if is_squared else 1.5) * stable
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
         n_blocks = int(min(max(math.floor(min(n / 8000, limit / spread**2)), 1), 10))
-    plan = NoisyGradientDescentPlan(
+    return NoisyGradientDescentPlan(
         objective,
         centering,
-        preconditioner,
+        moments,
         temperature,
         mu_steps,
         clip,
@@ -359,18 +391,6 @@ def plan_noisy_gradient_descent(
         n_blocks,
         is_squared,
     )
-    if preconditioner is not None and moments_share is None and plan._lack > 1.0:
-        # fewer steps need better second moments: their noise, and with it the square of the
-        # number of steps, falls as the root of the share
-        better = min(first_share * plan._lack**4, 0.3)
-        return plan_noisy_gradient_descent(
-            objective,
-            budget,
-            damping=damping,
-            temperature_share=temperature_share,
-            moments_share=better,
-        )
-    return plan
 
 
 def clipped_sum(
