@@ -214,7 +214,7 @@ def scores(task: Task, seeds: int) -> Panel:
     return Panel(f"{task.name}: test {metric}", lines, None, x_label="epsilon")
 
 
-def curves(task: Task, seeds: int, epsilon: float = 1.0) -> Panel:
+def curves(task: Task, seeds: int, epsilon: float = 0.1) -> Panel:
     """Draw the predicted rentals over the day at 20 degrees, a light wind and fair weather."""
     hours = np.arange(0, 25, 2)
     days = np.column_stack([hours, *(np.full(len(hours), value) for value in (20.0, 10.0, 0.0))])

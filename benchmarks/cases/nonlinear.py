@@ -186,19 +186,21 @@ def sklearn_fit(dataset: data.Dataset) -> Callable:
     return fit
 
 
+def numbers_and_codes(dataset: data.Dataset, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Undo the one-hot coding; -1 is an unknown category."""
+    ends = dataset.n_numbers + np.cumsum(dataset.blocks)
+    numbers, *blocks = np.split(X, [dataset.n_numbers, *ends[:-1]], axis=1)
+    codes = [np.where(block.any(axis=1), block.argmax(axis=1), -1) for block in blocks]
+    return numbers, np.column_stack(codes)
+
+
 def dp_ebm_fit(dataset: data.Dataset, python: str) -> Callable:
     """DP-EBM on numbers and categories, in a process of another environment."""
 
-    def columns(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        ends = dataset.n_numbers + np.cumsum(dataset.blocks)
-        blocks = np.split(X, [dataset.n_numbers, *ends[:-1]], axis=1)[1:]
-        codes = [np.where(block.any(axis=1), block.argmax(axis=1), -1) for block in blocks]
-        return X[:, : dataset.n_numbers], np.column_stack(codes)
-
     def fit(setting: Any, epsilon: float, X: np.ndarray, y: np.ndarray, seed: int) -> Predictor:
         def predict(X_test: np.ndarray) -> np.ndarray:
-            numbers, codes = columns(X)
-            numbers_test, codes_test = columns(X_test)
+            numbers, codes = numbers_and_codes(dataset, X)
+            numbers_test, codes_test = numbers_and_codes(dataset, X_test)
             with tempfile.TemporaryDirectory() as folder:
                 given, predicted = Path(folder, "given.npz"), Path(folder, "predicted.npy")
                 np.savez(
@@ -238,7 +240,7 @@ _LEVELS = {"no privacy, splines": ("C0", "--"), "no privacy, linear": ("C1", "--
 
 def summarise(table: pd.DataFrame) -> str:
     shown = table[table["selection"] != CANDIDATE]
-    parts = []
+    parts, order = [], (*_STYLES, *VARIANTS, *_LEVELS, "constant")
     for name, group in shown.groupby("dataset", sort=False):
         first = group.iloc[0]
         cells = group.assign(
@@ -247,11 +249,7 @@ def summarise(table: pd.DataFrame) -> str:
         parts.append(
             f"{name}: {first['metric']}, n_train = {first['n_train']}, {first['n_seeds']} seeds, "
             f"delta = {DELTA:g}\n"
-            + cells.reindex(
-                [m for m in (*_STYLES, *VARIANTS, *_LEVELS, "constant") if m in cells.index]
-            )
-            .fillna("")
-            .to_string()
+            + cells.reindex([m for m in order if m in cells.index]).fillna("").to_string()
         )
     if "DP-EBM" not in set(table["method"]):
         parts.append("No rows of DP-EBM: give --ebm-python.")
