@@ -132,7 +132,9 @@ class BilevelPlan(Plan):
     def run(self, data: BilevelProblem, run: Run) -> BilevelResult:
         if data.is_record_free != (self.outer_multiplier is None):
             raise ValueError("Whether hypergradients depend on records is fixed by the plan.")
-        plan = self if self.releases else self.stated(data)
+        plan = self.stated(data)
+        if self.releases not in ((), plan.releases):
+            raise ValueError("The statement of the plan is for a problem of other public numbers.")
         x, step_size = self.first_point(data), self.step_size
         path, y = [x], np.zeros(data.dimension_y)
         for t in range(self.n_steps):

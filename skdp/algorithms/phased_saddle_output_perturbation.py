@@ -189,7 +189,9 @@ class PhasedSaddlePlan(Plan):
 
         The regularisers of the problem are replaced by those of the phases, their centers stay.
         """
-        solver = resolve_solver(run.solver, saddle=True)
+        solver, planned = resolve_solver(run.solver, saddle=True), sum(self.block_sizes)
+        if not 0 <= data.n_records - planned < len(self.phases):  # what equal blocks leave over
+            raise ValueError(f"The plan is for {planned} records, not for {data.n_records}.")
         if len(self.phases) > 1:
             require_copyable(solver)
         assignment = assign_blocks(run.rng, data.n_records, self.block_sizes, strata)
