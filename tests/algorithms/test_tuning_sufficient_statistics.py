@@ -630,9 +630,9 @@ def test_the_records_are_read_once(low, groups, folds, monkeypatch):
     rows.block_size = 1000
     read, original = [], Records.block
 
-    def counting(self, which):
+    def counting(self, which, raw=False):
         read.append(np.arange(5000)[which])
-        return original(self, which)
+        return original(self, which, raw)
 
     monkeypatch.setattr(Records, "block", counting)
     penalties = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
