@@ -1,9 +1,11 @@
 """Phased output perturbation: blocks, sensitivities, noise, the planner."""
 
 import functools
+import gc
 import json
 import math
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from skdp.algorithms import Run
+from skdp.algorithms import METHODS, Run
+from skdp.algorithms.methods import choose
 from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
@@ -193,6 +196,9 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
             sizes.append((len(problem.records.matrix), problem.n_records))
             return super()._solve(problem, accuracy, start, rng)
 
+    class Disguised(Spy):
+        __module__ = "skdp.solvers.newton"
+
     def point(solver):
         return phased_output_perturbation(
             rows,
@@ -202,11 +208,12 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
             run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
         ).point
 
-    monkeypatch.setitem(SOLVERS, "spy", Spy)
     expected = point("newton")
-    for solver in (Spy(), "spy"):
+    monkeypatch.setitem(SOLVERS, "spy", Spy)
+    monkeypatch.setitem(SOLVERS, "newton", Disguised)
+    for solver in (Spy(), "spy", Disguised(), "newton"):
         np.testing.assert_allclose(point(solver), expected, rtol=1e-9)
-    assert len(sizes) >= 4
+    assert len(sizes) >= 8
     assert all(stored == known < 40_000 for stored, known in sizes)
 
 
@@ -603,3 +610,25 @@ def test_what_has_no_memory_is_accepted():
         require_copyable(resolve_solver(solver))
     assert len(solve_in_phases(instance).path) > 1
     assert instance.kept == []
+
+
+class Unhashable(LogisticLoss):
+    """Equal to its like, and therefore without a hash unless it says so."""
+
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    __hash__ = None
+
+
+def test_a_loss_needs_no_hash_and_a_plan_leaves_nothing_behind():
+    objective = Objective(EmpiricalRisk(Unhashable()), Design(1.0, 3, 2000))
+    budget = PrivacyBudget(1.0, 1e-6)
+    chosen = choose(METHODS, "auto", objective, budget, has_solver=True)
+    assert {"output", "phased"} <= set(chosen.bounds)
+    plan = METHODS["phased"].plan(objective, budget, "analytic")
+    assert plan.block_sizes[0] <= 2000
+    alive = weakref.ref(objective)
+    del chosen, plan, objective
+    gc.collect()
+    assert alive() is None
