@@ -156,6 +156,30 @@ def test_saddle_problems_beyond_the_plan_are_refused(release):
                 plan.run(group_problem(alphas=alphas), Run(noise=NoiseSource(no_noise)))
 
 
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"targets": np.full(40, np.nan)}, "targets must be numbers"),
+        ({"targets": None}, "no targets"),
+        ({"groups": None}, "one group each"),
+        ({"groups": np.full(40, 0.5)}, "groups must be integers"),
+        ({"groups": np.full(40, 2)}, "groups must be integers"),
+    ],
+)
+def test_a_histogram_is_released_for_valid_records_only(changes, message):
+    objective = GroupObjective(
+        EmpiricalRisk(LOSS),
+        Design.of(records()),
+        weights=GroupWeights((2.0, 2.0)),
+        histogram_share=0.1,
+    )
+    columns = {"targets": records().targets, "groups": records().groups} | changes
+    with pytest.raises(ValueError, match=message):
+        plan_max_group_loss(objective, PrivacyBudget(1.0)).run(
+            records().with_targets(**columns), Run(noise=NoiseSource(no_noise))
+        )
+
+
 @pytest.mark.parametrize("relation", list(Neighbouring))
 def test_descent_ascent_refuses_problems_of_larger_gradients(relation):
     problem = group_problem()
