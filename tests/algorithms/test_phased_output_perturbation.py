@@ -632,3 +632,64 @@ def test_a_loss_needs_no_hash_and_a_plan_leaves_nothing_behind():
     del chosen, plan, objective
     gc.collect()
     assert alive() is None
+
+
+#: What the solvers below have seen; they are copied for each phase, so it cannot be in them.
+LOG = []
+
+
+class Gambler(Newton):
+    """Uses as many random numbers as the records tell it, and keeps what it has seen."""
+
+    memory = None
+
+    def _solve(self, problem, accuracy, start, rng):
+        LOG.append((rng.random(), self.memory))
+        self.memory = float(problem.records.targets.mean())
+        rng.random(int(1000 * abs(self.memory)))
+        return super()._solve(problem, accuracy, start, rng)
+
+
+class Witness(Newton):
+    """Tells the regulariser of each phase."""
+
+    def _solve(self, problem, accuracy, start, rng):
+        LOG.append((problem.alpha, problem.center))
+        return super()._solve(problem, accuracy, start, rng)
+
+
+def run_of(solver, seed=0, **options):
+    X, targets = records("squared", 20_000, seed=seed)
+    LOG.clear()
+    return phased_output_perturbation(
+        Records(X, 1.0, targets=targets),
+        EmpiricalRisk(LOSSES["squared"]),
+        PrivacyBudget(20.0, 1e-6),
+        radius=1.0,
+        run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
+        **options,
+    )
+
+
+def test_random_numbers_and_memory_of_a_phase_stay_there():
+    """Review W8: neither how many were used nor a solver's state reaches the next phase."""
+    logs = []
+    for seed in (0, 1):
+        result = run_of(Gambler(), seed)
+        logs.append(list(LOG))
+    assert len(logs[0]) == len(result.path) > 1
+    assert logs[0] == logs[1]
+    assert len({number for number, _ in logs[0]}) == len(logs[0])
+    assert {memory for _, memory in logs[0]} == {None}
+
+
+def test_a_phase_is_penalised_around_the_released_point_and_the_origin():
+    """Both penalties are one: its center is ``mu / (alpha + mu)`` of the point before."""
+    result = run_of(Witness(), alpha=1e-4)
+    plan, before = result.plan, [np.zeros(4), *result.path]
+    assert len(LOG) == len(result.path) > 1
+    w = np.array([0.3, -0.2, 0.1, 0.5])
+    for (alpha, center), mu, point in zip(LOG, plan.regularisation, before, strict=False):
+        both = 1e-4 * w + mu * (w - point)
+        np.testing.assert_allclose(alpha * (w - center), both, rtol=1e-12, atol=1e-12)
+    assert plan.releases[0].n_records == sum(plan.block_sizes) == 20_000

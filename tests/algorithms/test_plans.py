@@ -156,6 +156,19 @@ def test_saddle_problems_beyond_the_plan_are_refused(release):
                 plan.run(group_problem(alphas=alphas), Run(noise=NoiseSource(no_noise)))
 
 
+def test_a_saddle_plan_for_a_small_ball_is_not_for_a_large_one():
+    """Its noise is for the diameter of the ball, and its accuracy is larger than that."""
+    tiny = group_problem(radius=0.01, alphas=(1e-6, 1e-6)).constants
+    large = group_problem(radius=2.0, alphas=(1e6, 1e6))
+    plan = plan_saddle_output_perturbation(
+        tiny, PrivacyBudget(1.0), release="x", accuracy_fraction=1e3
+    )
+    for name in ("sensitivity", "sensitivity_x", "sensitivity_y"):
+        assert getattr(large.constants, name) < getattr(tiny, name)
+    with pytest.raises(ValueError, match="exceeds that of the plan"):
+        plan.run(large, Run(noise=NoiseSource(no_noise)))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

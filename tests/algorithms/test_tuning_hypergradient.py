@@ -23,6 +23,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
+    Design,
     HalfSquaredLoss,
     LogisticLoss,
     PenaltyGroups,
@@ -254,6 +255,20 @@ def test_several_groups_need_more_than_one_group_in_the_validation_term():
     one, two = (hypergradient_bounds(LOSSES["squared"], 10.0, q) for q in (1, 2))
     assert two.validation > one.validation
     assert two.train == one.train
+
+
+@pytest.mark.parametrize("n_folds", [None, 3])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_noise_covers_the_error_of_both_neighbours(loss, n_folds):
+    """Each of the two derivatives may be off by the stated error."""
+    for n, penalties in ((100, ONE), (10**9, GROUPS)):
+        design = Design(math.hypot(1.0, 0.1), 5, n, intercept=0.1)
+        objective = TuningObjective(LOSSES[loss], penalties, design, 1.0, 0.1)
+        alpha, splits = ALPHA[: penalties.n_groups], Splits(n, n_folds)
+        query = plan_hypergradient(objective, alpha, splits, BUDGET, 0.1)
+        needed = query.exact_sensitivity + 2.0 * query.error
+        assert needed > (1.0 + 1e-4) * query.exact_sensitivity
+        assert needed <= query.mechanism.sensitivity <= needed * (1.0 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))

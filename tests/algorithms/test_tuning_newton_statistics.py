@@ -27,7 +27,8 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import LogisticLoss, PenaltyGroups, Records
+from skdp.problems import Design, LogisticLoss, PenaltyGroups, Records
+from skdp.problems.rounding import chain
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 #: So much that the noise is below rounding errors.
@@ -155,6 +156,19 @@ def test_margins_are_bounded(monkeypatch):
             spreads[:-1], model.plan.to_dict()["margin_bounds"][:-1], rtol=1e-6
         )
         assert largest[-2] < spreads[-1] / bound <= largest[-1] * (1 + 1e-6)
+
+
+def test_noise_of_the_gradients_has_room_for_rounding():
+    """Two sums of 1e9 terms are each off by their chain of additions."""
+    n, norm = 10**9, 2.0
+    objective = TuningObjective(
+        LogisticLoss(), penalties(3), Design(norm, 3, n, block_size=1000), norm, 0.0
+    )
+    exact = LogisticLoss().gradient_diameter(norm, math.inf) / n
+    rounding = 2.0 * chain(n, 1000) * 2.0**-53 * norm
+    assert rounding > 1e-5 * exact
+    for mechanism in NewtonPlan(objective, BUDGET).gradients:
+        assert exact + rounding < mechanism.sensitivity < 1.001 * exact
 
 
 # --- noise and accounting ------------------------------------------------------------------------
