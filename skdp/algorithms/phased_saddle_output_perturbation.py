@@ -79,7 +79,7 @@ class SaddleUtilityBound:
 
     ``(mu_1/2) D_x^2 + (nu/2) D_y^2 + sum_k 2 Lam_k^2/n_k
     + sum_{k < K} (L_y/2) sqrt(mu_{k+1}/nu) Delta_k
-    + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (ell_xy / nu) Delta_K`` with
+    + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (coupling / nu) Delta_K`` with
     ``Lam_k^2 = L_x^2/mu_k + L_y^2/nu``, Delta_k the sensitivity and V_k the mean square of the
     noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
     paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".

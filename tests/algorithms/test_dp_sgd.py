@@ -1,4 +1,4 @@
-"""DP-SGD: price, clipping, coins, noise, and that nothing but public numbers makes the plan.
+"""DP-SGD: price, clipping, batches, noise, and that nothing but public numbers makes the plan.
 
 Seeded tests of a law either always pass or always fail; the rate of false alarms is stated for
 those who change a seed.
@@ -373,7 +373,7 @@ def test_the_clipping_norm_is_reached():
 @every_loss
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, sampling_rate):
-    """Neighbours under the same coins and noise: ``learning_rate / expected_batch`` at most."""
+    """Neighbours under the same batches and noise: ``learning_rate / expected_batch`` at most."""
     rng = np.random.default_rng(4)
     n, learning_rate, n_public = 40, 2.0, 30
     moved = []
@@ -404,22 +404,22 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, samplin
     bound = learning_rate / (sampling_rate * n_public)
     assert max(moved) <= bound * (1 + 1e-12)
     assert max(moved) > 0.99 * bound
-    drawn = np.mean(np.array(moved) > 0)  # the coin of the last record; false alarms below 1e-6
+    drawn = np.mean(np.array(moved) > 0)  # the batch has the last record; false alarms below 1e-6
     assert abs(drawn - sampling_rate) < 0.25
 
 
-# --- coins --------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------
 
 
 def test_the_chance_of_a_record_is_exact():
     """All words of 16 bits once, then, for the one that ties, all words again."""
     rate = (1234.0 + 77.0 / 2**16) / 2**16
     every_word = np.arange(2**16, dtype="<u2").tobytes()
-    heads = NoiseSource(lambda n: every_word).coins(2**16, 1234.0 / 2**16)
+    heads = NoiseSource(lambda n: every_word).bernoulli(2**16, 1234.0 / 2**16)
     assert list(np.flatnonzero(heads)) == list(range(1234))
     for tie, chosen in [(0, True), (76, True), (77, False), (78, False), (2**16 - 1, False)]:
         streams = iter([every_word, np.array([tie], dtype="<u2").tobytes()])
-        heads = NoiseSource(lambda n, streams=streams: next(streams)).coins(2**16, rate)
+        heads = NoiseSource(lambda n, streams=streams: next(streams)).bernoulli(2**16, rate)
         assert list(np.flatnonzero(heads)) == list(range(1234 + chosen))
 
 
@@ -432,7 +432,7 @@ def test_batches_are_poisson_samples(rate):
     n, draws, noise = 500, 2000, seeded(5)
     member = np.zeros((draws, n))
     for row in member:
-        row[noise.coins(n, rate)] = 1.0
+        row[noise.bernoulli(n, rate)] = 1.0
     each = (member.sum(axis=0) - draws * rate) ** 2 / (draws * rate * (1 - rate))
     assert 1e-6 / 2 < stats.chi2.sf(each.sum(), n) < 1 - 1e-6 / 2
     size = member.sum(axis=1)
@@ -456,7 +456,7 @@ def test_a_step_sees_each_record_as_often_as_it_should():
     assert stats.binomtest(drawn, n * steps, 0.1).pvalue > 1e-6
 
 
-def test_coins_and_noise_are_secret_by_default(monkeypatch):
+def test_batches_and_noise_are_secret_by_default(monkeypatch):
     assert inspect.signature(dp_sgd).parameters["run"].default is None
     assert inspect.signature(Run).parameters["noise"].default is None
     assert inspect.signature(NoiseSource).parameters["random_bytes"].default is os.urandom

@@ -88,10 +88,10 @@ def test_batches_are_unbiased():
     assert np.linalg.norm(np.mean(points, axis=0) - exact) < 0.06
 
 
-class Coins:
+class FirstThree:
     """Chooses the first three of the records."""
 
-    def coins(self, size, probability):
+    def bernoulli(self, size, probability):
         return np.arange(size) < 3
 
 
@@ -103,7 +103,7 @@ def test_batches_are_divided_by_their_expected_size():
     plan = plan_localized_gd(
         problem.constants, n_rounds=1, n_steps=1, sampling_rate=0.1, noise_multiplier=1.0
     )
-    np.testing.assert_allclose(plan.gradient(problem, w, Coins()), known, rtol=1e-12)
+    np.testing.assert_allclose(plan.gradient(problem, w, FirstThree()), known, rtol=1e-12)
 
 
 @pytest.mark.parametrize("sampling_rate", [1.0, 0.5])
@@ -136,7 +136,7 @@ def test_batches_are_added_in_a_tree():
     )
 
     class Everyone:
-        def coins(self, size, probability):
+        def bernoulli(self, size, probability):
             return np.ones(size, dtype=bool)
 
     exact = math.fsum(targets) / 2500

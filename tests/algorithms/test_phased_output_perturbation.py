@@ -78,9 +78,9 @@ def test_plans(loss, calibration):
         plan = plan_of(loss, n=n, epsilon=0.5, calibration=calibration, alpha=0.01)
         assert n - len(plan.phases) <= sum(plan.block_sizes) <= n
         assert min(plan.block_sizes) >= 1
-        for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
+        for phase, alpha in zip(plan.phases, plan.regularisation, strict=True):
             constants = phase.constants
-            assert constants.strong_convexity == pytest.approx(0.01 + strength)
+            assert constants.strong_convexity == pytest.approx(0.01 + alpha)
             assert constants.radius <= 2.0
             moved = constants.gradient_diameter / (constants.strong_convexity * constants.n_records)
             assert phase.exact_sensitivity >= min(moved, 2 * constants.radius)
@@ -100,9 +100,9 @@ def test_printed_schedule_and_noise():
     printed = zhang_schedule(budget, "alg2", lipschitz, 1.0, 1000, 10)
     assert plan.block_sizes == (100,) * 10
     for k, phase in enumerate(plan.phases, start=1):
-        strength = printed.regularisation * 2**k
-        assert plan.regularisation[k - 1] == pytest.approx(strength)
-        sigma = zhang_minimisation_noise(budget, lipschitz, strength, 100)
+        alpha = printed.regularisation * 2**k
+        assert plan.regularisation[k - 1] == pytest.approx(alpha)
+        sigma = zhang_minimisation_noise(budget, lipschitz, alpha, 100)
         assert phase.mechanism.noise_scale == pytest.approx(sigma, rel=1e-6)
     # the specification's example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
     assert printed.regularisation / lipschitz == pytest.approx(3.121619, rel=1e-6)
@@ -240,7 +240,7 @@ def test_sensitivity_search_around_any_center(loss):
     phi = LOSSES[loss]
     for _ in range(400):
         n, width = int(rng.integers(1, 5)), 2
-        radius, strength = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-2, 2)
+        radius, alpha = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-2, 2)
         dimension = phi.n_outputs * width
         center = rng.standard_normal(dimension)
         center *= radius * min(1.0, rng.uniform(0, 1.5)) / np.linalg.norm(center)
@@ -257,13 +257,13 @@ def test_sensitivity_search_around_any_center(loss):
             problem = FiniteSumProblem(
                 Records(X.copy(), 1.0, targets=targets.copy()),
                 phi,
-                strength,
+                alpha,
                 Ball(radius),
                 center=center,
             )
             points.append(Newton().solve(problem, 1e-7 * radius).point)
         design = Design(1.0, width, n, block_size=256)
-        constants = generalised_linear_constants(phi, design, strength, radius, radius)
+        constants = generalised_linear_constants(phi, design, alpha, radius, radius)
         bound = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / (bound + 2e-7 * radius))
     assert 0.3 < worst <= 1.0
@@ -271,29 +271,29 @@ def test_sensitivity_search_around_any_center(loss):
 
 def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     """Review F-5: with a far center the solution leaves the ball of `solution_radius`."""
-    center, strength, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
+    center, alpha, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
     points = []
     for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
         rows = Records(np.array([row]), 1.0)
         problem = FiniteSumProblem(
-            rows.with_targets(np.array([target])), loss, strength, WholeSpace(), center=center
+            rows.with_targets(np.array([target])), loss, alpha, WholeSpace(), center=center
         )
         points.append(Newton().solve(problem, 1e-9).point)
     # two records that both pull the point down, against one that does not
     rows = Records(np.array([[0.0, 1.0]]), 1.0)
     flat = FiniteSumProblem(
-        rows.with_targets(np.array([1.0])), loss, strength, WholeSpace(), center=center
+        rows.with_targets(np.array([1.0])), loss, alpha, WholeSpace(), center=center
     )
     points.append(Newton().solve(flat, 1e-9).point)
     rows = Records(np.array([[1.0, 0.0]]), 1.0)
     side = FiniteSumProblem(
-        rows.with_targets(np.array([0.0])), loss, strength, WholeSpace(), center=center
+        rows.with_targets(np.array([0.0])), loss, alpha, WholeSpace(), center=center
     )
     points.append(Newton().solve(side, 1e-9).point)
     moved = max(np.linalg.norm(a - b) for a in points for b in points)
-    own = loss.solution_radius(1.0, strength)
-    assert moved > 1.05 * loss.gradient_diameter(1.0, own) / strength
-    assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / strength
+    own = loss.solution_radius(1.0, alpha)
+    assert moved > 1.05 * loss.gradient_diameter(1.0, own) / alpha
+    assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / alpha
 
 
 def test_noise_of_every_phase():

@@ -418,7 +418,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, n_fol
         spent = tightest_epsilon(event, delta)
         assert spent == pytest.approx(1.0, rel=1e-6)
         assert spent <= 1.0 + 1e-9
-    # public: what does not follow from the released strengths
+    # public: what does not follow from the released alphas
     assert tuned[0].plan.to_dict() == tuned[1].plan.to_dict()
     events = [[release.event for release in model.plan.releases] for model in tuned]
     assert events[0] == events[1]
@@ -518,7 +518,7 @@ def test_descent_goes_down_and_ignores_noise():
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
-def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
+def test_with_much_privacy_budget_it_finds_the_best_alpha(loss):
     rows, t = records(loss, n=400)
     budget, roles = PrivacyBudget(1e10, 1e-6), Splits(400, 2)
     penalties = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)

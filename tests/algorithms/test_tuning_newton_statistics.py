@@ -303,7 +303,7 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("low", [1e-12, 1e-3])
 def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
-    """However many strengths are compared: for moments and for each of two gradients."""
+    """However many alphas are compared: for moments and for each of two gradients."""
     rows, targets = records(5000, 4)
     rows.block_size = 1000
     read, original = [], Records.block
@@ -367,7 +367,7 @@ def test_targets_are_refused_before_anything_is_released(bad, n_folds, monkeypat
         tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=n_folds)
 
 
-# --- choice of strengths -------------------------------------------------------------------------
+# --- choice of alphas -------------------------------------------------------------------------
 
 
 @pytest.mark.audit
