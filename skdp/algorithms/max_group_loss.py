@@ -157,6 +157,9 @@ class MaxGroupLossPlan(Plan):
     def bound(self) -> float:
         return self.phased.bound()
 
+    def remarks(self) -> tuple[str, ...]:
+        return self.phased.remarks()
+
     def to_dict(self) -> dict[str, Any]:
         numbers = {
             "radius": self.objective.radius,

@@ -23,7 +23,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from skdp._checks import check_option
-from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_remarks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
@@ -110,6 +116,13 @@ class PhasedPlan(Plan):
         ]
         return float(phased_utility_bound(self.objective, self.regularisation, steps))
 
+    @property
+    def noise_scales(self) -> list[float]:
+        return [phase.mechanism.noise_scale for phase in self.phases]
+
+    def remarks(self) -> tuple[str, ...]:
+        return block_remarks(self.block_sizes, self.noise_scales)
+
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants
         return {
@@ -121,7 +134,7 @@ class PhasedPlan(Plan):
             "block_sizes": list(self.block_sizes),
             "regularisation": list(self.regularisation),
             "sensitivities": [phase.mechanism.sensitivity for phase in self.phases],
-            "noise_scales": [phase.mechanism.noise_scale for phase in self.phases],
+            "noise_scales": self.noise_scales,
             "accuracies": [phase.accuracy for phase in self.phases],
         }
 

@@ -20,7 +20,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skdp._checks import check_count, check_non_negative, check_option
-from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_remarks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.published import zhang_schedule
@@ -166,6 +172,9 @@ class PhasedSaddlePlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         return (self.release(),)
+
+    def remarks(self) -> tuple[str, ...]:
+        return block_remarks(self.block_sizes, self.noise_scales)
 
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 import warnings
 from abc import abstractmethod
@@ -17,7 +18,7 @@ from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.plan import Run
-from skdp.linear_model.remarks import noise_alarms, plan_remarks
+from skdp.linear_model.remarks import noise_alarms
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -150,9 +151,11 @@ class DPLinearModel(BaseEstimator):
             warnings.warn(alarm, UserWarning, stacklevel=4)
         run = Run(self.solver, *randomness(self.random_state), self.verbose)
         result = choice.plan.run(records, run)
-        plan = {"risk": repr(risk), **result.plan.to_dict()}
+        plan, remarks = {"risk": repr(risk), **result.plan.to_dict()}, result.plan.remarks()
         if choice.bounds:
             plan["method_bounds"] = choice.bounds
+            bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in choice.bounds.items())
+            remarks += (f"chosen by the smallest bound on the excess loss: {bounds}",)
         if not risk.is_smooth:
             plan["smoothing"] = result.plan.risk.smoothing
         self.alpha_ = plan["alpha"]
@@ -163,6 +166,7 @@ class DPLinearModel(BaseEstimator):
             records,
             objective.design.n_records,
             caveats + self._caveats(),
+            remarks,
         )
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
@@ -185,6 +189,7 @@ class DPLinearModel(BaseEstimator):
         records: Records,
         n_records: int,
         caveats: tuple[str, ...],
+        remarks: tuple[str, ...] = (),
     ) -> PrivacyReport:
         """Make the report of a fit and warn if the fit is useless; `n_records` is public."""
         delta = float(self.delta)
@@ -200,7 +205,9 @@ class DPLinearModel(BaseEstimator):
                 "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
                 "holds only if it stays secret and is used for this fit alone",
             )
+        sizes = records.norm_bound, plan.get("radius", math.inf)
         plan = {"data_norm": records.data_norm, "feature_norm": records.norm_bound, **plan}
+        rows = f"rows are shortened to Euclidean norm {records.data_norm:g}"
         report = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=delta,
@@ -209,10 +216,10 @@ class DPLinearModel(BaseEstimator):
             releases=releases,
             plan=plan,
             caveats=alarms + caveats,
-            remarks=(*plan_remarks(plan), *noise_alarms(releases, plan)),
+            remarks=(rows, *remarks, *noise_alarms(releases, *sizes)),
         )
         # for the first release only: it may enter the plans of later ones
-        alarms += tuple(noise_alarms(releases[:1], plan))
+        alarms += tuple(noise_alarms(releases[:1], *sizes))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return report

@@ -658,7 +658,7 @@ class Gambler(SaddleSolver):
 
 
 def test_random_numbers_and_memory_of_a_phase_stay_there():
-    """Review W8: neither random numbers that were used nor a solver's state reach the next phase."""
+    """Review W8: neither random numbers used nor a state of a solver reach the next phase."""
     logs, solver = [], Gambler()
     for seed in (0, 1):
         LOG.clear()
