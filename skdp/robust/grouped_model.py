@@ -191,26 +191,21 @@ class GroupedLinearModel(DPLinearModel):
             self.__dict__.pop(name, None)  # of an earlier fit
             if value is not None:
                 setattr(self, name, value)
-        numbers = {
-            "risk": repr(risk),
+        public: dict[str, Any] = {
             "group_mode": self.group_mode,
             "group_names": [str(name) for name in self.group_names_],
-            **result.plan.to_dict(),
         }
         if proportions is not None:
-            numbers["group_proportions"] = proportions.tolist()
-        if not risk.is_smooth:
-            numbers["smoothing"] = result.plan.risk.smoothing
-        self.privacy_ = self._report(
+            public["group_proportions"] = proportions.tolist()
+        return self._report(
             "output" if result.plan.n_phases == 1 else "phased",
-            result.plan.releases,
-            numbers,
+            result,
             records,
-            objective.design.n_records,
+            risk,
             caveats + self._group_caveats(are_given),
+            public,
             (*self._group_remarks(largest, proportions), *result.plan.remarks()),
         )
-        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _group_weights(
         self, codes: np.ndarray, are_given: bool
