@@ -30,6 +30,10 @@ class Dataset:
         Public labels; None for regression.
     target_range : tuple of two floats or None
         Public range of y; None for classification.
+    n_numbers : int
+        The first columns are numbers, in [-1, 1] before rows are scaled.
+    blocks : tuple of int
+        Widths of the blocks of one-hot columns behind them; filled in where both kinds occur.
     """
 
     name: str
@@ -37,6 +41,8 @@ class Dataset:
     y: np.ndarray
     classes: tuple | None = None
     target_range: tuple[float, float] | None = None
+    n_numbers: int = 0
+    blocks: tuple[int, ...] = ()
 
     @property
     def is_classification(self) -> bool:
@@ -127,6 +133,30 @@ def synthetic_logistic(n: int = 10_000, d: int = 20) -> Dataset:
     return Dataset("synthetic_logistic", _unit_rows(X), y, (0, 1))
 
 
+def synthetic_additive(n: int = 20_000, unit_rows: bool = True) -> Dataset:
+    """A sum of curves and of the effects of one category, half of the variance not noise."""
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(-1.0, 1.0, (n, 5))
+    category = rng.integers(0, 4, n)
+    signal = (
+        np.sin(3.0 * numbers[:, 0])
+        + 2.0 * numbers[:, 1] ** 2
+        + np.exp(numbers[:, 2])
+        - np.abs(numbers[:, 3])
+        + np.array([0.0, 0.5, 1.0, -0.5])[category]
+    )
+    y = signal + rng.standard_normal(n) * signal.std()
+    X = np.hstack([numbers, category[:, None] == np.arange(4)])
+    return Dataset(
+        "synthetic_additive",
+        _unit_rows(X) if unit_rows else X,
+        y,
+        target_range=(-5.0, 8.0),
+        n_numbers=5,
+        blocks=(4,),
+    )
+
+
 # ---------------------------------------------------------------------------------------------
 # given as files
 
@@ -170,7 +200,14 @@ def read_adult(path: str, unit_rows: bool = True) -> Dataset:
         blocks.append(table[column].to_numpy()[:, None] == np.array(categories.split()))
     y = table["income"].str.startswith(">50K").to_numpy(dtype=int)
     X = np.hstack(blocks).astype(np.float64)
-    return Dataset("adult", _unit_rows(X) if unit_rows else X, y, (0, 1))
+    return Dataset(
+        "adult",
+        _unit_rows(X) if unit_rows else X,
+        y,
+        (0, 1),
+        n_numbers=len(_ADULT_RANGES),
+        blocks=tuple(block.shape[1] for block in blocks[1:]),
+    )
 
 
 #: Longitude and latitude of the state, census codes of age (capped at 52) and income (capped at
@@ -200,4 +237,11 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
     X = np.hstack([np.nan_to_num(scaled, nan=0.0), places.astype(np.float64)])
     y = table["median_house_value"].to_numpy(dtype=np.float64)
     X = _unit_rows(X) if unit_rows else X
-    return Dataset("california", X, y, target_range=(15_000.0, 500_000.0))
+    return Dataset(
+        "california",
+        X,
+        y,
+        target_range=(15_000.0, 500_000.0),
+        n_numbers=len(_CALIFORNIA_RANGES),
+        blocks=(len(_CALIFORNIA_PLACES),),
+    )

@@ -52,6 +52,11 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult as CSV")
     parser.add_argument("--california", metavar="PATH", help="California housing as CSV")
+    parser.add_argument(
+        "--ebm-python",
+        metavar="PATH",
+        help="Python that has interpret-core, for DP-EBM (nonlinear)",
+    )
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
     if unknown:

@@ -127,8 +127,13 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     return rows
 
 
-def evaluate(dataset: data.Dataset, n_seeds: int, quick: bool) -> Iterator[dict[str, Any]]:
-    """One row per method, setting and epsilon."""
+def evaluate(
+    dataset: data.Dataset,
+    n_seeds: int,
+    quick: bool,
+    make_methods: Callable[[data.Dataset, bool], list[Method]] | None = None,
+) -> Iterator[dict[str, Any]]:
+    """One row per method, setting and epsilon; the methods are those of this case by default."""
     scores: dict[tuple[str, Any, float], list[tuple[float, float]]] = {}
     alphas: dict[tuple[str, Any, float], float] = {}
     methods: list[Method] = []
@@ -136,7 +141,7 @@ def evaluate(dataset: data.Dataset, n_seeds: int, quick: bool) -> Iterator[dict[
         X, X_test, y, y_test = train_test_split(
             dataset.X, dataset.y, test_size=0.2, random_state=seed
         )
-        methods = methods_for(dataset, quick)
+        methods = (make_methods or methods_for)(dataset, quick)
         for method in methods:
             for setting in method.settings:
                 for epsilon in ((1.0,) if quick else EPSILONS) if method.private else (math.inf,):

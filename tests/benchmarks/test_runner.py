@@ -101,6 +101,29 @@ def test_accuracy_runs_dp_sgd_on_every_task(accuracy, name):
 
 
 @pytest.fixture
+def nonlinear(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.nonlinear")
+
+
+def test_nonlinear_gives_every_column_the_same_share_of_a_unit_row(nonlinear):
+    dataset = nonlinear.data.synthetic_additive(2000, unit_rows=False)
+    rows = nonlinear.splines(dataset).fit_transform(dataset.X)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    squares = (rows**2).mean(axis=0)
+    shares = np.add.reduceat(squares, range(0, 36, 7))  # 5 numbers of 7 splines, one category
+    np.testing.assert_allclose(shares, 1 / 6, atol=0.01)
+
+
+def test_nonlinear_undoes_the_one_hot_coding(nonlinear):
+    X = np.array([[0.5, 1, 0, 0, 0, 1], [-0.5, 0, 0, 0, 1, 0]])
+    dataset = nonlinear.data.Dataset("d", X, np.zeros(2), n_numbers=1, blocks=(3, 2))
+    numbers, codes = nonlinear.numbers_and_codes(dataset, X)
+    np.testing.assert_array_equal(numbers, [[0.5], [-0.5]])
+    np.testing.assert_array_equal(codes, [[0, 1], [-1, 0]])
+
+
+@pytest.fixture
 def solvers(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     return importlib.import_module("benchmarks.cases.solvers")
