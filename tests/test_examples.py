@@ -370,7 +370,7 @@ def test_tuning_leak(tmp_path):
         return [float(rate) for rate in row.group(1).split()]
 
     assert min(rates("one hypergradient, no privacy")) == 1.0
-    assert min(rates("tuned strength, no privacy")) > 0.9
+    assert min(rates("tuned alpha, no privacy")) > 0.9
     limits = re.findall(r"right more often than +(\d\.\d{3})$", result.stdout, re.M)
     assert limits == ["0.547", "0.695"]
     # four standard deviations above what privacy permits
