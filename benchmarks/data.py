@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-__all__ = ["Dataset", "load"]
+__all__ = ["Dataset", "load", "numbers_and_codes"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,10 @@ class Dataset:
         Public labels; None for regression.
     target_range : tuple of two floats or None
         Public range of y; None for classification.
+    n_numbers : int
+        The first columns are numbers, in [-1, 1] before rows are scaled.
+    blocks : tuple of int
+        Widths of the blocks of one-hot columns behind them; filled in where both kinds occur.
     """
 
     name: str
@@ -36,6 +40,8 @@ class Dataset:
     y: np.ndarray
     classes: tuple | None = None
     target_range: tuple[float, float] | None = None
+    n_numbers: int = 0
+    blocks: tuple[int, ...] = ()
 
     @property
     def is_classification(self) -> bool:
@@ -83,6 +89,16 @@ def _unit_rows(X: np.ndarray) -> np.ndarray:
     """Divide each record by its own norm."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(norms > 0, norms, 1.0)
+
+
+def numbers_and_codes(dataset: Dataset, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Undo the one-hot coding; -1 is an unknown category."""
+    if not dataset.blocks:
+        return X, np.empty((len(X), 0), dtype=int)
+    ends = dataset.n_numbers + np.cumsum(dataset.blocks)
+    numbers, *blocks = np.split(X, [dataset.n_numbers, *ends[:-1]], axis=1)
+    codes = [np.where(block.any(axis=1), block.argmax(axis=1), -1) for block in blocks]
+    return numbers, np.column_stack(codes)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -194,6 +210,30 @@ def synthetic_regression(n: int = 10_000, d: int = 20) -> Dataset:
     return Dataset(f"linear, d = {d}", X, y, target_range=(-3.0, 3.0))
 
 
+def synthetic_additive(n: int = 20_000, unit_rows: bool = True) -> Dataset:
+    """A sum of curves and of the effects of one category, half of the variance not noise."""
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(-1.0, 1.0, (n, 5))
+    category = rng.integers(0, 4, n)
+    signal = (
+        np.sin(3.0 * numbers[:, 0])
+        + 2.0 * numbers[:, 1] ** 2
+        + np.exp(numbers[:, 2])
+        - np.abs(numbers[:, 3])
+        + np.array([0.0, 0.5, 1.0, -0.5])[category]
+    )
+    y = signal + rng.standard_normal(n) * signal.std()
+    X = np.hstack([numbers, category[:, None] == np.arange(4)])
+    return Dataset(
+        "synthetic_additive",
+        _unit_rows(X) if unit_rows else X,
+        y,
+        target_range=(-5.0, 8.0),
+        n_numbers=5,
+        blocks=(4,),
+    )
+
+
 # ---------------------------------------------------------------------------------------------
 # given as files
 
@@ -237,7 +277,14 @@ def read_adult(path: str, unit_rows: bool = True) -> Dataset:
         blocks.append(table[column].to_numpy()[:, None] == np.array(categories.split()))
     y = table["income"].str.startswith(">50K").to_numpy(dtype=int)
     X = np.hstack(blocks).astype(np.float64)
-    return Dataset("adult", _unit_rows(X) if unit_rows else X, y, (0, 1))
+    return Dataset(
+        "adult",
+        _unit_rows(X) if unit_rows else X,
+        y,
+        (0, 1),
+        n_numbers=len(_ADULT_RANGES),
+        blocks=tuple(block.shape[1] for block in blocks[1:]),
+    )
 
 
 #: Longitude and latitude of the state, census codes of age (capped at 52) and income (capped at
@@ -267,4 +314,11 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
     X = np.hstack([np.nan_to_num(scaled, nan=0.0), places.astype(np.float64)])
     y = table["median_house_value"].to_numpy(dtype=np.float64)
     X = _unit_rows(X) if unit_rows else X
-    return Dataset("california", X, y, target_range=(15_000.0, 500_000.0))
+    return Dataset(
+        "california",
+        X,
+        y,
+        target_range=(15_000.0, 500_000.0),
+        n_numbers=len(_CALIFORNIA_RANGES),
+        blocks=(len(_CALIFORNIA_PLACES),),
+    )

@@ -5,7 +5,7 @@
 
 Adds their scores to ``results/linear_table_peers.csv.gz``; skdp is not imported. DP-EBM has
 add/remove neighbours and is for numbers and two classes. Where ranges of the features are known, it
-gets them without division by the norm of a row, which it does not need. diffprivlib has replace-one
+gets them without division by the norm of a row, and categories as such. diffprivlib has replace-one
 neighbours and delta = 0.
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from benchmarks import data, linear_protocol  # noqa: E402
+from benchmarks import data, dp_ebm, linear_protocol  # noqa: E402
 from benchmarks.linear_protocol import ADD_REMOVE, DELTA, EPSILONS, REPLACE_ONE  # noqa: E402
 
 #: DP-EBM takes seconds to minutes for a fit: few data sets, and this many seeds.
@@ -38,26 +38,15 @@ EBM_SEEDS = {
 }
 
 
-def dp_ebm(split: linear_protocol.Split, relation: str, epsilon: float) -> np.ndarray:
-    from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
-
-    d = split.X.shape[1]
-    shared = {
-        "epsilon": epsilon,
-        "delta": DELTA,
-        "random_state": split.seed,
-        "n_jobs": 1,
-        "feature_types": ["continuous"] * d,
-        "privacy_bounds": np.tile([-1.0, 1.0], (d, 1)),
-    }
-    if split.dataset.classes is not None:
-        model = DPExplainableBoostingClassifier(**shared)
-        return model.fit(split.X, split.y).predict_proba(split.X_test)
-    low, high = split.dataset.target_range
-    model = DPExplainableBoostingRegressor(
-        privacy_target_min=low, privacy_target_max=high, **shared
-    )
-    return model.fit(split.X, np.clip(split.y, low, high)).predict(split.X_test)
+def dp_ebm_fit(split: linear_protocol.Split, relation: str, epsilon: float) -> np.ndarray:
+    dataset = split.dataset
+    numbers, codes = data.numbers_and_codes(dataset, split.X)
+    settings = (dataset.target_range or (), epsilon, DELTA, split.seed)
+    model = dp_ebm.unfitted(numbers.shape[1], codes.shape[1], *settings)
+    y = split.y if dataset.is_classification else np.clip(split.y, *dataset.target_range)
+    model.fit(dp_ebm.columns(numbers, codes), y)
+    X_test = dp_ebm.columns(*data.numbers_and_codes(dataset, split.X_test))
+    return model.predict_proba(X_test) if dataset.is_classification else model.predict(X_test)
 
 
 def diffprivlib(split: linear_protocol.Split, relation: str, epsilon: float) -> np.ndarray:
@@ -91,15 +80,18 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=HERE / "results" / "linear_table_peers.csv.gz")
     parser.add_argument("--adult", metavar="PATH")
     parser.add_argument("--california", metavar="PATH")
+    parser.add_argument("--names", nargs="+", help="data sets; default: all")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     for dataset in data.load(options.adult, options.california, options.quick):
+        if options.names is not None and dataset.name not in options.names:
+            continue
         for peer in options.peers:
             seeds = linear_protocol.n_seeds(dataset, options.quick)
             if peer == "dp-ebm":
                 seeds = min(seeds, EBM_SEEDS.get(dataset.name, 0))
-                relation, fit, given = ADD_REMOVE, dp_ebm, without_unit_rows(dataset, options)
+                relation, fit, given = ADD_REMOVE, dp_ebm_fit, without_unit_rows(dataset, options)
             else:
                 relation, fit, given = REPLACE_ONE, diffprivlib, dataset
             if seeds == 0:

@@ -58,6 +58,11 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
         help="linear_table: fit this side alone, and read the scores of the other from its file",
     )
     parser.add_argument("--page", metavar="PATH", help="linear_table: write its page")
+    parser.add_argument(
+        "--ebm-python",
+        metavar="PATH",
+        help="Python that has interpret-core, for DP-EBM (nonlinear)",
+    )
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
     if unknown:

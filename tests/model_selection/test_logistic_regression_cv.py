@@ -122,8 +122,18 @@ def test_several_classes_are_refused(classes):
     assert not model.__sklearn_tags__().classifier_tags.multi_class
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        with pytest.raises(ValueError, match="private tuning supports two only"):
+        with pytest.raises(ValueError, match="private tuning supports two only") as refusal:
             model.fit(X, np.arange(12) % 3)
+    assert "skdp.linear_model.DPLogisticRegression(), which needs no tuning." in str(refusal.value)
+
+
+def test_the_refusal_names_a_model_for_several_classes():
+    """Its defaults fit the records that were refused."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    X = np.eye(3)[y] + 0.2 * rng.standard_normal((3000, 3))
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1, 2], random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
 
 
 def test_inferred_classes_warn():
