@@ -45,8 +45,9 @@ methods, settings and standard errors.
 - R2 is that of predictions clipped to the public range, for every side. With several classes,
   ROC AUC is the mean over one class against the rest.
 - A cell is **above** or **below** if the mean of the paired differences over the seeds exceeds
-  two of its standard errors, and **level** otherwise. With 3 or 5 seeds this is a weak test. By
-  chance alone, about 2 of 100 cells without a difference are called below.
+  two of its standard errors, and **level** otherwise. The splits of a data set overlap: the
+  errors are those of the split and of the noise on these records. With 3 or 5 seeds this is a
+  weak test. By chance alone, about 2 or 3 of 100 cells without a difference are called below.
 """
 
 SEEN_TEXT = """\
@@ -157,7 +158,7 @@ def cells(
     if not len(given):
         return "Not measured.\n"
     given = given[given["metric"].isin(metrics)]
-    others = [linear_peers.NO_PRIVACY, linear_peers.CONSTANT] if levels else []
+    others = [linear_peers.NO_PRIVACY, linear_peers.CONSTANT] if levels else ["seeds"]
     head = ["data set (n, d)", "score", *(f"{e:g}" for e in EPSILONS), *others]
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for (name, metric), rows in given.groupby(["dataset", "metric"], sort=False):
@@ -166,7 +167,10 @@ def cells(
         line = [f"{name}{star} ({first['n_train']}, {first['n_features']})", metric]
         by_epsilon = {row["epsilon"]: row for row in rows.to_dict("records")}
         line += [cell(by_epsilon.get(epsilon)) for epsilon in EPSILONS]
-        line += [number(table, name, method, metric) for method in others]
+        if levels:
+            line += [number(table, name, method, metric) for method in others]
+        else:
+            line.append(str(first["n_seeds"]))
         lines.append("| " + " | ".join(line) + " |")
     return "\n".join(lines) + "\n"
 
