@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,11 +23,27 @@ def main() -> None:
 
         print(interpret.__version__)
         return
-    from interpret import privacy
-
     given, path = np.load(sys.argv[1]), sys.argv[2]
     epsilon, delta, seed = float(sys.argv[3]), float(sys.argv[4]), int(sys.argv[5])
-    n_numbers, n_codes = given["numbers"].shape[1], given["codes"].shape[1]
+    settings = (given["target_range"], epsilon, delta, seed)
+    model = unfitted(given["numbers"].shape[1], given["codes"].shape[1], *settings)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random_state")
+        model.fit(columns(given["numbers"], given["codes"]), given["y"])
+    np.save(path, model.predict(columns(given["numbers_test"], given["codes_test"])))
+
+
+def unfitted(
+    n_numbers: int,
+    n_codes: int,
+    target_range: Sequence[float],
+    epsilon: float,
+    delta: float,
+    seed: int,
+) -> Any:
+    """Return the model for columns of numbers in [-1, 1] and of categories."""
+    from interpret import privacy
+
     settings = {
         "feature_types": ["continuous"] * n_numbers + ["nominal"] * n_codes,
         "privacy_bounds": dict.fromkeys(range(n_numbers), (-1.0, 1.0)),
@@ -34,16 +52,12 @@ def main() -> None:
         "random_state": seed,
         "n_jobs": 1,
     }
-    if given["target_range"].size:
-        low, high = given["target_range"]
-        settings |= {"privacy_target_min": low, "privacy_target_max": high}
-        model = privacy.DPExplainableBoostingRegressor(**settings)
-    else:
-        model = privacy.DPExplainableBoostingClassifier(**settings)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Privacy violation: using a fixed random_state")
-        model.fit(columns(given["numbers"], given["codes"]), given["y"])
-    np.save(path, model.predict(columns(given["numbers_test"], given["codes_test"])))
+    if len(target_range):
+        low, high = target_range
+        return privacy.DPExplainableBoostingRegressor(
+            privacy_target_min=low, privacy_target_max=high, **settings
+        )
+    return privacy.DPExplainableBoostingClassifier(**settings)
 
 
 def columns(numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:

@@ -48,6 +48,7 @@ __all__ = [
     "Choice",
     "RepeatAndSelect",
     "adassp",
+    "adassp_release",
     "calibrated_base",
     "exponential_over_grid",
     "fixed",
@@ -423,31 +424,48 @@ def exponential_over_grid(grid: Sequence[float] = STRONG_GRID) -> Baseline:
 
 
 def adassp(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
-    """AdaSSP (Wang 2018) with exact Gaussian accounting instead of three times epsilon / 3.
-
-    Three releases with equal shares: the least eigenvalue of ``A'A``, which a replaced record
-    moves by at most X^2; ``A'A``, by sqrt(2) X^2 in the Frobenius norm; ``A'b``, by 2 X Y. With
-    the standard deviation s of an off-diagonal entry of ``A'A`` the penalty is
-    ``max(0, s sqrt(d log(2 d^2 / rho)) - lower)``, lower being a bound on the least eigenvalue
-    that holds with probability ``1 - rho`` (and is at least 0). X and Y are public bounds.
-    """
+    """AdaSSP (Wang 2018) with exact Gaussian accounting instead of three times epsilon / 3."""
     if fits.logistic:
         raise ValueError("AdaSSP is for least squares.")
     multiplier = gaussian_noise_multiplier(epsilon, delta) * math.sqrt(3.0)
     A = np.hstack([fits.X, np.full((fits.n, 1), INTERCEPT)])
-    d, square = A.shape[1], fits.row_norm**2
-    moments, vector = A.T @ A, A.T @ fits.targets
-    s = multiplier * square  # sqrt(2) X^2 per orthonormal coordinate, which are sqrt(2) entries
-    least = np.linalg.eigvalsh(moments)[0] + s * rng.standard_normal()
-    lower = max(0.0, float(least - s * ndtri(1.0 - ADASSP_FAILURE)))
-    noise = np.triu(s * rng.standard_normal((d, d)), 1)
-    noise = noise + noise.T + np.diag(math.sqrt(2.0) * s * rng.standard_normal(d))
-    vector = vector + multiplier * 2.0 * fits.row_norm * rng.standard_normal(d)
-    penalty = max(0.0, s * math.sqrt(d * math.log(2 * d**2 / ADASSP_FAILURE)) - lower)
-    weights = np.linalg.solve(moments + noise + penalty * np.eye(d), vector)
+    weights, penalty = adassp_release(A, fits.targets, fits.row_norm, multiplier, rng)
     return Choice(
         weights, penalty / fits.n, RepeatedEvent(GaussianEvent(multiplier, REPLACE_ONE), 3), 1
     )
+
+
+def adassp_release(
+    A: np.ndarray,
+    targets: np.ndarray,
+    row_norm: float,
+    multiplier: float,
+    rng: np.random.Generator,
+    neighbouring: Neighbouring = REPLACE_ONE,
+) -> tuple[np.ndarray, float]:
+    """Coefficients and penalty of AdaSSP from three releases with one noise multiplier.
+
+    With X a public bound on the rows and 1 one on the targets, the least eigenvalue of ``A'A`` is
+    moved by at most X^2, by a replaced record too; ``A'A`` by X^2 in the Frobenius norm, and by
+    sqrt(2) X^2 by a replaced record; ``A'b`` by X, and by 2 X. With the standard deviation s of
+    an off-diagonal entry of ``A'A`` the penalty is ``max(0, s sqrt(d log(2 d^2 / rho)) - lower)``,
+    lower being a bound on the least eigenvalue that holds with probability ``1 - rho`` (and is at
+    least 0).
+    """
+    replaced = neighbouring is REPLACE_ONE
+    d, square = A.shape[1], row_norm**2
+    moments, vector = A.T @ A, A.T @ targets
+    # per orthonormal coordinate of symmetric matrices, which are sqrt(2) entries
+    s = multiplier * square * (1.0 if replaced else math.sqrt(0.5))
+    deviation = multiplier * square
+    least = np.linalg.eigvalsh(moments)[0] + deviation * rng.standard_normal()
+    lower = max(0.0, float(least - deviation * ndtri(1.0 - ADASSP_FAILURE)))
+    noise = np.triu(s * rng.standard_normal((d, d)), 1)
+    noise = noise + noise.T + np.diag(math.sqrt(2.0) * s * rng.standard_normal(d))
+    moved = (2.0 if replaced else 1.0) * row_norm
+    vector = vector + multiplier * moved * rng.standard_normal(d)
+    penalty = max(0.0, s * math.sqrt(d * math.log(2 * d**2 / ADASSP_FAILURE)) - lower)
+    return np.linalg.solve(moments + noise + penalty * np.eye(d), vector), penalty
 
 
 #: Runs expected of methods that repeat.

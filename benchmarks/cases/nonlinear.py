@@ -4,7 +4,7 @@ The default model of each task, after ``BoundedSplineTransformer`` and on the pl
 DP-SGD on the plain features with the best of its settings on the test score, which is not private;
 DP-EBM with its defaults, if ``--ebm-python`` names a Python that has ``interpret-core``. DP-SGD and
 DP-EBM are private for add/remove neighbours, so ours are shown under both relations. Splits, scores
-and delta are those of the case `accuracy`.
+and settings of DP-SGD: ``benchmarks/methods.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from benchmarks import data
-from benchmarks.cases.accuracy import (
+from benchmarks.data import numbers_and_codes
+from benchmarks.methods import (
     BEST,
     CANDIDATE,
     DELTA,
@@ -184,14 +185,6 @@ def sklearn_fit(dataset: data.Dataset) -> Callable:
         return Ridge(alpha=len(y) * alpha).fit(X, y).predict
 
     return fit
-
-
-def numbers_and_codes(dataset: data.Dataset, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Undo the one-hot coding; -1 is an unknown category."""
-    ends = dataset.n_numbers + np.cumsum(dataset.blocks)
-    numbers, *blocks = np.split(X, [dataset.n_numbers, *ends[:-1]], axis=1)
-    codes = [np.where(block.any(axis=1), block.argmax(axis=1), -1) for block in blocks]
-    return numbers, np.column_stack(codes)
 
 
 def dp_ebm_fit(dataset: data.Dataset, python: str) -> Callable:

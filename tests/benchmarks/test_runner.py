@@ -32,12 +32,6 @@ def run(*arguments):
     )
 
 
-@pytest.fixture
-def accuracy(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    return importlib.import_module("benchmarks.cases.accuracy")
-
-
 def test_list_names_every_case():
     done = run("--list")
     assert done.returncode == 0, done.stderr
@@ -71,7 +65,13 @@ def test_case_runs_quickly_and_writes_its_table_and_figure(case, tmp_path):
     assert (tmp_path / f"{case}.png").stat().st_size > 0
 
 
-def test_accuracy_adds_the_best_and_keeps_every_candidate(accuracy):
+@pytest.fixture
+def methods(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.methods")
+
+
+def test_methods_add_the_best_and_keep_every_candidate(methods):
     rows = [
         {"method": method, "epsilon": 1.0, "selection": selection, "mean": mean}
         for method, selection, mean in [
@@ -80,22 +80,22 @@ def test_accuracy_adds_the_best_and_keeps_every_candidate(accuracy):
             ("b", "candidate", 0.7),
         ]
     ]
-    *kept, best = accuracy.with_best(rows)
+    *kept, best = methods.with_best(rows)
     assert kept == rows
-    assert best == rows[2] | {"selection": accuracy.BEST}
+    assert best == rows[2] | {"selection": methods.BEST}
     assert "not private" in best["selection"]
 
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "diabetes"])
-def test_accuracy_runs_dp_sgd_on_every_task(accuracy, name):
+def test_methods_run_dp_sgd_on_every_task(methods, name):
     """With next to no noise it predicts better than a constant."""
-    (dataset,) = (d for d in accuracy.data.load(quick=True) if d.name == name)
-    setting = accuracy.Setting(1.0, 60, learning_rate=2.0)
-    fit = accuracy.dp_sgd_fit(dataset)
+    (dataset,) = (d for d in methods.data.load(quick=True) if d.name == name)
+    setting = methods.Setting(1.0, 60, learning_rate=2.0)
+    fit = methods.dp_sgd_fit(dataset)
     predict, again = (fit(setting, 1e3, dataset.X, dataset.y, seed=0) for _ in range(2))
     np.testing.assert_array_equal(predict(dataset.X), again(dataset.X))
-    constant = accuracy.constant_fit(dataset)(None, math.nan, dataset.X, dataset.y, 0)
-    scores = [accuracy.score(dataset, f(dataset.X), dataset.y)[0] for f in (predict, constant)]
+    constant = methods.constant_fit(dataset)(None, math.nan, dataset.X, dataset.y, 0)
+    scores = [methods.score(dataset, f(dataset.X), dataset.y)[0] for f in (predict, constant)]
     assert scores[0] > scores[1] + 0.2
     assert str(setting) == "sampling_rate=1 steps=60 learning_rate=2 clip_norm=1"
 
