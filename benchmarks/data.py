@@ -7,14 +7,13 @@ record at a time. So the preparation costs no privacy and is the same for all me
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 from sklearn import datasets
 
-__all__ = ["Dataset", "load"]
+__all__ = ["Dataset", "load", "numbers_and_codes"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,10 @@ class Dataset:
         Public labels; None for regression.
     target_range : tuple of two floats or None
         Public range of y; None for classification.
+    n_numbers : int
+        The first columns are numbers, in [-1, 1] before rows are scaled.
+    blocks : tuple of int
+        Widths of the blocks of one-hot columns behind them; filled in where both kinds occur.
     """
 
     name: str
@@ -37,6 +40,8 @@ class Dataset:
     y: np.ndarray
     classes: tuple | None = None
     target_range: tuple[float, float] | None = None
+    n_numbers: int = 0
+    blocks: tuple[int, ...] = ()
 
     @property
     def is_classification(self) -> bool:
@@ -46,11 +51,23 @@ class Dataset:
 def load(
     adult: str | None = None, california: str | None = None, quick: bool = False
 ) -> list[Dataset]:
-    """All data sets for which there are data; `quick` keeps three, of at most 300 records."""
-    loaders: list[Callable[[], Dataset]] = [breast_cancer, digits, synthetic_logistic, diabetes]
+    """All data sets for which there are data; `quick` keeps four, of at most 300 records."""
     if quick:
-        return [_first(make(), 300) for make in (breast_cancer, digits, diabetes)]
-    found = [make() for make in loaders]
+        return [_first(make(), 300) for make in (breast_cancer, digits, wine, diabetes)]
+    found = [
+        breast_cancer(),
+        digits_above_four(),
+        synthetic_logistic(10_000, 20),
+        synthetic_logistic(10_000, 100),
+        five_percent(),
+        imbalanced(),
+        digits(),
+        wine(),
+        diabetes(),
+        friedman(),
+        synthetic_regression(10_000, 20),
+        synthetic_regression(10_000, 100),
+    ]
     if adult is not None:
         found.append(read_adult(adult))
     if california is not None:
@@ -72,6 +89,16 @@ def _unit_rows(X: np.ndarray) -> np.ndarray:
     """Divide each record by its own norm."""
     norms = np.linalg.norm(X, axis=1, keepdims=True)
     return X / np.where(norms > 0, norms, 1.0)
+
+
+def numbers_and_codes(dataset: Dataset, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Undo the one-hot coding; -1 is an unknown category."""
+    if not dataset.blocks:
+        return X, np.empty((len(X), 0), dtype=int)
+    ends = dataset.n_numbers + np.cumsum(dataset.blocks)
+    numbers, *blocks = np.split(X, [dataset.n_numbers, *ends[:-1]], axis=1)
+    codes = [np.where(block.any(axis=1), block.argmax(axis=1), -1) for block in blocks]
+    return numbers, np.column_stack(codes)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -111,10 +138,34 @@ def digits() -> Dataset:
     return Dataset("digits", _unit_rows(X / 16.0), y, tuple(range(10)))
 
 
-def diabetes() -> Dataset:
+def digits_above_four() -> Dataset:
+    """Is the digit at least five?"""
+    given = digits()
+    return Dataset("digits >= 5", given.X, (given.y >= 5).astype(int), (0, 1))
+
+
+#: "Summary Statistics" of the data set's description, rounded outwards.
+_WINE = np.array(
+    [
+        *[(11, 15), (0.5, 6), (1.2, 3.5), (10, 30), (70, 170), (0.9, 4)],
+        *[(0.3, 5.2), (0.1, 0.7), (0.4, 3.6), (1, 13), (0.4, 1.8), (1.2, 4), (270, 1700)],
+    ]
+)
+
+
+def wine() -> Dataset:
+    X, y = datasets.load_wine(return_X_y=True)
+    return Dataset("wine", _unit_rows(_to_unit_interval(X, _WINE)), y, (0, 1, 2))
+
+
+def diabetes(unit_rows: bool = True) -> Dataset:
     X, y = datasets.load_diabetes(return_X_y=True, scaled=False)
-    X = _unit_rows(_to_unit_interval(X, _DIABETES))
-    return Dataset("diabetes", X, y, target_range=(25.0, 346.0))
+    X = _to_unit_interval(X, _DIABETES)
+    return Dataset("diabetes", _unit_rows(X) if unit_rows else X, y, target_range=(25.0, 346.0))
+
+
+# ---------------------------------------------------------------------------------------------
+# synthetic
 
 
 def synthetic_logistic(n: int = 10_000, d: int = 20) -> Dataset:
@@ -124,7 +175,63 @@ def synthetic_logistic(n: int = 10_000, d: int = 20) -> Dataset:
     direction = rng.standard_normal(d)
     scores = 4.0 * X @ (direction / np.linalg.norm(direction))
     y = (rng.random(n) < 1.0 / (1.0 + np.exp(-scores))).astype(int)
-    return Dataset("synthetic_logistic", _unit_rows(X), y, (0, 1))
+    return Dataset(f"logistic, d = {d}", _unit_rows(X), y, (0, 1))
+
+
+def five_percent(n: int = 10_000, d: int = 20) -> Dataset:
+    """A logistic model as above whose intercept leaves 5 % of positives."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((n, d))
+    direction = rng.standard_normal(d)
+    scores = 4.0 * X @ (direction / np.linalg.norm(direction)) - 7.15
+    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-scores))).astype(int)
+    return Dataset("5 % positives", _unit_rows(X), y, (0, 1))
+
+
+def imbalanced(n: int = 3_000, d: int = 15) -> Dataset:
+    """Clusters of 85 % and 15 % of the records, which no linear model describes."""
+    X, y = datasets.make_classification(n, d, n_informative=5, weights=[0.85], random_state=2)
+    return Dataset("85:15 clusters", _unit_rows(X), y, (0, 1))
+
+
+def friedman(n: int = 4_125, d: int = 10) -> Dataset:
+    """Friedman's first function of five of the features, noise of standard deviation 1."""
+    X, y = datasets.make_friedman1(n, d, noise=1.0, random_state=0)
+    return Dataset("friedman1", _unit_rows(2.0 * X - 1.0), y, target_range=(0.0, 30.0))
+
+
+def synthetic_regression(n: int = 10_000, d: int = 20) -> Dataset:
+    """A linear model on unit rows that explains three quarters of a target of unit variance."""
+    rng = np.random.default_rng(0)
+    X = _unit_rows(rng.standard_normal((n, d)))
+    direction = rng.standard_normal(d)
+    y = np.sqrt(0.76 * d) * X @ (direction / np.linalg.norm(direction))
+    y += np.sqrt(0.24) * rng.standard_normal(n)
+    return Dataset(f"linear, d = {d}", X, y, target_range=(-3.0, 3.0))
+
+
+def synthetic_additive(n: int = 20_000, unit_rows: bool = True) -> Dataset:
+    """A sum of curves and of the effects of one category, half of the variance not noise."""
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(-1.0, 1.0, (n, 5))
+    category = rng.integers(0, 4, n)
+    signal = (
+        np.sin(3.0 * numbers[:, 0])
+        + 2.0 * numbers[:, 1] ** 2
+        + np.exp(numbers[:, 2])
+        - np.abs(numbers[:, 3])
+        + np.array([0.0, 0.5, 1.0, -0.5])[category]
+    )
+    y = signal + rng.standard_normal(n) * signal.std()
+    X = np.hstack([numbers, category[:, None] == np.arange(4)])
+    return Dataset(
+        "synthetic_additive",
+        _unit_rows(X) if unit_rows else X,
+        y,
+        target_range=(-5.0, 8.0),
+        n_numbers=5,
+        blocks=(4,),
+    )
 
 
 # ---------------------------------------------------------------------------------------------
@@ -170,7 +277,14 @@ def read_adult(path: str, unit_rows: bool = True) -> Dataset:
         blocks.append(table[column].to_numpy()[:, None] == np.array(categories.split()))
     y = table["income"].str.startswith(">50K").to_numpy(dtype=int)
     X = np.hstack(blocks).astype(np.float64)
-    return Dataset("adult", _unit_rows(X) if unit_rows else X, y, (0, 1))
+    return Dataset(
+        "adult",
+        _unit_rows(X) if unit_rows else X,
+        y,
+        (0, 1),
+        n_numbers=len(_ADULT_RANGES),
+        blocks=tuple(block.shape[1] for block in blocks[1:]),
+    )
 
 
 #: Longitude and latitude of the state, census codes of age (capped at 52) and income (capped at
@@ -200,4 +314,11 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
     X = np.hstack([np.nan_to_num(scaled, nan=0.0), places.astype(np.float64)])
     y = table["median_house_value"].to_numpy(dtype=np.float64)
     X = _unit_rows(X) if unit_rows else X
-    return Dataset("california", X, y, target_range=(15_000.0, 500_000.0))
+    return Dataset(
+        "california",
+        X,
+        y,
+        target_range=(15_000.0, 500_000.0),
+        n_numbers=len(_CALIFORNIA_RANGES),
+        blocks=(len(_CALIFORNIA_PLACES),),
+    )

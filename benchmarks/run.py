@@ -48,10 +48,21 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
     parser.add_argument("--out", type=Path, default=HERE / "results", metavar="DIR")
-    parser.add_argument("--seeds", type=int, default=10, help="splits of each data set (accuracy)")
+    parser.add_argument("--seeds", type=int, default=10, help="splits of each data set")
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult as CSV")
     parser.add_argument("--california", metavar="PATH", help="California housing as CSV")
+    parser.add_argument(
+        "--only",
+        choices=["skdp", "peers", "page"],
+        help="linear_table: fit this side alone, and read the scores of the other from its file",
+    )
+    parser.add_argument("--page", metavar="PATH", help="linear_table: write its page")
+    parser.add_argument(
+        "--ebm-python",
+        metavar="PATH",
+        help="Python that has interpret-core, for DP-EBM (nonlinear)",
+    )
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
     if unknown:

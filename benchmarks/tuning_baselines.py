@@ -1,9 +1,9 @@
 """Private ways to choose a penalty that the self-tuning estimators are compared with.
 
 All work on the same records: rows of norm at most 1 and targets in [-1, 1] (ridge) or {0, 1}
-(logistic), both public. Their base fit is output perturbation at a fixed strength, that of
+(logistic), both public. Their base fit is output perturbation at a fixed penalty, that of
 ``DPRidge`` and ``DPLogisticRegression`` with ``method="output"``: the same minimiser, sensitivity,
-noise and projection. The minimiser of a strength is computed once per data set; the time that it
+noise and projection. The minimiser of a penalty is computed once per data set; the time that it
 took is charged to every method that asks for it, once.
 
 Neighbours differ in one record replaced. Every method returns the event that it made, and
@@ -48,6 +48,7 @@ __all__ = [
     "Choice",
     "RepeatAndSelect",
     "adassp",
+    "adassp_release",
     "calibrated_base",
     "exponential_over_grid",
     "fixed",
@@ -63,7 +64,7 @@ REPLACE_ONE = Neighbouring.REPLACE_ONE
 GRID = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0)
 #: Decades, where every candidate costs budget.
 SMALL_GRID = GRID[::2]
-#: Where the smallest strength sets the sensitivity of all scores.
+#: Where the smallest penalty sets the sensitivity of all scores.
 STRONG_GRID = GRID[4:]
 #: Value of the constant feature, that of the estimators' default.
 INTERCEPT = 0.1
@@ -76,7 +77,7 @@ ADASSP_FAILURE = 0.05
 #: Rényi orders of the accountant; its default ones stop at 64 but for four.
 ORDERS = (*np.linspace(1.05, 3.0, 20), *np.geomspace(3.1, 3000.0, 120))
 
-Strength = float | tuple[float, ...]
+Penalty = float | tuple[float, ...]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -187,7 +188,7 @@ def repetition_law(mean: float, shape: float) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Solution:
-    """The exact minimiser at a strength and what its release needs; not private."""
+    """The exact minimiser at a penalty and what its release needs; not private."""
 
     weights: np.ndarray
     unit: np.ndarray
@@ -198,7 +199,7 @@ class Solution:
 
 @dataclass
 class BaseFits:
-    """Output perturbation at fixed strengths on one data set.
+    """Output perturbation at fixed penalties on one data set.
 
     Parameters
     ----------
@@ -207,14 +208,14 @@ class BaseFits:
     targets : ndarray of shape (n,)
     logistic : bool
     groups : ndarray of shape (d,), optional
-        Group of each feature, for tuples of strengths.
+        Group of each feature, for tuples of penalties.
     """
 
     X: np.ndarray
     targets: np.ndarray
     logistic: bool
     groups: np.ndarray | None = None
-    _solutions: dict[Strength, Solution] = field(default_factory=dict)
+    _solutions: dict[Penalty, Solution] = field(default_factory=dict)
 
     @property
     def n(self) -> int:
@@ -238,19 +239,19 @@ class BaseFits:
     def row_norm(self) -> float:
         return math.hypot(1.0, INTERCEPT)
 
-    def solution(self, strength: Strength) -> Solution:
+    def solution(self, penalty: Penalty) -> Solution:
         """Solve, or remember.
 
-        For several strengths ``a_g``, features are multiplied by ``sqrt(min a / a_g)``, at most 1,
+        For several penalties ``a_g``, features are multiplied by ``sqrt(min a / a_g)``, at most 1,
         and their coefficients penalised by ``min a``.
         """
-        if strength not in self._solutions:
+        if penalty not in self._solutions:
             start = time.perf_counter()
-            X, unit, alpha = self.X, np.ones(self.X.shape[1] + 1), strength
-            if isinstance(strength, tuple):
+            X, unit, alpha = self.X, np.ones(self.X.shape[1] + 1), penalty
+            if isinstance(penalty, tuple):
                 assert self.groups is not None
-                alpha = min(strength)
-                unit[:-1] = np.sqrt(alpha / np.array(strength))[self.groups]
+                alpha = min(penalty)
+                unit[:-1] = np.sqrt(alpha / np.array(penalty))[self.groups]
                 X = X * unit[:-1]
             rows = Records(X, 1.0, INTERCEPT)
             risk, design = EmpiricalRisk(self.loss), Design.of(rows)
@@ -264,20 +265,18 @@ class BaseFits:
                 resolve_solver("auto"),
                 rng=np.random.default_rng(0),
             ).point
-            self._solutions[strength] = Solution(
+            self._solutions[penalty] = Solution(
                 np.array(point),
                 unit,
                 radius,
                 plan.mechanism.sensitivity,
                 time.perf_counter() - start,
             )
-        return self._solutions[strength]
+        return self._solutions[penalty]
 
-    def release(
-        self, strength: Strength, multiplier: float, rng: np.random.Generator
-    ) -> np.ndarray:
+    def release(self, penalty: Penalty, multiplier: float, rng: np.random.Generator) -> np.ndarray:
         """Private coefficients, that of the constant feature last."""
-        found = self.solution(strength)
+        found = self.solution(penalty)
         point = found.weights + multiplier * found.sensitivity * rng.standard_normal(
             found.weights.size
         )
@@ -300,7 +299,7 @@ class Choice:
     Attributes
     ----------
     weights : ndarray of shape (d + 1,)
-    strength : float or tuple
+    penalty : float or tuple
     event : PrivacyEvent or RepeatAndSelect
         Of everything that the choice and the model are made from.
     runs : int
@@ -310,10 +309,10 @@ class Choice:
     """
 
     weights: np.ndarray
-    strength: Strength
+    penalty: Penalty
     event: PrivacyEvent | RepeatAndSelect | None
     runs: int = 1
-    asked: tuple[Strength, ...] = ()
+    asked: tuple[Penalty, ...] = ()
 
 
 Baseline = Callable[[BaseFits, float, float, np.random.Generator], Choice]
@@ -323,13 +322,13 @@ Baseline = Callable[[BaseFits, float, float, np.random.Generator], Choice]
 # baselines: (fits, epsilon, delta, rng) -> Choice
 
 
-def fixed(strength: float) -> Baseline:
-    """No choice: a strength written down before, the whole budget for one fit."""
+def fixed(penalty: float) -> Baseline:
+    """No choice: a penalty written down before, the whole budget for one fit."""
 
     def run(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
         multiplier = gaussian_noise_multiplier(epsilon, delta)
-        weights = fits.release(strength, multiplier, rng)
-        return Choice(weights, strength, GaussianEvent(multiplier, REPLACE_ONE), asked=(strength,))
+        weights = fits.release(penalty, multiplier, rng)
+        return Choice(weights, penalty, GaussianEvent(multiplier, REPLACE_ONE), asked=(penalty,))
 
     return run
 
@@ -344,7 +343,7 @@ def repeat_and_select(
 ) -> Baseline:
     """Liu and Talwar (2019; shape 1), Papernot and Steinke (2022; shape 0 or infinity).
 
-    A run draws a strength (one per group) uniformly from the grid, fits, and scores its private
+    A run draws a penalty (one per group) uniformly from the grid, fits, and scores its private
     model by the mean clipped loss on the same records with noise; both parts see all records, so
     that their costs add.
     """
@@ -356,11 +355,11 @@ def repeat_and_select(
         runs = repetitions(mean, shape, rng)
         for _ in range(runs):
             drawn = tuple(float(value) for value in rng.choice(grid, n_groups))
-            strength: Strength = drawn if n_groups > 1 else drawn[0]
-            asked.append(strength)
-            weights = fits.release(strength, fit, rng)
+            penalty: Penalty = drawn if n_groups > 1 else drawn[0]
+            asked.append(penalty)
+            weights = fits.release(penalty, fit, rng)
             noise = score * fits.score_bound / fits.n * rng.standard_normal()
-            best = min(best, (fits.score(weights) + noise, weights, strength), key=lambda x: x[0])
+            best = min(best, (fits.score(weights) + noise, weights, penalty), key=lambda x: x[0])
         if best[1] is None:  # Poisson: no run at all
             return Choice(np.zeros(fits.X.shape[1] + 1), math.inf, event, 0)
         return Choice(best[1], best[2], event, runs, tuple(asked))
@@ -374,7 +373,7 @@ def split_budget(grid: Sequence[float] = SMALL_GRID) -> Baseline:
     def run(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
         k = len(grid)
         multiplier = gaussian_noise_multiplier(epsilon, delta) * math.sqrt(k + 1)
-        models = [fits.release(strength, multiplier, rng) for strength in grid]
+        models = [fits.release(penalty, multiplier, rng) for penalty in grid]
         scores = np.array([fits.score(weights) for weights in models])
         sensitivity = math.sqrt(k) * fits.score_bound / fits.n
         best = int(np.argmin(scores + multiplier * sensitivity * rng.standard_normal(k)))
@@ -388,7 +387,7 @@ def exponential_over_grid(grid: Sequence[float] = STRONG_GRID) -> Baseline:
     """Exponential mechanism on scores of the exact minimisers, then a fit with what is left.
 
     A score is the mean clipped loss plus a public bound on what the noise of the final fit adds to
-    it: without that, the smallest strength is always best on the records that it was fitted to.
+    it: without that, the smallest penalty is always best on the records that it was fitted to.
     It moves by at most ``slope * row norm * sensitivity(minimiser) + bound / n``. The draw is
     of range `share`, hence Gaussian DP with that of a pure ``share / 2`` release
     (docs/theory/accounting.md, section 3), and squares add.
@@ -402,7 +401,7 @@ def exponential_over_grid(grid: Sequence[float] = STRONG_GRID) -> Baseline:
             brentq(lambda e: pure_mu(0.5 * e) - target, 1e-12, 40.0 + 2.0 * target**2, xtol=1e-12)
         )
         share *= 1.0 - 1e-8
-        found = [fits.solution(strength) for strength in grid]
+        found = [fits.solution(penalty) for penalty in grid]
         slope = fits.score_slope * fits.row_norm
         moves = max(slope * one.sensitivity for one in found) + fits.score_bound / fits.n
         curvature = fits.loss.curvature
@@ -425,31 +424,48 @@ def exponential_over_grid(grid: Sequence[float] = STRONG_GRID) -> Baseline:
 
 
 def adassp(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
-    """AdaSSP (Wang 2018) with exact Gaussian accounting instead of three times epsilon / 3.
-
-    Three releases with equal shares: the least eigenvalue of ``A'A``, which a replaced record
-    moves by at most X^2; ``A'A``, by sqrt(2) X^2 in the Frobenius norm; ``A'b``, by 2 X Y. With
-    the standard deviation s of an off-diagonal entry of ``A'A`` the penalty is
-    ``max(0, s sqrt(d log(2 d^2 / rho)) - lower)``, lower being a bound on the least eigenvalue
-    that holds with probability ``1 - rho`` (and is at least 0). X and Y are public bounds.
-    """
+    """AdaSSP (Wang 2018) with exact Gaussian accounting instead of three times epsilon / 3."""
     if fits.logistic:
         raise ValueError("AdaSSP is for least squares.")
     multiplier = gaussian_noise_multiplier(epsilon, delta) * math.sqrt(3.0)
     A = np.hstack([fits.X, np.full((fits.n, 1), INTERCEPT)])
-    d, square = A.shape[1], fits.row_norm**2
-    moments, vector = A.T @ A, A.T @ fits.targets
-    s = multiplier * square  # sqrt(2) X^2 per orthonormal coordinate, which are sqrt(2) entries
-    least = np.linalg.eigvalsh(moments)[0] + s * rng.standard_normal()
-    lower = max(0.0, float(least - s * ndtri(1.0 - ADASSP_FAILURE)))
-    noise = np.triu(s * rng.standard_normal((d, d)), 1)
-    noise = noise + noise.T + np.diag(math.sqrt(2.0) * s * rng.standard_normal(d))
-    vector = vector + multiplier * 2.0 * fits.row_norm * rng.standard_normal(d)
-    penalty = max(0.0, s * math.sqrt(d * math.log(2 * d**2 / ADASSP_FAILURE)) - lower)
-    weights = np.linalg.solve(moments + noise + penalty * np.eye(d), vector)
+    weights, penalty = adassp_release(A, fits.targets, fits.row_norm, multiplier, rng)
     return Choice(
         weights, penalty / fits.n, RepeatedEvent(GaussianEvent(multiplier, REPLACE_ONE), 3), 1
     )
+
+
+def adassp_release(
+    A: np.ndarray,
+    targets: np.ndarray,
+    row_norm: float,
+    multiplier: float,
+    rng: np.random.Generator,
+    neighbouring: Neighbouring = REPLACE_ONE,
+) -> tuple[np.ndarray, float]:
+    """Coefficients and penalty of AdaSSP from three releases with one noise multiplier.
+
+    With X a public bound on the rows and 1 one on the targets, the least eigenvalue of ``A'A`` is
+    moved by at most X^2, by a replaced record too; ``A'A`` by X^2 in the Frobenius norm, and by
+    sqrt(2) X^2 by a replaced record; ``A'b`` by X, and by 2 X. With the standard deviation s of
+    an off-diagonal entry of ``A'A`` the penalty is ``max(0, s sqrt(d log(2 d^2 / rho)) - lower)``,
+    lower being a bound on the least eigenvalue that holds with probability ``1 - rho`` (and is at
+    least 0).
+    """
+    replaced = neighbouring is REPLACE_ONE
+    d, square = A.shape[1], row_norm**2
+    moments, vector = A.T @ A, A.T @ targets
+    # per orthonormal coordinate of symmetric matrices, which are sqrt(2) entries
+    s = multiplier * square * (1.0 if replaced else math.sqrt(0.5))
+    deviation = multiplier * square
+    least = np.linalg.eigvalsh(moments)[0] + deviation * rng.standard_normal()
+    lower = max(0.0, float(least - deviation * ndtri(1.0 - ADASSP_FAILURE)))
+    noise = np.triu(s * rng.standard_normal((d, d)), 1)
+    noise = noise + noise.T + np.diag(math.sqrt(2.0) * s * rng.standard_normal(d))
+    moved = (2.0 if replaced else 1.0) * row_norm
+    vector = vector + multiplier * moved * rng.standard_normal(d)
+    penalty = max(0.0, s * math.sqrt(d * math.log(2 * d**2 / ADASSP_FAILURE)) - lower)
+    return np.linalg.solve(moments + noise + penalty * np.eye(d), vector), penalty
 
 
 #: Runs expected of methods that repeat.
@@ -460,7 +476,7 @@ def baselines(logistic: bool, n_groups: int = 1) -> dict[str, Baseline]:
     """All private baselines by name."""
     found: dict[str, Baseline] = {
         "constant": constant,
-        **{f"fixed alpha={strength:g}": fixed(strength) for strength in GRID},
+        **{f"fixed alpha={penalty:g}": fixed(penalty) for penalty in GRID},
         "Liu-Talwar": repeat_and_select(MEAN_RUNS, 1.0),
         "Papernot-Steinke, logarithmic": repeat_and_select(MEAN_RUNS, 0.0),
         "Papernot-Steinke, Poisson": repeat_and_select(MEAN_RUNS, math.inf),

@@ -1,8 +1,8 @@
 """A penalty that tunes itself: all methods of `DPRidgeCV` and `DPLogisticRegressionCV`.
 
-Run ``python examples/private_tuning.py``. Each model chooses the strength of its penalty within its
+Run ``python examples/private_tuning.py``. Each model chooses its penalty within its
 one privacy budget. The table and the picture show the test loss against epsilon for every method,
-and the strength that a fit at epsilon = 1 had after each of its private steps. Step 0 is a public
+and the penalty of a fit at epsilon = 1 after each private step. Step 0 is a public
 start. "bilevel" and "hypergradient" go on from it by noisy steps, "newton" chooses anew after each
 of three releases; "sufficient_statistics" and "exponential" choose once, and "public" not at all.
 
@@ -48,8 +48,8 @@ def loss(fitted: Any, X: np.ndarray, y: np.ndarray) -> float:
     return float(((fitted.predict(X) - y) ** 2).mean())
 
 
-def strengths(method: str, fitted: Any) -> Series:
-    """The logarithm of the strength after each private step, of which there may be none."""
+def alphas(method: str, fitted: Any) -> Series:
+    """The logarithm of alpha after each private step, of which there may be none."""
     path = fitted.alpha_path_
     if method == "sufficient_statistics":
         path = path[-1:]  # one release; the others are candidates that were compared on it
@@ -59,7 +59,7 @@ def strengths(method: str, fitted: Any) -> Series:
 
 
 def run(model: str, n: int, seeds: int) -> tuple[list[Series], list[Series], float]:
-    """Test losses against epsilon, strengths by step at epsilon = 1, loss without privacy."""
+    """Test losses against epsilon, alphas by step at epsilon = 1, loss without privacy."""
     X_test, y_test = draw(model, 20_000, 10_000)
     ridge = model == "ridge"
     own = "sufficient_statistics" if ridge else "newton"
@@ -77,7 +77,7 @@ def run(model: str, n: int, seeds: int) -> tuple[list[Series], list[Series], flo
                 fitted.fit(X, y)
                 table[i, seed] = loss(fitted, X_test, y_test)
                 if epsilon == 1.0 and seed == 0:
-                    paths.append(strengths(method, fitted))
+                    paths.append(alphas(method, fitted))
         losses.append(Series(method, EPSILONS, table.mean(axis=1), table.std(axis=1)))
     X, y = draw(model, n, 0)
     public = Ridge(alpha=1e-3) if ridge else LogisticRegression(C=1e3, max_iter=1000)

@@ -1,7 +1,7 @@
 """A tuned penalty tells on the records it was tuned on.
 
-"I only publish the strength of the penalty; surely one number in which no record appears is
-harmless." It is not. The strength that is best on validation data is a function of the exact fit,
+"I only publish the penalty; surely one number in which no record appears is
+harmless." It is not. The penalty that is best on validation data is a function of the exact fit,
 so it carries the records as far as its digits go. So does a *hypergradient*, the derivative that
 tuners follow, even where the outer objective does not look at the data at all (Kornowski,
 "Differentially Private Bilevel Optimization", Example 3.1).
@@ -12,12 +12,12 @@ Three parts:
    of the records. One hypergradient at x = 0 *is* that mean, and whoever knows all records but
    one reads that one off.
 2. Ridge regression. Somebody knows all records but the label of one, +1 or -1, and sees what is
-   published: the tuned strength, or one hypergradient. Both labels are tried; the one that gives
+   published: the tuned alpha, or one hypergradient. Both labels are tried; the one that gives
    the published number is the answer. It is right, however many other records there are, unless
-   the strength is at an end of its range; two digits of it are enough.
+   alpha is at an end of its range; two digits of it are enough.
 3. The same with the noise of ``skdp``: ridge regression tuned on noisy hypergradients, which is
-   ``DPRidgeCV(method="hypergradient")`` and the private counterpart of part 2. Strength, path and
-   coefficients are functions of noisy releases. The guess is the likelier label given strength and
+   ``DPRidgeCV(method="hypergradient")`` and the private counterpart of part 2. Alpha, path and
+   coefficients are functions of noisy releases. The guess is the likelier label given alpha and
    coefficients. It is an example of an attack; that no attack whatever is right more often than
    the dashed line is proven. The line depends on epsilon and delta alone, and holds for the
    default method, too.
@@ -48,7 +48,7 @@ N_FEATURES = 100
 BOUNDS = (1e-6, 10.0)
 EPSILONS, DELTA = (1.0, 5.0), 1e-6
 NAIVE = {
-    "strength": "tuned strength, no privacy",
+    "alpha": "tuned alpha, no privacy",
     "hypergradient": "one hypergradient, no privacy",
 }
 PRIVATE = 'private, method="hypergradient"'
@@ -77,7 +77,7 @@ class RidgeTuner:
         """Derivative of the validation loss in log alpha."""
         return self._derivative(alpha, y[::2] @ self.train, y[1::2] @ self.validate)
 
-    def strength(self, y: np.ndarray) -> float:
+    def alpha(self, y: np.ndarray) -> float:
         """Zero of the derivative, by bisection in log alpha to the last digit."""
         c, c_v = y[::2] @ self.train, y[1::2] @ self.validate
         low, high = (math.log(bound) for bound in BOUNDS)
@@ -117,7 +117,7 @@ def guess_without_privacy(tuner: RidgeTuner, y: np.ndarray, what: str) -> tuple[
     """Whether the label is found out, and how many digits of the number that takes."""
 
     def publish(labels: np.ndarray) -> float:
-        return tuner.strength(labels) if what == "strength" else tuner.hypergradient(0.1, labels)
+        return tuner.alpha(labels) if what == "alpha" else tuner.hypergradient(0.1, labels)
 
     published = publish(y)
     guesses = [publish(labels) for labels in both_labels(y)]

@@ -107,13 +107,13 @@ def adult(csv: Path | None) -> Data:
 
 def problem_of(data: Data, radius: float, bound: float) -> MaxGroupLossProblem:
     """The objective of the two baselines, with weights of the groups up to `bound`."""
-    names, strength = sorted(data.shares), 1e-4
+    names, alpha = sorted(data.shares), 1e-4
     weights = GroupWeights.of_proportions([data.shares[name] for name in names], bound)
     codes = np.searchsorted(names, data.groups)
     rows = Records(data.X, 1.0, 0.1)
     y = data.y.astype(float)
     return MaxGroupLossProblem(
-        rows.with_targets(y, codes), LogisticLoss(), weights, radius, strength, strength
+        rows.with_targets(y, codes), LogisticLoss(), weights, radius, alpha, alpha
     )
 
 

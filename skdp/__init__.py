@@ -12,7 +12,7 @@ from skdp.linear_model import (
     DPRidge,
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.preprocessing import BoundedScaler
+from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
 from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
 from skdp.robust import (
     DPAdversarialClassifier,
@@ -25,6 +25,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BoundedScaler",
+    "BoundedSplineTransformer",
     "DPAdversarialClassifier",
     "DPAdversarialRegressor",
     "DPLinearClassifier",

@@ -40,5 +40,16 @@ def _plans_of_audits(request, monkeypatch):
     if request.node.get_closest_marker("audit"):
         for table in (METHODS, GROUP_METHODS):
             for name, row in table.items():
-                plan, bound = functools.cache(row.plan), functools.cache(row.bound)
-                monkeypatch.setitem(table, name, replace(row, plan=plan, bound=bound))
+                plan, candidate = functools.cache(row.plan), _cached(row.candidate)
+                monkeypatch.setitem(table, name, replace(row, plan=plan, candidate=candidate))
+
+
+def _cached(candidate):
+    """Remember bounds of methods, and the plans that they lead to."""
+
+    @functools.cache
+    def cached(*public):
+        found = candidate(*public)
+        return found and (found[0], functools.cache(found[1]))
+
+    return cached

@@ -107,9 +107,9 @@ def test_general_losses(delta):
                 output_perturbation(problem, budget, calibration=calibration).point
             ).all()
     for smoothness in (math.inf, 1.0):
-        strength = lowy_regularisation(budget, 2, 1, 2.3, smoothness, 2.0)
+        alpha = lowy_regularisation(budget, 2, 1, 2.3, smoothness, 2.0)
         for calibration in ("analytic", "lowy2021_alg6"):
-            result = output_perturbation(declared(alpha=strength), budget, calibration=calibration)
+            result = output_perturbation(declared(alpha=alpha), budget, calibration=calibration)
             assert np.linalg.norm(result.point) <= 2.0 * (1 + 1e-12)
 
 

@@ -311,6 +311,52 @@ def test_adult_income_without_a_network(tmp_path):
 
 
 @pytest.mark.slow
+def test_nonlinear_models(tmp_path):
+    """The splines follow the invented curves, the linear model does not."""
+    picture = tmp_path / "picture.svg"
+    arguments = ("--seeds", 1, "--output", picture)
+    result = run(
+        "nonlinear_models.py",
+        *arguments,
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting", "interpret"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    splines, linear = (
+        numbers(re.search(f"^{name}, private .*$", result.stdout, re.M)[0])
+        for name in ("splines", "linear")
+    )
+    assert len(splines) == len(linear) == 5
+    assert min(splines) > 0.7 and max(linear) < 0.6
+    check_picture(picture, panels=2, lines=3)
+
+
+@pytest.mark.slow
+def test_nonlinear_models_with_files(adult, tmp_path):
+    """Each file adds a panel."""
+    rng = np.random.default_rng(0)
+    counts = ["total_rooms", "total_bedrooms", "population", "households"]
+    houses = pd.DataFrame({name: rng.integers(1, 9000, 200) for name in counts})
+    houses["longitude"], houses["latitude"] = rng.uniform(-124, -115, 200), 36.0
+    houses["housing_median_age"], houses["median_income"] = 30, rng.uniform(1, 10, 200)
+    houses["ocean_proximity"] = rng.choice(["INLAND", "NEAR BAY"], 200)
+    houses["median_house_value"] = 40_000 * houses["median_income"]
+    houses.loc[:5, "total_bedrooms"] = None
+    houses.to_csv(tmp_path / "houses.csv")
+    picture = tmp_path / "picture.svg"
+    files = ("--adult", adult, "--california", tmp_path / "houses.csv")
+    arguments = ("--seeds", 1, "--output", picture, *files)
+    result = run("nonlinear_models.py", *arguments, cwd=tmp_path, without=("matplotlib",))
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    check_picture(picture, panels=4, lines=3)
+    result = run("nonlinear_models.py", "--california", tmp_path / "none.csv", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "Could not read" in result.stderr
+
+
+@pytest.mark.slow
 def test_tuning_leak(tmp_path):
     """Without privacy the label is found out, with it no more often than is proven."""
     picture, trials = tmp_path / "leak.svg", 16
@@ -329,7 +375,7 @@ def test_tuning_leak(tmp_path):
         return [float(rate) for rate in row.group(1).split()]
 
     assert min(rates("one hypergradient, no privacy")) == 1.0
-    assert min(rates("tuned strength, no privacy")) > 0.9
+    assert min(rates("tuned alpha, no privacy")) > 0.9
     limits = re.findall(r"right more often than +(\d\.\d{3})$", result.stdout, re.M)
     assert limits == ["0.547", "0.695"]
     # four standard deviations above what privacy permits

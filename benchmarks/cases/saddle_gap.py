@@ -81,7 +81,7 @@ class Grid:
     steps: tuple[int, ...]
     more_steps: tuple[int, ...]  # where steps cost little
     sampling_rates: tuple[float, ...]  # tried with the best steps and learning rates
-    strengths: int
+    alphas: int
     problems: tuple[str, ...] = PROBLEMS
 
     def seeds_at(self, n: int) -> int:
@@ -222,7 +222,7 @@ def hindsight(given: Instance, budget: PrivacyBudget, grid: Grid) -> list[dict[s
     tried = []
     # extragradient steps for weak regularisers would take longer than all the rest
     weakest = 1e-3 if given.solver == "extragradient" else 1e-4
-    for mu in np.geomspace(weakest, 1.0, grid.strengths):
+    for mu in np.geomspace(weakest, 1.0, grid.alphas):
         problem = given.problem.with_regularisers(mu, mu)
         plan = plan_saddle_output_perturbation(problem.constants, budget)
         point = solve_certified(

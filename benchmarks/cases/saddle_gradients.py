@@ -264,13 +264,11 @@ def alg4(given: Instance, solver: SaddleSolver, seed: int, counter: Counter) -> 
     assignment = assign_blocks(rng, problem.n_records, plan.block_sizes, None)
     own, center = watched(problem, counter), problem.domain_x.project(problem.center_x)
     passed, visited = True, []
-    for k, (phase, strength) in enumerate(zip(plan.phases, plan.regularisation, strict=True)):
+    for k, (phase, alpha) in enumerate(zip(plan.phases, plan.regularisation, strict=True)):
         block: SaddleProblem = own
         if plan.block_sizes[0] < problem.n_records:
             block = own.take(np.flatnonzero(assignment == k))
-        block = block.with_regularisers(
-            strength, plan.other_regularisation, center, problem.center_y
-        )
+        block = block.with_regularisers(alpha, plan.other_regularisation, center, problem.center_y)
         accuracy = 0.5 * phase.accuracy
         x, y = block.project(*solver._solve(block, accuracy, block.start(), rng))
         found = certify_saddle(block, x, y)

@@ -67,7 +67,7 @@ EPSILON = 1.0
 #: Of the studies of phases: with less privacy, sampling hides the noise.
 PHASED_EPSILON = 0.1
 DELTAS = (0.0, 1e-6)
-#: Strength of the penalty of classes F and H on linear models.
+#: Alpha of the penalty of classes F and H on linear models.
 ALPHA = 0.1
 
 

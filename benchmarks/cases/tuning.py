@@ -1,8 +1,8 @@
 """Test loss of models that choose their penalty privately, and what the choice costs in time.
 
 `DPRidgeCV` and `DPLogisticRegressionCV` by all of their methods, against other private ways to
-choose (``benchmarks/tuning_baselines.py``), strengths written down before, and what is not
-private: the best strength in hindsight, with and without noise. Every method gets the same
+choose (``benchmarks/tuning_baselines.py``), alphas written down before, and what is not
+private: the best alpha in hindsight, with and without noise. Every method gets the same
 records (norm at most 1, targets in [-1, 1], both public), delta = 1e-6, replace-one neighbours.
 Seeds give the records (or the split of a data set) and the noise; methods are compared seed by
 seed.
@@ -67,7 +67,7 @@ class Records:
 class Point:
     """A data set at a size; `draw(seed)` makes its records.
 
-    `groups` are group labels of the features for the methods that tune several strengths.
+    `groups` are group labels of the features for the methods that tune several alphas.
     """
 
     name: str
@@ -214,7 +214,7 @@ def our_methods(logistic: bool, n_groups: int) -> dict[str, dict[str, Any]]:
     if "cv" in parameters:
         found[f"{DEFAULT}, cv=2"] = {"cv": 2}
     if n_groups > 1:
-        found[f"{DEFAULT}, one strength"] = {"penalty_groups": None}
+        found[f"{DEFAULT}, one alpha"] = {"penalty_groups": None}
     usual = parameters["method"].default
     for method in kind._methods:
         if method not in (usual, "auto"):
@@ -245,7 +245,7 @@ def weights_of(model: Any) -> np.ndarray:
 
 
 def automatic(logistic: bool) -> tuning_baselines.Baseline:
-    """Output perturbation with the strength by a public rule."""
+    """Output perturbation with alpha by a public rule."""
 
     def run(fits: BaseFits, epsilon: float, delta: float, rng: np.random.Generator) -> Choice:
         seed = int(rng.integers(2**31))
@@ -281,7 +281,7 @@ class Result:
     role: str
     losses: list[float]
     others: list[float]
-    strengths: list[float]
+    alphas: list[float]
     seconds: list[float]
     runs: list[int]
     spent: float
@@ -323,7 +323,7 @@ def evaluate(
         loss, other = losses(point.logistic, records, weights)
         result.losses.append(loss)
         result.others.append(other)
-        result.strengths.append(more.get("strength", math.nan))
+        result.alphas.append(more.get("alpha", math.nan))
         result.seconds.append(more.get("seconds", math.nan))
         result.runs.append(more.get("runs", 1))
         result.spent = more.get("spent", math.nan)
@@ -352,7 +352,7 @@ def evaluate(
                     epsilon,
                     OURS,
                     weights_of(model),
-                    strength=typical(model.alpha_),
+                    alpha=typical(model.alpha_),
                     seconds=seconds,
                     spent=model.privacy_.epsilon,
                 )
@@ -370,14 +370,14 @@ def evaluate(
                     epsilon,
                     BASELINE,
                     choice.weights,
-                    strength=typical(choice.strength),
+                    alpha=typical(choice.penalty),
                     seconds=seconds,
                     runs=choice.runs,
                     spent=spent,
                 )
         for alpha in (*PUBLIC_ALPHAS, *GRID):
             found = fits.solution(alpha)
-            add(f"no privacy, alpha={alpha:g}", math.inf, PUBLIC, found.weights, strength=alpha)
+            add(f"no privacy, alpha={alpha:g}", math.inf, PUBLIC, found.weights, alpha=alpha)
     best = hindsight(results, "no privacy, alpha=", math.inf)
     table = []
     for epsilon in epsilons:
@@ -403,10 +403,10 @@ def evaluate(
     return table
 
 
-def typical(strength: Any) -> float:
-    """Geometric mean of the strengths of all groups."""
+def typical(alpha: Any) -> float:
+    """Geometric mean of the alphas of all groups."""
     with np.errstate(divide="ignore"):
-        return float(np.exp(np.log(np.asarray(strength, dtype=float)).mean()))
+        return float(np.exp(np.log(np.asarray(alpha, dtype=float)).mean()))
 
 
 def hindsight(results: dict[tuple[str, float], Result], prefix: str, epsilon: float) -> Result:
@@ -426,7 +426,7 @@ def summary(found: Result, default: Result | None) -> dict[str, Any]:
         "mean": values.mean(),
         "std": values.std(ddof=1) if len(values) > 1 else math.nan,
         "unclipped_or_error": float(np.mean(found.others)),
-        "strength": float(np.median(found.strengths)),
+        "alpha": float(np.median(found.alphas)),
         "seconds": float(np.median(found.seconds)),
         "runs": float(np.mean(found.runs)),
         "epsilon_spent": found.spent,

@@ -252,7 +252,7 @@ def max_weight(data: Data) -> float:
     return max(MAX_WEIGHT, 1.0 / min(data.shares.values()))
 
 
-def problem_of(data: Data, strength: float) -> MaxGroupLossProblem:
+def problem_of(data: Data, alpha: float) -> MaxGroupLossProblem:
     """The objective of mode "proportions"."""
     loss, rows = LogisticLoss(), Records(data.X, 1.0, INTERCEPT)
     bound = MAX_WEIGHT if data.name == "adult" else max_weight(data)
@@ -260,7 +260,7 @@ def problem_of(data: Data, strength: float) -> MaxGroupLossProblem:
     codes = np.searchsorted(data.names, data.groups)
     radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
     return MaxGroupLossProblem(
-        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, strength, strength
+        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, alpha, alpha
     )
 
 

@@ -4,7 +4,7 @@ Algorithms 1 and 3 of Kornowski (2024), corrected. A step solves ``min g(x, y)``
 f(x, y) / lam`` privately, forms the penalty hypergradient at the two released points, adds noise if
 that depends on records, and moves x. What is corrected: the outer noise is scaled by the realised
 distance of the released points (E3) or left out where the update is post-processing (E2), the
-composition is exact (E7), batches are drawn by independent coins (E8, E9).
+composition is exact (E7), each record joins a batch independently (E8, E9).
 
 Lower problems are solved by :mod:`skdp.algorithms.private_solvers`. Proofs:
 docs/theory/bilevel.md.
@@ -132,7 +132,9 @@ class BilevelPlan(Plan):
     def run(self, data: BilevelProblem, run: Run) -> BilevelResult:
         if data.is_record_free != (self.outer_multiplier is None):
             raise ValueError("Whether hypergradients depend on records is fixed by the plan.")
-        plan = self if self.releases else self.stated(data)
+        plan = self.stated(data)
+        if self.releases not in ((), plan.releases):
+            raise ValueError("The statement of the plan is for a problem of other public numbers.")
         x, step_size = self.first_point(data), self.step_size
         path, y = [x], np.zeros(data.dimension_y)
         for t in range(self.n_steps):

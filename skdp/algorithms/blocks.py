@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -18,6 +18,13 @@ def block_sizes(n_records: int, n_phases: int, decrease: float) -> list[int]:
     sizes = [int(n_records * share / total) for share in shares]
     sizes[0] += n_records - sum(sizes)
     return sizes
+
+
+def block_remarks(sizes: Sequence[int], noise_scales: Iterable[float]) -> tuple[str, ...]:
+    """Tell the sizes and the noise of several phases, for a report."""
+    scales = ", ".join(f"{scale:.3g}" for scale in noise_scales)
+    sentence = f"phases: {', '.join(map(str, sizes))} records with noise of scale {scales}"
+    return (sentence,) if len(sizes) > 1 else ()
 
 
 def assign_blocks(

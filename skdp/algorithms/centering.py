@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,10 +20,12 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, Records, SoftmaxLoss
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS, chain
+from skdp.problems.rounding import EPS, chain, tree_sum
 
 #: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
 CONSTANT = 0.2
+#: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
+_LONGER = 4
 #: Weight of the squared norm of a row in the release.
 _SQUARE_WEIGHT = 0.5
 #: Mean and variance of the prior of the targets' variance, in units of the squared bound on them.
@@ -234,7 +237,7 @@ def plan_centering(
 def sum_rounding(design: Design, bound: float) -> float:
     """Bound the rounding of two sums over records of vectors of a bounded norm."""
     n = design.n_records * design.size_ratio
-    return float((chain(n, design.block_size) + 16.0) * EPS * n * bound)
+    return float((chain(n, _LONGER * design.block_size) + 16.0) * EPS * n * bound)
 
 
 def squared_norms(block: Block) -> np.ndarray:
@@ -282,7 +285,8 @@ class CenteredRows:
         self._constant = CONSTANT if self.has_intercept else 0.0
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self._constant
-        n, size = records.n_records, records.block_size * n_blocks
+        self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
+        n, size = records.n_records, _LONGER * records.block_size * n_blocks
         parts = [
             [slice(i, min(i + size, n), n_blocks) for i in range(k, n, size)]
             for k in range(n_blocks)
@@ -300,6 +304,14 @@ class CenteredRows:
             for part in self._parts[k]
         ]
 
+    def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
+        """Sum a statistic of parts and the norms in them over block k, in a tree."""
+        return tree_sum(map(statistic, self.block(k), self.norms[k]))
+
+    def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum a statistic over all records."""
+        return tree_sum(self.total(statistic, k) for k in range(len(self.norms)))
+
     def weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
         if not self.has_intercept:
@@ -315,6 +327,10 @@ class CenteredRows:
             out[:, :-1] -= np.outer(sums[:, -1], self._shift)
             out[:, -1] = self._constant * sums[:, -1]
         return out
+
+    def products(self, gram: np.ndarray) -> np.ndarray:
+        """Turn ``sum_i r_i (x_i, 1) (x_i, 1)'`` into ``sum_i r_i A_i A_i'``."""
+        return self.sums(self.sums(gram).T)
 
     def _norms(self, block: Block) -> np.ndarray:
         squares = squared_norms(block) / self._unit**2

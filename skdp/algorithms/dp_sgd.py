@@ -23,7 +23,17 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Domain, Loss, Records, SoftmaxLoss, WholeSpace
+from skdp.problems import (
+    MAX_SIZE_RATIO,
+    ROUNDING_SLACK,
+    Domain,
+    Loss,
+    Records,
+    SoftmaxLoss,
+    WholeSpace,
+)
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 
 #: More than the square root of a sum of squares can lose to underflow.
@@ -143,6 +153,10 @@ class DPSGDPlan(NoisyStepsPlan):
             targets = indices if (indices == targets).all() else targets
         records = data.with_targets(targets)
         records.check_targets(self.loss)
+        if records.n_records > MAX_SIZE_RATIO * self.n_public:
+            raise ValueError(
+                f"n_public == {self.n_public} is too small for {records.n_records} records."
+            )
         if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
             raise ValueError("Input X contains NaN or infinity.")
         w, n_steps = np.zeros(self.dimension), self.mechanism.n_steps
@@ -151,7 +165,8 @@ class DPSGDPlan(NoisyStepsPlan):
         for step in range(n_steps):
             batch = self.batch(records.n_records, run.noise)
             weights = w.reshape(self.loss.n_outputs, self.width)
-            clipped = clipped_gradient_sum(records, self.loss, weights, self.clip_norm, batch)
+            sizes = self.clip_norm, self.n_public
+            clipped = clipped_gradient_sum(records, self.loss, weights, *sizes, batch)
             noisy = self.mechanism.release(clipped.ravel(), run.noise)
             w = self.domain.project(w - rate * (noisy / self.expected_batch + self.alpha * w))
             if 2 * (step + 1) > n_steps:
@@ -200,8 +215,9 @@ def dp_sgd(
     Notes
     -----
     A record added or removed moves the clipped sum of a batch by at most the clipping norm. (Norms
-    are clipped to a relative 1e-9 less, for rounding.) All else in a step is a public function of
-    noisy sums: the run is an adaptive composition of Poisson-sampled Gaussian releases.
+    are clipped to a little less, for the rounding of sums of up to ``10 n_public`` records.) All
+    else in a step is a public function of noisy sums: the run is an adaptive composition of
+    Poisson-sampled Gaussian releases.
 
     References
     ----------
@@ -260,7 +276,7 @@ def plan_dp_sgd(
     width : int
         Number of features, the intercept feature included.
     n_public : int
-        Public nominal number of records; n itself is private.
+        Public nominal number of records; n itself is private, and at most 10 times that.
     sampling_rate : float
         In (0, 1]. With 1 each step uses all records.
     n_steps : int
@@ -293,6 +309,8 @@ def plan_dp_sgd(
     """
     if not isinstance(loss, Loss):
         raise TypeError(f"loss must be a Loss, got {loss!r}.")
+    if not math.isfinite(loss.curvature):
+        raise ValueError(f"{loss!r} is not smooth: rounding moves gradients. Use its smoothed().")
     check_count("width", width)
     check_count("n_public", n_public)
     # wide, but products of them are far from the ends of double precision
@@ -333,26 +351,30 @@ def clipped_gradient_sum(
     loss: Loss,
     weights: np.ndarray,
     clip_norm: float,
+    n_public: int,
     batch: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Sum the records' gradients over a batch, each clipped to `clip_norm`; not private.
+    """Sum the records' gradients over a batch, each clipped to almost `clip_norm`; not private.
 
-    Adding or removing a record moves the sum by at most `clip_norm`. Weights and gradients have the
-    shape (loss.n_outputs, records.width); the batch holds positions, None stands for all records.
+    Adding or removing a record moves the computed sum by at most `clip_norm`, if there are at most
+    ``10 n_public`` records (docs/theory/output_perturbation.md, "Rounding"). Weights and gradients
+    have the shape (loss.n_outputs, records.width); the batch holds positions, None stands for all.
     """
-    if batch is None:
-        blocks = records.blocks()
-    else:
-        starts = range(0, len(batch), records.block_size)
-        blocks = (records.block(batch[start : start + records.block_size]) for start in starts)
-    limit = clip_norm / ROUNDING_SLACK
-    total = np.zeros_like(weights)
-    for block in blocks:
+    n, norm, products = MAX_SIZE_RATIO * n_public, records.norm_bound, 1.1 * (records.width + 32.0)
+    relative = ROUNDING_SLACK + n * EPS * (chain(n, records.block_size) + 16.0 + products)
+    # gradients of other records, whose margins change in the last bits as they change places
+    margins = products * EPS * (norm * float(np.linalg.norm(weights)) + 1.0)
+    shifted = n * norm * loss.curvature * margins
+    limit = max(clip_norm / (relative + 2.0 * n), (clip_norm - shifted) / relative)
+
+    def statistic(block: Block) -> np.ndarray:
         residuals = loss.derivative(block.margins(weights), block.targets)
         # an overflow must not count: such a record has no direction to follow
         residuals = np.nan_to_num(residuals, nan=0.0, posinf=0.0, neginf=0.0)
         many = residuals.ndim == 2
         size = np.linalg.norm(residuals, axis=1) if many else np.abs(residuals)
         factors = limit / np.maximum(size * (block.norms() + _UNDERFLOW), limit)
-        total += block.pull_back(residuals * (factors[:, None] if many else factors))
+        return block.pull_back(residuals * (factors[:, None] if many else factors))
+
+    total: np.ndarray = records.total(statistic, part=slice(None) if batch is None else batch)
     return total

@@ -77,6 +77,9 @@ class DPSGDAPlan(NoisyStepsPlan):
     @without_warnings()
     def run(self, data: SaddleProblem, run: Run) -> DPSGDAResult:
         _check_separable(data, self)
+        moved = _sensitivity(data.constants, (self.unit_x, self.unit_y), self.neighbouring)
+        if moved > self.mechanism.sensitivity * (1.0 + 1e-12):
+            raise ValueError("The sensitivity of the problem exceeds that of the plan.")
         problem, (x, y) = data, data.start()
         total_x, total_y = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
         n_steps = self.mechanism.n_steps
@@ -313,15 +316,16 @@ def _sensitivity(
     constants: SaddleConstants, units: tuple[float, float], relation: Neighbouring
 ) -> float:
     """Bound the movement of the scaled sums of a batch; proof: docs/theory/saddle.md."""
-    if relation is Neighbouring.ADD_REMOVE:
-        return ROUNDING_SLACK
-    worst = max(
-        math.hypot(*(g / unit if unit > 0 else 0.0 for g, unit in zip(pair, units, strict=True)))
-        for pair in constants.ranges
+    largest = constants.x.lipschitz, constants.y.lipschitz
+    added, *replaced = (
+        math.hypot(*(g / max(unit, 1e-300) for g, unit in zip(pair, units, strict=True)))
+        for pair in (largest, *constants.ranges)
     )
-    if not worst > 0:
+    if relation is Neighbouring.ADD_REMOVE:
+        return added * ROUNDING_SLACK
+    if not max(replaced) > 0:
         raise ValueError("gradient_ranges are 0: the problem depends on no record.")
-    return min(worst, 2.0) * ROUNDING_SLACK
+    return min(max(replaced), 2.0 * added) * ROUNDING_SLACK
 
 
 def _batch_sums(

@@ -176,11 +176,11 @@ class LowerBound:
             values[part], derivatives[part] = loss.value_and_derivative(
                 margins[part], block.targets
             )
-            reach = [
+            bounds = [
                 np.abs(block.margins(ball.center[None])) + ball.radius * norms
                 for ball in density.balls
             ]
-            largest = np.minimum.reduce(reach)
+            largest = np.minimum.reduce(bounds)
             curvatures[part] = least[np.minimum((largest / step).astype(int), _LEVELS)]
             gradient = gradient + block.pull_back(derivatives[part]).ravel() / n
             hessian += block.gram(curvatures[part]) / n

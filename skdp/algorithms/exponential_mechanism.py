@@ -151,8 +151,8 @@ class LocalizedExponentialPlan(Plan):
     def localised(self, center: np.ndarray) -> ExponentialPlan:
         """Plan the draw around a released center."""
         sampling, norm = self.sampling, float(np.linalg.norm(center))
-        reach = self.local_radius, norm, sampling.radius
-        oscillation = _oscillation(sampling.loss, sampling.design.feature_norm, *reach)
+        radii = self.local_radius, norm, sampling.radius
+        oscillation = _oscillation(sampling.loss, sampling.design.feature_norm, *radii)
         return replace(sampling, oscillation=oscillation)
 
     @property

@@ -33,6 +33,8 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.finite_sum import Batch
+from skdp.problems.records import Block
 from skdp.problems.silence import without_warnings
 
 #: Default of the largest number of steps of a round.
@@ -93,9 +95,13 @@ class LocalizedGDPlan(NoisyStepsPlan):
         assert isinstance(problem, FiniteSumProblem)
         gradient = problem.penalty_gradient(y)
         if chosen.size:
-            batch = problem.batch(chosen)
-            residuals = batch.pull_back(batch.residuals(y))
-            gradient = gradient + residuals / (self.mechanism.sampling_rate * problem.n_public)
+
+            def statistic(block: Block) -> np.ndarray:
+                batch = Batch(problem, block)
+                return batch.pull_back(batch.residuals(y))
+
+            total = problem.records.total(statistic, part=chosen)
+            gradient = gradient + total / (self.mechanism.sampling_rate * problem.n_public)
         return gradient
 
 
@@ -141,8 +147,8 @@ def plan_localized_gd(
     """Choose noise, rounds and radii from public constants; replace-one neighbours.
 
     One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
-    sum over a batch divided by ``q n`` by ``2 L / (q n)``; the run is a composition of
-    ``n_rounds * n_steps`` such releases (specification 3.2).
+    sum over a batch divided by ``q n`` by ``2 L / (q n)``, and the rounding of both sums; the run
+    is a composition of ``n_rounds * n_steps`` such releases (specification 3.2).
 
     Parameters
     ----------
@@ -173,13 +179,15 @@ def plan_localized_gd(
     check_count("n_steps", n_steps)
     # sampling is priced for 2 L; means of all records move by the diameter of the gradients
     moved = constants.gradient_diameter if sampling_rate == 1.0 else 2.0 * constants.lipschitz
+    # of two sums, for a record that is added as for one that is replaced: half of the sensitivity
+    rounding = 4.0 * constants.gradient_rounding
 
     def plan(rounds: int) -> LocalizedGDPlan:
         mechanism = SampledGaussianMechanism.calibrated(
             budget,
             noise_multiplier,
             Neighbouring.REPLACE_ONE,
-            sensitivity=moved / (sampling_rate * n) * ROUNDING_SLACK,
+            sensitivity=(moved / n * ROUNDING_SLACK + rounding) / sampling_rate,
             sampling_rate=sampling_rate,
             n_steps=rounds * n_steps,
         )

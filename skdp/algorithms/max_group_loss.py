@@ -157,6 +157,9 @@ class MaxGroupLossPlan(Plan):
     def bound(self) -> float:
         return self.phased.bound()
 
+    def remarks(self) -> tuple[str, ...]:
+        return self.phased.remarks()
+
     def to_dict(self) -> dict[str, Any]:
         numbers = {
             "radius": self.objective.radius,
@@ -213,11 +216,10 @@ class HistogramPlan(Plan):
 
     def proportions(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """Release the proportions of the groups, within [0, 1]; their sum need not be 1."""
-        n_groups = self.objective.weights.n_groups
-        if not ((groups >= 0) & (groups < n_groups)).all():
-            raise ValueError(f"groups must be in 0, ..., {n_groups - 1}.")
+        weights = self.objective.weights
+        weights.check_groups(groups)
         with without_warnings():
-            counts = np.bincount(groups, minlength=n_groups) / len(groups)
+            counts = np.bincount(groups, minlength=weights.n_groups) / len(groups)
             return np.clip(self.mechanism.release(counts, noise), 0.0, 1.0)
 
     def fit(self, weights: GroupWeights) -> MaxGroupLossPlan:
@@ -231,6 +233,7 @@ class HistogramPlan(Plan):
 
     def run(self, data: Records, run: Run) -> SaddleResult:
         self.objective.design.check(data)
+        data.check_targets(self.objective.risk.loss)
         proportions = self.proportions(data.groups, run.noise)
         weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
         plan = replace(self.fit(weights), proportions=tuple(proportions.tolist()))

@@ -17,11 +17,11 @@ from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
     has_theorem,
-    perturbation_bound,
+    perturbation_candidate,
     plan_objective_perturbation,
 )
 from skdp.algorithms.phased_output_perturbation import (
-    phased_bound,
+    phased_candidate,
     plan_phased_output_perturbation,
 )
 from skdp.algorithms.plan import Plan
@@ -29,6 +29,9 @@ from skdp.algorithms.regularized_risk import plan_regularized_risk
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
+
+#: A bound on the excess loss, and a function that makes the plan.
+Candidate = tuple[float, Callable[[], Plan]]
 
 
 @dataclass(frozen=True)
@@ -42,8 +45,9 @@ class Method:
         loss with kinks has its smooth stand-in as ``risk``.
     leads : callable ``(objective, budget) -> bool``, optional
         Whether "auto" takes it without a comparison. Default: never.
-    bound : callable ``(objective, budget) -> float``, optional
-        Bound for the comparison by "auto", which takes no part where it is ``inf``, the default.
+    candidate : callable ``(objective, budget) -> (bound, make)``, optional
+        For the comparison by "auto": a bound on the excess loss, and a function that makes the
+        plan; None, as by default, or a bound of ``inf``: it takes no part.
     relations : tuple of Neighbouring
         Relations that the proof covers.
     calibrations : tuple of str
@@ -63,7 +67,7 @@ class Method:
 
     plan: Callable[[Any, PrivacyBudget, str], Plan]
     leads: Callable[[Objective, PrivacyBudget], bool] = lambda objective, budget: False
-    bound: Callable[[Objective, PrivacyBudget], float] = lambda objective, budget: math.inf
+    candidate: Callable[[Objective, PrivacyBudget], Candidate | None] = lambda *public: None
     relations: tuple[Neighbouring, ...] = (Neighbouring.REPLACE_ONE,)
     calibrations: tuple[str, ...] = ("analytic",)
     is_pure: bool = False
@@ -150,29 +154,28 @@ def choose(
     first = default if name == "auto" else name
     methods[first].check(first, budget, objective.neighbouring, calibration)
     plan = methods[first].plan(objective, budget, calibration)
-    bounds = {}
+    candidates: dict[str, Candidate] = {}
     if name == "auto" and calibration == "analytic" and may_split:
-        known = {key: methods[key].bound(objective, budget) for key in others}
-        bounds = {key: bound for key, bound in known.items() if bound < math.inf}
-    if not bounds:
+        found = ((key, methods[key].candidate(objective, budget)) for key in others)
+        candidates = {key: each for key, each in found if each and each[0] < math.inf}
+    if not candidates:
         return Choice(first, plan, {})
-    bounds = {default: plan.bound(), **bounds}
+    candidates = {default: (plan.bound(), lambda: plan), **candidates}
+    bounds = {key: bound for key, (bound, _) in candidates.items()}
     best = min(bounds, key=lambda key: (bounds[key], key))
-    if best != default:
-        plan = methods[best].plan(objective, budget, calibration)
-    return Choice(best, plan, bounds)
+    return Choice(best, candidates[best][1](), bounds)
 
 
-def _if_covered(bound: Callable[[Objective, PrivacyBudget], float]) -> Any:
-    """Set a bound to ``inf`` where a method of a ball has no proof, or minimises something else.
+def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> Any:
+    """Leave out a method of a ball where it has no proof, or minimises something else.
 
     With a penalty and without a ball, output perturbation minimises over the whole space.
     """
 
-    def restricted(objective: Objective, budget: PrivacyBudget) -> float:
+    def restricted(objective: Objective, budget: PrivacyBudget) -> Candidate | None:
         has_ball = objective.coef_norm is not None or not objective.alpha
         covered = objective.neighbouring is Neighbouring.REPLACE_ONE and objective.risk.is_mean
-        return bound(objective, budget) if covered and has_ball else math.inf
+        return candidate(objective, budget) if covered and has_ball else None
 
     return restricted
 
@@ -207,7 +210,7 @@ METHODS: dict[str, Method] = {
     ),
     "phased": Method(
         plan_phased_output_perturbation,
-        bound=_if_covered(phased_bound),
+        candidate=_if_covered(phased_candidate),
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,
@@ -222,12 +225,12 @@ METHODS: dict[str, Method] = {
     "objective": Method(
         plan_objective_perturbation,
         leads=_objective_leads,
-        bound=perturbation_bound,
+        candidate=perturbation_candidate,
         relations=tuple(Neighbouring),
     ),
     "exponential": Method(
         plan_draw,
-        bound=_if_covered(draw_bound),
+        candidate=_if_covered(lambda *public: (draw_bound(*public), partial(plan_draw, *public))),
         is_pure=True,
         is_bounded=True,
     ),

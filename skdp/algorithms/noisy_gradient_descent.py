@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.centering import (
-    CONSTANT,
     PRIOR_VARIANCE,
     CenteredRows,
     Centering,
@@ -26,8 +25,9 @@ from skdp.algorithms.centering import (
     plan_centering,
     sum_rounding,
 )
-from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule
+from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -37,7 +37,8 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
-from skdp.problems.rounding import EPS, tree_sum
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 
@@ -50,6 +51,9 @@ class NoisyGradientDescentPlan(Plan):
     objective : Objective
     centering : CenteringPlan or None
         None where its noise would drown the means.
+    moments : RowMomentsPlan or None
+        Of a preconditioner or, projected, of the largest step; None where their noise is too
+        large, or plain steps do.
     temperature : TemperaturePlan or None
         None where noise is not negligible, and for other losses than the log loss.
     mu : float
@@ -70,6 +74,7 @@ class NoisyGradientDescentPlan(Plan):
 
     objective: Objective
     centering: CenteringPlan | None
+    moments: RowMomentsPlan | None
     temperature: TemperaturePlan | None
     mu: float
     clip: float
@@ -102,22 +107,56 @@ class NoisyGradientDescentPlan(Plan):
 
     @cached_property
     def schedule(self) -> Schedule:
-        design = self.objective.design
-        noise = self.sensitivity / self.mu
-        if self.is_squared:
-            noise /= self.loss.target_bound
         return plan_schedule(
-            design.n_records / (self.damping * noise * self.rate),
+            self._horizon,
             self.mu,
             rate=self.rate,
             n_blocks=self.n_blocks,
-            products=design.n_records * (design.n_features + 1) * self.loss.n_margins,
+            products=self._products,
+            is_preconditioned=self.is_preconditioned,
         )
+
+    @property
+    def _horizon(self) -> float:
+        """Length of the path in largest steps."""
+        noise = self.sensitivity / self.mu
+        if self.is_squared:
+            noise /= self.loss.target_bound
+        horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
+        least = (10.0 if self.is_squared else 20.0) * self._slowness
+        return max(horizon * self.ridge, least) if self.is_preconditioned else horizon
+
+    @property
+    def _products(self) -> int:
+        """Number of products of records, features and outputs in a step on all records."""
+        design = self.objective.design
+        return design.n_records * (design.n_features + 1) * self.loss.n_margins
+
+    @property
+    def missing_steps(self) -> float:
+        """Number of steps to be wished for over the largest one."""
+        limit = step_limit(self._products / self.n_blocks, self.is_preconditioned)
+        return 2.0 * math.sqrt(self._horizon) / limit
+
+    @property
+    def is_preconditioned(self) -> bool:
+        return self.moments is not None and not self.moments.is_projected
+
+    @property
+    def ridge(self) -> float:
+        """Number added to second moments before they are inverted; 1 where they are not."""
+        return 1.0 if self.moments is None or self.moments.is_projected else self.moments.noise
+
+    @property
+    def _slowness(self) -> float:
+        """Bound on curvatures over their value for a constant model."""
+        loss = self.loss
+        return loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0
 
     @property
     def alpha(self) -> float:
         """Penalty on weights of centered rows that early stopping is about equivalent to."""
-        return self.damping * self.sensitivity / (self.mu * self.objective.design.n_records)
+        return self.ridge / self.schedule.path
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -130,6 +169,8 @@ class NoisyGradientDescentPlan(Plan):
             relation,
         )
         parts = [] if self.centering is None else [self.centering.describe(relation)]
+        if self.moments is not None:
+            parts.append(self.moments.describe(relation))
         parts.append(steps)
         if self.temperature is not None:
             parts.append(self.temperature.describe(relation))
@@ -170,19 +211,30 @@ class NoisyGradientDescentPlan(Plan):
                 centering = self.centering.release(data, run.noise)
                 plan = replace(self, target_variance=centering.target_variance)
             rows = CenteredRows(data, centering, self.n_blocks)
-            weights = plan._descend(rows, centering, run.noise)
+            inverse = None
+            if self.moments is not None and self.moments.is_projected:
+                plan = replace(plan, rate=plan.rate / self.moments.largest(rows, run.noise))
+            elif self.moments is not None:
+                inverse = self.moments.inverse(rows, run.noise)
+            weights = plan._descend(rows, centering, inverse, run.noise)
             weights, offsets = plan._rescaled(rows, weights, centering.offsets, run.noise)
             point = rows.weights(weights)
             if data.intercept:
                 point[:, -1] = (point[:, -1] + offsets) / data.intercept
             return Result(point.ravel(), plan)
 
-    def _descend(self, rows: CenteredRows, centering: Centering, noise: NoiseSource) -> np.ndarray:
+    def _descend(
+        self,
+        rows: CenteredRows,
+        centering: Centering,
+        inverse: np.ndarray | None,
+        noise: NoiseSource,
+    ) -> np.ndarray:
         loss, design, clip = self.loss, self.objective.design, self.clip_norm
         relation, n = self.objective.neighbouring, design.n_records * design.size_ratio
         bound, d = rows.norm_bound, design.n_features
         # sums of rows that are not centered, with residuals of at most clip / 0.2
-        amplified = bound / CONSTANT if design.intercept else 1.0
+        amplified = rows.amplification
         rounding = sum_rounding(design, clip * amplified)
         fixed = self.sensitivity * ROUNDING_SLACK + rounding
         offset = float(np.linalg.norm(centering.offsets))
@@ -200,7 +252,9 @@ class NoisyGradientDescentPlan(Plan):
             return clipped_sum(rows, loss, weights, centering.offsets, clip, k)
 
         shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
-        return descend(self.schedule, total, sensitivity, shape, design.n_records, noise, unit)
+        return descend(
+            self.schedule, total, sensitivity, shape, design.n_records, noise, unit, inverse
+        )
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
@@ -214,7 +268,12 @@ class NoisyGradientDescentPlan(Plan):
             1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
         )
         unit = self.sensitivity * self.n_blocks / design.n_records
-        variance = self.schedule.average_variance(0.8 * curvature / design.n_features, unit)
+        # of a direction of average curvature, which steps are preconditioned by
+        typical = 1.0 / design.n_features
+        factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
+        variance = factor**2 * self.schedule.average_variance(
+            0.8 * curvature * typical * factor, unit
+        )
         square = float((weights**2).sum())
         signal = 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
         if self.is_squared:
@@ -235,6 +294,7 @@ def plan_noisy_gradient_descent(
     *,
     damping: float | None = None,
     temperature_share: float | None = None,
+    moments_share: float | None = None,
 ) -> NoisyGradientDescentPlan:
     """Choose clipping, steps and the parts of the budget from public numbers.
 
@@ -245,12 +305,35 @@ def plan_noisy_gradient_descent(
     budget : PrivacyBudget
         With delta > 0.
     calibration : {"analytic"}
-    damping, temperature_share : float, optional
+    damping, temperature_share, moments_share : float, optional
         In place of the planned numbers, for tests.
     """
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
     if not objective.risk.is_smooth:
         objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
+    given = objective, budget, is_squared, damping, temperature_share
+    if moments_share is not None:
+        return _planned(*given, moments_share)
+    plan = _planned(*given, 0.03)
+    if plan.missing_steps <= 1.0:
+        return plan
+    if plan.is_preconditioned:
+        # better second moments make up for steps: their noise falls as the root of the share,
+        # and with it the square of the number of steps
+        return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3))
+    return _planned(*given, 0.03, is_projected=True)
+
+
+def _planned(
+    objective: Objective,
+    budget: PrivacyBudget,
+    is_squared: bool,
+    damping: float | None,
+    temperature_share: float | None,
+    moments_share: float,
+    is_projected: bool = False,
+) -> NoisyGradientDescentPlan:
+    """Plan with a part of the budget for second moments of rows, or of a projection of them."""
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
     n, d, k = design.n_records, design.n_features, _replaced(objective.neighbouring)
     mu = gaussian_mu(budget.epsilon, budget.delta)
@@ -260,40 +343,50 @@ def plan_noisy_gradient_descent(
     share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
     if error > 1.5 * math.sqrt(share):
         share = 0.0
+    centering = moments = temperature = None
+    if share:
+        centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
     if temperature_share is None:
         temperature_share = 0.03 if has_odds and k <= 0.002 * n * mu else 0.0
-    mu_steps = mu * math.sqrt(1.0 - share - temperature_share)
+    if temperature_share:
+        mu_temperature = mu * math.sqrt(temperature_share)
+        temperature = plan_temperature(loss, design, relation, mu_temperature)
+    if moments_share:
+        mu_moments = mu * math.sqrt(moments_share)
+        moments = plan_row_moments(design, relation, mu_moments, is_projected)
+    parts = share + temperature_share + (moments_share if moments else 0.0)
+    mu_steps = mu * math.sqrt(1.0 - parts)
+
+    stable = 1.0 / loss.curvature  # the step of Newton's method, at least
     if is_squared:
         clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
-        rate, limit = 1.5 / loss.curvature, 2e-4 / clip**2
+        rate, limit = 1.5 * stable, 2e-4 / clip**2
         noise = k * clip * math.sqrt(PRIOR_VARIANCE) / mu_steps
         planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     else:
         clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
-        rate, limit, planned = 2.0 / loss.curvature, 1e-4, 0.2
+        rate, limit, planned = 2.0 * stable, 1e-4, 0.2
         if loss.target_bound:  # most residuals are the largest one
             clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
         elif (
             not has_odds
         ):  # margins and residuals of hinges: a half of those of the log loss, twice
             clip, planned = min(2.0 * clip, _largest_residual(loss)), 0.4
+        noise = k * clip / mu_steps
+    planned = planned if damping is None else damping
+    if moments is not None and not moments.is_projected:
+        rate = (1.0 if is_squared else 1.5) * stable
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
         n_blocks = int(min(max(math.floor(min(n / 8000, limit / spread**2)), 1), 10))
-    temperature = None
-    if temperature_share:
-        mu_temperature = mu * math.sqrt(temperature_share)
-        temperature = plan_temperature(loss, design, relation, mu_temperature)
-    centering = None
-    if share:
-        centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
     return NoisyGradientDescentPlan(
         objective,
         centering,
+        moments,
         temperature,
         mu_steps,
         clip,
-        planned if damping is None else damping,
+        planned,
         rate,
         n_blocks,
         is_squared,
@@ -313,21 +406,21 @@ def clipped_sum(
     The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
     margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``.
     """
-    raw = rows.weights(weights)
+    raw, offset = rows.weights(weights), offsets.squeeze()
 
-    def part(block: Any, norms: np.ndarray) -> np.ndarray:
-        residuals = loss.derivative(block.margins(raw) + offsets.squeeze(), block.targets)
-        with np.errstate(divide="ignore"):
-            limits = clip_norm / norms
+    def part(block: Block, norms: np.ndarray) -> np.ndarray:
+        residuals = loss.derivative(block.margins(raw) + offset, block.targets)
         if residuals.ndim == 1:
-            residuals = np.clip(residuals, -limits, limits)
+            limits = clip_norm / norms
+            residuals = np.minimum(np.maximum(residuals, -limits), limits)
         else:
             lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-            residuals = residuals * np.minimum(1.0, limits / np.maximum(lengths, 1e-300))[:, None]
+            factors = np.minimum(1.0, clip_norm / np.maximum(lengths * norms, 1e-300))
+            residuals = residuals * factors[:, None]
         return block.pull_back(residuals)
 
-    parts = zip(rows.block(k), rows.norms[k], strict=True)
-    return rows.sums(tree_sum(part(*each) for each in parts))
+    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
+        return rows.sums(rows.total(part, k))
 
 
 def _largest_residual(loss: Loss) -> float:

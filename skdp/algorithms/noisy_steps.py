@@ -18,15 +18,16 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 
 #: Norm that no iterate exceeds, in units of the targets: margins of finite rows stay finite.
 WEIGHT_LIMIT = 1e6
-#: The least number of steps, and the bounds on the largest one.
-_MIN_STEPS, _MAX_STEPS = 10, (60, 150)
-#: Products of records, features and outputs that all steps together may take.
-_WORK = 1.2e9
+#: The least number of steps.
+_MIN_STEPS = 10
+#: Products of records, features and outputs that all steps together may take, and the bounds on
+#: the number of steps from it: plain, and with a preconditioner.
+_WORK, _MAX_STEPS = (1.2e9, 1e8), ((60, 150), (12, 60))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """Noisy steps with momentum, of which all iterates are averaged.
+    """Noisy steps with momentum, of which the iterates are averaged.
 
     Attributes
     ----------
@@ -37,6 +38,7 @@ class Schedule:
     step_size, momentum : float
     mu : float
         Of the Gaussian differential privacy of all steps together, for each record.
+    is_preconditioned : bool, default=False
     """
 
     n_steps: int
@@ -44,6 +46,21 @@ class Schedule:
     step_size: float
     momentum: float
     mu: float
+    is_preconditioned: bool = False
+
+    @property
+    def n_averaged(self) -> float:
+        """Number by which the sum of the iterates is divided.
+
+        With a preconditioner the first step reaches the optimum in most directions, and momentum
+        goes beyond it: errors add up to `momentum` times the optimum.
+        """
+        return self.n_steps + (self.momentum if self.is_preconditioned else 0.0)
+
+    @property
+    def path(self) -> float:
+        """Length that the steps would go along a constant gradient of norm 1, about."""
+        return self.n_steps * self.step_size / (1.0 - self.momentum)
 
     @cached_property
     def multipliers(self) -> np.ndarray:
@@ -67,7 +84,7 @@ class Schedule:
         """
         weight = velocity = variance = 0.0  # the adjoint recursion of the steps
         for multiplier in self.multipliers[::-1]:
-            weight += 1.0 / self.n_steps
+            weight += 1.0 / self.n_averaged
             velocity -= self.step_size * weight
             variance += (velocity * multiplier * unit) ** 2
             weight, velocity = weight + curvature * velocity, self.momentum * velocity
@@ -75,7 +92,13 @@ class Schedule:
 
 
 def plan_schedule(
-    horizon: float, mu: float, *, rate: float, n_blocks: int, products: float
+    horizon: float,
+    mu: float,
+    *,
+    rate: float,
+    n_blocks: int,
+    products: float,
+    is_preconditioned: bool = False,
 ) -> Schedule:
     """Choose number, size and momentum of the steps.
 
@@ -91,8 +114,10 @@ def plan_schedule(
     n_blocks : int
     products : float
         Products of records, features and outputs in a step on all records.
+    is_preconditioned : bool, default=False
+        Fewer steps do then.
     """
-    limit = min(max(math.floor(_WORK * n_blocks / products), _MAX_STEPS[0]), _MAX_STEPS[1])
+    limit = step_limit(products / n_blocks, is_preconditioned)
     n_steps = int(min(max(math.ceil(2.0 * math.sqrt(horizon)), _MIN_STEPS), limit))
     step_size, momentum = rate, 0.0
     if horizon <= n_steps:
@@ -100,7 +125,13 @@ def plan_schedule(
     else:
         momentum = max(0.0, min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps))
     n_steps = n_blocks * -(-n_steps // n_blocks)
-    return Schedule(n_steps, n_blocks, step_size, momentum, mu)
+    return Schedule(n_steps, n_blocks, step_size, momentum, mu, is_preconditioned)
+
+
+def step_limit(products: float, is_preconditioned: bool) -> int:
+    """Return the largest number of steps for a number of products in one step."""
+    low, high = _MAX_STEPS[is_preconditioned]
+    return int(min(max(math.floor(_WORK[is_preconditioned] / products), low), high))
 
 
 def descend(
@@ -111,8 +142,9 @@ def descend(
     n_records: int,
     noise: NoiseSource,
     unit: float = 1.0,
+    inverse: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Average the iterates of the noisy steps, from 0.
+    """Average the iterates of the noisy steps, which start from 0.
 
     Parameters
     ----------
@@ -128,6 +160,8 @@ def descend(
     noise : NoiseSource
     unit : float, default=1.0
         Of the weights; their norm is kept within 1e6 units.
+    inverse : ndarray of shape (width, width), optional
+        Symmetric preconditioner that multiplies every noisy gradient; released before.
 
     Returns
     -------
@@ -139,6 +173,8 @@ def descend(
         exact = clipped_sum(weights, step % schedule.n_blocks)
         mechanism = GaussianMechanism(sensitivity(weights), float(multiplier))
         gradient = mechanism.release(exact.ravel(), noise).reshape(shape) * of_block
+        if inverse is not None:
+            gradient = gradient @ inverse
         velocity = schedule.momentum * velocity + gradient
         weights = weights - schedule.step_size * velocity
         # before the next look at the records: no record may meet weights that are not numbers
@@ -147,4 +183,4 @@ def descend(
         longest = WEIGHT_LIMIT * unit
         weights = weights * (longest / max(float(np.linalg.norm(weights)), longest))
         total += weights
-    return total / schedule.n_steps
+    return total / schedule.n_averaged

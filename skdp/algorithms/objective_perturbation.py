@@ -10,6 +10,7 @@ Theory: docs/theory/objective_perturbation.md.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -167,6 +168,10 @@ class ObjectivePerturbationPlan(Plan):
             f"gradients one of at most {largest:.3g}: the result is mostly noise.",
         )
 
+    def remarks(self) -> tuple[str, ...]:
+        cost = f"the penalty of {self.penalty:.3g} on the sum of losses"
+        return (f"{cost} leaves {self.hessian_epsilon:.3g} of epsilon to the Hessian of a record",)
+
     def to_dict(self) -> dict[str, Any]:
         clip = {"clip": self.loss.clip} if isinstance(self.loss, ClippedLogisticLoss) else {}
         return {
@@ -291,15 +296,18 @@ def objective_perturbation(
     return plan_objective_perturbation(objective, budget, **options).run(records, run or Run())
 
 
-def perturbation_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    """Return the estimate of a plan for comparison with other methods.
+def perturbation_candidate(
+    objective: Objective, budget: PrivacyBudget
+) -> tuple[float, Callable[[], Plan]] | None:
+    """Return the estimate of a plan for comparison with other methods, and the plan.
 
-    ``inf`` where no theorem covers the loss, and where a penalty or a ball was asked for: privacy
-    may need a larger penalty, and the minimiser in the ball is another point.
+    None where no theorem covers the loss, and where a penalty or a ball was asked for: privacy may
+    need a larger penalty, and the minimiser in the ball is another point.
     """
     if objective.alpha or objective.coef_norm is not None or not has_theorem(objective.risk):
-        return math.inf
-    return plan_objective_perturbation(objective, budget).bound()
+        return None
+    plan = plan_objective_perturbation(objective, budget)
+    return plan.bound(), lambda: plan
 
 
 def has_theorem(risk: EmpiricalRisk) -> bool:

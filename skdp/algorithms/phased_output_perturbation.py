@@ -14,9 +14,8 @@ in the same place.
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +23,13 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from skdp._checks import check_option
-from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_remarks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.kernel import solve_and_release
 from skdp.algorithms.output_perturbation import (
     OutputPerturbationPlan,
@@ -42,6 +47,7 @@ from skdp.problems.elementwise import minimum
 from skdp.problems.silence import without_warnings
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import require_copyable
+from skdp.solvers.registry import OWN_SOLVERS
 
 _MAX_PHASES = 24
 #: The search of a schedule ends after this many numbers of phases without a lower bound.
@@ -110,6 +116,13 @@ class PhasedPlan(Plan):
         ]
         return float(phased_utility_bound(self.objective, self.regularisation, steps))
 
+    @property
+    def noise_scales(self) -> list[float]:
+        return [phase.mechanism.noise_scale for phase in self.phases]
+
+    def remarks(self) -> tuple[str, ...]:
+        return block_remarks(self.block_sizes, self.noise_scales)
+
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants
         return {
@@ -121,7 +134,7 @@ class PhasedPlan(Plan):
             "block_sizes": list(self.block_sizes),
             "regularisation": list(self.regularisation),
             "sensitivities": [phase.mechanism.sensitivity for phase in self.phases],
-            "noise_scales": [phase.mechanism.noise_scale for phase in self.phases],
+            "noise_scales": self.noise_scales,
             "accuracies": [phase.accuracy for phase in self.phases],
         }
 
@@ -135,7 +148,7 @@ class PhasedPlan(Plan):
         generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
         # solvers of others get no access to the records of other phases
-        view = isinstance(run.solver, str) and type(solver).__module__.startswith("skdp.solvers.")
+        view = isinstance(run.solver, str) and type(solver) in OWN_SOLVERS
         with without_warnings():
             for k, (phase, mu, generator) in enumerate(
                 zip(self.phases, self.regularisation, generators, strict=True)
@@ -263,8 +276,19 @@ def plan_phased_output_perturbation(
         sizes = [published.block_records] * published.n_phases
         moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
         return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
-    sizes, moduli = _search(objective, budget).best_phases()
-    return _phased_plan(objective, budget, sizes, moduli, "analytic")
+    return phased_candidate(objective, budget)[1]()
+
+
+def phased_candidate(
+    objective: Objective, budget: PrivacyBudget
+) -> tuple[float, Callable[[], PhasedPlan]]:
+    """Search the best phases; return a bound on their excess risk, and what makes their plan."""
+    if not objective.risk.is_smooth:
+        plan = plan_phased_output_perturbation(objective, budget)
+        return plan.bound(), lambda: plan
+    search = _ScheduleSearch(objective, budget)
+    least = search.best()
+    return least[0], lambda: _phased_plan(objective, budget, *search.phases(*least), "analytic")
 
 
 def _ball_constants(objective: Objective) -> ProblemConstants:
@@ -298,19 +322,6 @@ def _phased_plan(
     return PhasedPlan(objective, phases, regularisation, reference)
 
 
-def phased_bound(objective: Objective, budget: PrivacyBudget) -> float:
-    """Bound the expected excess risk of the best phases, without a plan of them."""
-    if not objective.risk.is_smooth:
-        return plan_phased_output_perturbation(objective, budget).bound()
-    return _search(objective, budget).best[0]
-
-
-@functools.lru_cache(maxsize=16)
-def _search(objective: Objective, budget: PrivacyBudget) -> _ScheduleSearch:
-    """Remember a search, which a bound and a plan need."""
-    return _ScheduleSearch(objective, budget)
-
-
 class _ScheduleSearch:
     """Search of the number, the sizes n_k and the moduli mu_k of phases with the least bound."""
 
@@ -337,7 +348,6 @@ class _ScheduleSearch:
         _, accuracy, sensitivity = solution_sensitivity(constants)
         return _step_costs(self.objective, constants, accuracy, self.unit * sensitivity**2)
 
-    @functools.cached_property
     def best(self) -> tuple[float, float, float, list[int]]:
         """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
         n_records = self.objective.design.n_records
@@ -375,9 +385,10 @@ class _ScheduleSearch:
                     del searching[schedule]
         return best
 
-    def best_phases(self) -> tuple[list[int], np.ndarray]:
-        """Return the sizes and the moduli of the best phases, mu_1 by Brent's method."""
-        least, log_first, growth, sizes = self.best
+    def phases(
+        self, least: float, log_first: float, growth: float, sizes: list[int]
+    ) -> tuple[list[int], np.ndarray]:
+        """Return the sizes and the moduli of :meth:`best` phases, mu_1 by Brent's method."""
 
         def bound(log_first: float) -> float:
             moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]

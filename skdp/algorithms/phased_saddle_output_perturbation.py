@@ -20,7 +20,13 @@ import numpy as np
 from scipy.optimize import minimize
 
 from skdp._checks import check_count, check_non_negative, check_option
-from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
+from skdp.algorithms.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_remarks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.algorithms.output_perturbation import ACCURACY_FRACTION
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.published import zhang_schedule
@@ -79,7 +85,7 @@ class SaddleUtilityBound:
 
     ``(mu_1/2) D_x^2 + (nu/2) D_y^2 + sum_k 2 Lam_k^2/n_k
     + sum_{k < K} (L_y/2) sqrt(mu_{k+1}/nu) Delta_k
-    + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (ell_xy / nu) Delta_K`` with
+    + sum_{k >= 2} (mu_k/2) V_{k-1} + L_x sqrt(V_K) + L_y (coupling / nu) Delta_K`` with
     ``Lam_k^2 = L_x^2/mu_k + L_y^2/nu``, Delta_k the sensitivity and V_k the mean square of the
     noise (Zhang et al. 2022 specification, section 3.5 and E9; the last term is not in the
     paper, the second sum is at most half of the paper's). Proof: docs/theory/saddle.md, "Phases".
@@ -167,6 +173,9 @@ class PhasedSaddlePlan(Plan):
     def releases(self) -> tuple[Release, ...]:
         return (self.release(),)
 
+    def remarks(self) -> tuple[str, ...]:
+        return block_remarks(self.block_sizes, self.noise_scales)
+
     def to_dict(self) -> dict[str, Any]:
         constants = self.phases[-1].constants
         return {
@@ -189,7 +198,9 @@ class PhasedSaddlePlan(Plan):
 
         The regularisers of the problem are replaced by those of the phases, their centers stay.
         """
-        solver = resolve_solver(run.solver, saddle=True)
+        solver, planned = resolve_solver(run.solver, saddle=True), sum(self.block_sizes)
+        if not 0 <= data.n_records - planned < len(self.phases):  # what equal blocks leave over
+            raise ValueError(f"The plan is for {planned} records, not for {data.n_records}.")
         if len(self.phases) > 1:
             require_copyable(solver)
         assignment = assign_blocks(run.rng, data.n_records, self.block_sizes, strata)

@@ -90,6 +90,10 @@ class Plan(ABC):
         """Warnings about the quality of the result, from public numbers."""
         return ()
 
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences for a report about how the result comes about."""
+        return ()
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the public numbers of the plan as plain Python types."""

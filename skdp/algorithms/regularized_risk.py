@@ -140,7 +140,7 @@ def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
 
     # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
     alphas = feature_unit * np.array([math.exp(point) for point in _GRID])
-    plain = type(objective.risk) is EmpiricalRisk and not objective.population
+    plain = objective.risk.is_mean and not objective.population
     if plain and objective.risk.loss.is_quadratic:  # its formulas take arrays
         values = bound(*problem(alphas))
     else:

@@ -130,6 +130,7 @@ class SaddleOutputPerturbationPlan(Plan):
         The pair is certified to half of the accuracy, so that another solver changes it by no
         more than the accuracy. Projecting the noisy blocks is post-processing.
         """
+        self._check(data)
         solver = resolve_solver(run.solver, saddle=True)
         pair = solve_certified(data, 0.5 * self.accuracy, solver, rng=run.rng, verbose=run.verbose)
         release = self.mechanism.release
@@ -144,6 +145,21 @@ class SaddleOutputPerturbationPlan(Plan):
         x, y = np.split(noisy, [self.constants.x.dimension])
         x, y = data.project(x / root_x, y / root_y)
         return SaddleResult(x, self, x, y)
+
+    def _check(self, problem: SaddleProblem) -> None:
+        """Refuse a problem that the noise and the statement are not for."""
+        both = self.constants, problem.constants
+        planned, actual = ((each.x.dimension, each.y.dimension, each.n_records) for each in both)
+        if planned != actual:
+            raise ValueError(f"The plan is for (dimensions, n_records) {planned}, not {actual}.")
+        # what points of neighbours can be apart grows with each of these
+        limits, numbers = (
+            [each.sensitivity, each.sensitivity_x, each.sensitivity_y]
+            + [n for b in (each.x, each.y) for n in (b.lipschitz, b.diameter, 1.0 / b.modulus)]
+            for each in both
+        )
+        if any(n > limit * (1.0 + 1e-12) for n, limit in zip(numbers, limits, strict=True)):
+            raise ValueError("The sensitivity of the problem exceeds that of the plan.")
 
 
 def plan_saddle_output_perturbation(

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -19,7 +18,8 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, Loss, SoftmaxLoss
-from skdp.problems.rounding import EPS, tree_sum
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ class TemperaturePlan:
         unit = max(3.0, 2.0 * norm / math.sqrt(self.design.n_features))
         raw = rows.weights(weights)
 
-        def part(block: Any) -> np.ndarray:
+        def part(block: Block, _: np.ndarray) -> np.ndarray:
             scores = block.margins(raw)
             return self._derivatives(scores / unit, factor * scores + offsets.squeeze(), block)
 
-        total = tree_sum(part(block) for k in range(len(rows.norms)) for block in rows.block(k))
+        total = rows.full_total(part)
         mechanism = self.mechanism
         if self.neighbouring is Neighbouring.ADD_REMOVE:
             # records change their positions, and so their margins in the last bits
@@ -112,7 +112,7 @@ class TemperaturePlan:
         change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
         return factor + change / unit, float(shift)
 
-    def _derivatives(self, scores: np.ndarray, margins: np.ndarray, block: Any) -> np.ndarray:
+    def _derivatives(self, scores: np.ndarray, margins: np.ndarray, block: Block) -> np.ndarray:
         """Sum over records the derivatives in the factor (in units of `scores`) and the shift."""
         if isinstance(self.loss, SoftmaxLoss):
             basis = self.loss.basis

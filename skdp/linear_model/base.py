@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import numbers
 import warnings
 from abc import abstractmethod
@@ -17,11 +18,11 @@ from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, choose
 from skdp.algorithms.plan import Run
-from skdp.linear_model.remarks import noise_alarms, plan_remarks
+from skdp.linear_model.remarks import noise_alarms
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
+from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
 from skdp.problems import (
     MAX_SIZE_RATIO,
     Design,
@@ -150,21 +151,16 @@ class DPLinearModel(BaseEstimator):
             warnings.warn(alarm, UserWarning, stacklevel=4)
         run = Run(self.solver, *randomness(self.random_state), self.verbose)
         result = choice.plan.run(records, run)
-        plan = {"risk": repr(risk), **result.plan.to_dict()}
+        public: dict[str, Any] = {}
+        remarks = result.plan.remarks()
         if choice.bounds:
-            plan["method_bounds"] = choice.bounds
-        if not risk.is_smooth:
-            plan["smoothing"] = result.plan.risk.smoothing
-        self.alpha_ = plan["alpha"]
-        self.privacy_ = self._report(
-            choice.method,
-            result.plan.releases,
-            plan,
-            records,
-            objective.design.n_records,
-            caveats + self._caveats(),
-        )
-        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+            public["method_bounds"] = choice.bounds
+            bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in choice.bounds.items())
+            remarks += (f"chosen by the smallest bound on the excess loss: {bounds}",)
+        caveats += self._caveats()
+        weights = self._report(choice.method, result, records, risk, caveats, public, remarks)
+        self.alpha_ = self.privacy_.plan["alpha"]
+        return weights
 
     def _objective(self, records: Records, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""
@@ -180,13 +176,19 @@ class DPLinearModel(BaseEstimator):
     def _report(
         self,
         method: str,
-        releases: tuple[Release, ...],
-        plan: dict[str, Any],
+        result: Any,
         records: Records,
-        n_records: int,
+        risk: EmpiricalRisk,
         caveats: tuple[str, ...],
-    ) -> PrivacyReport:
-        """Make the report of a fit and warn if the fit is useless; `n_records` is public."""
+        public: dict[str, Any],
+        remarks: tuple[str, ...] = (),
+    ) -> np.ndarray:
+        """Set ``privacy_``, warn if the fit is useless, and return its weights.
+
+        `public` holds numbers besides those of the plan.
+        """
+        releases, n_records = result.plan.releases, records.n_records
+        n_records = self._public_size(n_records) or n_records
         delta = float(self.delta)
         alarms: tuple[str, ...] = ()
         if delta * n_records >= 1.0:
@@ -200,8 +202,18 @@ class DPLinearModel(BaseEstimator):
                 "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
                 "holds only if it stays secret and is used for this fit alone",
             )
-        plan = {"data_norm": records.data_norm, "feature_norm": records.norm_bound, **plan}
-        report = PrivacyReport(
+        plan = {
+            "data_norm": records.data_norm,
+            "feature_norm": records.norm_bound,
+            "risk": repr(risk),
+            **result.plan.to_dict(),
+            **public,
+        }
+        if not risk.is_smooth:
+            plan["smoothing"] = result.plan.risk.smoothing
+        sizes = records.norm_bound, plan.get("radius", math.inf)
+        rows = f"rows are shortened to Euclidean norm {records.data_norm:g}"
+        self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=delta,
             neighbouring=Neighbouring(self.neighbouring),
@@ -209,13 +221,13 @@ class DPLinearModel(BaseEstimator):
             releases=releases,
             plan=plan,
             caveats=alarms + caveats,
-            remarks=(*plan_remarks(plan), *noise_alarms(releases, plan)),
+            remarks=(rows, *remarks, *noise_alarms(releases, *sizes)),
         )
         # for the first release only: it may enter the plans of later ones
-        alarms += tuple(noise_alarms(releases[:1], plan))
+        alarms += tuple(noise_alarms(releases[:1], *sizes))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
-        return report
+        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""

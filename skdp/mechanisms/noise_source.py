@@ -76,7 +76,7 @@ class NoiseSource:
             if norm > 0:
                 return vector / norm
 
-    def coins(self, size: int, probability: float) -> np.ndarray:
+    def bernoulli(self, size: int, probability: float) -> np.ndarray:
         """Draw independent booleans, each true with exactly this probability in [0, 1].
 
         Compares a uniform binary fraction with the probability, 16 bits at a time.
@@ -87,7 +87,7 @@ class NoiseSource:
         if rest:
             ties = np.flatnonzero(words == int(first))
             if ties.size:
-                heads[ties] = self.coins(ties.size, rest)
+                heads[ties] = self.bernoulli(ties.size, rest)
         return heads
 
 

@@ -184,4 +184,6 @@ def smallest_scale(event: Callable[[float], PrivacyEvent], budget: PrivacyBudget
 
 def poisson_sample(n_records: int, sampling_rate: float, noise: NoiseSource) -> np.ndarray | None:
     """Draw the positions of a Poisson sample, in increasing order; at a rate of 1 None, for all."""
-    return None if sampling_rate == 1.0 else np.flatnonzero(noise.coins(n_records, sampling_rate))
+    return (
+        None if sampling_rate == 1.0 else np.flatnonzero(noise.bernoulli(n_records, sampling_rate))
+    )

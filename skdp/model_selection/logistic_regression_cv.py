@@ -156,7 +156,10 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
 
     @property
     def _only_binary(self) -> str | None:
-        return "private tuning supports two only; DPLogisticRegression supports more"
+        return (
+            "private tuning supports two only. For several take "
+            "skdp.linear_model.DPLogisticRegression(), which needs no tuning"
+        )
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss()

@@ -61,15 +61,10 @@ class TunedLinearModel(DPLinearModel):
         self.alpha_ = result.alpha if several else float(result.alpha[0])
         self.alpha_path_ = result.path if several else result.path[:, 0]
         public = {
-            "risk": repr(risk),
             "alpha_bounds": [penalties.low, penalties.high],
             "n_penalty_groups": penalties.n_groups,
-            **result.plan.to_dict(),
         }
-        self.privacy_ = self._report(
-            self.method, result.plan.releases, public, records, n, caveats + self._caveats()
-        )
-        return np.asarray(result.point).reshape(1, records.width)
+        return self._report(self.method, result, records, risk, caveats + self._caveats(), public)
 
     def _penalties(self, n_features: int) -> PenaltyGroups:
         """The groups of all coefficients; if there are several, the intercept is the last one."""

@@ -75,6 +75,13 @@ class GroupWeights:
         """The largest of all."""
         return max(self.largest)
 
+    def check_groups(self, groups: np.ndarray | None) -> None:
+        """Raise a ValueError unless there is an integer from 0 to n_groups - 1 per record."""
+        if groups is None or groups.ndim != 1:
+            raise ValueError("The records need one group each.")
+        if groups.dtype.kind not in "iu" or not ((groups >= 0) & (groups < self.n_groups)).all():
+            raise ValueError(f"groups must be integers in 0, ..., {self.n_groups - 1}.")
+
     def of_counts(self, counts: np.ndarray) -> np.ndarray:
         """Return c_g for groups of these sizes."""
         if not self.clipped:
@@ -187,11 +194,7 @@ class MaxGroupLossProblem(SaddleProblem):
         center_y: np.ndarray | None = None,
     ) -> None:
         records.check_targets(loss)
-        groups = records.groups
-        if groups is None or groups.ndim != 1:
-            raise ValueError("The records need one group each.")
-        if groups.dtype.kind not in "iu" or not ((groups >= 0) & (groups < weights.n_groups)).all():
-            raise ValueError(f"groups must be integers in 0, ..., {weights.n_groups - 1}.")
+        weights.check_groups(records.groups)
         simplex = Simplex(weights.n_groups)
         if center_y is None:
             center_y = simplex.center(weights.n_groups)

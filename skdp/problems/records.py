@@ -356,8 +356,13 @@ class Records:
             other.matrix.indptr = self.matrix.indptr.copy()
         return other
 
-    def total(self, statistic: Callable[[Block], Any], raw: bool = False) -> Any:
-        """Sum a statistic over all blocks in the tree of :mod:`skdp.problems.rounding`.
+    def total(
+        self,
+        statistic: Callable[[Block], Any],
+        raw: bool = False,
+        part: slice | np.ndarray = slice(None),
+    ) -> Any:
+        """Sum a statistic over blocks in the tree of :mod:`skdp.problems.rounding`.
 
         Parameters
         ----------
@@ -365,9 +370,14 @@ class Records:
             From a block to a number, a new array or a tuple of these: the sum over its records.
         raw : bool, default=False
             As in :meth:`block`.
+        part : slice or ndarray of int, optional
+            Positions of the records to sum over. Default: all.
         """
-        blocks = _slices(self.n_records, self.block_size) if self.n_records else [slice(0, 0)]
-        return tree_sum(statistic(self.block(positions, raw)) for positions in blocks)
+        chosen: Any = range(*part.indices(self.n_records)) if isinstance(part, slice) else part
+        pieces: Any = (chosen[each] for each in _slices(max(1, len(chosen)), self.block_size))
+        if isinstance(part, slice):
+            pieces = (slice(each.start, each.stop, each.step) for each in pieces)
+        return tree_sum(statistic(self.block(positions, raw)) for positions in pieces)
 
     @property
     def is_sparse(self) -> bool:

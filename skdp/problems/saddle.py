@@ -202,7 +202,7 @@ class SaddleConstants:
         return replace(self, x=self.y, y=self.x, gradient_ranges=ranges)
 
     def primal(self) -> ProblemConstants:
-        """The constants of ``max over y of F(x, y)``, whose y is ``ell_xy / mu_y``-Lipschitz."""
+        """The constants of ``max over y of F(x, y)``, whose y is ``coupling / mu_y``-Lipschitz."""
         x = self.x
         return ProblemConstants(
             n_records=self.n_records,
@@ -221,7 +221,8 @@ class SaddleConstants:
     def data_lipschitz(self) -> float:
         """Lipschitz constant of the operator of one record in coordinates scaled by ``sqrt(M)``.
 
-        Spectral norm of ``[[ell_xx/mu_x, c], [c, ell_yy/mu_y]]``, ``c = ell_xy / sqrt(mu_x mu_y)``.
+        Spectral norm of ``[[s_x/mu_x, c], [c, s_y/mu_y]]``, s the smoothness of a block and
+        ``c = coupling / sqrt(mu_x mu_y)``.
         """
         first, last = (block.smoothness / block.modulus for block in (self.x, self.y))
         cross = self.coupling / (math.sqrt(self.x.modulus) * math.sqrt(self.y.modulus))

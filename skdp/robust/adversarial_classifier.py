@@ -179,7 +179,7 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
     def _loss(self, n_classes: int) -> Loss:
         return _LOSSES[self.loss]
 
-    def _attacked_score(self, scores: np.ndarray, reach: float, y: np.ndarray) -> float:
+    def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
         first, second = (y == label for label in self.classes_)
-        right = (second & (scores - reach > 0)) | (first & (scores + reach <= 0))
+        right = (second & (scores - shift > 0)) | (first & (scores + shift <= 0))
         return float(right.mean())

@@ -153,6 +153,6 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     def _loss(self, target_bound: float) -> Loss:
         return HalfSquaredLoss(target_bound)
 
-    def _attacked_score(self, scores: np.ndarray, reach: float, y: np.ndarray) -> float:
-        worst, away = np.abs(scores - y) + reach, y - y.mean(dtype=np.float64)
+    def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
+        worst, away = np.abs(scores - y) + shift, y - y.mean(dtype=np.float64)
         return float(1.0 - (worst @ worst) / (away @ away))

@@ -66,5 +66,5 @@ class AttackedLinearModel(DPLinearModel):
         )
 
     @abstractmethod
-    def _attacked_score(self, scores: np.ndarray, reach: float, y: np.ndarray) -> float:
-        """The score if attacks move each linear score by up to `reach`."""
+    def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
+        """The score if attacks move each linear score by up to `shift`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -186,30 +186,26 @@ class GroupedLinearModel(DPLinearModel):
         result: Any = plan.run(records, run)
         if result.plan.proportions is not None:
             proportions = np.array(result.plan.proportions)
-        self.alpha_ = result.plan.alpha
+        self.alpha_, largest = result.plan.alpha, result.plan.objective.weights.largest
         for name, value in (("group_weights_", result.y), ("group_proportions_", proportions)):
             self.__dict__.pop(name, None)  # of an earlier fit
             if value is not None:
                 setattr(self, name, value)
-        numbers = {
-            "risk": repr(risk),
+        public: dict[str, Any] = {
             "group_mode": self.group_mode,
             "group_names": [str(name) for name in self.group_names_],
-            **result.plan.to_dict(),
         }
         if proportions is not None:
-            numbers["group_proportions"] = proportions.tolist()
-        if not risk.is_smooth:
-            numbers["smoothing"] = result.plan.risk.smoothing
-        self.privacy_ = self._report(
+            public["group_proportions"] = proportions.tolist()
+        return self._report(
             "output" if result.plan.n_phases == 1 else "phased",
-            result.plan.releases,
-            numbers,
+            result,
             records,
-            objective.design.n_records,
+            risk,
             caveats + self._group_caveats(are_given),
+            public,
+            (*self._group_remarks(largest, proportions), *result.plan.remarks()),
         )
-        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _group_weights(
         self, codes: np.ndarray, are_given: bool
@@ -237,6 +233,16 @@ class GroupedLinearModel(DPLinearModel):
         if n_groups == 1:  # it has all the records: nothing to estimate, nothing to clip
             return GroupWeights((1.0,)), None
         return GroupWeights((bound,) * n_groups, clipped=self.group_mode == "floored"), None
+
+    def _group_remarks(self, weights: Sequence[float], proportions: Any) -> Iterator[str]:
+        """Yield what the groups weigh, and which count for less than a group."""
+        named = [f"{name} {w:.3g}" for name, w in zip(self.group_names_, weights, strict=True)]
+        listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
+        yield f"groups ({self.group_mode}) and their largest weights: {listed}"
+        shares = () if proportions is None else proportions
+        for name, weight, share in zip(self.group_names_, weights, shares, strict=False):
+            if 0.0 < share * weight < 0.999:
+                yield f"group {name} counts for {share * weight:.2g} of a group"
 
     def _group_caveats(self, are_given: bool) -> tuple[str, ...]:
         """State what the guarantee says about the groups."""

@@ -108,6 +108,8 @@ SADDLE_SOLVERS.update(
     accelerated_svrg=AcceleratedSaddleSVRG,
     catalyst=Catalyst,
 )
+#: Our own classes, whatever is registered later: they read no records but those of their problem.
+OWN_SOLVERS = frozenset(SOLVERS.values())
 
 
 def _newton_pays(problem: SaddleProblem) -> bool:

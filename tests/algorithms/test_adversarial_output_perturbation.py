@@ -350,19 +350,19 @@ def test_release_and_plan(budget):
 
 def test_more_concavity_is_a_problem_with_the_same_sensitivity():
     example = location(nu=1e-3)
-    problem, strength = example.problem, 0.5 / 20
-    curved = problem.with_regularisers(problem.alpha_x, strength)
+    problem, alpha = example.problem, 0.5 / 20
+    curved = problem.with_regularisers(problem.alpha_x, alpha)
     w, v = np.array([0.5, -0.2, 0.1]), curved.domain_y.project(in_unit_ball(20, 3, 9).ravel())
     step = 1e-6 * in_unit_ball(20, 3, 10).ravel()
     change = (curved.value(w, v + step) - curved.value(w, v - step)) / 2.0
     assert change == pytest.approx(-float(curved.operator(w, v)[1] @ step), rel=1e-5)
-    # near 0 the attack is -w / (strength n): mu/2 ||w||^2 + ||w||^2 / (2 strength n) - <w, mean x>
+    # near 0 the attack is -w / (alpha n): mu/2 ||w||^2 + ||w||^2 / (2 alpha n) - <w, mean x>
     point, plan = point_before_noise(curved)
-    assert plan.constants.primal().smoothness == pytest.approx(1.0 / (20 * strength))
+    assert plan.constants.primal().smoothness == pytest.approx(1.0 / (20 * alpha))
     assert plan.exact_sensitivity == plan_of(problem, BUDGETS[0]).exact_sensitivity
     excess = example.risk(point) - example.risk(example.solution())
     slack = problem.constants.x.lipschitz + 0.5 * 4.0  # slope of the primal function in the ball
-    assert excess <= 0.5 * strength * problem.domain_y.radius**2 + slack * within(plan)
+    assert excess <= 0.5 * alpha * problem.domain_y.radius**2 + slack * within(plan)
 
 
 def broken_solvers():

@@ -474,7 +474,7 @@ def test_outputs():
 
 
 def test_points_are_taken_out_of_the_coordinates_of_the_lower_problems():
-    """One step with strengths of two groups: the gradient at the points divided by the metric."""
+    """One step with alphas of two groups: the gradient at the points divided by the metric."""
     rows = Records(np.random.default_rng(0).normal(size=(40, 3)), 1.0)
     problem = PenaltyProblem(
         rows.with_targets(np.zeros(40)),
@@ -901,7 +901,7 @@ def test_condition_on_the_penalty():
 def test_sampling_with_replacement_is_not_amplified_as_printed():
     """E8: a record that is drawn k times moves the Gaussian by k. Exact deltas, by quadrature.
 
-    With coins, which never draw a record twice, the printed amplification holds.
+    With independent draws, which never draw a record twice, the printed amplification holds.
     """
     grid = np.linspace(-10, 15, 100001)
     for eps0, delta0, n, b, least in (
@@ -917,15 +917,15 @@ def test_sampling_with_replacement_is_not_amplified_as_printed():
         delta = excess.sum() * (grid[1] - grid[0])
         assert delta >= least
         assert delta > 100 * delta0
-        coins = PoissonSampledEvent(drawn, GaussianEvent(1.0 / mu, "add_remove"))
-        assert tightest_epsilon(coins, delta0) <= epsilon * (1 + 1e-6)
+        sampled = PoissonSampledEvent(drawn, GaussianEvent(1.0 / mu, "add_remove"))
+        assert tightest_epsilon(sampled, delta0) <= epsilon * (1 + 1e-6)
 
 
 def test_printed_outer_noise_does_not_allow_any_batch_size():
     """E9: Theorem 5.1 keeps sigma, of order sqrt(T log) / (eps n), for batches of one record.
 
     One record drawn once is exposed: the exact delta of a single step is of order 1 / n, that
-    claimed for all T is 1e-6. With coins of probability 1 / n the accountant says the same.
+    claimed for all T is 1e-6. With draws of probability 1 / n the accountant says the same.
     """
     n, T, delta = 1000, 100, 1e-6
     # Theorem 4.1 with an outer sensitivity of 1 / n: sigma^2 = T log(T / delta) / (eps^2 n^2)

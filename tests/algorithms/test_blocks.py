@@ -1,4 +1,4 @@
-"""Blocks of records: sizes, dealing, coins."""
+"""Blocks of records: sizes, assignment, generators."""
 
 import itertools
 
@@ -103,7 +103,7 @@ def test_blocks_get_their_share_of_every_stratum():
             assert (np.abs(got - size * share) <= 1 + (count + 1) * share).all()
 
 
-def test_dealing_does_not_look_at_anything_but_strata_and_coins():
+def test_the_assignment_depends_on_strata_and_random_numbers_alone():
     """Names of the strata do not matter, only their order; without strata nothing does."""
     strata = np.random.default_rng(4).integers(0, 3, 50)
     assignment = [
@@ -113,10 +113,10 @@ def test_dealing_does_not_look_at_anything_but_strata_and_coins():
     assert (assignment[0] == assignment[1]).all() and (assignment[0] == assignment[2]).all()
 
 
-def test_coins_of_one_phase_do_not_depend_on_those_of_another():
+def test_random_numbers_of_one_phase_do_not_depend_on_those_of_another():
     plain, greedy = (spawn_generators(np.random.default_rng(6), 3) for _ in range(2))
     greedy[0].random(1000)
-    numbers = [coins.random(4) for coins in plain]
+    numbers = [generator.random(4) for generator in plain]
     assert (greedy[1].random(4) == numbers[1]).all()
     assert (greedy[2].random(4) == numbers[2]).all()
     assert len({tuple(row) for row in numbers}) == 3

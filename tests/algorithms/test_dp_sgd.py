@@ -1,4 +1,4 @@
-"""DP-SGD: price, clipping, coins, noise, and that nothing but public numbers makes the plan.
+"""DP-SGD: price, clipping, batches, noise, and that nothing but public numbers makes the plan.
 
 Seeded tests of a law either always pass or always fail; the rate of false alarms is stated for
 those who change a seed.
@@ -37,11 +37,13 @@ from skdp.problems import (
     Ball,
     FiniteSumProblem,
     HalfSquaredLoss,
+    HingeLoss,
     LogisticLoss,
     Records,
     SoftmaxLoss,
     WholeSpace,
 )
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 from skdp.solvers import Newton
 
@@ -247,7 +249,7 @@ def test_clipped_sum_is_that_of_explicit_gradients(loss, intercept, kind):
             clipped += norm > clip
             expected += gradient * min(1.0, clip / max(norm, 1e-300))
         assert batch is None or len(batch) == 0 or 0 < clipped < len(drawn)
-        total = clipped_gradient_sum(rows.with_targets(targets), loss, weights, clip, batch=batch)
+        total = clipped_gradient_sum(rows.with_targets(targets), loss, weights, clip, 1, batch)
         np.testing.assert_allclose(total, expected, rtol=1e-7, atol=1e-8)
 
 
@@ -269,7 +271,7 @@ def test_sparse_rows_stay_sparse():
     dp_sgd(
         rows.with_targets(np.ones(2000)),
         LogisticLoss(),
-        **RUN | {"sampling_rate": 0.9, "n_steps": 3},
+        **RUN | {"n_public": 2000, "sampling_rate": 0.9, "n_steps": 3},
     )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -286,7 +288,7 @@ def movement(X, targets, loss, clip, data_norm, intercept, weights):
     with without_warnings():  # as in a run
         with_it, without = (
             clipped_gradient_sum(
-                Records(X[:m], data_norm, intercept, targets=targets[:m]), loss, weights, clip
+                Records(X[:m], data_norm, intercept, targets=targets[:m]), loss, weights, clip, 1
             )
             for m in (len(targets), len(targets) - 1)
         )
@@ -329,10 +331,40 @@ def test_no_extreme_record_breaks_the_clipping(loss, data_norm):
         assert movement(X, targets, loss, clip, data_norm, intercept, weights) <= 1.0
 
 
+def test_the_clipping_leaves_room_for_the_rounding_of_large_sums():
+    """A record has less than the clipping norm by what two sums can be off, as they are formed."""
+    rows, loss = Records(np.eye(3), 1.0, targets=np.array([1e3, 0.0, 0.0])), HalfSquaredLoss(1e3)
+    for n_public, weights in ((10**5, [0, 0, 0]), (10**8, [0, 0, 0]), (10**5, [0, 1e3, 0])):
+        total = clipped_gradient_sum(rows, loss, np.array([weights], dtype=float), 1.0, n_public)
+        n, length = 10 * n_public, max(weights)
+        # additions of every term; margins of other records, which may change their places
+        additions = chain(n, rows.block_size)
+        rounding = n * EPS * (additions + 1.02 * (3 + 16) * length)
+        assert 1e-8 < rounding < 0.3
+        assert np.linalg.norm(total[0, 0]) <= 1.0 - 0.75 * rounding
+        assert np.linalg.norm(total[0, 0]) > 1.0 - 2.0 * rounding
+    # nothing is known of the margins: they may turn every gradient
+    total = clipped_gradient_sum(rows, loss, np.array([[0.0, 1e30, 0.0]]), 1.0, 10**5)
+    assert 0.0 < np.linalg.norm(total[0, 0]) <= 0.5 / 10**6
+
+
+@pytest.mark.parametrize("batch", [None, np.arange(5000)])
+def test_clipped_gradients_are_added_in_a_tree(batch):
+    """One after the other, all but the first are lost in its last bit."""
+    targets = np.full(5000, 1e-16)
+    targets[0] = 1.0
+    rows = Records(np.full((5000, 1), -1.0), 1.0, targets=targets)
+    rows.block_size = 1
+    total = clipped_gradient_sum(rows, HalfSquaredLoss(1.0), np.zeros((1, 1)), 2.0, 1, batch)
+    exact = math.fsum(targets)
+    assert exact - 1.0 > 4e-13
+    assert abs(total[0, 0] - exact) <= 0.51 * EPS * chain(5000, 1) * exact < 1e-14
+
+
 def test_the_clipping_norm_is_reached():
     rows = Records(np.eye(3), 1.0)
     total = clipped_gradient_sum(
-        rows.with_targets(np.array([9.0, 0.0, 0.0])), HalfSquaredLoss(9.0), np.zeros((1, 3)), 0.5
+        rows.with_targets(np.array([9.0, 0.0, 0.0])), HalfSquaredLoss(9.0), np.zeros((1, 3)), 0.5, 3
     )
     np.testing.assert_allclose(total, [[-0.5, 0.0, 0.0]], rtol=1e-8)
 
@@ -341,7 +373,7 @@ def test_the_clipping_norm_is_reached():
 @every_loss
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, sampling_rate):
-    """Neighbours under the same coins and noise: ``learning_rate / expected_batch`` at most."""
+    """Neighbours under the same batches and noise: ``learning_rate / expected_batch`` at most."""
     rng = np.random.default_rng(4)
     n, learning_rate, n_public = 40, 2.0, 30
     moved = []
@@ -372,22 +404,22 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(loss, samplin
     bound = learning_rate / (sampling_rate * n_public)
     assert max(moved) <= bound * (1 + 1e-12)
     assert max(moved) > 0.99 * bound
-    drawn = np.mean(np.array(moved) > 0)  # the coin of the last record; false alarms below 1e-6
+    drawn = np.mean(np.array(moved) > 0)  # the batch has the last record; false alarms below 1e-6
     assert abs(drawn - sampling_rate) < 0.25
 
 
-# --- coins --------------------------------------------------------------------------------
+# --- batches --------------------------------------------------------------------------------
 
 
 def test_the_chance_of_a_record_is_exact():
     """All words of 16 bits once, then, for the one that ties, all words again."""
     rate = (1234.0 + 77.0 / 2**16) / 2**16
     every_word = np.arange(2**16, dtype="<u2").tobytes()
-    heads = NoiseSource(lambda n: every_word).coins(2**16, 1234.0 / 2**16)
+    heads = NoiseSource(lambda n: every_word).bernoulli(2**16, 1234.0 / 2**16)
     assert list(np.flatnonzero(heads)) == list(range(1234))
     for tie, chosen in [(0, True), (76, True), (77, False), (78, False), (2**16 - 1, False)]:
         streams = iter([every_word, np.array([tie], dtype="<u2").tobytes()])
-        heads = NoiseSource(lambda n, streams=streams: next(streams)).coins(2**16, rate)
+        heads = NoiseSource(lambda n, streams=streams: next(streams)).bernoulli(2**16, rate)
         assert list(np.flatnonzero(heads)) == list(range(1234 + chosen))
 
 
@@ -400,7 +432,7 @@ def test_batches_are_poisson_samples(rate):
     n, draws, noise = 500, 2000, seeded(5)
     member = np.zeros((draws, n))
     for row in member:
-        row[noise.coins(n, rate)] = 1.0
+        row[noise.bernoulli(n, rate)] = 1.0
     each = (member.sum(axis=0) - draws * rate) ** 2 / (draws * rate * (1 - rate))
     assert 1e-6 / 2 < stats.chi2.sf(each.sum(), n) < 1 - 1e-6 / 2
     size = member.sum(axis=1)
@@ -424,7 +456,7 @@ def test_a_step_sees_each_record_as_often_as_it_should():
     assert stats.binomtest(drawn, n * steps, 0.1).pvalue > 1e-6
 
 
-def test_coins_and_noise_are_secret_by_default(monkeypatch):
+def test_batches_and_noise_are_secret_by_default(monkeypatch):
     assert inspect.signature(dp_sgd).parameters["run"].default is None
     assert inspect.signature(Run).parameters["noise"].default is None
     assert inspect.signature(NoiseSource).parameters["random_bytes"].default is os.urandom
@@ -557,6 +589,7 @@ def test_the_penalty_shrinks():
         ({"n_steps": 0}, ValueError, "n_steps == 0"),
         ({"n_steps": "many"}, TypeError, "n_steps"),
         ({"width": 0}, ValueError, "width == 0"),
+        ({"loss": HingeLoss()}, ValueError, "not smooth"),
         ({"sampling_rate": 0.0}, ValueError, "sampling_rate == 0"),
         ({"sampling_rate": 1.1}, ValueError, "sampling_rate == 1.1"),
         ({"sampling_rate": math.nan}, ValueError, "sampling_rate == nan"),
@@ -588,6 +621,11 @@ def test_invalid_plans_are_refused(changes, error, match):
         ({"records": np.eye(2)}, TypeError, "records must be Records, got ndarray"),
         ({"records": Records(np.eye(2), 1e60)}, ValueError, "norm_bound"),
         ({"records": Records(WITH_NAN, 1.0, targets=np.ones(2))}, ValueError, "NaN"),
+        (
+            {"n_public": 1, "records": Records(np.eye(11), 1.0, targets=np.ones(11))},
+            ValueError,
+            "too small for 11",
+        ),
         ({"loss": "logistic"}, TypeError, "loss must be a Loss"),
         ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), but there are 2 records"),
         ({"targets": np.ones((2, 1))}, ValueError, "shape"),

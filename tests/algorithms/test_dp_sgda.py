@@ -339,7 +339,7 @@ def test_the_sensitivity_is_reached(relation, balance):
 @pytest.mark.parametrize("sampling_rate", [0.5, 1.0])
 @RELATIONS
 def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate, relation):
-    """Through the public function: neighbours under the same coins and noise."""
+    """Through the public function: neighbours under the same batches and noise."""
     rng = np.random.default_rng(4)
     n, n_public, moved = 20, 15, []
     for trial in range(100):
@@ -372,7 +372,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate
     bound = one.plan.mechanism.sensitivity / (sampling_rate * n_public)
     assert max(moved) <= bound
     assert max(moved) > 0.99 * bound
-    drawn = np.mean(np.array(moved) > 1e-9)  # the coin of the record; false alarms below 1e-6
+    drawn = np.mean(np.array(moved) > 1e-9)  # the batch has the record; false alarms below 1e-6
     assert abs(drawn - sampling_rate) < 0.25
 
 
@@ -422,7 +422,7 @@ def test_the_law_of_the_noise(sampling_rate, balance, relation):
     assert stats.pearsonr(standard_x, standard_y).pvalue > 1e-6
 
 
-def test_coins_and_noise_are_secret_by_default():
+def test_batches_and_noise_are_secret_by_default():
     assert inspect.signature(dp_sgda).parameters["run"].default is None
     assert inspect.signature(Run).parameters["noise"].default is None
     for changes in ({"sampling_rate": 0.5}, {"noise_multiplier": 1.0}):

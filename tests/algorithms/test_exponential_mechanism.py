@@ -606,7 +606,7 @@ def test_the_draw_around_a_center_is_priced_for_its_norm():
     )
     for center in (np.zeros(3), np.array([0.0, 3.0, 4.0])):
         around = plan.localised(center)
-        reach = plan.local_radius, float(np.linalg.norm(center)), plan.sampling.radius
-        expected = _oscillation(LogisticLoss(), 1.0, *reach)
+        radii = plan.local_radius, float(np.linalg.norm(center)), plan.sampling.radius
+        expected = _oscillation(LogisticLoss(), 1.0, *radii)
         assert around.oscillation == expected
     assert plan.localised(center).oscillation > 1.2 * plan.localised(np.zeros(3)).oscillation

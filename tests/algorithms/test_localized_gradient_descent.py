@@ -20,6 +20,7 @@ from skdp.problems import (
     Records,
     ball_problem,
 )
+from skdp.problems.rounding import EPS, chain
 from skdp.solvers import Newton, solve_certified
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
@@ -87,10 +88,10 @@ def test_batches_are_unbiased():
     assert np.linalg.norm(np.mean(points, axis=0) - exact) < 0.06
 
 
-class Coins:
+class FirstThree:
     """Chooses the first three of the records."""
 
-    def coins(self, size, probability):
+    def bernoulli(self, size, probability):
         return np.arange(size) < 3
 
 
@@ -102,7 +103,45 @@ def test_batches_are_divided_by_their_expected_size():
     plan = plan_localized_gd(
         problem.constants, n_rounds=1, n_steps=1, sampling_rate=0.1, noise_multiplier=1.0
     )
-    np.testing.assert_allclose(plan.gradient(problem, w, Coins()), known, rtol=1e-12)
+    np.testing.assert_allclose(plan.gradient(problem, w, FirstThree()), known, rtol=1e-12)
+
+
+@pytest.mark.parametrize("sampling_rate", [1.0, 0.5])
+def test_noise_covers_the_rounding_of_large_sums(sampling_rate):
+    """Two sums of n gradients are each off by their chain of additions."""
+    n = 10**9
+    constants = dataclasses.replace(problem_of().constants, n_records=n)
+    plan = plan_localized_gd(
+        constants, n_rounds=1, n_steps=1, sampling_rate=sampling_rate, noise_multiplier=1.0
+    )
+    exact = constants.gradient_diameter
+    if sampling_rate < 1:
+        exact = 2.0 * constants.lipschitz
+    # of a record that is drawn alone, half of the sensitivity
+    share = 1.0 if sampling_rate == 1 else 2.0
+    rounding = share * 2.0 * 0.51 * EPS * chain(n, constants.block_size) * constants.lipschitz
+    assert rounding > 1e-4 * exact / n
+    assert plan.mechanism.sensitivity >= (exact / n + rounding) / sampling_rate
+
+
+def test_batches_are_added_in_a_tree():
+    """One after the other, all but the first are lost in its last bit."""
+    targets = np.full(5000, 1e-16)
+    targets[0] = 1.0
+    records = Records(np.full((5000, 1), -1.0), 1.0, targets=targets)
+    records.block_size = 1
+    problem = ball_problem(records, HalfSquaredLoss(1.0), 0.3)
+    plan = plan_localized_gd(
+        problem.constants, n_rounds=1, n_steps=1, sampling_rate=0.5, noise_multiplier=1.0
+    )
+
+    class Everyone:
+        def bernoulli(self, size, probability):
+            return np.ones(size, dtype=bool)
+
+    exact = math.fsum(targets) / 2500
+    total = plan.gradient(problem, np.zeros(1), Everyone())[0]
+    assert abs(total - exact) <= EPS * chain(5000, 1) * exact < 0.1 * (exact - 1 / 2500)
 
 
 def test_price_of_batches():

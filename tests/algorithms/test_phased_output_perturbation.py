@@ -1,9 +1,11 @@
 """Phased output perturbation: blocks, sensitivities, noise, the planner."""
 
 import functools
+import gc
 import json
 import math
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
@@ -11,7 +13,8 @@ import scipy.sparse as sp
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
-from skdp.algorithms import Run
+from skdp.algorithms import METHODS, Run
+from skdp.algorithms.methods import choose
 from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
@@ -75,9 +78,9 @@ def test_plans(loss, calibration):
         plan = plan_of(loss, n=n, epsilon=0.5, calibration=calibration, alpha=0.01)
         assert n - len(plan.phases) <= sum(plan.block_sizes) <= n
         assert min(plan.block_sizes) >= 1
-        for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
+        for phase, alpha in zip(plan.phases, plan.regularisation, strict=True):
             constants = phase.constants
-            assert constants.strong_convexity == pytest.approx(0.01 + strength)
+            assert constants.strong_convexity == pytest.approx(0.01 + alpha)
             assert constants.radius <= 2.0
             moved = constants.gradient_diameter / (constants.strong_convexity * constants.n_records)
             assert phase.exact_sensitivity >= min(moved, 2 * constants.radius)
@@ -97,9 +100,9 @@ def test_printed_schedule_and_noise():
     printed = zhang_schedule(budget, "alg2", lipschitz, 1.0, 1000, 10)
     assert plan.block_sizes == (100,) * 10
     for k, phase in enumerate(plan.phases, start=1):
-        strength = printed.regularisation * 2**k
-        assert plan.regularisation[k - 1] == pytest.approx(strength)
-        sigma = zhang_minimisation_noise(budget, lipschitz, strength, 100)
+        alpha = printed.regularisation * 2**k
+        assert plan.regularisation[k - 1] == pytest.approx(alpha)
+        sigma = zhang_minimisation_noise(budget, lipschitz, alpha, 100)
         assert phase.mechanism.noise_scale == pytest.approx(sigma, rel=1e-6)
     # the specification's example for L = 1 scales with L: mu_1 = 2 mu and sigma is free of L / mu
     assert printed.regularisation / lipschitz == pytest.approx(3.121619, rel=1e-6)
@@ -193,6 +196,9 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
             sizes.append((len(problem.records.matrix), problem.n_records))
             return super()._solve(problem, accuracy, start, rng)
 
+    class Disguised(Spy):
+        __module__ = "skdp.solvers.newton"
+
     def point(solver):
         return phased_output_perturbation(
             rows,
@@ -202,11 +208,12 @@ def test_only_own_solvers_by_name_get_views_of_the_records(monkeypatch):
             run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
         ).point
 
-    monkeypatch.setitem(SOLVERS, "spy", Spy)
     expected = point("newton")
-    for solver in (Spy(), "spy"):
+    monkeypatch.setitem(SOLVERS, "spy", Spy)
+    monkeypatch.setitem(SOLVERS, "newton", Disguised)
+    for solver in (Spy(), "spy", Disguised(), "newton"):
         np.testing.assert_allclose(point(solver), expected, rtol=1e-9)
-    assert len(sizes) >= 4
+    assert len(sizes) >= 8
     assert all(stored == known < 40_000 for stored, known in sizes)
 
 
@@ -233,7 +240,7 @@ def test_sensitivity_search_around_any_center(loss):
     phi = LOSSES[loss]
     for _ in range(400):
         n, width = int(rng.integers(1, 5)), 2
-        radius, strength = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-2, 2)
+        radius, alpha = 10 ** rng.uniform(-1, 1), 10 ** rng.uniform(-2, 2)
         dimension = phi.n_outputs * width
         center = rng.standard_normal(dimension)
         center *= radius * min(1.0, rng.uniform(0, 1.5)) / np.linalg.norm(center)
@@ -250,13 +257,13 @@ def test_sensitivity_search_around_any_center(loss):
             problem = FiniteSumProblem(
                 Records(X.copy(), 1.0, targets=targets.copy()),
                 phi,
-                strength,
+                alpha,
                 Ball(radius),
                 center=center,
             )
             points.append(Newton().solve(problem, 1e-7 * radius).point)
         design = Design(1.0, width, n, block_size=256)
-        constants = generalised_linear_constants(phi, design, strength, radius, radius)
+        constants = generalised_linear_constants(phi, design, alpha, radius, radius)
         bound = constants.argmin_sensitivity(Neighbouring.REPLACE_ONE)
         worst = max(worst, np.linalg.norm(points[0] - points[1]) / (bound + 2e-7 * radius))
     assert 0.3 < worst <= 1.0
@@ -264,29 +271,29 @@ def test_sensitivity_search_around_any_center(loss):
 
 def test_the_radius_of_the_plain_problem_must_not_be_used_in_phases():
     """Review F-5: with a far center the solution leaves the ball of `solution_radius`."""
-    center, strength, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
+    center, alpha, loss = np.array([0.0, 5.0]), 1e3, LogisticLoss()
     points = []
     for row, target in (([0.0, 1.0], 0.0), ([0.0, -1.0], 1.0)):
         rows = Records(np.array([row]), 1.0)
         problem = FiniteSumProblem(
-            rows.with_targets(np.array([target])), loss, strength, WholeSpace(), center=center
+            rows.with_targets(np.array([target])), loss, alpha, WholeSpace(), center=center
         )
         points.append(Newton().solve(problem, 1e-9).point)
     # two records that both pull the point down, against one that does not
     rows = Records(np.array([[0.0, 1.0]]), 1.0)
     flat = FiniteSumProblem(
-        rows.with_targets(np.array([1.0])), loss, strength, WholeSpace(), center=center
+        rows.with_targets(np.array([1.0])), loss, alpha, WholeSpace(), center=center
     )
     points.append(Newton().solve(flat, 1e-9).point)
     rows = Records(np.array([[1.0, 0.0]]), 1.0)
     side = FiniteSumProblem(
-        rows.with_targets(np.array([0.0])), loss, strength, WholeSpace(), center=center
+        rows.with_targets(np.array([0.0])), loss, alpha, WholeSpace(), center=center
     )
     points.append(Newton().solve(side, 1e-9).point)
     moved = max(np.linalg.norm(a - b) for a in points for b in points)
-    own = loss.solution_radius(1.0, strength)
-    assert moved > 1.05 * loss.gradient_diameter(1.0, own) / strength
-    assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / strength
+    own = loss.solution_radius(1.0, alpha)
+    assert moved > 1.05 * loss.gradient_diameter(1.0, own) / alpha
+    assert moved <= loss.gradient_diameter(1.0, 5.0 + 1e-3) / alpha
 
 
 def test_noise_of_every_phase():
@@ -603,3 +610,86 @@ def test_what_has_no_memory_is_accepted():
         require_copyable(resolve_solver(solver))
     assert len(solve_in_phases(instance).path) > 1
     assert instance.kept == []
+
+
+class Unhashable(LogisticLoss):
+    """Equal to its like, and therefore without a hash unless it says so."""
+
+    def __eq__(self, other):
+        return type(other) is type(self)
+
+    __hash__ = None
+
+
+def test_a_loss_needs_no_hash_and_a_plan_leaves_nothing_behind():
+    objective = Objective(EmpiricalRisk(Unhashable()), Design(1.0, 3, 2000))
+    budget = PrivacyBudget(1.0, 1e-6)
+    chosen = choose(METHODS, "auto", objective, budget, has_solver=True)
+    assert {"output", "phased"} <= set(chosen.bounds)
+    plan = METHODS["phased"].plan(objective, budget, "analytic")
+    assert plan.block_sizes[0] <= 2000
+    alive = weakref.ref(objective)
+    del chosen, plan, objective
+    gc.collect()
+    assert alive() is None
+
+
+#: What the solvers below have seen; they are copied for each phase, so it cannot be in them.
+LOG = []
+
+
+class Gambler(Newton):
+    """Uses as many random numbers as the records tell it, and keeps what it has seen."""
+
+    memory = None
+
+    def _solve(self, problem, accuracy, start, rng):
+        LOG.append((rng.random(), self.memory))
+        self.memory = float(problem.records.targets.mean())
+        rng.random(int(1000 * abs(self.memory)))
+        return super()._solve(problem, accuracy, start, rng)
+
+
+class Witness(Newton):
+    """Tells the regulariser of each phase."""
+
+    def _solve(self, problem, accuracy, start, rng):
+        LOG.append((problem.alpha, problem.center))
+        return super()._solve(problem, accuracy, start, rng)
+
+
+def run_of(solver, seed=0, **options):
+    X, targets = records("squared", 20_000, seed=seed)
+    LOG.clear()
+    return phased_output_perturbation(
+        Records(X, 1.0, targets=targets),
+        EmpiricalRisk(LOSSES["squared"]),
+        PrivacyBudget(20.0, 1e-6),
+        radius=1.0,
+        run=Run(solver=solver, rng=np.random.default_rng(0), noise=seeded(1)),
+        **options,
+    )
+
+
+def test_random_numbers_and_memory_of_a_phase_stay_there():
+    """Review W8: neither how many were used nor a solver's state reaches the next phase."""
+    logs = []
+    for seed in (0, 1):
+        result = run_of(Gambler(), seed)
+        logs.append(list(LOG))
+    assert len(logs[0]) == len(result.path) > 1
+    assert logs[0] == logs[1]
+    assert len({number for number, _ in logs[0]}) == len(logs[0])
+    assert {memory for _, memory in logs[0]} == {None}
+
+
+def test_a_phase_is_penalised_around_the_released_point_and_the_origin():
+    """Both penalties are one: its center is ``mu / (alpha + mu)`` of the point before."""
+    result = run_of(Witness(), alpha=1e-4)
+    plan, before = result.plan, [np.zeros(4), *result.path]
+    assert len(LOG) == len(result.path) > 1
+    w = np.array([0.3, -0.2, 0.1, 0.5])
+    for (alpha, center), mu, point in zip(LOG, plan.regularisation, before, strict=False):
+        both = 1e-4 * w + mu * (w - point)
+        np.testing.assert_allclose(alpha * (w - center), both, rtol=1e-12, atol=1e-12)
+    assert plan.releases[0].n_records == sum(plan.block_sizes) == 20_000

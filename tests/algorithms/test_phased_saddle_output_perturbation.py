@@ -79,13 +79,13 @@ class Scripted(NoiseSource):
 
 @dataclasses.dataclass(frozen=True)
 class Weakest:
-    """Likes regularisers of a given small strength."""
+    """Likes regularisers of a given small alpha."""
 
-    strength: float
+    alpha: float
 
     def __call__(self, phases):
         wanted = (phases[0].regularisation, phases[0].other_regularisation)
-        return sum(abs(math.log(strength / self.strength)) for strength in wanted)
+        return sum(abs(math.log(alpha / self.alpha)) for alpha in wanted)
 
 
 class Shared(BilinearProblem):
@@ -197,14 +197,14 @@ def test_published_algorithms_4_and_5():
     assert plan.noise_scales[0] == pytest.approx(0.1946017, abs=5e-8)
     assert plan.noise_scales[-1] == pytest.approx(8.600261e-3, abs=5e-10)  # a misprint of 1e-9
     mu = plan.other_regularisation
-    for strength, phase in zip(plan.regularisation, plan.phases, strict=True):
+    for alpha, phase in zip(plan.regularisation, plan.phases, strict=True):
         assert phase.noise_scale_x == pytest.approx(
-            8 / (100 * 0.5) * math.sqrt(2 * math.log(5 / 1e-5) / (strength * mu)), rel=1e-8
+            8 / (100 * 0.5) * math.sqrt(2 * math.log(5 / 1e-5) / (alpha * mu)), rel=1e-8
         )
         assert phase.noise_scale_y == 0.0
         # the printed accuracy, mu_k ||.||^2 + mu ||.||^2 <= L^2 / (mu nbar^2)
         assert phase.accuracy == pytest.approx(1 / (math.sqrt(mu) * 100))
-        assert phase.mechanism.sensitivity == pytest.approx(4 / (100 * math.sqrt(strength * mu)))
+        assert phase.mechanism.sensitivity == pytest.approx(4 / (100 * math.sqrt(alpha * mu)))
     mirror = plan_phased_saddle_output_perturbation(
         UNIT.exchanged(), BUDGET, release="y", calibration="paper"
     )
@@ -376,10 +376,10 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
     assert found == pytest.approx(again, rel=1e-6)
     grid = np.exp(np.linspace(-9, 9, 90))
-    strengths = constants.x.lipschitz / constants.x.radius / math.sqrt(n) * grid
+    alphas = constants.x.lipschitz / constants.x.radius / math.sqrt(n) * grid
     others = constants.y.lipschitz / constants.y.radius / math.sqrt(n) * grid
     best = min(
-        grid_bound(constants, budget, sizes, growth, strengths[:, None], others).min()
+        grid_bound(constants, budget, sizes, growth, alphas[:, None], others).min()
         for growth, decrease in (*GROWING_SCHEDULES, (8.0, 1.0), (64.0, 2.0))
         for sizes in (block_sizes(n, count, decrease) for count in range(1, 9))
         if sizes[-1] >= 1
@@ -561,12 +561,12 @@ def test_no_block_has_larger_constants_than_its_plan(make, release, calibration)
         data = block.matrices if isinstance(block, BilinearProblem) else block.records.targets
         assert len(data) == plan.n_records
         moduli = problem.record_moduli
-        for block_real, block_plan, modulus, strength in (
+        for block_real, block_plan, modulus, alpha in (
             (real.x, plan.x, moduli[0], block.alpha_x),
             (real.y, plan.y, moduli[1], block.alpha_y),
         ):
             assert block_real.modulus >= block_plan.modulus / ulp
-            assert block_real.modulus <= (modulus + strength) * ulp
+            assert block_real.modulus <= (modulus + alpha) * ulp
             for name in (
                 *("dimension", "lipschitz", "smoothness", "radius", "diameter", "center_norm"),
                 *("projection_rounding", "additional_rounding"),
@@ -628,15 +628,15 @@ def test_changing_one_record_changes_the_input_of_one_phase(release):
     # centres: the released block of the phase before, and a fixed one for the other
     start = np.zeros(3) if release == "x" else np.array([0.5, 0.5])
     for run_seen, result in zip(seen, results, strict=True):
-        for (_, given), strength, before in zip(
+        for (_, given), alpha, before in zip(
             run_seen, plan.regularisation, (start, *result.path[:-1]), strict=True
         ):
             own, fixed = given.center_x, given.center_y
             own_alpha, other_alpha = given.alpha_x, given.alpha_y
             if release == "y":
                 own, fixed, own_alpha, other_alpha = fixed, own, other_alpha, own_alpha
-            np.testing.assert_array_equal(own, before * (strength / (0.1 + strength)))
-            assert own_alpha == 0.1 + strength and other_alpha == plan.other_regularisation
+            np.testing.assert_array_equal(own, before * (alpha / (0.1 + alpha)))
+            assert own_alpha == 0.1 + alpha and other_alpha == plan.other_regularisation
             assert not fixed.any()
 
 
@@ -645,7 +645,7 @@ LOG = []
 
 
 class Gambler(SaddleSolver):
-    """Uses as many coins as the records tell it, and stores what it has seen."""
+    """Uses as many random numbers as the records tell it, and stores what it has seen."""
 
     def __init__(self):
         self.memory = None
@@ -657,8 +657,8 @@ class Gambler(SaddleSolver):
         return start
 
 
-def test_coins_and_memory_of_a_phase_stay_there():
-    """Review W8: neither how many coins were used nor a solver's state reaches the next phase."""
+def test_random_numbers_and_memory_of_a_phase_stay_there():
+    """Review W8: neither random numbers used nor a state of a solver reach the next phase."""
     logs, solver = [], Gambler()
     for seed in (0, 1):
         LOG.clear()
@@ -668,7 +668,7 @@ def test_coins_and_memory_of_a_phase_stay_there():
     assert logs[0] == logs[1]
     assert solver.memory is None
     assert [memory for _, memory in logs[0]] == [None] * 4
-    assert len({coin for coin, _ in logs[0]}) == 4
+    assert len({number for number, _ in logs[0]}) == 4
 
 
 class Peeping(Gambler):
@@ -832,11 +832,11 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
     assert plan.other_regularisation == 0.0
     other = [pair[release != "y"] for pair in seen]
     assert other == [0.0, 0.0]
-    for phase, strength in zip(plan.phases, plan.regularisation, strict=True):
+    for phase, alpha in zip(plan.phases, plan.regularisation, strict=True):
         c = phase.constants
         moduli = c.x.modulus, c.y.modulus
-        assert moduli == pytest.approx((4.0, strength) if release == "y" else (strength, 4.0))
-    # the other way round it adds to the strengths, and a regulariser is needed
+        assert moduli == pytest.approx((4.0, alpha) if release == "y" else (alpha, 4.0))
+    # the other way round it adds to the alphas, and a regulariser is needed
     around = plan_of(problem, release="x" if release == "y" else "y", n_phases=2)
     assert around.other_regularisation > 0
     c = around.phases[0].constants
@@ -844,10 +844,10 @@ def test_own_moduli_take_the_place_of_the_other_regulariser(release):
     assert modulus == pytest.approx(4.0 + around.regularisation[0])
 
 
-@pytest.mark.parametrize(("own", "strength"), [(1.2, 1e16), (1e-3, 1e6), (0.3, 0.1)])
-def test_own_moduli_are_not_overstated_by_rounding(own, strength):
+@pytest.mark.parametrize(("own", "alpha"), [(1.2, 1e16), (1e-3, 1e6), (0.3, 0.1)])
+def test_own_moduli_are_not_overstated_by_rounding(own, alpha):
     """Constants of a phase are made of what is left when the old regulariser is taken away."""
-    problem = problem_of(20, own=(own, own)).with_regularisers(strength, strength)
+    problem = problem_of(20, own=(own, own)).with_regularisers(alpha, alpha)
     assert max(problem.record_moduli) <= own
 
 
@@ -871,8 +871,8 @@ def test_alpha_is_a_penalty_of_the_objective():
     plain = run(problem, rich, noise=NoiseSource())
     result = run(problem, rich, alpha=0.5, noise=NoiseSource())
     assert result.plan.alpha == 0.5
-    for phase, strength in zip(result.plan.phases, result.plan.regularisation, strict=True):
-        assert phase.constants.x.modulus == pytest.approx(0.5 + strength)
+    for phase, alpha in zip(result.plan.phases, result.plan.regularisation, strict=True):
+        assert phase.constants.x.modulus == pytest.approx(0.5 + alpha)
     assert np.linalg.norm(result.x) < np.linalg.norm(plain.x)
     np.testing.assert_allclose(result.x, exact.x, atol=0.02)
 

@@ -5,7 +5,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from skdp.algorithms import METHODS, output_perturbation, plan_output_perturbation
+from skdp.algorithms import (
+    METHODS,
+    dp_bilevel,
+    output_perturbation,
+    plan_bilevel,
+    plan_dp_sgda,
+    plan_output_perturbation,
+    plan_phased_saddle_output_perturbation,
+    plan_saddle_output_perturbation,
+)
 from skdp.algorithms.max_group_loss import GroupObjective, plan_max_group_loss
 from skdp.algorithms.methods import choose
 from skdp.algorithms.plan import Run
@@ -19,7 +28,10 @@ from skdp.problems import (
     FiniteSumProblem,
     GroupWeights,
     HalfSquaredLoss,
+    MaxGroupLossProblem,
     Objective,
+    PenaltyGroups,
+    PenaltyProblem,
     Records,
     huber_loss,
 )
@@ -112,6 +124,108 @@ def test_a_plan_for_a_small_ball_is_not_for_a_large_one():
     assert large.constants.argmin_sensitivity(Neighbouring.REPLACE_ONE) < plan.exact_sensitivity
     with pytest.raises(ValueError, match="exceeds that of the plan"):
         plan.run(large, Run())
+
+
+def no_noise(size):
+    raise AssertionError("noise was drawn.")
+
+
+def group_problem(n=40, norm=1.0, d=2, largest=2.0, radius=1.0, alphas=(0.5, 0.5)):
+    weights = GroupWeights((largest, largest))
+    return MaxGroupLossProblem(records(n, norm, d), LOSS, weights, radius, *alphas)
+
+
+@pytest.mark.parametrize("release", ["both", "x", "y", "phased"])
+def test_saddle_problems_beyond_the_plan_are_refused(release):
+    problem, budget = group_problem(), PrivacyBudget(1.0)
+    make = plan_phased_saddle_output_perturbation
+    options = {"record_moduli": problem.record_moduli, "n_phases": 2}
+    if release != "phased":
+        make, options = plan_saddle_output_perturbation, {"release": release}
+    plan = make(problem.constants, budget, **options)
+    assert np.isfinite(plan.run(problem, Run()).point).all()
+    plan.run(group_problem(norm=0.5, largest=1.5), Run())  # its neighbours are nearer
+    for other, message in (
+        (group_problem(n=39), "The plan is for"),
+        (group_problem(n=42), "The plan is for"),
+        (group_problem(d=3), "The plan is for"),
+        (group_problem(norm=1.1), "exceeds that of the plan"),
+        (group_problem(largest=2.5), "exceeds that of the plan"),
+        (group_problem(radius=2.0), "exceeds that of the plan"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plan.run(other, Run(noise=NoiseSource(no_noise)))
+    if release != "phased":  # which has regularisers of its own
+        for alphas in ((0.4, 0.5), (0.5, 0.4)):
+            with pytest.raises(ValueError, match="exceeds that of the plan"):
+                plan.run(group_problem(alphas=alphas), Run(noise=NoiseSource(no_noise)))
+
+
+def test_a_saddle_plan_for_a_small_ball_is_not_for_a_large_one():
+    """Its noise is for the diameter of the ball, and its accuracy is larger than that."""
+    tiny = group_problem(radius=0.01, alphas=(1e-6, 1e-6)).constants
+    large = group_problem(radius=2.0, alphas=(1e6, 1e6))
+    plan = plan_saddle_output_perturbation(
+        tiny, PrivacyBudget(1.0), release="x", accuracy_fraction=1e3
+    )
+    for name in ("sensitivity", "sensitivity_x", "sensitivity_y"):
+        assert getattr(large.constants, name) < getattr(tiny, name)
+    with pytest.raises(ValueError, match="exceeds that of the plan"):
+        plan.run(large, Run(noise=NoiseSource(no_noise)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"targets": np.full(40, np.nan)}, "targets must be numbers"),
+        ({"targets": None}, "no targets"),
+        ({"groups": None}, "one group each"),
+        ({"groups": np.full(40, 0.5)}, "groups must be integers"),
+        ({"groups": np.full(40, 2)}, "groups must be integers"),
+    ],
+)
+def test_a_histogram_is_released_for_valid_records_only(changes, message):
+    objective = GroupObjective(
+        EmpiricalRisk(LOSS),
+        Design.of(records()),
+        weights=GroupWeights((2.0, 2.0)),
+        histogram_share=0.1,
+    )
+    columns = {"targets": records().targets, "groups": records().groups} | changes
+    with pytest.raises(ValueError, match=message):
+        plan_max_group_loss(objective, PrivacyBudget(1.0)).run(
+            records().with_targets(**columns), Run(noise=NoiseSource(no_noise))
+        )
+
+
+@pytest.mark.parametrize("relation", list(Neighbouring))
+def test_descent_ascent_refuses_problems_of_larger_gradients(relation):
+    problem = group_problem()
+    rates = {"sampling_rate": 1.0, "learning_rate_x": 0.1, "learning_rate_y": 0.1}
+    plan = plan_dp_sgda(
+        problem.constants,
+        PrivacyBudget(1.0, 1e-6),
+        n_steps=2,
+        neighbouring=relation,
+        n_public=40,
+        **rates,
+    )
+    plan.run(problem, Run())
+    with pytest.raises(ValueError, match="exceeds that of the plan"):
+        plan.run(group_problem(norm=1.1), Run(noise=NoiseSource(no_noise)))
+
+
+def test_a_stated_bilevel_plan_is_for_its_public_numbers():
+    """Its statement has the sensitivity of the problem that it was made for."""
+    budget, groups = PrivacyBudget(1.0, 1e-6), PenaltyGroups((0, 0, 0), (1.0,) * 3, 0.1, 1.0)
+    problem, other = (PenaltyProblem(records(norm=norm), LOSS, groups) for norm in (1.0, 2.0))
+    plan = plan_bilevel(problem, budget, penalty=1.0, n_steps=2)
+    assert plan.run(problem, Run()).plan.releases == plan.releases
+    with pytest.raises(ValueError, match="other public numbers"):
+        plan.run(other, Run(noise=NoiseSource(no_noise)))
+    stated = dp_bilevel(other, budget, penalty=1.0, n_steps=2).plan.releases
+    unstated = dataclasses.replace(plan, releases=())
+    assert unstated.run(other, Run()).plan.releases == stated != plan.releases
 
 
 @pytest.mark.parametrize("name", ["phased", "exponential"])

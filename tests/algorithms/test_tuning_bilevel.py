@@ -20,11 +20,11 @@ def seeded(seed):
     return NoiseSource(np.random.default_rng(seed).bytes)
 
 
-def data(loss, n=2000, d=4, seed=0, sparse=False, strength=1.5, intercept=0.1):
+def data(loss, n=2000, d=4, seed=0, sparse=False, slope=1.5, intercept=0.1):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d))
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
-    signal = strength * X[:, 0]
+    signal = slope * X[:, 0]
     if loss.is_quadratic:
         t = np.clip(signal + 0.2 * rng.normal(size=n), -1, 1)
     else:
@@ -90,8 +90,8 @@ def test_follows_the_data(loss):
     """With a huge budget: a weaker penalty where there is a signal, a stronger one without."""
     budget = PrivacyBudget(1e4, 1e-6)
     alphas = []
-    for strength in (1.5, 0.0):
-        rows, t = data(loss, strength=strength)
+    for slope in (1.5, 0.0):
+        rows, t = data(loss, slope=slope)
         tuned = tune(
             "bilevel",
             rows.with_targets(t),
@@ -107,7 +107,7 @@ def test_follows_the_data(loss):
     assert alphas[1] > 0.2
 
 
-def test_groups_get_strengths_of_their_own():
+def test_groups_get_alphas_of_their_own():
     rows, t = data(RIDGE, n=4000)
     tuned = tune("bilevel", rows.with_targets(t), RIDGE,
         PenaltyGroups((0, 1, 1, 1, 0), (1.0,) * 4 + (0.01,), 1e-6, 10.0),
@@ -165,8 +165,8 @@ def test_refusals():
         tune("bilevel", rows.with_targets(t), SoftmaxLoss(3), groups_of(1), BUDGET, coef_norm=1.0)
 
 
-def test_strengths_out_of_reach_of_a_penalty_are_refused_before_a_release(monkeypatch):
-    """The public start is within range, strengths that noisy steps could reach are not."""
+def test_alphas_out_of_range_of_the_penalty_are_refused_before_a_release(monkeypatch):
+    """The public start is within range, values of alpha that noisy steps could reach are not."""
     monkeypatch.setattr(GaussianMechanism, "release", None)
     rows, t = data(LOGISTIC, n=50)
     penalties = PenaltyGroups((0,) * 5, (1.0,) * 5, 1e-60, 5e-52)

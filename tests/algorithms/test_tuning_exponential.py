@@ -73,7 +73,7 @@ def test_no_neighbours_move_a_score_further(loss, role):
             sets = attacks.DataSets(loss, norm, 2, *sizes)
             effort = {"population": 48, "generations": 12 if loss == "logistic" else 25}
             moved, _ = attacks.largest_movement("score", sets, role, seed=n, **effort)
-            # rows of norm U at strength 1; the role's own number of records decides
+            # rows of norm U at alpha 1; the role's own number of records decides
             penalties = PenaltyGroups((0, 0), (1.0, 1.0), 1e-9, 1e9)
 
             class Role(Splits):

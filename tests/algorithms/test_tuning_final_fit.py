@@ -1,4 +1,4 @@
-"""The fit at chosen strengths: whitening, sensitivity, noise law, cost."""
+"""The fit at chosen alphas: whitening, sensitivity, noise law, cost."""
 
 import math
 
@@ -186,7 +186,7 @@ def test_budget():
         assert tightest_epsilon(ComposedEvent(parts), delta) <= 1.0 + 1e-9
 
 
-def test_the_plan_is_public_and_the_event_does_not_depend_on_the_strengths():
+def test_the_plan_is_public_and_the_event_does_not_depend_on_alpha():
     first, second = (Records.with_targets(*records("squared", seed=seed)) for seed in (0, 1))
     releases = [
         final_fit(data, LOSSES["squared"], GROUPS, ALPHA, BUDGET, noise=seeded(0))[1]

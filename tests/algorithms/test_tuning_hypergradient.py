@@ -23,6 +23,7 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
+    Design,
     HalfSquaredLoss,
     LogisticLoss,
     PenaltyGroups,
@@ -256,6 +257,20 @@ def test_several_groups_need_more_than_one_group_in_the_validation_term():
     assert two.train == one.train
 
 
+@pytest.mark.parametrize("n_folds", [None, 3])
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_noise_covers_the_error_of_both_neighbours(loss, n_folds):
+    """Each of the two derivatives may be off by the stated error."""
+    for n, penalties in ((100, ONE), (10**9, GROUPS)):
+        design = Design(math.hypot(1.0, 0.1), 5, n, intercept=0.1)
+        objective = TuningObjective(LOSSES[loss], penalties, design, 1.0, 0.1)
+        alpha, splits = ALPHA[: penalties.n_groups], Splits(n, n_folds)
+        query = plan_hypergradient(objective, alpha, splits, BUDGET, 0.1)
+        needed = query.exact_sensitivity + 2.0 * query.error
+        assert needed > (1.0 + 1e-4) * query.exact_sensitivity
+        assert needed <= query.mechanism.sensitivity <= needed * (1.0 + 1e-12)
+
+
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_errors_of_the_solver_stay_within_the_tolerance(loss):
     """Lemma 4 with minimisers as wrong as a certificate permits, in random directions."""
@@ -403,7 +418,7 @@ def test_tuning_spends_the_budget_and_stays_within_bounds(loss, penalties, n_fol
         spent = tightest_epsilon(event, delta)
         assert spent == pytest.approx(1.0, rel=1e-6)
         assert spent <= 1.0 + 1e-9
-    # public: what does not follow from the released strengths
+    # public: what does not follow from the released alphas
     assert tuned[0].plan.to_dict() == tuned[1].plan.to_dict()
     events = [[release.event for release in model.plan.releases] for model in tuned]
     assert events[0] == events[1]
@@ -503,7 +518,7 @@ def test_descent_goes_down_and_ignores_noise():
 
 
 @pytest.mark.parametrize("loss", list(LOSSES))
-def test_with_much_privacy_budget_it_finds_the_best_strength(loss):
+def test_with_much_privacy_budget_it_finds_the_best_alpha(loss):
     rows, t = records(loss, n=400)
     budget, roles = PrivacyBudget(1e10, 1e-6), Splits(400, 2)
     penalties = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)

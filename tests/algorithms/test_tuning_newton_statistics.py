@@ -27,7 +27,8 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMech
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
-from skdp.problems import LogisticLoss, PenaltyGroups, Records
+from skdp.problems import Design, LogisticLoss, PenaltyGroups, Records
+from skdp.problems.rounding import chain
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 #: So much that the noise is below rounding errors.
@@ -155,6 +156,19 @@ def test_margins_are_bounded(monkeypatch):
             spreads[:-1], model.plan.to_dict()["margin_bounds"][:-1], rtol=1e-6
         )
         assert largest[-2] < spreads[-1] / bound <= largest[-1] * (1 + 1e-6)
+
+
+def test_noise_of_the_gradients_has_room_for_rounding():
+    """Two sums of 1e9 terms are each off by their chain of additions."""
+    n, norm = 10**9, 2.0
+    objective = TuningObjective(
+        LogisticLoss(), penalties(3), Design(norm, 3, n, block_size=1000), norm, 0.0
+    )
+    exact = LogisticLoss().gradient_diameter(norm, math.inf) / n
+    rounding = 2.0 * chain(n, 1000) * 2.0**-53 * norm
+    assert rounding > 1e-5 * exact
+    for mechanism in NewtonPlan(objective, BUDGET).gradients:
+        assert exact + rounding < mechanism.sensitivity < 1.001 * exact
 
 
 # --- noise and accounting ------------------------------------------------------------------------
@@ -289,14 +303,14 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("low", [1e-12, 1e-3])
 def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
-    """However many strengths are compared: for moments and for each of two gradients."""
+    """However many alphas are compared: for moments and for each of two gradients."""
     rows, targets = records(5000, 4)
     rows.block_size = 1000
     read, original = [], Records.block
 
-    def counting(self, which):
+    def counting(self, which, raw=False):
         read.append(np.arange(5000)[which])
-        return original(self, which)
+        return original(self, which, raw)
 
     monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
@@ -353,7 +367,7 @@ def test_targets_are_refused_before_anything_is_released(bad, n_folds, monkeypat
         tune_by_newton(rows.with_targets(targets), penalties(2), BUDGET, n_folds=n_folds)
 
 
-# --- choice of strengths -------------------------------------------------------------------------
+# --- choice of alphas -------------------------------------------------------------------------
 
 
 @pytest.mark.audit

@@ -67,3 +67,15 @@ def test_other_records_than_planned_are_refused(name):
     for other in (*others, data.take(slice(0, 50))):
         with pytest.raises(ValueError, match="design that the plan is made for"):
             plan.run(other, Run())
+
+
+def test_scaled_columns_are_refused():
+    """The bound on whitened rows is that of rows of the data norm."""
+    data, loss = records(LogisticLoss(), 0), LogisticLoss()
+    plan = TUNING_METHODS["public"].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+    for factor in (1.0, 3.0):
+        view = data.scaled(np.full(4, factor))
+        with pytest.raises(ValueError, match="scales columns itself"):
+            TuningObjective.of(view, loss, GROUPS)
+        with pytest.raises(ValueError, match="scales columns itself"):
+            plan.run(view, Run())

@@ -60,7 +60,7 @@ def records(n=60, d=3, seed=0, target_bound=1.0):
     return X, np.clip(target_bound * y, -target_bound, target_bound)
 
 
-def one_strength(p, low=1e-6, high=10.0):
+def one_alpha(p, low=1e-6, high=10.0):
     return PenaltyGroups((0,) * p, (1.0,) * p, low, high)
 
 
@@ -78,7 +78,7 @@ def exact_moments(rows, targets, weight=1.0):
 
 def tune(X, y, budget=GAUSSIAN, *, bound=1.0, penalties=None, intercept=0.0, **kwargs):
     rows = Records(X, 1.0, intercept)
-    penalties = one_strength(rows.width) if penalties is None else penalties
+    penalties = one_alpha(rows.width) if penalties is None else penalties
     kwargs = {"coef_norm": 1.0, "run": Run(noise=Recorder()), **kwargs}
     return tune_by_sufficient_statistics(rows.with_targets(y), bound, penalties, budget, **kwargs)
 
@@ -383,7 +383,7 @@ def test_estimate_is_unbiased_for_released_moments(delta):
     X, t = records(400, 2)
     rows = Records(X, 1.0)
     plan = plan_of(rows, budget=PrivacyBudget(3.0, delta))
-    exact, penalties, alpha = exact_moments(rows, t), one_strength(2), np.array([0.05])
+    exact, penalties, alpha = exact_moments(rows, t), one_alpha(2), np.array([0.05])
     H, c, source = exact[:2, :2], exact[:2, 2], Recorder(5)
     fixed = np.linalg.solve(H + 0.05 * np.eye(2), c)
     difference = np.empty(2000)
@@ -435,8 +435,8 @@ def test_gradients_against_finite_differences(groups, seed):
 @pytest.mark.parametrize("residual_variance", [None, 0.3])
 @pytest.mark.parametrize("relative", [(1.0,) * 4, (1.0, 1.0, 1.0, 0.01), (1.0, 7.0, 1.0, 1.0)])
 @pytest.mark.parametrize("seed", range(4))
-def test_one_strength_for_all_costs_no_inverse(relative, seed, residual_variance, monkeypatch):
-    """The same values as those of any strengths, for indefinite matrices and centers too."""
+def test_one_alpha_for_all_costs_no_inverse(relative, seed, residual_variance, monkeypatch):
+    """The same values as those of any alphas, for indefinite matrices and centers too."""
     rng = np.random.default_rng(seed)
     penalties = PenaltyGroups((0, 1, 1, 0), relative, 1e-3, 10.0)
     H = np.diag([0.1 * seed, 0.2, 0.3, 0.4])
@@ -450,7 +450,7 @@ def test_one_strength_for_all_costs_no_inverse(relative, seed, residual_variance
 
 
 @pytest.mark.parametrize("relative", [(1.0, 1.0, 1e-14), (1.0, 3.0, 0.5)])
-def test_one_strength_where_the_change_would_cancel_or_is_larger(relative):
+def test_one_alpha_where_the_change_would_cancel_or_is_larger(relative):
     rng = np.random.default_rng(0)
     penalties = PenaltyGroups((0, 0, 0), relative, 1e-3, 10.0)
     risk = SteinRisk(RidgeModels(noisy_moments(rng, np.eye(3), np.ones(3), 0.1, 0.1), penalties), 2)
@@ -468,7 +468,7 @@ def test_without_noise_models_are_those_of_scikit_learn(intercept):
     matrix = rows.materialise()
     plan = plan_of(rows, budget=HUGE)
     moments = private_moments(rows.with_targets(y), plan, NoiseSource())
-    ridge = RidgeModels(moments, one_strength(rows.width))
+    ridge = RidgeModels(moments, one_alpha(rows.width))
     for alpha in (1e-6, 1e-2, 10.0):
         exact = Ridge(alpha=80 * alpha, fit_intercept=False).fit(matrix, y)
         np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
@@ -502,7 +502,7 @@ def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
         private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
         for k in range(folds)
     ]
-    risk = CrossRisk(parts, one_strength(4))
+    risk = CrossRisk(parts, one_alpha(4))
     for alpha in (1e-4, 0.01, 1.0):
         value = risk(np.array([alpha]))[0] + 0.5 * np.mean(y**2)
         assert value == pytest.approx(brute(alpha), abs=1e-8)
@@ -527,14 +527,14 @@ def test_without_noise_folds_choose_as_ridge_cv(folds):
         private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
         for k in range(folds)
     ]
-    risk = CrossRisk(parts, one_strength(6, 1e-4, 1.0))
+    risk = CrossRisk(parts, one_alpha(6, 1e-4, 1.0))
     values = risk.uniform(grid) + 0.5 * np.mean(y**2)
     best = int(np.argmin(values))
     assert 0 < best < 24
     assert theirs.alpha_ == pytest.approx(train * grid[best])
     assert -theirs.best_score_ == pytest.approx(2 * values[best], abs=1e-9)
     # the whole: between the neighbours on that grid, and the model of all records
-    tuned = tune(X, y, HUGE, penalties=one_strength(6, 1e-4, 1.0), n_folds=folds)
+    tuned = tune(X, y, HUGE, penalties=one_alpha(6, 1e-4, 1.0), n_folds=folds)
     assert grid[best - 1] < tuned.alpha[0] < grid[best + 1]
     again = Ridge(n * tuned.alpha[0], fit_intercept=False).fit(matrix, y)
     np.testing.assert_allclose(tuned.point, again.coef_, atol=1e-8)
@@ -546,7 +546,7 @@ def test_without_noise_and_folds_the_risk_is_that_of_mallows():
     rows = Records(X, 1.0)
     matrix = rows.materialise()
     moments = private_moments(rows.with_targets(y), plan_of(rows, budget=HUGE), NoiseSource())
-    risk = SteinRisk(RidgeModels(moments, one_strength(4)), 1.0)
+    risk = SteinRisk(RidgeModels(moments, one_alpha(4)), 1.0)
     for alpha in (1e-4, 0.01, 1.0):
         hat = matrix @ np.linalg.solve(matrix.T @ matrix + 80 * alpha * np.eye(4), matrix.T)
         error = np.mean((y - hat @ y) ** 2)
@@ -559,8 +559,8 @@ def test_groups_equal_a_direct_solve():
     penalties = PenaltyGroups((0, 1, 0, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.25), 1e-5, 1.0)
     tuned = tune(X, y, HUGE, penalties=penalties, intercept=0.5)
     matrix = Records(X, 1.0, 0.5).materialise()
-    strengths = tuned.alpha[[0, 1, 0, 1, 0]] * [1.0, 1.0, 1.0, 1.0, 0.25]
-    exact = np.linalg.solve(matrix.T @ matrix / 200 + np.diag(strengths), matrix.T @ y / 200)
+    alphas = tuned.alpha[[0, 1, 0, 1, 0]] * [1.0, 1.0, 1.0, 1.0, 0.25]
+    exact = np.linalg.solve(matrix.T @ matrix / 200 + np.diag(alphas), matrix.T @ y / 200)
     np.testing.assert_allclose(tuned.point, exact, atol=1e-9)
     assert tuned.path.shape[1] == 2
     np.testing.assert_array_equal(tuned.path[-1], tuned.alpha)
@@ -568,8 +568,8 @@ def test_groups_equal_a_direct_solve():
 
 @pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("folds", [None, 2])
-def test_groups_find_the_strengths_in_any_unit_of_the_targets(unit, folds):
-    """Two features matter, four do not: their strengths differ, and better than one for all."""
+def test_groups_find_the_alphas_in_any_unit_of_the_targets(unit, folds):
+    """Two features matter, four do not: their alphas differ, and better than one for all."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 6)) / 4
     y = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=600)
@@ -588,7 +588,7 @@ def test_groups_find_the_strengths_in_any_unit_of_the_targets(unit, folds):
 @pytest.mark.parametrize("folds", [None, 2, 5])
 @pytest.mark.parametrize("seed", range(8))
 def test_bounds_are_respected(folds, seed):
-    """Whatever the noise; for all strengths that are looked at."""
+    """Whatever the noise; for all alphas that are looked at."""
     X, y = records(30, 3)
     for low, high in ((1e-6, 10.0), (0.1, 0.3), (1e-12, 1e-11)):
         penalties = PenaltyGroups((0, 1, 1), (1.0, 1.0, 0.01), low, high)
@@ -624,15 +624,15 @@ def test_only_released_numbers_are_used(folds, monkeypatch):
 @pytest.mark.parametrize("groups", [1, 4])
 @pytest.mark.parametrize("low", [1e-12, 1e-3])
 def test_the_records_are_read_once(low, groups, folds, monkeypatch):
-    """However many strengths are compared; rows of several blocks."""
+    """However many alphas are compared; rows of several blocks."""
     X, y = records(5000, 4)
     rows = Records(X, 1.0)
     rows.block_size = 1000
     read, original = [], Records.block
 
-    def counting(self, which):
+    def counting(self, which, raw=False):
         read.append(np.arange(5000)[which])
-        return original(self, which)
+        return original(self, which, raw)
 
     monkeypatch.setattr(Records, "block", counting)
     penalties = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
@@ -698,7 +698,7 @@ def test_extreme_units(data_norm, target_bound, folds):
     results = []
     for x_unit, y_unit in ((1.0, 1.0), (data_norm, target_bound)):
         rows = Records(X * x_unit, x_unit)
-        penalties = one_strength(3, 1e-6 * x_unit**2, 10 * x_unit**2)
+        penalties = one_alpha(3, 1e-6 * x_unit**2, 10 * x_unit**2)
         results.append(
             tune_by_sufficient_statistics(
                 rows.with_targets(y * y_unit),
@@ -720,7 +720,7 @@ def test_noisy_moments_without_full_rank_are_solved(low, folds):
     """Half of the eigenvalues are negative: no penalty is too small for a factorisation."""
     X, y = records(6, 5)
     for seed in range(5):
-        penalties = one_strength(5, low, 1.0)
+        penalties = one_alpha(5, low, 1.0)
         tuned = tune(X, y, penalties=penalties, n_folds=folds, run=Run(noise=Recorder(seed)))
         assert np.isfinite(tuned.point).all()
 
@@ -798,10 +798,10 @@ def test_bad_numbers_are_refused(kwargs, message):
         tune(X, y, run=Run(noise=Forbidden()), **kwargs)
 
 
-def test_strengths_for_other_coefficients_are_refused():
+def test_penalties_for_other_coefficients_are_refused():
     X, y = records(30, 2)
     with pytest.raises(ValueError, match="3 penalties for 2 coefficients"):
-        tune(X, y, penalties=one_strength(3), run=Run(noise=Forbidden()))
+        tune(X, y, penalties=one_alpha(3), run=Run(noise=Forbidden()))
 
 
 def test_rows_that_the_plan_is_not_made_for_are_refused():

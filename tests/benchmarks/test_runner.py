@@ -32,12 +32,6 @@ def run(*arguments):
     )
 
 
-@pytest.fixture
-def accuracy(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT))
-    return importlib.import_module("benchmarks.cases.accuracy")
-
-
 def test_list_names_every_case():
     done = run("--list")
     assert done.returncode == 0, done.stderr
@@ -71,7 +65,13 @@ def test_case_runs_quickly_and_writes_its_table_and_figure(case, tmp_path):
     assert (tmp_path / f"{case}.png").stat().st_size > 0
 
 
-def test_accuracy_adds_the_best_and_keeps_every_candidate(accuracy):
+@pytest.fixture
+def methods(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.methods")
+
+
+def test_methods_add_the_best_and_keep_every_candidate(methods):
     rows = [
         {"method": method, "epsilon": 1.0, "selection": selection, "mean": mean}
         for method, selection, mean in [
@@ -80,24 +80,47 @@ def test_accuracy_adds_the_best_and_keeps_every_candidate(accuracy):
             ("b", "candidate", 0.7),
         ]
     ]
-    *kept, best = accuracy.with_best(rows)
+    *kept, best = methods.with_best(rows)
     assert kept == rows
-    assert best == rows[2] | {"selection": accuracy.BEST}
+    assert best == rows[2] | {"selection": methods.BEST}
     assert "not private" in best["selection"]
 
 
 @pytest.mark.parametrize("name", ["breast_cancer", "digits", "diabetes"])
-def test_accuracy_runs_dp_sgd_on_every_task(accuracy, name):
+def test_methods_run_dp_sgd_on_every_task(methods, name):
     """With next to no noise it predicts better than a constant."""
-    (dataset,) = (d for d in accuracy.data.load(quick=True) if d.name == name)
-    setting = accuracy.Setting(1.0, 60, learning_rate=2.0)
-    fit = accuracy.dp_sgd_fit(dataset)
+    (dataset,) = (d for d in methods.data.load(quick=True) if d.name == name)
+    setting = methods.Setting(1.0, 60, learning_rate=2.0)
+    fit = methods.dp_sgd_fit(dataset)
     predict, again = (fit(setting, 1e3, dataset.X, dataset.y, seed=0) for _ in range(2))
     np.testing.assert_array_equal(predict(dataset.X), again(dataset.X))
-    constant = accuracy.constant_fit(dataset)(None, math.nan, dataset.X, dataset.y, 0)
-    scores = [accuracy.score(dataset, f(dataset.X), dataset.y)[0] for f in (predict, constant)]
+    constant = methods.constant_fit(dataset)(None, math.nan, dataset.X, dataset.y, 0)
+    scores = [methods.score(dataset, f(dataset.X), dataset.y)[0] for f in (predict, constant)]
     assert scores[0] > scores[1] + 0.2
     assert str(setting) == "sampling_rate=1 steps=60 learning_rate=2 clip_norm=1"
+
+
+@pytest.fixture
+def nonlinear(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.nonlinear")
+
+
+def test_nonlinear_gives_every_column_the_same_share_of_a_unit_row(nonlinear):
+    dataset = nonlinear.data.synthetic_additive(2000, unit_rows=False)
+    rows = nonlinear.splines(dataset).fit_transform(dataset.X)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1.0)
+    squares = (rows**2).mean(axis=0)
+    shares = np.add.reduceat(squares, range(0, 36, 7))  # 5 numbers of 7 splines, one category
+    np.testing.assert_allclose(shares, 1 / 6, atol=0.01)
+
+
+def test_nonlinear_undoes_the_one_hot_coding(nonlinear):
+    X = np.array([[0.5, 1, 0, 0, 0, 1], [-0.5, 0, 0, 0, 1, 0]])
+    dataset = nonlinear.data.Dataset("d", X, np.zeros(2), n_numbers=1, blocks=(3, 2))
+    numbers, codes = nonlinear.numbers_and_codes(dataset, X)
+    np.testing.assert_array_equal(numbers, [[0.5], [-0.5]])
+    np.testing.assert_array_equal(codes, [[0, 1], [-1, 0]])
 
 
 @pytest.fixture

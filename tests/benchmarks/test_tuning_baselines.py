@@ -203,10 +203,10 @@ def test_base_fits_are_those_of_the_estimators(baselines, logistic):
 
 def test_base_fit_of_groups_is_the_minimiser(baselines):
     data = fits(baselines, groups=np.arange(6) // 3)
-    strengths = (0.3, 0.02)
-    w = data.release(strengths, 0.0, np.random.default_rng(0))
+    alphas = (0.3, 0.02)
+    w = data.release(alphas, 0.0, np.random.default_rng(0))
     A = np.hstack([data.X, np.full((data.n, 1), 0.1)])
-    penalties = np.append(np.repeat(strengths, 3), 0.02)
+    penalties = np.append(np.repeat(alphas, 3), 0.02)
     exact = np.linalg.solve(A.T @ A / data.n + np.diag(penalties), A.T @ data.targets / data.n)
     np.testing.assert_allclose(w, exact, atol=1e-4)
 
@@ -232,7 +232,7 @@ def test_exponential_scores_move_as_claimed(baselines, logistic):
 
 @pytest.mark.parametrize("logistic", [False, True])
 def test_selection_works_without_noise_to_speak_of(baselines, logistic):
-    """At a huge epsilon every choice is the strength with the best score among those tried:
+    """At a huge epsilon every choice is the alpha with the best score among those tried:
 
     of exact minimisers, scored on the records that they were fitted to, the weakest.
     """
@@ -241,16 +241,16 @@ def test_selection_works_without_noise_to_speak_of(baselines, logistic):
     epsilon = 1e10
     for name in ("grid, split budget", "exponential mechanism over a grid"):
         choice = baselines.baselines(logistic)[name](data, epsilon, DELTA, rng)
-        assert choice.strength == min(choice.asked), name
+        assert choice.penalty == min(choice.asked), name
     for shape in (0.0, 1.0):
         baseline = baselines.repeat_and_select(30.0, shape)
         choice = baseline(data, epsilon, DELTA, rng)
-        assert choice.strength == min(choice.asked)
+        assert choice.penalty == min(choice.asked)
         assert choice.runs == len(choice.asked)
     several = baselines.repeat_and_select(20.0, 1.0, (0.01, 1.0), 2)
     chosen = several(data, epsilon, DELTA, rng)
     # all signal is in the first group
-    assert chosen.strength[0] == min(one[0] for one in chosen.asked) == 0.01
+    assert chosen.penalty[0] == min(one[0] for one in chosen.asked) == 0.01
     assert data.score(chosen.weights) < data.score(np.zeros(7))
 
 
@@ -259,7 +259,7 @@ def test_adassp_is_least_squares_without_noise_to_speak_of(baselines):
     choice = baselines.adassp(data, 1e8, DELTA, np.random.default_rng(0))
     A = np.hstack([data.X, np.full((data.n, 1), 0.1)])
     exact = np.linalg.lstsq(A, data.targets, rcond=None)[0]
-    assert choice.strength == 0.0
+    assert choice.penalty == 0.0
     np.testing.assert_allclose(choice.weights, exact, atol=1e-3)
 
 
@@ -275,7 +275,7 @@ def test_the_case_runs_whatever_methods_the_estimators_accept(case, monkeypatch)
             pass
 
     monkeypatch.setattr(case, "estimator", lambda logistic: Tuned)
-    assert list(case.our_methods(False, 4)) == ["default", "default, one strength", "method=other"]
+    assert list(case.our_methods(False, 4)) == ["default", "default, one alpha", "method=other"]
     monkeypatch.setattr(case, "estimator", lambda logistic: None)
     assert case.our_methods(True, 1) == {}
 
@@ -425,7 +425,7 @@ def test_baseline_of_the_exponential_mechanism_draws_by_its_law(baselines, monke
 
     monkeypatch.setattr(baselines.BaseFits, "score", score)
     rng = np.random.default_rng(1)
-    drawn = [run(data, epsilon, DELTA, rng).strength for _ in range(3000)]
+    drawn = [run(data, epsilon, DELTA, rng).penalty for _ in range(3000)]
     wanted = 1.0 / (1.0 + math.exp(-share / 2.0))
     rate = np.mean(np.array(drawn) == baselines.STRONG_GRID[0])
     assert rate == pytest.approx(wanted, abs=5 * math.sqrt(wanted * (1 - wanted) / 3000))

@@ -1,13 +1,13 @@
 """Audits of the tuning methods with all that they release: who sees the releases guesses a record.
 
-The attacker knows both data sets, sees every release of a fit, the strengths on the way included,
+The attacker knows both data sets, sees every release of a fit, the alphas on the way included,
 and computes the log likelihood ratio that the *stated* noise gives. That it is positive is the
 event. If the claim holds, ``P(event) <= e^epsilon P'(event) + delta``, also for the complement, and
 Clopper-Pearson bounds on that are wrong with probability 1e-4 per case: a true claim is refused
 with that probability (seeds are fixed: always or never). With too little noise in the releases that
 tune, or in the final fit, the same attack refutes the claim.
 
-Strong penalties (strengths are pinned) make the penalty nearly all of the curvature: solutions
+Strong penalties (alphas are pinned) make the penalty nearly all of the curvature: solutions
 then move by nearly all of their sensitivity. Epsilon = 0.1 and delta = 0.5 are no useful budget;
 they make the attack strong.
 """

@@ -115,7 +115,7 @@ def is_linear_term(release):
 def parts_of(fitted, laboratory):
     """The draws of each release, in order: pairs (release, draws)."""
     report = fitted.privacy_
-    draws = [draw for draw in laboratory.draws if draw.kind != "coins"]
+    draws = [draw for draw in laboratory.draws if draw.kind != "batch"]
     releases, plan = list(report.releases), report.plan
     pairs = []
     if report.method.startswith("bilevel"):
@@ -168,7 +168,7 @@ def test_draws_are_those_of_the_report(name):
                 check_noise(release, draw)
         if release.mechanism != "exponential":
             check_scales(report, release, draws)
-    check_coins(fitted, laboratory)
+    check_batches(fitted, laboratory)
 
 
 def check_noise(release, draw):
@@ -244,7 +244,7 @@ def check_localisation(fitted, release, draw):
     assert draw.scale / draw.mechanism.sensitivity == pytest.approx(1 / pure.epsilon, rel=1e-9)
 
 
-def check_coins(fitted, laboratory):
+def check_batches(fitted, laboratory):
     """Batches: one before each draw whose event is sampled, of all its records at its rate."""
     sampled = [
         (leaf.sampling_probability, count)
@@ -252,9 +252,9 @@ def check_coins(fitted, laboratory):
         for leaf, count in leaves(release.event)
         if isinstance(leaf, PoissonSampledSumEvent)
     ]
-    coins = [draw for draw in laboratory.draws if draw.kind == "coins"]
-    assert len(coins) == sum(count for _, count in sampled)
-    for draw in coins:
+    batches = [draw for draw in laboratory.draws if draw.kind == "batch"]
+    assert len(batches) == sum(count for _, count in sampled)
+    for draw in batches:
         assert draw.rate == pytest.approx(sampled[0][0], rel=1e-12)
         assert draw.dimension == draw.within[1].n_records
 
@@ -382,7 +382,7 @@ def descent_ascent(sampling_rate):
 @pytest.mark.parametrize("sampling_rate", [1.0, 0.3])
 @pytest.mark.parametrize("algorithm", [descent, stochastic_descent, descent_ascent])
 def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate):
-    """Gradient methods that no estimator uses by default: number, scales and coins."""
+    """Gradient methods that no estimator uses by default: number, scales and batches."""
     with Laboratory() as laboratory:
         release, scales, sensitivity = algorithm(sampling_rate)
     draws = additive(laboratory)
@@ -391,9 +391,9 @@ def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate)
     for draw in draws:
         np.testing.assert_allclose(draw.factors, scales, rtol=1e-12)
         assert draw.mechanism.sensitivity == sensitivity
-    coins = [draw for draw in laboratory.draws if draw.kind == "coins"]
-    assert len(coins) == (count if sampling_rate < 1 else 0)
-    assert {(draw.dimension, draw.rate) for draw in coins} <= {(6, sampling_rate)}
+    batches = [draw for draw in laboratory.draws if draw.kind == "batch"]
+    assert len(batches) == (count if sampling_rate < 1 else 0)
+    assert {(draw.dimension, draw.rate) for draw in batches} <= {(6, sampling_rate)}
     if sampling_rate < 1:
         assert leaf.sampling_probability == sampling_rate
         leaf = leaf.event

@@ -77,7 +77,7 @@ def test_coefficients_move_with_the_last_noise(name):
     scale = release.noise_scale
     if "block_sizes" in plan:
         scale = plan["noise_scales"][-1]
-    if hasattr(fitted, "alpha_path_"):  # in coordinates in which all strengths are 1
+    if hasattr(fitted, "alpha_path_"):  # in coordinates in which all alphas are 1
         scale /= math.sqrt(np.ravel(fitted.alpha_)[0])
     # half-way to the origin of the domain, of one block of a joint release
     inside = -0.5 * draw.value / draw.scale
@@ -103,7 +103,7 @@ def uniform_source(number):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
-def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
+def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
     """Every uniform number is tried: thresholds of the choice by bisection.
 
     Probabilities are ``prior * exp(-epsilon s / 2)`` with the epsilon of the event and scores of
@@ -142,14 +142,14 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
 
     found = thresholds(1e-12, 1.0)
     ends = [0.0, *(point for point, _ in found), 1.0]
-    strengths = np.array([*(alpha for _, alpha in found), chosen(1.0)[1]])
+    alphas = np.array([*(alpha for _, alpha in found), chosen(1.0)[1]])
     measured = np.diff(ends)
     assert len(measured) == 3 and measured.min() > 1e-4
     # what the event says
     splits, objective = Splits(6), TuningObjective.of(rows, loss, penalties)
     losses, units, costs = np.empty((3, 3))
-    for j, strength in enumerate(strengths):
-        alpha = np.array([strength])
+    for j, alpha in enumerate(alphas):
+        alpha = np.array([alpha])
         units[j], accuracy = by_exponential.plan_score(objective, alpha, splits)
         losses[j] = by_exponential.validation_score(
             splits.of(rows.with_targets(targets)), objective, alpha, accuracy, Run("newton", rng)
@@ -159,7 +159,7 @@ def test_choice_of_a_strength_has_the_priced_probabilities(task, delta):
     scores = [
         max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)
     ]
-    prior = by_exponential.log_prior_weights(strengths[:, None], costs, 1.0)
+    prior = by_exponential.log_prior_weights(alphas[:, None], costs, 1.0)
     epsilon = chosen(1.0)[0].plan.releases[0].event.epsilon
     assert 0.5 * epsilon * np.ptp(scores) > 0.1  # otherwise the scores would not matter
     logs = prior - 0.5 * epsilon * np.array(scores)

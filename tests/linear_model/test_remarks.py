@@ -1,24 +1,48 @@
-"""Remarks of reports."""
+"""Remarks of reports: from public numbers, handed in by plans."""
 
-from skdp.linear_model.remarks import noise_alarms, plan_remarks
-from skdp.privacy import GaussianEvent, Neighbouring, PrivacyReport, Release
+import numpy as np
+
+from skdp import DPMaxGroupLossClassifier, DPRidge
+from skdp.linear_model.remarks import noise_alarms
+from skdp.privacy import GaussianEvent, Neighbouring, Release
 
 RELATION = Neighbouring.REPLACE_ONE
 
 
-def test_remarks_of_a_report_are_public_arithmetic():
-    """What a plan says about the result is printed; the numbers are those of the plan."""
+def test_alarms_are_public_arithmetic():
     event = GaussianEvent(1.0, RELATION)
     release = Release("coefficients", "gaussian", 1.0, 3.0, 4, 100, "theorem", event)
+    (alarm,) = noise_alarms((release,), 1.0, 5.0)  # 3 sqrt(4) > 5
+    assert "mostly noise" in alarm
+    assert not list(noise_alarms((release,), 1.0, 7.0))
+    assert not list(noise_alarms((release,), 1.0))
 
-    def text(**plan):
-        remarks = (*plan_remarks(plan), *noise_alarms((release,), plan))
-        return str(
-            PrivacyReport(1.0, 1e-6, RELATION, "a method", (release,), plan=plan, remarks=remarks)
-        )
 
-    assert "mostly noise" in text(accuracy=0.1, radius=5.0)  # 3 sqrt(4) > 5
-    assert "mostly noise" not in text(accuracy=0.1, radius=7.0)
-    phased = text(block_sizes=[70, 30], noise_scales=[3.0, 0.5], radius=1.0)
-    assert "70, 30 records with noise of scale 3, 0.5" in phased
-    assert "output 0.5, phased 0.25" in text(method_bounds={"output": 0.5, "phased": 0.25})
+def test_a_report_tells_phases_bounds_and_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (5000, 2)), rng.uniform(-1, 1, 5000)
+    report = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), solver="newton").fit(X, y).privacy_
+    plan, text = report.plan, str(report)
+    sizes = ", ".join(map(str, plan["block_sizes"]))
+    scales = ", ".join(f"{scale:.3g}" for scale in plan["noise_scales"])
+    assert len(plan["block_sizes"]) > 1
+    assert f"phases: {sizes} records with noise of scale {scales}" in text
+    assert f"output {plan['method_bounds']['output']:.3g}, phased " in text
+    assert "rows are shortened to Euclidean norm 1\n" in text
+    alone = DPRidge(100.0, data_norm=1.0, target_range=(-1, 1), method="output").fit(X, y)
+    assert "phases:" not in str(alone.privacy_) and "bound on" not in str(alone.privacy_)
+
+
+def test_a_report_tells_what_groups_weigh():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (2000, 2)), np.arange(2000) % 2
+    model = DPMaxGroupLossClassifier(
+        data_norm=1.0,
+        classes=[0, 1],
+        group_names=[0, 1],
+        group_proportions=[0.95, 0.05],
+        max_group_weight=4.0,
+    )
+    text = str(model.fit(X, y, groups=y).privacy_)
+    assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text
+    assert "group 1 counts for 0.2 of a group" in text and "group 0 counts" not in text

@@ -224,8 +224,8 @@ def test_exponential_law():
 
 
 @pytest.mark.parametrize("probability", [0.3, 1.0 - 2.0**-53, 1e-9, 1e-30, 0.0, 1.0])
-def test_coins_are_exact(probability):
-    """A coin compares all digits of U with the probability; ties of one digit read the next."""
+def test_bernoulli_draws_are_exact(probability):
+    """A draw compares all digits of U with the probability; ties of one digit read the next."""
     bits = 16 * DIGITS
     threshold = Fraction(probability) * 2**bits
     assert threshold.denominator == 1
@@ -234,5 +234,5 @@ def test_coins_are_exact(probability):
         if 0 <= numerator < 2**bits:
             digits = ((numerator >> shift) % 2**16 for shift in range(bits - 16, -1, -16))
             words = (digit.to_bytes(2, "little") for digit in digits)
-            heads = NoiseSource(lambda n, words=words: next(words)).coins(1, probability)
+            heads = NoiseSource(lambda n, words=words: next(words)).bernoulli(1, probability)
             assert bool(heads[0]) == (offset < 0)

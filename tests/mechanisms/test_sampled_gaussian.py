@@ -1,4 +1,4 @@
-"""Sums over Poisson samples: calibration of runs with sampled parts, coins."""
+"""Sums over Poisson samples: calibration of runs with sampled parts, batches."""
 
 import math
 
@@ -52,7 +52,7 @@ def test_too_much_is_left_to_the_caller():
     assert tightest_epsilon(event, 1e-6) > 1.0
 
 
-def test_coins():
+def test_batches():
     """Each record by itself: 2000 batches of 50, deviations of 5 standard errors (3e-5 in all)."""
     noise, rate, runs = NoiseSource(np.random.default_rng(0).bytes), 0.3, 2000
     taken = np.zeros((runs, 50))

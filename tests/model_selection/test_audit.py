@@ -27,11 +27,11 @@ PINNED = (100.0, 101.0)
 #: estimator, parameters, fits per data set, part of the noise at which the attack succeeds
 CASES = {
     "ridge": (DPRidgeCV, {"alpha_bounds": PINNED}, 300, 0.5),
-    "ridge, free strength": (DPRidgeCV, {}, 300, 0.5),
+    "ridge, free alpha": (DPRidgeCV, {}, 300, 0.5),
     "ridge, folds": (DPRidgeCV, {"alpha_bounds": PINNED, "cv": 2}, 300, 0.3),
     "ridge, public": (DPRidgeCV, {"alpha_bounds": PINNED, "method": "public"}, 300, 0.5),
     "logistic": (DPLogisticRegressionCV, {"alpha_bounds": PINNED}, 120, 0.35),
-    "logistic, free strength": (DPLogisticRegressionCV, {}, 100, 0.3),
+    "logistic, free alpha": (DPLogisticRegressionCV, {}, 100, 0.3),
     "logistic, folds": (DPLogisticRegressionCV, {"alpha_bounds": PINNED, "cv": 2}, 150, 0.25),
     "logistic, public": (
         DPLogisticRegressionCV,

@@ -33,7 +33,7 @@ FITTED = {
 }
 
 
-def planted(n, d=20, seed=0, strength=2.0, shift=0.0, kind="normal"):
+def planted(n, d=20, seed=0, signal=2.0, shift=0.0, kind="normal"):
     """Rows of norm at most 1 and labels 0 and 1 of a logistic model."""
     rng = np.random.default_rng(seed)
     if kind == "normal":
@@ -43,7 +43,7 @@ def planted(n, d=20, seed=0, strength=2.0, shift=0.0, kind="normal"):
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]
     slope = np.random.default_rng(99).normal(size=d)
     margins = X @ slope
-    margins = strength * (margins - margins.mean()) / margins.std() + shift
+    margins = signal * (margins - margins.mean()) / margins.std() + shift
     return X, (rng.random(n) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
 
 
@@ -122,8 +122,18 @@ def test_several_classes_are_refused(classes):
     assert not model.__sklearn_tags__().classifier_tags.multi_class
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
-        with pytest.raises(ValueError, match="private tuning supports two only"):
+        with pytest.raises(ValueError, match="private tuning supports two only") as refusal:
             model.fit(X, np.arange(12) % 3)
+    assert "skdp.linear_model.DPLogisticRegression(), which needs no tuning." in str(refusal.value)
+
+
+def test_the_refusal_names_a_model_for_several_classes():
+    """Its defaults fit the records that were refused."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 3000)
+    X = np.eye(3)[y] + 0.2 * rng.standard_normal((3000, 3))
+    model = DPLogisticRegression(data_norm=1.0, classes=[0, 1, 2], random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
 
 
 def test_inferred_classes_warn():
@@ -166,7 +176,7 @@ def test_groups_are_labels():
 
 
 @pytest.mark.parametrize("folds", [None, 2])
-def test_bounds_of_the_strength(folds):
+def test_bounds_of_alpha(folds):
     X, y = planted(200, 3)
     for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
         model = cv(alpha_bounds=bounds, cv=folds, random_state=0).fit(X, y)
@@ -240,7 +250,7 @@ def private_loss(model, seeds, X, y, X_test, y_test):
 
 @pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize(
-    ("n", "d", "strength", "shift", "kind"),
+    ("n", "d", "signal", "shift", "kind"),
     [
         (10000, 10, 1.0, 0.0, "normal"),
         (10000, 10, 4.0, 0.5, "normal"),
@@ -249,9 +259,9 @@ def private_loss(model, seeds, X, y, X_test, y_test):
         (20000, 20, 2.0, 0.5, "binary"),
     ],
 )
-def test_beats_every_public_strength(n, d, strength, shift, kind):
+def test_beats_every_public_alpha(n, d, signal, shift, kind):
     """Of output perturbation."""
-    X, y = planted(n + 10000, d, strength=strength, shift=shift, kind=kind)
+    X, y = planted(n + 10000, d, signal=signal, shift=shift, kind=kind)
     parts = X[:n], y[:n], X[n:], y[n:]
     ours = private_loss(cv(), 3, *parts)
     others = [
@@ -266,7 +276,7 @@ def test_beats_every_public_strength(n, d, strength, shift, kind):
 
 def test_a_large_budget_gives_the_exact_model():
     """Normal margins: two corrections reach the penalised optimum."""
-    X, y = planted(20000, 10, strength=2.0)
+    X, y = planted(20000, 10, signal=2.0)
     alpha = 1e-3
     model = cv(1e10, alpha_bounds=(alpha, alpha * (1 + 1e-9)), fit_intercept=False).fit(X, y)
     exact = LogisticRegression(C=1 / (20000 * alpha), fit_intercept=False, tol=1e-10).fit(X, y)
@@ -274,7 +284,7 @@ def test_a_large_budget_gives_the_exact_model():
 
 
 def test_intercept_follows_the_base_rate():
-    X, y = planted(50000, 5, strength=0.5, shift=-2.5)
+    X, y = planted(50000, 5, signal=0.5, shift=-2.5)
     model = cv(random_state=0).fit(X, y)
     assert model.predict_proba(X)[:, 1].mean() == pytest.approx(y.mean(), abs=0.01)
 
@@ -311,8 +321,8 @@ def test_rare_positives_tend_to_the_optimum(kind):
 
 
 def test_groups_do_not_drop_the_intercept():
-    """Its strength is the best one for all coefficients together: none for it alone is searched."""
-    X, y = planted(9000, 8, strength=2.0)
+    """Its alpha is the best one for all coefficients together: none for it alone is searched."""
+    X, y = planted(9000, 8, signal=2.0)
     groups = ["a"] * 4 + ["b"] * 4
     model = cv(3.0, penalty_groups=groups, random_state=0, data_norm=1.0).fit(X, y)
     plain = cv(3.0, random_state=0, data_norm=1.0).fit(X, y)

@@ -167,7 +167,7 @@ def test_sample_weights_are_refused():
 
 
 def test_groups_are_labels():
-    """Sorted labels of any kind number the strengths; the last one is the intercept's."""
+    """Sorted labels of any kind number the alphas; the last one is the intercept's."""
     X, y, _ = planted(400, 4)
     by_name = DPRidgeCV(penalty_groups=["b", "a", "a", "b"], random_state=0).fit(X, y)
     by_number = DPRidgeCV(penalty_groups=[7, 3, 3, 7], random_state=0).fit(X, y)
@@ -197,7 +197,7 @@ def test_order_of_columns_does_not_matter_beside_groups():
 
 
 @pytest.mark.parametrize("cv", [None, 2])
-def test_bounds_of_the_strength(cv):
+def test_bounds_of_alpha(cv):
     X, y, _ = planted(200, 3)
     for bounds in ((1e-4, 2e-4), (5.0, 6.0)):
         model = DPRidgeCV(alpha_bounds=bounds, cv=cv, random_state=0).fit(X, y)
@@ -430,18 +430,18 @@ def test_never_much_worse_than_the_zero_model(cv):
         assert excess(model, X_test, clean) < 2.0 * zero
 
 
-def test_strength_follows_the_noise():
+def test_alpha_follows_the_noise():
     """More records or budget: less regularisation."""
     X, y, _ = planted(30_000)
-    strengths = [
+    alphas = [
         np.median([DPRidgeCV(eps, random_state=s).fit(X[:n], y[:n]).alpha_ for s in range(5)])
         for n, eps in ((3_000, 0.3), (3_000, 2.0), (30_000, 2.0))
     ]
-    assert strengths[0] > 2.0 * strengths[1] > 4.0 * strengths[2]
+    assert alphas[0] > 2.0 * alphas[1] > 4.0 * alphas[2]
 
 
 def test_groups_help_when_features_differ():
-    """Ten features matter and sixty do not: a strength for each kind is better than one."""
+    """Ten features matter and sixty do not: a alpha for each kind is better than one."""
     rng = np.random.default_rng(0)
     d = 70
     X = rng.normal(size=(20_000, d)) / math.sqrt(d)
@@ -458,7 +458,7 @@ def test_groups_help_when_features_differ():
 
 
 def test_groups_do_not_drop_the_intercept():
-    """Its strength is the best one for all coefficients together: none for it alone is searched."""
+    """Its alpha is the best one for all coefficients together: none for it alone is searched."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 8)) / math.sqrt(8)
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1))[:, None]

@@ -284,9 +284,9 @@ def test_diameter_of_saturated_log_loss(norm):
     """``max(2 X~, X^)``: 2 X~ up to an attack as strong as the rows, no more noise until then."""
     for a in (0.01, 0.5, 2.0, 5.0):
         constants = constants_of("log_loss", norm, 0.3, a, 1e6, 1e-3)
-        reach = math.hypot(1 + a * (1 if norm == 2 else math.sqrt(2)), 0.3)
-        assert constants.lipschitz == pytest.approx(reach)
-        expected = max(2 * math.hypot(1, 0.3), reach)
+        norm_bound = math.hypot(1 + a * (1 if norm == 2 else math.sqrt(2)), 0.3)
+        assert constants.lipschitz == pytest.approx(norm_bound)
+        expected = max(2 * math.hypot(1, 0.3), norm_bound)
         assert constants.gradient_diameter == pytest.approx(expected)
 
 

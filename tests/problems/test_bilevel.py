@@ -121,7 +121,7 @@ def test_scalar_bias():
 
 
 def test_sign():
-    """Specification 5.2, d = 1: the strength must increase."""
+    """Specification 5.2, d = 1: the alpha must increase."""
     rows = Records(np.array([[0.5], [0.5]]), 1.0)
     problem = PenaltyProblem(
         rows.with_targets(np.array([0.4, 0.1])),
@@ -221,7 +221,7 @@ def test_validation():
         ({"factors": (1.0, 0.0)}, "penalty factors"),
         ({"factors": (1.0, -1.0)}, "penalty factors"),
         ({"factors": (1.0, math.nan)}, "penalty factors"),
-        ({"low": 0.0}, "bounds"),  # E5: no strength, no strong convexity
+        ({"low": 0.0}, "bounds"),  # E5: no alpha, no strong convexity
         ({"low": -1.0}, "bounds"),
         ({"low": 2.0}, "bounds"),
         ({"high": math.inf}, "bounds"),

@@ -1,6 +1,7 @@
 """Certificates and solvers: the true distance is never above what is proven."""
 
 import itertools
+import math
 import warnings
 
 import numpy as np
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
+from skdp.linear_model import DPRidge
 from skdp.problems import (
     Ball,
     Box,
@@ -35,6 +37,7 @@ from skdp.solvers import (
     solve_certified,
 )
 from skdp.solvers.certificates import forward_backward_distance
+from skdp.solvers.gate import MINIMISATION
 from skdp.solvers.gradient_descent import accelerated_gradient_iterations
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
@@ -550,6 +553,48 @@ def test_in_place_changes_of_parts_do_not_reach_the_problem():
 
     assert np.abs(solve_certified(boxed, 1e-8, CallableSolver(widen)).point).max() <= 0.01
     assert (upper == 0.01).all()
+
+
+def test_a_solver_keeps_nothing_of_the_next_ones_start():
+    """What it writes into its start reaches neither the caller nor the method after it."""
+    problem, given, starts = random_problem(), np.full(5, 0.1), []
+
+    class Spoils(Solver):
+        def _solve(self, problem, accuracy, start, rng):
+            start[:] = math.nan
+            return start
+
+    class Watched(Newton):
+        def _solve(self, problem, accuracy, start, rng):
+            starts.append(start.copy())
+            return super()._solve(problem, accuracy, start, rng)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MINIMISATION, "trusted", lambda problem: [Watched()])
+        solution = Spoils().solve(problem, 1e-8, given)
+    assert solution.distance <= 1e-8
+    np.testing.assert_array_equal(starts, [problem.domain.project(np.full(5, 0.1))])
+    np.testing.assert_array_equal(given, np.full(5, 0.1))
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, MemoryError, KeyboardInterrupt])
+def test_a_fit_that_a_solver_leaves_is_whole_or_not_at_all(error):
+    """An interrupt ends it, and the model stays as it was; whatever else is raised does not."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (50, 2)), rng.uniform(-1, 1, 50)
+
+    def leaves(problem, accuracy):
+        raise error(float(problem.records.targets[0]))
+
+    model = DPRidge(data_norm=1.0, target_range=(-1, 1), method="output", random_state=0)
+    fitted = dict(vars(model.set_params(solver="newton").fit(X, y)))
+    model.set_params(solver=leaves)
+    if error is KeyboardInterrupt:
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(2 * X, -y)
+        assert vars(model) == fitted | {"solver": leaves}
+    else:
+        np.testing.assert_allclose(model.fit(X, y).coef_, fitted["coef_"], rtol=1e-6)
 
 
 def test_neither_exits_nor_names_of_solvers_escape():

@@ -88,8 +88,8 @@ def problem_of(loss, kappa, domain, sparse=False, case="random", n=N_RECORDS, nu
     chosen = domains[domain]()
     problem = FiniteSumProblem(rows.with_targets(targets), phi, alpha, chosen)
     assert problem.smoothness / problem.strong_convexity == pytest.approx(kappa, rel=0.1)
-    reach = norm if not np.isfinite(chosen.circumradius) else min(norm, chosen.circumradius)
-    return problem, reach
+    limit = norm if not np.isfinite(chosen.circumradius) else min(norm, chosen.circumradius)
+    return problem, limit
 
 
 def hasty(name):

@@ -34,8 +34,8 @@ class Draw:
 
     Attributes
     ----------
-    kind : {"gaussian", "spherical_laplace", "exponential", "choice", "coins"}
-        "exponential": a point of a ball; "choice": one of some candidates; "coins": a batch.
+    kind : {"gaussian", "spherical_laplace", "exponential", "choice", "batch"}
+        "exponential": a point of a ball; "choice": one of some candidates; "batch": that of a step.
     dimension : int
     mechanism : AdditiveMechanism or None
         The one that asked for the noise.
@@ -46,7 +46,7 @@ class Draw:
     factors : ndarray of shape (dimension,)
         What each standard variable was multiplied with; NaN until it is added to a value.
     rate : float
-        Of coins: the threshold; of a choice: its epsilon; of a point: the concentration.
+        Of a batch: the threshold; of a choice: its epsilon; of a point: the concentration.
     """
 
     kind: str
@@ -229,7 +229,7 @@ class Laboratory:
 
     def _batch(self, original: Any, n_records: int, rate: float, noise: NoiseSource) -> Any:
         if rate < 1.0:
-            self._begin("coins", int(n_records), rate=float(rate))
+            self._begin("batch", int(n_records), rate=float(rate))
         return original(n_records, rate, noise)
 
     def add(self, symbol: Symbol, value: Any) -> np.ndarray:

@@ -151,8 +151,8 @@ MUTANTS = (
     Mutant(
         "weights without noise kept in the plan",
         "model_selection/tuned_model.py",
-        "            **result.plan.to_dict(),",
-        "            **result.plan.to_dict(),\n"
+        '            "n_penalty_groups": penalties.n_groups,',
+        '            "n_penalty_groups": penalties.n_groups,\n'
         '            "_found": float(records.materialise()[:, 0] @ records.targets),',
         f"{_STATE} -k hypergradient",
     ),

@@ -70,8 +70,8 @@ class BilevelTuningPlan(SplitPlan):
         if self.budget.is_pure:
             raise ValueError("delta == 0: bilevel tuning needs delta > 0.")
         # lam falls in every alpha, and none moves by more than the sum of all steps
-        reach = math.exp(_FIRST_STEP / (1.0 - _DECAY))
-        for end in (self.start_alpha / reach, self.start_alpha * reach):
+        factor = math.exp(_FIRST_STEP / (1.0 - _DECAY))
+        for end in (self.start_alpha / factor, self.start_alpha * factor):
             logs = np.full(self.objective.penalties.n_groups, np.log(self._clipped(end)))
             check_real("penalty", self.lam(logs), 1e-50, 1e50)
 

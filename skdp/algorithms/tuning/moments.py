@@ -16,7 +16,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
 from skdp.problems.records import Block
-from skdp.problems.rounding import EPS, chain, tree_sum
+from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 
 
@@ -199,12 +199,8 @@ def mean_over(
     records: Records, part: slice, statistic: Callable[[Block], np.ndarray]
 ) -> np.ndarray:
     """Average a sum over records over a part of them, in blocks and without a copy; not private."""
-    positions = range(*part.indices(records.n_records))
-    size = records.block_size
-    blocks = (positions[k : k + size] for k in range(0, len(positions), size))
-    slices = (slice(block.start, block.stop, block.step) for block in blocks)
-    total = tree_sum(statistic(records.block(block)) for block in slices)
-    return np.asarray(total / len(positions))
+    count = len(range(*part.indices(records.n_records)))
+    return np.asarray(records.total(statistic, part=part) / count)
 
 
 def pack(matrix: np.ndarray) -> np.ndarray:

@@ -50,7 +50,9 @@ class TuningObjective:
 
     @classmethod
     def of(cls, records: Records, loss: Loss, penalties: PenaltyGroups) -> TuningObjective:
-        """Take the public numbers of some records."""
+        """Take the public numbers of some records; their columns must not be scaled."""
+        if records.factors is not None:
+            raise ValueError("Tuning scales columns itself: the records must have none scaled.")
         return cls(loss, penalties, Design.of(records), records.data_norm, records.intercept)
 
     def check(self, records: Records) -> None:

@@ -127,7 +127,7 @@ class _PrimalProblem(Problem):
     """The primal function as a problem; :class:`_Found` is raised at its solution.
 
     The certificate of the saddle point decides, because that of the minimisation rests on the
-    larger smoothness ``ell_xy^2 / mu_y``.
+    larger smoothness ``coupling^2 / mu_y``.
     """
 
     def __init__(self, saddle: SaddleProblem, accuracy: float) -> None:
@@ -146,8 +146,8 @@ class _PrimalProblem(Problem):
     def sufficient_accuracy(self) -> float:
         """Distance to the minimiser at which the pair is certified, in exact arithmetic.
 
-        ``||(x, y(x)) - z*||_M <= ||x - x*|| sqrt(mu_x + ell_xy^2 / mu_y)``, and the certificate is
-        at most ``4 l`` times that (docs/theory/saddle.md, Lemma 3).
+        ``||(x, y(x)) - z*||_M <= ||x - x*|| sqrt(mu_x + coupling^2 / mu_y)``, and the certificate
+        is at most ``4 l`` times that (docs/theory/saddle.md, Lemma 3).
         """
         c = self.saddle.constants
         stretch = math.hypot(math.sqrt(c.x.modulus), c.coupling / math.sqrt(c.y.modulus))

@@ -34,8 +34,8 @@ class Catalyst(SaddleSolver):
     batches (Lin, Mairal and Harchaoui 2018; Zhang et al. 2022 specification, section 4.4).
 
     A proximal point is accurate enough if the certificate of its own problem says that its error is
-    a tenth of its distance to u. The worse block is that with the larger of ``ell_xx / mu_x`` and
-    ``ell_yy / mu_y``; x if they are equal. After `max_passes` over the records it gives up.
+    a tenth of its distance to u. The worse block is that with the larger of ``smoothness / mu``
+    of its block; x if they are equal. After `max_passes` over the records it gives up.
     """
 
     def __init__(

@@ -107,12 +107,12 @@ class LSVRE(StochasticSaddleSolver):
         step = min(1.0, 0.9 * math.sqrt(p) / max(run.lipschitz, 1e-12))
         steps = batches.steps(step)
         length = int(min(2.0 / min(p, step) + count, run.limit))
-        for j, coin in zip(batches.draws(run.rng, length), run.rng.random(length), strict=True):
+        for j, uniform in zip(batches.draws(run.rng, length), run.rng.random(length), strict=True):
             middle = (1.0 - p) * z + p * snapshot - steps * full
             half = batches.prox(middle, steps)
             change = batches.operator(half, j) - batches.operator(snapshot, j)
             z = batches.prox(middle - steps * change, steps)
-            if coin < p:
+            if uniform < p:
                 snapshot, full = z, batches.operator(z)
                 renewals += 1
         run.memory = snapshot, full

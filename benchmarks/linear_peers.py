@@ -1,0 +1,315 @@
+"""The peers of the comparison of linear models that need no environment of their own.
+
+DP-SGD is that of :func:`skdp.algorithms.dp_sgd` (Abadi et al. 2016, Alg. 1; the mean of the second
+half of the iterates) for many settings at once: all models of one split and one schedule take the
+same batches, so that a step is two products of matrices. Its noise comes from a seeded generator,
+is the same up to its scale for all models, and is calibrated by privacy loss distributions for the
+relation of the cell. AdaSSP is Wang (2018) with exact Gaussian accounting. Nothing in this file is
+for real data.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import groupby
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from benchmarks import tuning_baselines
+from benchmarks.data import Dataset
+from benchmarks.linear_protocol import (
+    ADD_REMOVE,
+    DELTA,
+    EPSILONS,
+    RELATIONS,
+    Scores,
+    Split,
+    metrics_of,
+    score,
+    splits,
+)
+from skdp.mechanisms import SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.privacy import Neighbouring, PrivacyBudget
+
+NO_PRIVACY, CONSTANT = "no privacy", "constant"
+DP_SGD_BEST = "DP-SGD, best setting"
+DP_SGD_HALF = "DP-SGD, other half's setting"
+DP_SGD_FIXED = "DP-SGD, fixed setting"
+ADASSP = "AdaSSP"
+#: Penalties of the model without privacy, the best of which on the test records counts.
+PENALTIES = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+#: Constant feature of AdaSSP, as in skdp's default of `intercept_scaling`.
+INTERCEPT = 0.1
+#: Failure probability of AdaSSP's bounds.
+ADASSP_FAILURE = 0.05
+#: Numbers of a block of records that are worked on at once.
+_BLOCK = 1 << 17
+
+
+@dataclass(frozen=True, order=True)
+class Setting:
+    """One choice of DP-SGD's parameters; the learning rate is in units of 1 / clip_norm.
+
+    The intercept is the weight of a constant feature of this value.
+    """
+
+    sampling_rate: float
+    n_steps: int
+    intercept: float
+    learning_rate: float
+    clip_norm: float
+
+    @property
+    def schedule(self) -> tuple[float, int, float]:
+        return self.sampling_rate, self.n_steps, self.intercept
+
+    def __str__(self) -> str:
+        return (
+            f"q={self.sampling_rate:g} steps={self.n_steps} rate={self.learning_rate:g} "
+            f"clip={self.clip_norm:g} intercept={self.intercept:g}"
+        )
+
+
+@cache
+def noise_scale(relation: str, epsilon: float, sampling_rate: float, n_steps: int) -> float:
+    """Standard deviation of a step's noise in units of the clipping norm."""
+    mechanism = SampledGaussianMechanism.calibrated(
+        PrivacyBudget(epsilon, DELTA),
+        None,
+        Neighbouring(relation),
+        sensitivity=1.0 if relation == ADD_REMOVE else 2.0,
+        sampling_rate=sampling_rate,
+        n_steps=n_steps,
+    )
+    return mechanism.noise_multiplier * mechanism.sensitivity
+
+
+# ---------------------------------------------------------------------------------------------
+# DP-SGD
+
+
+def dp_sgd(
+    split: Split, settings: tuple[Setting, ...], scales: np.ndarray, rng: np.random.Generator
+) -> np.ndarray:
+    """Fit models of one schedule and predict the test records.
+
+    Parameters
+    ----------
+    split : Split
+    settings : tuple of Setting
+        With one sampling rate, number of steps and intercept.
+    scales : ndarray of shape (n_models,)
+        Standard deviation of each model's noise, in units of its clipping norm.
+    rng : Generator
+
+    Returns
+    -------
+    ndarray of shape (n_test, n_classes, n_models) or (n_test, n_models)
+    """
+    ((q, n_steps, intercept),) = {setting.schedule for setting in settings}
+    rates = np.array([s.learning_rate / s.clip_norm for s in settings], dtype=np.float32)
+    clips = np.array([s.clip_norm for s in settings], dtype=np.float32)
+    deviations = (scales * clips).astype(np.float32)
+    A, A_test = (with_intercept(X, intercept).astype(np.float32) for X in (split.X, split.X_test))
+    norms = np.linalg.norm(A, axis=1)
+    targets, n_outputs = encode(split)
+    n, M = len(A), len(settings)
+    W = np.zeros((A.shape[1], n_outputs, M), dtype=np.float32)
+    total = np.zeros_like(W)
+    size = max(1, _BLOCK // (n_outputs * M))
+    for step in range(n_steps):
+        batch = None if q == 1.0 else np.flatnonzero(rng.random(n) < q)
+        rows, t, r = (x if batch is None else x[batch] for x in (A, targets, norms))
+        gradient = np.zeros_like(W)
+        flat = W.reshape(len(W), -1)
+        for i in range(0, len(rows), size):
+            block = rows[i : i + size]
+            margins = (block @ flat).reshape(len(block), n_outputs, M)
+            residuals = residual(split.dataset, margins, t[i : i + size])
+            lengths = np.sqrt((residuals**2).sum(axis=1)) if n_outputs > 1 else abs(residuals[:, 0])
+            lengths *= r[i : i + size, None]
+            residuals *= (clips / np.maximum(lengths, clips))[:, None]
+            gradient += (block.T @ residuals.reshape(len(block), -1)).reshape(W.shape)
+        noise = rng.standard_normal(W.shape[:2], dtype=np.float32)[:, :, None] * deviations
+        W = W - rates * (gradient + noise) / np.float32(q * n)
+        if 2 * (step + 1) > n_steps:
+            total += W
+    total /= n_steps - n_steps // 2
+    margins = np.einsum("ij,jkm->ikm", A_test, total, optimize=True)
+    return predictions(split.dataset, margins.astype(np.float64))
+
+
+def with_intercept(X: np.ndarray, value: float) -> np.ndarray:
+    return np.hstack([X, np.full((len(X), 1), value)])
+
+
+def encode(split: Split) -> tuple[np.ndarray, int]:
+    """Targets of shape (n, n_outputs): labels in {0, 1}, one-hot, or in [-1, 1]."""
+    data = split.dataset
+    if data.classes is None:
+        middle, half = middle_and_half(data)
+        return ((np.clip(split.y, *data.target_range) - middle) / half)[:, None].astype("f4"), 1
+    if len(data.classes) == 2:
+        return (split.y == data.classes[1])[:, None].astype("f4"), 1
+    return (split.y[:, None] == np.array(data.classes)).astype("f4"), len(data.classes)
+
+
+def middle_and_half(data: Dataset) -> tuple[float, float]:
+    assert data.target_range is not None
+    low, high = data.target_range
+    return 0.5 * (low + high), 0.5 * (high - low)
+
+
+def residual(data: Dataset, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """Derivative of the loss at margins of shape (n, n_outputs, n_models)."""
+    if data.classes is None:
+        return margins - targets[:, :, None]
+    if margins.shape[1] == 1:
+        return expit(margins) - targets[:, :, None]
+    margins -= margins.max(axis=1, keepdims=True)
+    np.exp(margins, out=margins)
+    margins /= margins.sum(axis=1, keepdims=True)
+    return margins - targets[:, :, None]
+
+
+def predictions(data: Dataset, margins: np.ndarray) -> np.ndarray:
+    if data.classes is None:
+        middle, half = middle_and_half(data)
+        return middle + half * margins[:, 0]
+    if len(data.classes) == 2:
+        return np.concatenate([expit(-margins), expit(margins)], axis=1)
+    return softmax(margins, axis=1)
+
+
+def dp_sgd_scores(
+    dataset: Dataset, seeds: int, settings: tuple[Setting, ...], epsilons: tuple[float, ...]
+) -> dict[str, np.ndarray]:
+    """Scores of shape (relation, epsilon, setting, seed) by metric."""
+    shape = (len(RELATIONS), len(epsilons), len(settings), seeds)
+    found = {metric: np.full(shape, np.nan) for metric in metrics_of(dataset)}
+    for split in splits(dataset, seeds):
+        for indices in by_schedule(settings):
+            group = [settings[i] for i in indices]
+            q, n_steps, _ = group[0].schedule
+            scales = np.array(
+                [[noise_scale(r, e, q, n_steps) for e in epsilons] for r in RELATIONS]
+            )
+            models = tuple(group) * scales.size
+            rng = np.random.default_rng([split.seed, n_steps, int(1000 * q)])
+            predicted = dp_sgd(split, models, np.repeat(scales.ravel(), len(group)), rng)
+            for metric, values in score(split, predicted).items():
+                cells = values.reshape(*scales.shape, len(group))
+                found[metric][:, :, indices, split.seed] = cells
+    return found
+
+
+def by_schedule(settings: tuple[Setting, ...]) -> Iterator[list[int]]:
+    def schedule(i: int) -> tuple[float, int, float]:
+        return settings[i].schedule
+
+    for _, indices in groupby(sorted(range(len(settings)), key=schedule), schedule):
+        yield list(indices)
+
+
+def best_of(
+    scores: np.ndarray, metric: str, settings: tuple[Setting, ...]
+) -> tuple[np.ndarray, str]:
+    """Scores of the setting that is best on the mean over seeds; `scores` are (setting, seed)."""
+    i = int((scores.mean(axis=1) * sign(metric)).argmax())
+    return scores[i], str(settings[i])
+
+
+def best_on_other_half(
+    scores: np.ndarray, metric: str, settings: tuple[Setting, ...]
+) -> tuple[np.ndarray, str]:
+    """Scores of each half of the seeds with the setting that is best on the other half."""
+    even = np.arange(scores.shape[1]) % 2 == 0
+    found, names = np.empty(scores.shape[1]), []
+    for half in (even, ~even):
+        i = int((scores[:, ~half].mean(axis=1) * sign(metric)).argmax())
+        found[half] = scores[i, half]
+        names.append(str(settings[i]))
+    return found, " / ".join(names)
+
+
+def sign(metric: str) -> float:
+    return -1.0 if metric == "log loss" else 1.0
+
+
+# ---------------------------------------------------------------------------------------------
+# the others
+
+
+def adassp(split: Split, relation: str, epsilon: float) -> np.ndarray:
+    targets, _ = encode(split)
+    multiplier = gaussian_noise_multiplier(epsilon, DELTA) * math.sqrt(3.0)
+    weights, _ = tuning_baselines.adassp_release(
+        with_intercept(split.X, INTERCEPT),
+        targets[:, 0].astype(float),
+        math.hypot(1.0, INTERCEPT),
+        multiplier,
+        np.random.default_rng(split.seed),
+        Neighbouring(relation),
+    )
+    margins = with_intercept(split.X_test, INTERCEPT) @ weights
+    return predictions(split.dataset, margins[:, None, None])
+
+
+def without_privacy(split: Split) -> np.ndarray:
+    """Predictions of scikit-learn's model for all penalties, as many models."""
+    n, found = len(split.y), []
+    for penalty in PENALTIES:
+        if split.dataset.classes is None:
+            found.append(Ridge(alpha=n * penalty).fit(split.X, split.y).predict(split.X_test))
+        else:
+            model = LogisticRegression(C=1.0 / (n * penalty), max_iter=10_000)
+            found.append(model.fit(split.X, split.y).predict_proba(split.X_test))
+    return np.stack(found, axis=-1)
+
+
+def constant(split: Split) -> np.ndarray:
+    """The shares of the classes, or the mean of y, in the training records."""
+    if split.dataset.classes is None:
+        return np.full(len(split.y_test), split.y.mean())
+    shares = (split.y[:, None] == np.array(split.dataset.classes)).mean(axis=0)
+    return np.tile(shares, (len(split.y_test), 1))
+
+
+def add_peers(
+    scores: Scores,
+    dataset: Dataset,
+    seeds: int,
+    settings: tuple[Setting, ...],
+    epsilons: tuple[float, ...] = EPSILONS,
+) -> None:
+    """Fit and score all peers of this module on one data set."""
+    found = dp_sgd_scores(dataset, seeds, settings, epsilons)
+    for metric, values in found.items():
+        for i, relation in enumerate(RELATIONS):
+            for j, epsilon in enumerate(epsilons):
+                cell = values[i, j]
+                rows = {
+                    DP_SGD_BEST: best_of(cell, metric, settings),
+                    DP_SGD_HALF: best_on_other_half(cell, metric, settings),
+                    DP_SGD_FIXED: best_of(cell[:1], metric, settings),
+                }
+                for method, (chosen, setting) in rows.items():
+                    scores.add(dataset, relation, epsilon, method, metric, chosen, setting)
+    if not dataset.is_classification:
+        cells = [(relation, epsilon) for relation in RELATIONS for epsilon in epsilons]
+        scores.add_method(dataset, ADASSP, adassp, cells, seeds)
+    by_metric: dict[str, list[np.ndarray]] = {metric: [] for metric in found}
+    for split in splits(dataset, seeds):
+        for metric, values in score(split, without_privacy(split)).items():
+            by_metric[metric].append(values)
+    for metric, values in by_metric.items():
+        best = np.array(values).T
+        i = int((best.mean(axis=1) * sign(metric)).argmax())
+        setting = f"penalty={PENALTIES[i]:g}"
+        scores.add(dataset, "", math.inf, NO_PRIVACY, metric, best[i], setting)
+    scores.add_method(dataset, CONSTANT, lambda s, r, e: constant(s), [("", math.inf)], seeds)

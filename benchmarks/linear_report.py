@@ -1,0 +1,97 @@
+"""Means, paired differences and verdicts of the comparison of linear models."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+
+from benchmarks.linear_protocol import KEYS, METRICS, RELATIONS
+
+OURS, OURS_PURE = "skdp", "skdp, delta=0"
+#: Models without privacy, of which there is one row for all cells.
+LEVELS = {"no_privacy": "no privacy", "constant": "constant"}
+#: The budget that stands for no noise to speak of.
+LIMIT = 1e6
+ABOVE, LEVEL, BELOW = "above", "level", "below"
+#: Peers with the guarantee of our models with delta = 0.
+PURE = ("diffprivlib",)
+#: Standard errors of a paired difference that decide.
+SIGNIFICANT = 2.0
+
+
+def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:
+    """One row per data set, relation, epsilon, method and metric.
+
+    `difference` is the mean over seeds of our score minus the method's, or the other way
+    round for the log loss, so that above 0 ours is better; `ours` says which of ours. Rows of ours
+    have the differences to the models without privacy and to the constant instead.
+    """
+    table = pd.concat([ours, peers], ignore_index=True)
+    order = {name: i for i, name in enumerate(table["dataset"].drop_duplicates())}
+    found = {tuple(row[key] for key in KEYS): row for row in table.to_dict("records")}
+    rows = []
+    for (name, relation, epsilon, method, metric), row in found.items():
+        scores = row["scores"]
+        base = OURS_PURE if method in PURE else OURS
+        mine = found.get((name, relation, epsilon, base, metric))
+        out = {key: row[key] for key in KEYS}
+        out |= {key: row[key] for key in ("n_train", "n_features", "setting")}
+        out |= {"n_seeds": len(scores), "mean": scores.mean(), "se": standard_error(scores)}
+        if mine is not None and method not in (OURS, OURS_PURE):
+            out |= paired(mine["scores"], scores, metric) | {"ours": base}
+        if method == OURS:
+            for name_of, level in LEVELS.items():
+                other = found.get((name, "", math.inf, level, metric))
+                if other is not None:
+                    difference = paired(scores, other["scores"], metric)
+                    out[f"over_{name_of}"] = difference["difference"]
+                    out[f"over_{name_of}_se"] = difference["difference_se"]
+        rows.append(out)
+    result = pd.DataFrame(rows)
+    for column in ("ours", "verdict"):
+        result[column] = result.get(column, pd.Series(dtype=object)).fillna("")
+    return result.sort_values(
+        by=["dataset", "relation", "epsilon", "method", "metric"],
+        key=lambda column: column.map(order) if column.name == "dataset" else column,
+    )
+
+
+def paired(mine: np.ndarray, theirs: np.ndarray, metric: str) -> dict[str, float | str]:
+    """Mean difference of the seeds that both have, its standard error and the verdict."""
+    n = min(len(mine), len(theirs))
+    differences = (mine[:n] - theirs[:n]) * (-1.0 if metric == "log loss" else 1.0)
+    mean, error = differences.mean(), standard_error(differences)
+    verdict = LEVEL
+    if abs(mean) > SIGNIFICANT * error:
+        verdict = ABOVE if mean > 0 else BELOW
+    return {
+        "ours_mean": mine[:n].mean(),
+        "difference": mean,
+        "difference_se": error,
+        "verdict": verdict,
+    }
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
+
+
+def counts(table: pd.DataFrame) -> pd.DataFrame:
+    """Number of cells by method, metric and relation: above / level / below."""
+    judged = table[table["verdict"] != ""]
+    rows = {}
+    for (method, metric), group in judged.groupby(["method", "metric"]):
+        rows[method, metric] = {
+            relation: tally(group.loc[group["relation"] == relation, "verdict"])
+            for relation in RELATIONS
+        }
+    found = pd.DataFrame.from_dict(rows, orient="index")
+    return found.sort_index(level=1, key=lambda c: c.map(METRICS.index), sort_remaining=False)
+
+
+def tally(verdicts: pd.Series) -> str:
+    if not len(verdicts):
+        return ""
+    return " / ".join(str((verdicts == verdict).sum()) for verdict in (ABOVE, LEVEL, BELOW))

@@ -1,0 +1,147 @@
+"""Private second moments of centered rows: a preconditioner, or the largest safe step.
+
+Gradient descent learns directions in which rows vary little slowly. Multiplied by the inverse of
+the second moments, every step learns all directions above the noise of their release at the same
+rate, so that a few steps do. Where features are too many for that, the largest second moment of
+a random projection tells how large a step may be (docs/theory/noisy_gradient_descent.md,
+section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.algorithms.centering import CenteredRows, sum_rounding
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Design
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
+
+#: Spectral norm of the noise in units of the mean eigenvalue, above which there is no inverse.
+_LARGEST_NOISE = 1.5
+#: Number of features above which there is none.
+_LARGEST_WIDTH = 1000
+#: Least and largest number of coordinates of a projection.
+_PROJECTED = 16, 256
+#: Spectral norm of the noise of projected moments, above which there is no release.
+_LARGEST_PROJECTED_NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class RowMomentsPlan:
+    """A release of ``sum_i P A_i A_i' P' min(1, 1 / |P A_i|^2)``.
+
+    Attributes
+    ----------
+    design : Design
+    neighbouring : Neighbouring
+    mechanism : GaussianMechanism
+        Of the entries on and above the diagonal, those above it times ``sqrt(2)``. Its sensitivity
+        lacks the rounding that depends on the centering.
+    noise : float
+        Spectral norm of the noise of the mean matrix, about.
+    size : int
+        Number of coordinates of ``P A``.
+    is_projected : bool
+        Whether P is a random projection, and not the identity.
+    """
+
+    design: Design
+    neighbouring: Neighbouring
+    mechanism: GaussianMechanism
+    noise: float
+    size: int
+    is_projected: bool
+
+    def describe(self, neighbouring: Neighbouring) -> Release:
+        """Describe the release."""
+        return self.mechanism.describe(
+            "second moments of centered rows",
+            self.size * (self.size + 1) // 2,
+            self.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Lemma 5",
+            neighbouring,
+        )
+
+    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+        """Release the inverse of the second moments plus their noise, shape (width, width)."""
+
+        def part(block: Block, norms: np.ndarray) -> np.ndarray:
+            return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)
+
+        # raw rows are longer than centered ones, whose norms are known in other last bits
+        moments = self._release(rows.products(rows.full_total(part)), rows.amplification**2, noise)
+        values, vectors = np.linalg.eigh(moments)
+        return (vectors / (np.maximum(values, 0.0) + self.noise)) @ vectors.T
+
+    def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
+        """Release the largest second moment in all directions, about; at most 1."""
+        d, public = self.design.n_features, np.random.default_rng(0)
+        projection = np.zeros((self.size, self.design.width))
+        columns = np.arange(self.design.width)
+        signs = 2.0 * public.integers(0, 2, size=len(columns)) - 1.0
+        projection[public.integers(0, self.size, size=len(columns)), columns] = signs
+        raw = rows.weights(projection)
+        of_features = sp.csr_array(raw[:, :d].T)  # one entry in a row
+
+        def part(block: Block, _: np.ndarray) -> np.ndarray:
+            projected = block.matrix @ of_features
+            projected = projected.toarray() if sp.issparse(projected) else projected
+            if block.scale is not None:
+                projected *= block.scale[:, None]
+            if block.intercept:
+                projected += block.intercept * raw[:, d]
+            squares = np.einsum("ij,ij->i", projected, projected)
+            projected /= np.sqrt(np.maximum(squares, 1.0))[:, None]
+            return projected.T @ projected
+
+        amplified = 1.0 + math.sqrt(d) * rows.norm_bound
+        moments = self._release(rows.full_total(part), amplified, noise)
+        return min(max(float(np.linalg.eigvalsh(moments)[-1]), self.noise), 1.0)
+
+    def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
+        """Release the mean matrix, whose terms are computed from numbers of a size."""
+        rounding = sum_rounding(self.design, 2.0 * amplified)
+        if self.neighbouring is Neighbouring.ADD_REMOVE:
+            # records change their positions, and so their terms in the last bits
+            n, d = self.design.n_records * self.design.size_ratio, self.design.n_features
+            rounding += 8.0 * n * (d + 8) * EPS * amplified
+        mechanism = GaussianMechanism(
+            self.mechanism.sensitivity + rounding, self.mechanism.noise_multiplier
+        )
+        upper = np.triu_indices(len(total))
+        factors = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+        entries = np.nan_to_num(mechanism.release(total[upper] * factors, noise) / factors)
+        limit = self.design.size_ratio  # of the exact means; noise may be infinite
+        moments = np.zeros_like(total)
+        moments[upper] = np.clip(entries / self.design.n_records, -limit, limit)
+        return moments + np.triu(moments, 1).T
+
+
+def plan_row_moments(
+    design: Design, neighbouring: Neighbouring, mu: float, is_projected: bool = False
+) -> RowMomentsPlan | None:
+    """Calibrate the release to mu-Gaussian differential privacy, by Lemma 5.
+
+    None where the noise would hide an average direction or features are too many, and for a
+    projection where its noise is too large.
+    """
+    norm = math.sqrt(2.0) if neighbouring is Neighbouring.REPLACE_ONE else 1.0
+    mechanism = GaussianMechanism(norm * ROUNDING_SLACK, 1.0 / mu)
+    unit = math.sqrt(2.0) * norm / (mu * design.n_records)
+    if is_projected:  # k coordinates enlarge small moments to 1 / k, about their noise here
+        size = int(min(max(unit ** (-2.0 / 3.0), _PROJECTED[0]), _PROJECTED[1], design.width))
+        largest = _LARGEST_PROJECTED_NOISE
+    else:
+        size = design.width
+        largest = _LARGEST_NOISE / size if size <= _LARGEST_WIDTH else 0.0
+    noise = unit * math.sqrt(size)
+    if noise > largest:
+        return None
+    return RowMomentsPlan(design, neighbouring, mechanism, noise, size, is_projected)
