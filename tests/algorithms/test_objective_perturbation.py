@@ -384,7 +384,7 @@ def test_theorems_1_2_and_6_on_exact_densities(loss, direction, least):
 @pytest.mark.parametrize("direction", ["add", "remove", "replace"])
 @pytest.mark.parametrize("loss", [CLIPPED, HUBER, HingeLoss().smoothed(0.3)], ids=str)
 def test_theorems_1_2_and_6_by_search(loss, direction):
-    assert 0.4 < worst_ratio(loss, direction, 250, 1) <= 1.0 + 1e-3
+    assert 0.25 < worst_ratio(loss, direction, 250, 1) <= 1.0 + 1e-3
 
 
 @pytest.mark.parametrize("loss", [CLIPPED, HUBER], ids=str)
@@ -401,10 +401,10 @@ def test_theorem_2_in_two_dimensions():
 
 
 @pytest.mark.search
-@pytest.mark.parametrize(("direction", "least"), [("add", 0.2), ("remove", 0.2), ("replace", 0.0)])
+@pytest.mark.parametrize(("direction", "least"), [("add", 0.25), ("remove", 0.25), ("replace", 0.05)])
 def test_theorem_3_on_exact_densities(direction, least):
     """Three classes and one feature: two coordinates."""
-    worst = worst_ratio(SoftmaxLoss(3), direction, 12, 0, size=400)
+    worst = worst_ratio(SoftmaxLoss(3), direction, 40, 0, size=300)
     assert least < worst <= 1.0 + 2e-3
 
 
