@@ -401,7 +401,9 @@ def test_theorem_2_in_two_dimensions():
 
 
 @pytest.mark.search
-@pytest.mark.parametrize(("direction", "least"), [("add", 0.25), ("remove", 0.25), ("replace", 0.05)])
+@pytest.mark.parametrize(
+    ("direction", "least"), [("add", 0.25), ("remove", 0.25), ("replace", 0.05)]
+)
 def test_theorem_3_on_exact_densities(direction, least):
     """Three classes and one feature: two coordinates."""
     worst = worst_ratio(SoftmaxLoss(3), direction, 40, 0, size=300)
