@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from skdp.algorithms.centering import (
     PRIOR_VARIANCE,
@@ -68,6 +69,9 @@ class NoisyGradientDescentPlan(Plan):
     n_blocks : int
     is_squared : bool
         Whether residuals near 0 are differences of margins and targets.
+    slowness : float, default=1.0
+        Bound on curvatures over their value for a constant model; for two classes replaced by what
+        follows from the released frequencies.
     target_variance : float, default=0.15
         Of numeric targets, in units of the squared bound; replaced by the released one.
     """
@@ -82,6 +86,7 @@ class NoisyGradientDescentPlan(Plan):
     rate: float
     n_blocks: int
     is_squared: bool
+    slowness: float = 1.0
     target_variance: float = PRIOR_VARIANCE
 
     @property
@@ -123,7 +128,7 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             noise /= self.loss.target_bound
         horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
-        least = (10.0 if self.is_squared else 20.0) * self._slowness
+        least = (10.0 if self.is_squared else 20.0) * self.slowness
         return max(horizon * self.ridge, least) if self.is_preconditioned else horizon
 
     @property
@@ -146,12 +151,6 @@ class NoisyGradientDescentPlan(Plan):
     def ridge(self) -> float:
         """Number added to second moments before they are inverted; 1 where they are not."""
         return 1.0 if self.moments is None or self.moments.is_projected else self.moments.noise
-
-    @property
-    def _slowness(self) -> float:
-        """Bound on curvatures over their value for a constant model."""
-        loss = self.loss
-        return loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0
 
     @property
     def alpha(self) -> float:
@@ -210,6 +209,9 @@ class NoisyGradientDescentPlan(Plan):
             if self.centering is not None:
                 centering = self.centering.release(data, run.noise)
                 plan = replace(self, target_variance=centering.target_variance)
+            if isinstance(self.loss, LogisticLoss):
+                frequency = float(expit(centering.offsets[0]))
+                plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
             rows = CenteredRows(data, centering, self.n_blocks)
             inverse = None
             if self.moments is not None and self.moments.is_projected:
@@ -264,9 +266,7 @@ class NoisyGradientDescentPlan(Plan):
         has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
         if not (has_odds or self.is_squared):
             return weights, offsets
-        curvature = 1.0 / (
-            1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
-        )
+        curvature = 1.0 if self.is_squared else self._clipped_curvature()
         unit = self.sensitivity * self.n_blocks / design.n_records
         # of a direction of average curvature, which steps are preconditioned by
         typical = 1.0 / design.n_features
@@ -279,12 +279,21 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
             return max(signal, 0.0) ** power * weights, offsets
-        signal = max(signal, 0.05)
-        shrinkage = 0.85 * math.sqrt(signal) if loss.n_margins == 1 else signal**0.25
+        shrinkage = (0.85 if loss.n_margins == 1 else 1.0) * math.sqrt(max(signal, 1e-3))
         if self.temperature is None:
             return shrinkage * weights, offsets
         shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
         return shrinkage * weights, offsets + offset
+
+    def _clipped_curvature(self) -> float:
+        """Return the curvature of the log loss about a constant model with clipped residuals.
+
+        Where all residuals are clipped, that of numbers is lost, and of vectors that along them.
+        """
+        k = self.loss.n_margins
+        if k == 1:
+            return 0.25 * min(1.0, self.clip / 0.5) ** 8
+        return 1.0 / k * min(1.0, self.clip / math.sqrt(1.0 - 1.0 / k)) ** 2
 
 
 def plan_noisy_gradient_descent(
@@ -365,7 +374,8 @@ def _planned(
         planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     else:
         clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
-        rate, limit, planned = 2.0 * stable, 1e-4, 0.2
+        # a long path through noise brings large weights of no use
+        rate, limit, planned = 2.0 * stable, 1e-4, 0.2 * min(max(error / 0.05, 1.0), 4.0)
         if loss.target_bound:  # most residuals are the largest one
             clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
         elif (
@@ -390,6 +400,7 @@ def _planned(
         rate,
         n_blocks,
         is_squared,
+        loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
     )
 
 

@@ -107,7 +107,7 @@ def test_reference_plans(case, expected):
     losses = {1: HalfSquaredLoss(1.0), 2: LogisticLoss()}
     loss = losses.get(classes) or SoftmaxLoss(classes)
     options = {"temperature_share": 0.0, "moments_share": 0.0}
-    options |= {"damping": 2.0} if classes == 1 else {}
+    options["damping"] = 2.0 if classes == 1 else 0.2
     plan = plan_of(loss, n, d, epsilon, delta, relation, **options)
     schedule, k = plan.schedule, 2 if relation is REPLACE else 1
     mu = gaussian_mu(epsilon, delta)
