@@ -28,7 +28,7 @@ _LARGEST_NOISE = 1.5
 #: Number of features above which there is none.
 _LARGEST_WIDTH = 1000
 #: Least and largest number of coordinates of a projection.
-_PROJECTED = 16, 256
+_PROJECTED = 16, 128
 #: Spectral norm of the noise of projected moments, above which there is no release.
 _LARGEST_PROJECTED_NOISE = 0.1
 
