@@ -279,7 +279,8 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
             return max(signal, 0.0) ** power * weights, offsets
-        shrinkage = (0.85 if loss.n_margins == 1 else 1.0) * math.sqrt(max(signal, 1e-3))
+        signal = max(signal, 1e-3)
+        shrinkage = 0.85 * math.sqrt(signal) if loss.n_margins == 1 else signal**0.25
         if self.temperature is None:
             return shrinkage * weights, offsets
         shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
@@ -288,12 +289,12 @@ class NoisyGradientDescentPlan(Plan):
     def _clipped_curvature(self) -> float:
         """Return the curvature of the log loss about a constant model with clipped residuals.
 
-        Where all residuals are clipped, that of numbers is lost, and of vectors that along them.
+        Where residuals are clipped a part of it is lost, and noise adds up.
         """
         k = self.loss.n_margins
         if k == 1:
-            return 0.25 * min(1.0, self.clip / 0.5) ** 8
-        return 1.0 / k * min(1.0, self.clip / math.sqrt(1.0 - 1.0 / k)) ** 2
+            return 0.25 * min(1.0, self.clip / 0.5) ** 2
+        return 1.0 / k * min(1.0, self.clip / math.sqrt(1.0 - 1.0 / k))
 
 
 def plan_noisy_gradient_descent(
@@ -356,7 +357,11 @@ def _planned(
     if share:
         centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
     if temperature_share is None:
-        temperature_share = 0.03 if has_odds and k <= 0.002 * n * mu else 0.0
+        temperature_share = 0.0
+        if has_odds and k <= 0.002 * n * mu:
+            temperature_share = 0.03
+        elif has_odds and loss.n_margins == 1 and k <= 0.02 * n * mu:
+            temperature_share = 0.05
     if temperature_share:
         mu_temperature = mu * math.sqrt(temperature_share)
         temperature = plan_temperature(loss, design, relation, mu_temperature)
@@ -374,8 +379,7 @@ def _planned(
         planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     else:
         clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
-        # a long path through noise brings large weights of no use
-        rate, limit, planned = 2.0 * stable, 1e-4, 0.2 * min(max(error / 0.05, 1.0), 4.0)
+        rate, limit, planned = 2.0 * stable, 1e-4, 0.2
         if loss.target_bound:  # most residuals are the largest one
             clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
         elif (
