@@ -173,7 +173,8 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation):
     assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
     names = [release.name for release in plan.releases]
     assert ("means of rows and targets" in names) == (n > 30)
-    assert ("temperature" in names) == (n >= 10**5 and not loss.target_bound)
+    has_odds = not loss.target_bound
+    assert ("temperature" in names) == (n >= (500 if loss.n_margins == 1 else 10**5) and has_odds)
     assert plan.n_blocks == 1 or relation is REPLACE
     by_step = ComposedEvent(
         tuple(
