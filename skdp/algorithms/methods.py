@@ -21,6 +21,7 @@ from skdp.algorithms.phased_output_perturbation import (
 )
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.regularized_risk import plan_regularized_risk
+from skdp.algorithms.released_statistics import plan_released_statistics
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
@@ -55,7 +56,9 @@ class Method:
     needs_delta : bool, default=False
         Whether it needs ``delta > 0``.
     is_penalised : bool, default=True
-        Whether it minimises an objective with a penalty and a ball, by a solver.
+        Whether it minimises an objective with a penalty.
+    has_ball : bool, default=True
+        Whether it minimises over a ball, by a solver.
     published_epsilon : float
         The published calibration is proven below it, for ``delta > 0``.
     """
@@ -70,6 +73,7 @@ class Method:
     needs_mean: bool = True
     needs_delta: bool = False
     is_penalised: bool = True
+    has_ball: bool = True
     published_epsilon: float = math.inf
 
     def check(
@@ -202,6 +206,12 @@ METHODS: dict[str, Method] = {
         relations=tuple(Neighbouring),
         needs_delta=True,
         is_penalised=False,
+        has_ball=False,
+    ),
+    "statistics": Method(
+        plan_released_statistics,
+        relations=tuple(Neighbouring),
+        has_ball=False,
     ),
     "exponential": Method(
         plan_draw,

@@ -31,6 +31,10 @@ ESTIMATORS = [
     DPRidge(method="phased", delta=0),
     DPLogisticRegression(objective="population"),
     DPRidge(objective="population"),
+    DPRidge(method="statistics"),
+    DPRidge(method="statistics", alpha=0.1, neighbouring="add_remove"),
+    DPLogisticRegression(method="statistics"),
+    DPLogisticRegression(method="statistics", delta=0, neighbouring="add_remove"),
     DPRidge(method="exponential", delta=0, coef_norm=1.0),
     DPLogisticRegression(method="exponential", delta=0, coef_norm=1.0),
     *[
