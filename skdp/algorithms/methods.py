@@ -21,7 +21,7 @@ from skdp.algorithms.phased_output_perturbation import (
 )
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.regularized_risk import plan_regularized_risk
-from skdp.algorithms.released_statistics import plan_released_statistics
+from skdp.algorithms.released_statistics import is_best, plan_released_statistics
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
@@ -179,10 +179,20 @@ def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> A
     return restricted
 
 
+def _is_plain(objective: Objective) -> bool:
+    """Whether neither a penalty nor a ball was asked for, nor the population risk."""
+    is_free = not objective.alpha and objective.coef_norm is None
+    return objective.risk.is_mean and is_free and not objective.population
+
+
 def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether nothing was asked for that planned noisy gradient descent does not have."""
-    is_plain = objective.risk.is_mean and not objective.alpha and objective.coef_norm is None
-    return is_plain and not objective.population and not budget.is_pure
+    return _is_plain(objective) and not budget.is_pure
+
+
+def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether released statistics were better than the others in measurements."""
+    return _is_plain(objective) and is_best(objective, budget)
 
 
 #: Methods of linear models by name.
@@ -210,6 +220,7 @@ METHODS: dict[str, Method] = {
     ),
     "statistics": Method(
         plan_released_statistics,
+        leads=_statistics_leads,
         relations=tuple(Neighbouring),
         has_ball=False,
     ),

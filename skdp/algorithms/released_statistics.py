@@ -36,6 +36,9 @@ from skdp.problems import (
 
 #: Value of the intercept feature in units of the norm of the others, as the tuned models have it.
 INTERCEPT = 0.3
+#: Records times epsilon per squared number of features from which on the method is the best one for
+#: pure privacy; measured (docs/theory/tuning.md, "Released statistics as a method").
+_ENOUGH = 25.0
 #: Range of a penalty that is chosen, in units of the squared norm of the rows.
 _RANGE = 1e-6, 1e6
 #: Plans by the loss.
@@ -87,6 +90,17 @@ class ReleasedStatisticsPlan(Plan):
             point[-1] *= given.intercept / design.intercept
         alpha = float(found.alpha[0]) if self.objective.alpha == 0.0 else self.objective.alpha
         return Result(point, replace(self, tuner=tuner, alpha=alpha))
+
+
+def is_best(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether it was better than other methods for pure privacy in measurements.
+
+    The noise of moments has a norm of about ``d^2 / (n epsilon)``, that of coefficients of
+    ``d / (n epsilon)``, but at a penalty that is chosen before the records are seen.
+    """
+    design, is_squared = objective.design, type(objective.risk.loss) is HalfSquaredLoss
+    is_enough = design.n_records * budget.epsilon >= _ENOUGH * design.n_features**2
+    return budget.is_pure and is_squared and is_enough
 
 
 def plan_released_statistics(
