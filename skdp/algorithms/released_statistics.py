@@ -69,6 +69,11 @@ class ReleasedStatisticsPlan(Plan):
     def releases(self) -> tuple[Release, ...]:
         return self.tuner.releases
 
+    def remarks(self) -> tuple[str, ...]:
+        if self.objective.alpha:
+            return ()
+        return ("alpha was chosen on what was released, at no further cost",)
+
     def to_dict(self) -> dict[str, Any]:
         numbers = self.tuner.to_dict()
         del numbers["n_folds"], numbers["fold_records"]

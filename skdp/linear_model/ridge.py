@@ -49,15 +49,18 @@ class DPRidge(DPLinearRegression):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
-    method : {"auto", "gradient", "output", "phased", "exponential"}, default="auto"
+    method : {"auto", "gradient", "statistics", "output", "phased", "exponential"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
         it has no `alpha`, `coef_norm` or `solver`. "output" adds noise once to the solution of the
         penalised problem. "phased" solves on disjoint blocks of records, each around the noisy
         solution of the one before; `alpha` "auto" is then 0, and `coef_norm` None a public radius
         that few predictors exceed on isotropic rows. "exponential" (delta = 0, few coefficients)
-        draws from a density on such a ball, exactly; its run time is not bounded. "auto" takes
-        "gradient" where it applies, else the smallest public bound on the expected loss; the
-        bounds are in ``privacy_.plan["method_bounds"]``.
+        draws from a density on such a ball, exactly; its run time is not bounded. "statistics"
+        (squared error, log loss of two classes) releases noisy moments, for the log loss gradients
+        too; it has no `coef_norm` or `solver`, and chooses `alpha` "auto" on what it released.
+        "auto" takes "gradient" where it applies, "statistics" for squared errors if delta = 0 and
+        there are many records, else the smallest public bound on the expected loss; the bounds are
+        in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0

@@ -152,6 +152,19 @@ def moved_and_stated(model, X, y, other_X, other_y, **parameters):
 
 
 @every_model
+def test_twice_the_records_make_twice_the_sums(model):
+    """Under add/remove nothing is divided by the number of records, in no release."""
+    X, y = records(model, n=60)
+    estimator = make(model, neighbouring="add_remove", n_public=50)
+    with Laboratory() as first:
+        estimator.fit(X, y)
+    with Laboratory(releases=first.releases) as second:
+        estimator.fit(np.tile(X, (2, 1)), np.tile(y, 2))
+    for one, two in zip(first.draws, second.draws, strict=True):
+        np.testing.assert_allclose(two.value, 2.0 * one.value, rtol=1e-10, atol=1e-14)
+
+
+@every_model
 @every_relation
 @pytest.mark.parametrize(
     "n_trials", [pytest.param(6, id="few"), pytest.param(150, marks=pytest.mark.search)]

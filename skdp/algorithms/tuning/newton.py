@@ -96,7 +96,9 @@ def round_shares(
     """
     for count in range(_MOST, _SEVERAL - 1, -1):
         share = _GRADIENT_SHARE / count
-        square = calibrated_mechanism(budget, n_replaced / n_records, share=share).mean_square(width)
+        square = calibrated_mechanism(budget, n_replaced / n_records, share=share).mean_square(
+            width
+        )
         if math.sqrt(square / count) <= _SMALL_NOISE * 10.0 ** ((_SEVERAL - count) / _PER_DECADE):
             break
     else:
