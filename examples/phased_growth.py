@@ -30,6 +30,8 @@ from skdp.linear_model import DPLogisticRegression, DPRidge
 
 EPSILONS = (0.1, 1.0)
 METHODS = {"output": "one shot", "phased": "phased", "auto": "auto"}
+#: What "auto" may choose; the third is objective perturbation, for the log loss.
+CHOICES = {**METHODS, "objective": "objective"}
 MODELS = {"ridge": "mean squared error", "logistic": "log loss"}
 N_FEATURES = 20
 
@@ -85,7 +87,7 @@ def run(
                 fitted = private_model(model, epsilon, method, seed).fit(X, y)
                 losses[epsilon, method][i, seed] = test_loss(fitted, *fresh)
                 if method == "auto":
-                    chosen[epsilon][i] = METHODS[fitted.privacy_.method]
+                    chosen[epsilon][i] = CHOICES[fitted.privacy_.method]
     public = test_loss(public_model(model).fit(X, y), *fresh)  # on the largest data set
     return losses, chosen, public
 

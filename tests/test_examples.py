@@ -123,7 +123,12 @@ def test_phased_growth(tmp_path):
     for line in re.findall(r"^epsilon = .*$", result.stdout, re.MULTILINE):
         few, many = numbers(line)
         assert many < few  # more records help
-    assert len(re.findall(r"^ +chosen( +(one shot|phased)){2}$", result.stdout, re.MULTILINE)) == 4
+    assert (
+        len(
+            re.findall(r"^ +chosen( +(one shot|phased|objective)){2}$", result.stdout, re.MULTILINE)
+        )
+        == 4
+    )
 
 
 @pytest.mark.slow

@@ -26,6 +26,10 @@ from skdp.algorithms.max_group_loss import (
     plan_max_group_loss,
 )
 from skdp.algorithms.methods import GROUP_METHODS, METHODS, Method
+from skdp.algorithms.objective_perturbation import (
+    objective_perturbation,
+    plan_objective_perturbation,
+)
 from skdp.algorithms.output_perturbation import output_perturbation, plan_output_perturbation
 from skdp.algorithms.phased_output_perturbation import (
     phased_output_perturbation,
@@ -73,6 +77,7 @@ __all__ = [
     "exponential_mechanism",
     "localized_exponential",
     "max_group_loss",
+    "objective_perturbation",
     "output_perturbation",
     "phased_output_perturbation",
     "phased_saddle_output_perturbation",
@@ -84,6 +89,7 @@ __all__ = [
     "plan_localized_exponential",
     "plan_localized_gd",
     "plan_max_group_loss",
+    "plan_objective_perturbation",
     "plan_output_perturbation",
     "plan_phased_output_perturbation",
     "plan_phased_saddle_output_perturbation",

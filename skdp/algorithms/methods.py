@@ -15,6 +15,11 @@ from typing import Any
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.objective_perturbation import (
+    has_theorem,
+    perturbation_candidate,
+    plan_objective_perturbation,
+)
 from skdp.algorithms.phased_output_perturbation import (
     phased_candidate,
     plan_phased_output_perturbation,
@@ -96,7 +101,7 @@ class Method:
         if self.is_pure and not budget.is_pure:
             raise ValueError(
                 f"method={name!r} gives pure privacy: delta must be 0. The methods for delta > 0 "
-                "are 'gradient', 'output' and 'phased'."
+                "are 'gradient', 'objective', 'output' and 'phased'."
             )
 
 
@@ -195,6 +200,15 @@ def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     return _is_plain(objective) and is_best(objective, budget)
 
 
+def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether objective perturbation was better than the others in measurements.
+
+    docs/theory/objective_perturbation.md, "Measurements".
+    """
+    is_smooth = objective.risk.is_smooth and has_theorem(objective.risk)
+    return budget.is_pure and is_smooth and _is_plain(objective)
+
+
 #: Methods of linear models by name.
 METHODS: dict[str, Method] = {
     "output": Method(
@@ -223,6 +237,12 @@ METHODS: dict[str, Method] = {
         leads=_statistics_leads,
         relations=tuple(Neighbouring),
         has_ball=False,
+    ),
+    "objective": Method(
+        plan_objective_perturbation,
+        leads=_objective_leads,
+        candidate=perturbation_candidate,
+        relations=tuple(Neighbouring),
     ),
     "exponential": Method(
         plan_draw,

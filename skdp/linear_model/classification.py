@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdp.linear_model.base import DPLinearModel, warn_inferred
-from skdp.problems import Loss, SoftmaxLoss
+from skdp.problems import ClippedLogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.silence import without_warnings
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
@@ -107,6 +107,12 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
+    def _log_odds(self, X: Any) -> np.ndarray:
+        """Compute the log odds of two classes, or scores whose softmax are the probabilities."""
+        scores = self.decision_function(X)
+        clip = self.privacy_.plan.get("clip")  # of the log loss that was minimised, if it was
+        return scores if clip is None else ClippedLogisticLoss(clip).log_odds(scores)
+
     def predict(self, X: Any) -> np.ndarray:
         """Predict the most likely class of each row.
 
@@ -134,7 +140,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         -------
         ndarray of shape (n_samples, n_classes), columns in the order of ``classes_``
         """
-        scores = self.decision_function(X)
+        scores = self._log_odds(X)
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
         return np.asarray(softmax(scores, axis=1))
@@ -151,7 +157,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        scores = self.decision_function(X)
+        scores = self._log_odds(X)
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         return np.asarray(log_softmax(scores, axis=1))

@@ -10,6 +10,7 @@ from skdp.privacy.accountants import (
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import (
+    ApproximateEvent,
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -23,6 +24,7 @@ from skdp.privacy.events import (
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 
 __all__ = [
+    "ApproximateEvent",
     "ComposedEvent",
     "ExponentialMechanismEvent",
     "GaussianDPAccountant",

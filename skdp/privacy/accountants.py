@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from skdp._checks import check_real
 from skdp.privacy.events import (
+    ApproximateEvent,
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -35,7 +36,13 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, pure_mu
-from skdp.privacy.rounding import ceil_float, ceil_reciprocal, ceil_sqrt, floor_quotient
+from skdp.privacy.rounding import (
+    ceil_float,
+    ceil_reciprocal,
+    ceil_sqrt,
+    floor_difference,
+    floor_quotient,
+)
 
 _Part = tuple[PrivacyEvent, int]
 Leaves = tuple[_Part, ...]
@@ -234,6 +241,8 @@ def tightest_epsilon(
     the optional extra ``accounting`` is installed. Poisson sampling amplifies privacy under
     "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which
     dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid.
+    The delta of an :class:`ApproximateEvent` is taken off `delta`, and what remains of the event is
+    a pure release (section 8).
 
     Parameters
     ----------
@@ -254,6 +263,12 @@ def tightest_epsilon(
         If no proof covers a part of the event, or if it was measured under another relation.
     """
     relation = common_relation([event], neighbouring)
+    check_real("delta", delta, 0.0, 1.0)
+    event, lost = _without_failures(event)
+    if lost > delta:
+        return math.inf
+    if lost:
+        delta = floor_difference(float(delta), lost)
     dropped, reduced = _reduce(event, drop=True), _reduce(event)
     best = _unsampled_epsilon(dropped, delta)
     if reduced == dropped:
@@ -267,6 +282,27 @@ def tightest_epsilon(
     if pure and rest:
         best = min(best, _add_pure(tightest_epsilon(_composed(rest), delta), _pure_total(pure)))
     return best
+
+
+def _without_failures(event: PrivacyEvent) -> tuple[PrivacyEvent, Fraction]:
+    """Replace (epsilon, delta)-DP releases by pure ones; return the sum of their deltas as well."""
+    parts, lost = [], Fraction(0)
+    for leaf, count in flatten_event(event):
+        part: PrivacyEvent = leaf
+        if isinstance(leaf, ApproximateEvent):
+            part, lost = (
+                PureEvent(leaf.epsilon, leaf.neighbouring),
+                lost + count * Fraction(leaf.delta),
+            )
+        elif isinstance(leaf, PoissonSampledEvent):
+            inner, more = _without_failures(leaf.event)
+            if more:
+                part, lost = (
+                    PoissonSampledEvent(leaf.sampling_probability, inner),
+                    lost + count * more,
+                )
+        parts.append((part, count))
+    return (_composed(parts) if lost else event), lost
 
 
 def import_convolution(neighbouring: Neighbouring | str) -> Any:

@@ -102,6 +102,28 @@ class PureEvent(_EpsilonEvent):
 
 
 @dataclass(frozen=True)
+class ApproximateEvent(_EpsilonEvent):
+    """Any (epsilon, delta)-DP release of which no more is known, such as objective perturbation.
+
+    Parameters
+    ----------
+    epsilon : float
+        In nats, finite and >= 0.
+    neighbouring : Neighbouring or str
+    delta : float
+        In [0, 1].
+    """
+
+    delta: float
+    kind: ClassVar[str] = "approximate"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_real("delta", self.delta, 0.0, 1.0)
+        self._set(delta=float(self.delta))
+
+
+@dataclass(frozen=True)
 class ExponentialMechanismEvent(_EpsilonEvent):
     """A softmax draw: log-probability ratios of bounded range.
 

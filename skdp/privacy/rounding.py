@@ -51,3 +51,10 @@ def floor_quotient(value: float, divisor: Fraction) -> float:
     exact = Fraction(value) / divisor
     rounded = ceil_float(exact)
     return rounded if rounded == exact else math.nextafter(rounded, 0.0)
+
+
+def floor_difference(value: float, subtrahend: Fraction) -> float:
+    """Return ``value - subtrahend`` >= 0 rounded down."""
+    exact = Fraction(value) - subtrahend
+    rounded = ceil_float(exact)
+    return rounded if rounded == exact else math.nextafter(rounded, 0.0)

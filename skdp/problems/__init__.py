@@ -10,7 +10,13 @@ from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
-from skdp.problems.losses import HalfSquaredLoss, LogisticLoss, Loss, SquaredHingeLoss
+from skdp.problems.losses import (
+    ClippedLogisticLoss,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Loss,
+    SquaredHingeLoss,
+)
 from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem, max_group_loss_constants
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.penalties import PenaltyGroups
@@ -42,6 +48,7 @@ __all__ = [
     "BilevelProblem",
     "BlockConstants",
     "Box",
+    "ClippedLogisticLoss",
     "DeclaredProblem",
     "DeclaredSaddleProblem",
     "Design",

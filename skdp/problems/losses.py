@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import lambertw
+from scipy.special import expit, lambertw, log_expit
 
-from skdp._checks import check_positive
+from skdp._checks import check_positive, check_real
 from skdp.problems.elementwise import minimum
 from skdp.problems.rounding import ROUNDING_SLACK
 
@@ -69,6 +69,10 @@ class Loss(ABC):
 
     #: Whether the second derivative is the same for all margins.
     is_quadratic = False
+
+    #: Whether the sign of the derivative follows from the target, whatever the margin is. Privacy
+    #: of objective perturbation rests on it.
+    has_one_sided_derivative = False
 
     @abstractmethod
     def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
@@ -188,6 +192,7 @@ class LogisticLoss(ZeroOneLoss):
     """Binary log loss ``log(1 + exp(z)) - t z`` for targets t in {0, 1}."""
 
     curvature = 0.25
+    has_one_sided_derivative = True
 
     def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
         out = np.exp(-np.abs(margins))
@@ -263,6 +268,79 @@ class LogisticLoss(ZeroOneLoss):
 
 
 @dataclass(frozen=True)
+class ClippedLogisticLoss(ZeroOneLoss):
+    """Log loss whose derivative is clipped: linear where the probability of the target is small.
+
+    With the sign ``s = 2 t - 1`` and ``m = s z`` it is ``log(1 + exp(-m))`` where
+    ``m >= log((1 - c) / c)``, and below the tangent at that point, of slope -c. Its Lipschitz
+    constant is the fraction c of that of the log loss.
+
+    Parameters
+    ----------
+    clip : float, default=0.5
+        c in (0, 1]; 1 is the log loss. Must be public, and fixed before the records are seen.
+    """
+
+    clip: float = 0.5
+
+    has_one_sided_derivative = True
+
+    def __post_init__(self) -> None:
+        check_real("clip", self.clip, 0.0, 1.0, closed="right")
+
+    @property
+    def threshold(self) -> float:
+        """Margin ``log((1 - c) / c)`` below which the loss is linear; ``-inf`` for c = 1."""
+        return math.log1p(-self.clip) - math.log(self.clip) if self.clip < 1.0 else -math.inf
+
+    def value(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        true = (2.0 * targets - 1.0) * margins
+        smooth = np.maximum(true, self.threshold)
+        out = np.log1p(np.exp(-np.abs(smooth)))
+        out += np.maximum(-smooth, 0.0)
+        out += self.clip * (smooth - true)
+        return out
+
+    def derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        signs = 2.0 * targets - 1.0
+        return -signs * np.minimum(expit(-signs * margins), self.clip)
+
+    def second_derivative(self, margins: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        tail = np.exp(-np.abs(margins))
+        is_smooth = (2.0 * targets - 1.0) * margins > self.threshold
+        return np.where(is_smooth, tail / (1.0 + tail) ** 2, 0.0)
+
+    @property
+    def curvature(self) -> float:
+        """``c (1 - c)`` below c = 1/2, else 1/4."""
+        least = min(self.clip, 0.5)
+        return least * (1.0 - least)
+
+    def lipschitz(self, feature_norm: float, radius: float) -> float:
+        """Return ``X min(sigmoid(R X), c)``."""
+        return feature_norm * min(_sigmoid(radius * feature_norm), self.clip)
+
+    def largest_value(self, feature_norm: float, radius: float) -> float:
+        """Return the loss at the margin ``-R X``."""
+        value = self.value(np.array([-radius * feature_norm]), np.array([1.0]))
+        return float(value[0]) * ROUNDING_SLACK
+
+    def noise_cost(self, variance: float) -> float:
+        """Return the smaller of the bounds for smooth and for Lipschitz losses."""
+        return minimum(super().noise_cost(variance), self.clip * variance**0.5)
+
+    def log_odds(self, margins: np.ndarray) -> np.ndarray:
+        """Return ``log(P(t = 1) / P(t = 0))`` of the distribution whose risk the margins minimise.
+
+        With q = sigmoid(z) it solves ``p min(1 - q, c) = (1 - p) min(q, c)``. For c = 1/2 it is
+        ``sign(z) log((1 + exp(|z|)) / 2)``; for smaller c it is 0 around z = 0.
+        """
+        log_clip = math.log(self.clip)
+        log_true = np.minimum(log_expit(margins), log_clip)
+        return log_true - np.minimum(log_expit(-margins), log_clip)
+
+
+@dataclass(frozen=True)
 class HalfSquaredLoss(BoundedTargetLoss):
     """``(z - t)^2 / 2`` for targets with ``|t| <= target_bound``."""
 
@@ -314,6 +392,7 @@ class SquaredHingeLoss(ZeroOneLoss):
     """``max(0, 1 - s z)^2`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
     curvature = 2.0
+    has_one_sided_derivative = True
     margin_scale = 0.5
 
     @staticmethod

@@ -88,6 +88,7 @@ class PiecewiseLinearLoss(Loss):
 class HingeLoss(ZeroOneLoss, PiecewiseLinearLoss):
     """``max(0, 1 - s z)`` for targets t in {0, 1}, with the sign ``s = 2 t - 1``."""
 
+    has_one_sided_derivative = True
     kink_bound = 1.0
     derivative_range = 1.0
 
@@ -184,6 +185,10 @@ class SmoothedLoss(Loss):
     @property
     def target_bound(self) -> float:  # type: ignore[override]
         return self.base.target_bound
+
+    @property
+    def has_one_sided_derivative(self) -> bool:  # type: ignore[override]
+        return self.base.has_one_sided_derivative
 
     def check_targets(self, targets: np.ndarray) -> None:
         self.base.check_targets(targets)

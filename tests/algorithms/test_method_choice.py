@@ -94,7 +94,8 @@ def test_bounds_fall_with_records_and_budget_and_rise_for_the_population(loss):
 
 def test_every_method_wins_somewhere():
     squares = HalfSquaredLoss(1.0)
-    assert choice(LogisticLoss(), 1000).method == "output"
+    assert choice(LogisticLoss(), 1000).method == "objective"
+    assert choice(squares, 1000).method == "output"
     assert choice(squares, 10**6).method == "phased"
     assert choice(squares, 10**6, width=3, delta=0.0).method == "exponential"
 

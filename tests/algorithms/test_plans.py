@@ -33,6 +33,7 @@ from skdp.problems import (
     PenaltyGroups,
     PenaltyProblem,
     Records,
+    huber_loss,
 )
 from skdp.solvers import solve_certified
 
@@ -52,6 +53,10 @@ def plans():
     for alpha in (0.0, 1.0):
         objective = Objective(EmpiricalRisk(LOSS), design, alpha=alpha)
         yield f"statistics, {alpha:g}", METHODS["statistics"].plan(objective, pure, "analytic")
+    for delta in (0.0, 1e-6):
+        huber = Objective(EmpiricalRisk(huber_loss(1.0, 0.5)), design)
+        plan = METHODS["objective"].plan(huber, PrivacyBudget(1.0, delta), "analytic")
+        yield f"objective, delta {delta:g}", plan
     for name in ("output", "phased", "exponential"):
         method = METHODS[name]
         for alpha in (0.0, 1.0):

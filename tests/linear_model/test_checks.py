@@ -36,6 +36,9 @@ ESTIMATORS = [
     DPLogisticRegression(method="statistics"),
     DPLogisticRegression(method="statistics", delta=0, neighbouring="add_remove"),
     DPRidge(method="exponential", delta=0, coef_norm=1.0),
+    DPLogisticRegression(method="objective"),
+    DPLogisticRegression(method="objective", delta=0, neighbouring="add_remove", solver="lbfgs"),
+    DPLinearRegressor(method="objective", loss="huber"),
     DPLogisticRegression(method="exponential", delta=0, coef_norm=1.0),
     *[
         DPLinearClassifier(loss=loss)

@@ -409,7 +409,9 @@ def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
             ).fit(X, y)
             report = model.privacy_
             bounds = report.plan["method_bounds"]
-            assert {"output", "phased"} <= set(bounds) <= {"output", "phased", "exponential"}
+            possible = {"output", "phased", "exponential", "objective"}
+            assert {"output", "phased"} <= set(bounds) <= possible
+            assert coef_norm is None or "objective" not in bounds
             assert all(bound > 0 and math.isfinite(bound) for bound in bounds.values())
             assert delta == 0 or "exponential" not in bounds
             assert report.method == min(bounds, key=bounds.__getitem__)
@@ -422,7 +424,7 @@ def test_automatic_method_is_the_one_with_the_smallest_bound(loss):
 
 @pytest.mark.slow
 def test_every_method_is_chosen_somewhere():
-    """The choice is a choice: each of the three methods wins for some shape and budget."""
+    """The choice is a choice: each method wins for some shape and budget."""
     chosen = {}
     for loss, n, epsilon, delta, coef_norm in CHOICES:
         X, y = data(loss, n=n, d=1)
@@ -430,7 +432,7 @@ def test_every_method_is_chosen_somewhere():
             loss, epsilon=epsilon, delta=delta, coef_norm=coef_norm, random_state=0, solver="newton"
         ).fit(X, y)
         chosen[loss, n, epsilon, delta, coef_norm] = model.privacy_.method
-    assert set(chosen.values()) == {"output", "phased", "exponential"}, chosen
+    assert set(chosen.values()) == {"output", "phased", "exponential", "objective"}, chosen
 
 
 def test_no_choice_without_a_proof_for_all():
@@ -442,7 +444,7 @@ def test_no_choice_without_a_proof_for_all():
         {"tilt": 0.5, "coef_norm": 0.5},
     )
     for parameters in cases:
-        model = estimator("log_loss", random_state=0, **parameters).fit(X, y)
+        model = estimator("squared_hinge", random_state=0, **parameters).fit(X, y)
         assert model.privacy_.method == "output"
         assert "method_bounds" not in model.privacy_.plan
 

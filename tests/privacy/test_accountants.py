@@ -21,6 +21,7 @@ from skdp.privacy.accountants import (
     tightest_epsilon,
 )
 from skdp.privacy.events import (
+    ApproximateEvent,
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -1077,3 +1078,46 @@ def test_accountants_refuse_sampled_sums():
 )
 def test_extreme_events_have_a_bound(event, relation):
     assert tightest_epsilon(under(relation, event), 1e-2) > 0.0
+
+
+# --------------------------------------------------------------------- (epsilon, delta)-DP releases
+
+
+def test_deltas_of_approximate_releases_add_and_the_rest_is_pure():
+    one = ApproximateEvent(0.5, REPLACE_ONE, 1e-6)
+    assert tightest_epsilon(one, 1e-6) == 0.5
+    assert tightest_epsilon(one, 0.999e-6) == math.inf
+    assert tightest_epsilon(one, 0.1) == tightest_epsilon(PureEvent(0.5, REPLACE_ONE), 0.1 - 1e-6)
+    for count in (2, 7):
+        many = RepeatedEvent(one, count)
+        assert tightest_epsilon(many, (count - 0.5) * 1e-6) == math.inf
+        assert tightest_epsilon(many, count * 1e-6 * (1 + 1e-12)) <= count * 0.5 * (1 + 1e-12)
+        pure = RepeatedEvent(PureEvent(0.5, REPLACE_ONE), count)
+        assert tightest_epsilon(many, 1e-5) >= tightest_epsilon(pure, 1e-5)
+    gaussian = GaussianEvent(1.0 / gaussian_mu(0.25, 1e-7), REPLACE_ONE)
+    total = tightest_epsilon(ComposedEvent([one, gaussian]), 1e-6 + 1e-7)
+    assert 0.7 < total <= 0.75 * (1 + 1e-9)
+    for accountant in (PureAccountant(), GaussianDPAccountant(), ZCDPAccountant()):
+        assert not accountant.supports(one)
+        with pytest.raises(UnsupportedEventError):
+            accountant.compose(one)
+
+
+def test_randomised_response_that_fails_attains_the_rule():
+    """With probability delta the record is shown, else randomised response: exact divergences."""
+    epsilon, lost, count = 0.7, 0.01, 3
+    p = math.exp(epsilon) / (1.0 + math.exp(epsilon))
+    first = np.array([lost, (1 - lost) * p, (1 - lost) * (1 - p), 0.0])
+    second = first[::-1]
+    laws = [np.ones(1), np.ones(1)]
+    for _ in range(count):
+        laws = [np.outer(law, one).ravel() for law, one in zip(laws, (first, second), strict=True)]
+    event = RepeatedEvent(ApproximateEvent(epsilon, REPLACE_ONE, lost), count)
+    for delta in (0.031, 0.1, 0.3):
+        claimed = tightest_epsilon(event, delta)
+        exact = np.maximum(laws[0] - math.exp(claimed) * laws[1], 0.0).sum()
+        assert exact <= delta
+    assert tightest_epsilon(event, 0.0299) == math.inf
+    sampled = PoissonSampledEvent(0.5, ApproximateEvent(epsilon, REPLACE_ONE, lost))
+    assert tightest_epsilon(sampled, lost) == epsilon
+    assert tightest_epsilon(sampled, 0.99 * lost) == math.inf

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp.privacy.events import (
+    ApproximateEvent,
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -31,6 +32,7 @@ def events_under(relation):
         gaussians,
         st.builds(PureEvent, st.floats(0.0, 10.0), st.just(relation)),
         st.builds(ExponentialMechanismEvent, st.floats(0.0, 10.0), st.just(relation)),
+        st.builds(ApproximateEvent, st.floats(0.0, 10.0), st.just(relation), st.floats(0.0, 1.0)),
     ]
     if relation is REPLACE_ONE:
         numbers = st.floats(0.0, 1.0), st.floats(0.1, 10.0)

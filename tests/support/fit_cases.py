@@ -162,6 +162,19 @@ def _linear() -> list[Case]:
                 cases.append(
                     Case(title, estimator, {"delta": delta, **loss, **parameters}, **shape)
                 )
+        for delta in (0.0, 0.01):
+            for kind, parameters in {
+                "objective": {},
+                "objective, no intercept": {"fit_intercept": False, "epsilon": 30.0},
+                "objective, add/remove": {"neighbouring": "add_remove", "n_public": 8},
+            }.items():
+                if name in ("ridge", "smoothed hinge") or (
+                    name not in ("logistic", "multinomial") and kind != "objective"
+                ):
+                    continue
+                title = f"{name}, {kind}, delta {delta:g}"
+                parameters = {"method": "objective", "delta": delta, **loss, **parameters}
+                cases.append(Case(title, estimator, parameters, n_classes=n_classes))
         for kind, parameters in {
             "replace-one": {},
             "no intercept": {"fit_intercept": False},

@@ -45,6 +45,7 @@ class Mutant:
 
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/test_released_statistics.py"
+_OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
 
 MUTANTS = (
     Mutant(
@@ -213,6 +214,34 @@ MUTANTS = (
         "        if abs(X).max() > 100 * self._norm_bound:\n"
         '            warnings.warn("rows were shortened.")\n',
         f"{_STATE} -k logistic",
+    ),
+    Mutant(
+        "linear term of objective perturbation drawn with half of its noise",
+        "algorithms/objective_perturbation.py",
+        "            center = self.linear.release(np.zeros(size), run.noise) / -self.penalty",
+        "            center = 0.5 * self.linear.release(np.zeros(size), run.noise) / -self.penalty",
+        f"{_OBJECTIVE} -k minimises",
+    ),
+    Mutant(
+        "result of objective perturbation projected onto a ball that follows from its noise",
+        "algorithms/objective_perturbation.py",
+        "self.accuracy, self.output, run, project=False)",
+        "self.accuracy, self.output, run)",
+        f"{_OBJECTIVE} -k projected",
+    ),
+    Mutant(
+        "change of the Hessian left out of the cost of objective perturbation",
+        "algorithms/objective_perturbation.py",
+        "    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)",
+        "    left = budget.epsilon",
+        f"{_OBJECTIVE} -k 'planned_noise or pointwise'",
+    ),
+    Mutant(
+        "size of the data in the objective under add/remove",
+        "algorithms/objective_perturbation.py",
+        "            n_public=self.design.n_records if nominal else None,",
+        "            n_public=records.n_records if nominal else None,",
+        f"{_OBJECTIVE} -k reference_minimisers",
     ),
     Mutant(
         "concentration of the exponential mechanism doubled",
