@@ -12,7 +12,6 @@ from laboratory import Laboratory
 from scipy import stats
 
 from skdp.algorithms import noisy_gradient_descent as module
-from skdp.algorithms import row_moments
 from skdp.algorithms.centering import CenteredRows, Centering
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
@@ -249,7 +248,7 @@ def test_a_few_long_rows_do_not_make_the_steps_too_large(epsilon):
 
 # -------------------------------------------------------------------------------------------- audit
 
-#: Probability that the audit of a correct release fails; seeds are fixed, so it does or it does not.
+#: Probability that the audit of a correct release fails; the seeds are fixed.
 RATE = 1e-4
 EPSILON, DELTA, N_RUNS = 0.1, 0.3, 600
 
