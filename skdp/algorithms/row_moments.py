@@ -87,14 +87,16 @@ class RowMomentsPlan:
         # raw rows are longer than centered ones, whose norms are known in other last bits
         size = rows.norm_bound**2 if rows.has_intercept else 1.0
         moments = self._release(rows.products(rows.full_total(part)), size, noise)
-        values, vectors = np.linalg.eigh(moments)
-        whole = 1.0 + CONSTANT**2 * rows.has_intercept  # mean square norm of rows, about
-        factor = max(1.0, 0.5 * whole / max(float(values.sum()), self.noise))
-        values, ridge = factor * np.maximum(values, 0.0), factor * self.noise
-        return (vectors / (values + ridge)) @ vectors.T, ridge
+        factor = self._long_rows(rows, moments)
+        values, vectors = np.linalg.eigh(factor * moments)
+        ridge = factor * self.noise
+        return (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T, ridge
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
-        """Release the largest second moment in all directions, about; at most 1 for n records."""
+        """Release the largest second moment in all directions, about; at most 1 for n records.
+
+        Enlarged as in :meth:`inverse`.
+        """
         d, public = self.design.n_features, np.random.default_rng(0)
         projection = np.zeros((self.size, self.design.width))
         columns = np.arange(self.design.width)
@@ -116,8 +118,16 @@ class RowMomentsPlan:
 
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
         moments = self._release(rows.full_total(part), amplified, noise)
-        largest = max(float(np.linalg.eigvalsh(moments)[-1]), self.noise)
-        return min(largest, self.design.size_ratio)
+        largest = self._long_rows(rows, moments) * float(np.linalg.eigvalsh(moments)[-1])
+        return min(max(largest, self.noise), self.design.size_ratio)
+
+    def _long_rows(self, rows: CenteredRows, moments: np.ndarray) -> float:
+        """Return a factor that brings the trace of released moments to half of the rows' square.
+
+        The mean square norm is about that of centering; shortened rows have less of it. At least 1.
+        """
+        whole = 1.0 + CONSTANT**2 * rows.has_intercept
+        return max(1.0, 0.5 * whole / max(float(np.trace(moments)), self.noise))
 
     def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
