@@ -237,6 +237,19 @@ def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relati
         assert np.linalg.norm((a - exact).astype(float)) <= rounding
 
 
+def test_norms_next_to_the_mean_are_upper_bounds():
+    """Their products cancel to a millionth: half of the norms as computed are too small."""
+    rng, d = np.random.default_rng(6), 20
+    mean = rng.normal(size=d)
+    mean *= 0.9 / np.linalg.norm(mean)
+    X = mean + 1e-6 * rng.normal(size=(500, d))
+    rows = CenteredRows(Records(X, 1.0, 0.1), Centering(mean, 1e-3, np.zeros(1), 0.15))
+    A = (X.astype(np.longdouble) - mean) / np.longdouble(1e-3)
+    exact = np.sqrt((A**2).sum(axis=1) + np.longdouble(0.2) ** 2)
+    assert (rows.norms[0][0] >= exact * (1.0 - 1e-15)).all()
+    assert np.allclose(rows.norms[0][0], exact.astype(float), rtol=1e-5)
+
+
 @pytest.mark.parametrize("is_projected", [False, True])
 def test_under_add_remove_every_record_may_move_in_the_last_bits(is_projected):
     """A squared norm is known up to what the centered rows add to it, on either place of a record.
