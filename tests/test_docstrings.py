@@ -31,7 +31,8 @@ FAMILIES = {
     "coef_norm": (LINEAR + ADVERSARIAL, GROUPED),
     # another default and other advice for released moments
     "fit_intercept": (LINEAR + ADVERSARIAL + GROUPED, TUNED[:1], TUNED[1:]),
-    "intercept_scaling": (LINEAR + ADVERSARIAL + GROUPED, TUNED),
+    # some methods of linear models have their own
+    "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only
     "classes": (MULTICLASS, BINARY),
     "classes_": (MULTICLASS, BINARY),

@@ -26,6 +26,7 @@ from skdp.algorithms.phased_output_perturbation import (
 )
 from skdp.algorithms.plan import Plan
 from skdp.algorithms.regularized_risk import plan_regularized_risk
+from skdp.algorithms.released_statistics import is_best, plan_released_statistics
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
@@ -60,7 +61,9 @@ class Method:
     needs_delta : bool, default=False
         Whether it needs ``delta > 0``.
     is_penalised : bool, default=True
-        Whether it minimises an objective with a penalty and a ball, by a solver.
+        Whether it minimises an objective with a penalty.
+    has_ball : bool, default=True
+        Whether it minimises over a ball, by a solver.
     published_epsilon : float
         The published calibration is proven below it, for ``delta > 0``.
     """
@@ -75,6 +78,7 @@ class Method:
     needs_mean: bool = True
     needs_delta: bool = False
     is_penalised: bool = True
+    has_ball: bool = True
     published_epsilon: float = math.inf
 
     def check(
@@ -191,6 +195,11 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     return _is_plain(objective) and not budget.is_pure
 
 
+def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether released statistics were better than the others in measurements."""
+    return _is_plain(objective) and is_best(objective, budget)
+
+
 def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether objective perturbation was better than the others in measurements.
 
@@ -221,6 +230,13 @@ METHODS: dict[str, Method] = {
         relations=tuple(Neighbouring),
         needs_delta=True,
         is_penalised=False,
+        has_ball=False,
+    ),
+    "statistics": Method(
+        plan_released_statistics,
+        leads=_statistics_leads,
+        relations=tuple(Neighbouring),
+        has_ball=False,
     ),
     "objective": Method(
         plan_objective_perturbation,

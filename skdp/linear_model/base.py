@@ -340,6 +340,12 @@ class DPLinearModel(BaseEstimator):
                 f"method={self.method!r} stops early in place of a penalty, and has no solver: it "
                 "needs alpha='auto', coef_norm=None, objective='empirical' and solver='auto'."
             )
+        needs_ball = self.alpha == 0 or any(asked[1:]) or self.objective == "population"
+        if method.is_penalised and not method.has_ball and needs_ball:
+            raise ValueError(
+                f"method={self.method!r} has no ball and no solver: it needs alpha > 0 or 'auto', "
+                "coef_norm=None, objective='empirical' and solver='auto'."
+            )
         if self.tilt > 0 and method.needs_mean:
             raise ValueError(
                 "tilt > 0 needs method='output': the tilted loss is no mean over records."

@@ -39,7 +39,9 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
     @property
     def _only_binary(self) -> str | None:
         """Reason for allowing two classes only; None where there may be more."""
-        return "method='exponential' supports two only" if self.method == "exponential" else None
+        if self.method in ("exponential", "statistics"):
+            return f"method={self.method!r} supports two only"
+        return None
 
     @abstractmethod
     def _loss(self, n_classes: int) -> Loss:

@@ -59,25 +59,30 @@ class DPLinearRegressor(DPLinearRegression):
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
     intercept_scaling : float, default=0.1
-        Value of that feature in units of `data_norm`; "gradient" and "objective" have their own.
+        Value of that feature in units of `data_norm`; "gradient", "objective" and "statistics" have
+        their own.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
         Neighbouring data sets differ in one record replaced (their size is public), or in one
         record added or removed (`n_public` is then the size assumed), which takes down to half the
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
-    method : {"auto", "gradient", "objective", "output", "phased", "exponential"}, default="auto"
+    method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential"}, \
+            default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
         it has no `alpha`, `coef_norm` or `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
-        privacy needs, and the result is projected onto the ball of `coef_norm`. "output" adds noise
-        once to the solution of the penalised problem. "phased" solves on disjoint blocks of
-        records, each around the noisy solution of the one before; `alpha` "auto" is then 0, and
-        `coef_norm` None a public radius that few predictors exceed on isotropic rows. "exponential"
-        (delta = 0, few coefficients) draws from a density on such a ball, exactly; its run time is
-        not bounded. "auto" takes "gradient" (delta > 0) or "objective" (delta = 0) where they apply
-        and no penalty, ball or solver was asked for, else the smallest public bound on the expected
-        loss; the bounds are in ``privacy_.plan["method_bounds"]``.
+        privacy needs, and the result is projected onto the ball of `coef_norm`. "statistics"
+        (squared error, log loss of two classes) releases noisy moments, for the log loss gradients
+        too; it has no `coef_norm` or `solver`, and chooses `alpha` "auto" on what it released.
+        "output" adds noise once to the solution of the penalised problem. "phased" solves on
+        disjoint blocks of records, each around the noisy solution of the one before; `alpha` "auto"
+        is then 0, and `coef_norm` None a public radius that few predictors exceed on isotropic
+        rows. "exponential" (delta = 0, few coefficients) draws from a density on such a ball,
+        exactly; its run time is not bounded. "auto" takes "gradient" (delta > 0), "objective" or,
+        for squared errors of many records, "statistics" (delta = 0) where they apply and no
+        penalty, ball or solver was asked for, else the smallest public bound on the expected loss;
+        the bounds are in ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0

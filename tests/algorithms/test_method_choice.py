@@ -49,6 +49,23 @@ def test_gradient_leads_where_nothing_else_was_asked_for(loss, relation):
         assert choice(loss, **options).method != "gradient"
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=str)
+@pytest.mark.parametrize("relation", Neighbouring)
+def test_statistics_lead_for_pure_least_squares_with_many_records(loss, relation):
+    plain = {"has_solver": False, "neighbouring": relation, "width": 10, "delta": 0.0}
+    is_squared = isinstance(loss, HalfSquaredLoss)
+    assert (choice(loss, 2500, **plain).method == "statistics") == is_squared
+    for n, asked in (
+        (2499, {}),
+        (10**5, {"alpha": 0.1}),
+        (10**5, {"coef_norm": 1.0}),
+        (10**5, {"population": True}),
+        (10**5, {"has_solver": True}),
+        (10**5, {"delta": 1e-6}),
+    ):
+        assert choice(loss, n, **{**plain, **asked}).method != "statistics"
+
+
 @pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -135,9 +135,9 @@ def test_margins_are_bounded(monkeypatch):
     matrix = rows.materialise()
     seen = []
 
-    def spy(records, point, part):
+    def spy(records, point, *others):
         seen.append(point)
-        return mean_gradient(records, point, part)
+        return mean_gradient(records, point, *others)
 
     monkeypatch.setattr("skdp.algorithms.tuning.newton.mean_gradient", spy)
     separable = (matrix[:, 0] > 0).astype(float)

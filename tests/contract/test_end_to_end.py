@@ -28,7 +28,7 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 SEED = 0
 #: Methods that release moments or gradients, not coefficients.
-MOMENTS = ("sufficient_statistics", "newton", "gradient")
+MOMENTS = ("sufficient_statistics", "newton", "gradient", "statistics")
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
     name

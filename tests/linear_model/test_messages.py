@@ -147,6 +147,10 @@ def test_no_targets(kind):
             DPLogisticRegression(classes=range(3), method="exponential", delta=0.0),
             "method='exponential' supports two only",
         ),
+        (
+            DPLogisticRegression(classes=range(3), method="statistics"),
+            "method='statistics' supports two only",
+        ),
     ],
 )
 def test_too_many_declared_classes_are_not_blamed_on_the_labels(model, limit):

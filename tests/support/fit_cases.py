@@ -185,6 +185,20 @@ def _linear() -> list[Case]:
             n = parameters.pop("n", 8)
             title = f"{name}, gradient, {kind}"
             cases.append(Case(title, estimator, parameters, n=n, n_classes=n_classes))
+        if name not in ("logistic", "ridge"):
+            continue
+        for delta in (0.0, 0.01):
+            for kind, parameters in {
+                "replace-one": {},
+                "alpha": {"alpha": 0.3, "fit_intercept": False},
+                "add/remove": {"neighbouring": "add_remove", "n_public": 6},
+                "little noise": {"epsilon": 1e5, "neighbouring": "add_remove", "n_public": 8},
+            }.items():
+                if kind == "little noise" and delta == 0:
+                    continue
+                parameters = {"method": "statistics", "delta": delta, **parameters}
+                title = f"{name}, statistics, {kind}, delta {delta:g}"
+                cases.append(Case(title, estimator, parameters, n_classes=n_classes))
     return cases
 
 

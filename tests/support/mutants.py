@@ -44,10 +44,32 @@ class Mutant:
 
 
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
+_STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
 _MOMENTS = "tests/algorithms/test_row_moments.py"
 
 MUTANTS = (
+    Mutant(
+        "moments of replaced records have the noise for added ones",
+        "algorithms/tuning/moments.py",
+        "factor = math.sqrt(2.0) if neighbouring is Neighbouring.REPLACE_ONE else 1.0",
+        "factor = 1.0",
+        f"{_STATISTICS} -k 'takes_less_noise or moves_a_release'",
+    ),
+    Mutant(
+        "statistics are divided by the number of records and not by the nominal one",
+        "algorithms/tuning/moments.py",
+        "        count = design.n_records\n",
+        "        count = records.n_records\n",
+        f"{_STATISTICS} -k 'moves_a_release or nominal or attained'",
+    ),
+    Mutant(
+        "gradients are divided by the number of records and not by the nominal one",
+        "algorithms/tuning/newton.py",
+        "            count = self.design.n_records\n",
+        "            count = data.n_records\n",
+        f"{_STATISTICS} -k twice",
+    ),
     Mutant(
         "all phases but the last draw a tenth of their noise",
         "algorithms/phased_output_perturbation.py",
@@ -127,11 +149,11 @@ MUTANTS = (
     Mutant(
         "mean of the margins from rows without noise",
         "algorithms/tuning/newton.py",
-        "        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)",
+        "        w, alpha = _fit(statistics, np.zeros(width), ",
         "        if data.intercept:\n"
         "            mean = data.materialise()[:, :-1].mean(axis=0)\n"
         "            statistics.margins.mean[:-1] = mean / unit\n"
-        "        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)",
+        "        w, alpha = _fit(statistics, np.zeros(width), ",
         f"{_STATE} -k newton",
     ),
     Mutant(

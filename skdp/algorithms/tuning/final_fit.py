@@ -19,7 +19,7 @@ import numpy as np
 
 from skdp._checks import check_positive, check_real
 from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.algorithms.tuning.objective import (
     TunedResult,
     TuningObjective,
@@ -49,6 +49,7 @@ class FinalFitPlan(Plan):
     share: float = 1.0
 
     def __post_init__(self) -> None:
+        require_replace_one(self.objective.neighbouring, "a fit in whitened coordinates")
         alpha, shape = np.asarray(self.alpha), (self.objective.penalties.n_groups,)
         if alpha.shape != shape or not ((alpha > 0) & (alpha < math.inf)).all():
             raise ValueError(f"alpha == {alpha}, must be {shape[0]} finite numbers > 0.")
@@ -128,6 +129,7 @@ class SplitPlan(TuningPlan):
     _shares = 1e-9, 1.0 - 1e-9
 
     def __post_init__(self) -> None:
+        require_replace_one(self.objective.neighbouring, "tuning with a part of the budget")
         check_real("tune_share", self.tune_share, *self._shares)
         check_positive(coef_norm=self.norm_guess)
 

@@ -13,6 +13,7 @@ import numpy as np
 from skdp._checks import check_positive
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
 from skdp.problems.records import Block
@@ -28,9 +29,20 @@ def of_each_fold(reference: str, n_folds: int | None) -> str:
 def sum_rounding(design: Design) -> float:
     """Bound the rounding of a mean of products, relative to the bound on a product.
 
-    A fold may have one record more than the design.
+    A fold may have one record more than the design; under add/remove, records are at most
+    ``size_ratio`` times as many as the nominal size that the sum is divided by.
     """
-    return (chain(design.n_records + 1, design.block_size) + 16.0) * EPS
+    n = math.ceil(design.n_records * design.size_ratio) + 1
+    return float((chain(n, design.block_size) + 16.0) * EPS * design.size_ratio)
+
+
+def position_rounding(design: Design) -> float:
+    """Bound how far a mean of products moves where all records change their positions.
+
+    Relative to the bound on a product, and 0 where neighbours replace one record. The norms that
+    rows are scaled by, and products of rows, may come out in other last bits.
+    """
+    return 8.0 * design.size_ratio * (design.width + 8) * EPS if design.size_ratio > 1.0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class MomentsPlan:
     target_bound: float
     weight: float
     mechanism: AdditiveMechanism
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     @property
     def dimension(self) -> int:
@@ -61,7 +74,9 @@ class MomentsPlan:
         reference = "docs/theory/tuning.md, Lemma 1: moments of rows and scaled targets"
         reference = of_each_fold(reference, n_folds)
         n_records = self.design.n_records
-        return self.mechanism.describe("second moments", self.dimension, n_records, reference)
+        return self.mechanism.describe(
+            "second moments", self.dimension, n_records, reference, self.neighbouring
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {"target_weight": self.weight, "moment_noise": self.mechanism.noise_scale}
@@ -122,13 +137,15 @@ def plan_private_moments(
     target_bound: float,
     coef_norm: float,
     share: float = 1.0,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
 ) -> MomentsPlan:
-    """Fix the weight of the targets and the noise, for replace-one neighbours.
+    """Fix the weight of the targets and the noise.
 
     With ``u = (x, gamma t)`` a record has ``||u||^2 <= U = X^2 + gamma^2 Y^2``, and
     ``||u u' - v v'||_F^2 = ||u||^4 + ||v||^4 - 2 <u, v>^2 <= 2 U^2``: the mean of ``u u'`` moves by
     at most ``sqrt(2) U / n`` in the Frobenius norm, in which the entries of the diagonal and
     sqrt(2) times those above it are orthonormal coordinates (docs/theory/tuning.md, Lemma 1).
+    One record added or removed moves the sum over the nominal size by ``||u u'||_F / n <= U / n``.
     (Kornowski 2024 specification, 5.5 C, releases c and H apart; together they need less noise.)
 
     The weight minimises the noise that ``H w - c`` has at a predictor of norm `coef_norm`,
@@ -143,10 +160,11 @@ def plan_private_moments(
     ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))
     weight = math.sqrt(ratio) * norm / target_bound
     bound = norm**2 * (1.0 + ratio)
-    sensitivity = math.sqrt(2.0) * bound / design.n_records * ROUNDING_SLACK
-    sensitivity += sum_rounding(design) * bound  # of two sums
+    factor = math.sqrt(2.0) if neighbouring is Neighbouring.REPLACE_ONE else 1.0
+    sensitivity = factor * bound / design.n_records * ROUNDING_SLACK
+    sensitivity += (sum_rounding(design) + position_rounding(design)) * bound  # of two sums
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    return MomentsPlan(design, target_bound, weight, mechanism)
+    return MomentsPlan(design, target_bound, weight, mechanism, neighbouring)
 
 
 @without_warnings()
@@ -155,6 +173,8 @@ def private_moments(
 ) -> PrivateMoments:
     """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
 
+    Under add/remove of all records, divided by the nominal size.
+
     Raises
     ------
     ValueError
@@ -162,7 +182,12 @@ def private_moments(
         nothing has been released.
     """
     count, design = len(range(*part.indices(records.n_records))), plan.design
-    p = design.width
+    p, is_nominal = design.width, plan.neighbouring is Neighbouring.ADD_REMOVE
+    if is_nominal:
+        if part != slice(None):
+            raise ValueError("parts of the records are for neighbouring='replace_one'.")
+        design.check(records)
+        count = design.n_records
     if count < design.n_records:
         raise ValueError(f"{count} records, the plan is for {design.n_records} or more.")
     if records.width != p:
@@ -181,7 +206,7 @@ def private_moments(
         sums[p, p] = scaled @ scaled
         return sums
 
-    mean = mean_over(records, part, moments)
+    mean = mean_over(records, part, moments, count)
     if not np.isfinite(mean).all():
         raise ValueError("rows must be finite numbers.")
     released = unpack(plan.mechanism.release(pack(mean), noise), p + 1)
@@ -196,10 +221,16 @@ def private_moments(
 
 
 def mean_over(
-    records: Records, part: slice, statistic: Callable[[Block], np.ndarray]
+    records: Records,
+    part: slice,
+    statistic: Callable[[Block], np.ndarray],
+    count: int | None = None,
 ) -> np.ndarray:
-    """Average a sum over records over a part of them, in blocks and without a copy; not private."""
-    count = len(range(*part.indices(records.n_records)))
+    """Average a sum over records over a part of them, in blocks and without a copy; not private.
+
+    `count` is the number to divide by, that of the records by default.
+    """
+    count = len(range(*part.indices(records.n_records))) if count is None else count
     return np.asarray(records.total(statistic, part=part) / count)
 
 

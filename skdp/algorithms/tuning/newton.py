@@ -49,6 +49,7 @@ from skdp.algorithms.tuning.moments import (
     mean_over,
     of_each_fold,
     plan_private_moments,
+    position_rounding,
     private_moments,
     sum_rounding,
 )
@@ -58,9 +59,11 @@ from skdp.algorithms.tuning.positive_factor import rounding_floor
 from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 #: Part of the budget that all gradients have together; by simulation.
@@ -74,21 +77,28 @@ _SMALL_NOISE, _PER_DECADE = 8e-4, 3.0
 #: one gradient to the next where there are several, and the largest factor. Rows whose margins are
 #: not normal can look separable when they are not. The model may have twice that of the last point.
 _MARGIN_BOUND, _GROWTH, _MOST_GROWTH = LogisticLoss().largest_margin_scale, math.sqrt(2.0), 4.0
+#: Norm of the coefficients for rows of norm 1 at which gradients are computed under add/remove.
+_LONGEST = 1e3
 #: Plausible deviation of the curvature from its last estimate, and its bounds.
 _RATIO_DEVIATION, _RATIO_BOUNDS = 0.7, (0.5, 64.0)
 
 
-def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[float, ...]:
+def round_shares(
+    budget: PrivacyBudget, *, n_records: int, width: int, n_replaced: float = 2.0
+) -> tuple[float, ...]:
     """Parts of the budget for the moments and for each gradient, from public numbers.
 
     Moments get 0.6 and gradients 0.4. Two gradients leave a bias where margins are far from normal,
     which no budget removes; each further one costs some of the averaging. So there are two unless
     the noise of the mean of K gradients of rows of norm 1 is at most ``8e-4 * 10^-((K - 6) / 3)``
-    for a K from 6 to 12, and then the largest such K.
+    for a K from 6 to 12, and then the largest such K. `n_replaced` is the number of gradients by
+    which sums of neighbours differ: 1 under add/remove.
     """
     for count in range(_MOST, _SEVERAL - 1, -1):
         share = _GRADIENT_SHARE / count
-        square = calibrated_mechanism(budget, 2.0 / n_records, share=share).mean_square(width)
+        square = calibrated_mechanism(budget, n_replaced / n_records, share=share).mean_square(
+            width
+        )
         if math.sqrt(square / count) <= _SMALL_NOISE * 10.0 ** ((_SEVERAL - count) / _PER_DECADE):
             break
     else:
@@ -98,12 +108,13 @@ def round_shares(budget: PrivacyBudget, *, n_records: int, width: int) -> tuple[
 
 @dataclass(frozen=True)
 class NewtonPlan(MomentsTuningPlan):
-    """Choose alpha and fit logistic regression in a few rounds; replace-one neighbours.
+    """Choose alpha and fit logistic regression in a few rounds.
 
     The first round is a release of moments of the rows and targets ``t - 1/2``, with its proof
     (:func:`plan_private_moments`). Further rounds: a record's gradient is ``r a`` with
     ``||a|| <= X`` and ``r = sigmoid(a'w) - t`` in (-1, 1), so the mean moves by less than
-    ``2 X / n``, wherever w is. Given earlier releases w is fixed: the rounds compose adaptively.
+    ``2 X / n``, wherever w is, and by X over the nominal size if one is added or removed. Given
+    earlier releases w is fixed: the rounds compose adaptively.
 
     Parameters
     ----------
@@ -114,6 +125,7 @@ class NewtonPlan(MomentsTuningPlan):
     shares: Sequence[float] | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.objective.loss, LogisticLoss):
             raise ValueError(f"{type(self.objective.loss).__name__} is no log loss of one margin.")
         shares = self.round_shares
@@ -126,7 +138,9 @@ class NewtonPlan(MomentsTuningPlan):
         if self.shares is not None:
             return tuple(float(share) for share in self.shares)
         design = self.design
-        return round_shares(self.budget, n_records=design.n_records, width=design.width)
+        replaced = 2.0 if self.objective.neighbouring is Neighbouring.REPLACE_ONE else 1.0
+        sizes = {"n_records": design.n_records, "width": design.width}
+        return round_shares(self.budget, **sizes, n_replaced=replaced)
 
     @cached_property
     def moments(self) -> MomentsPlan:
@@ -135,15 +149,27 @@ class NewtonPlan(MomentsTuningPlan):
         guess = self.objective.loss.curvature * self.objective.reference_norm
         share = self.round_shares[0]
         return plan_private_moments(
-            self.budget, self.design, target_bound=0.5, coef_norm=guess, share=share
+            self.budget,
+            self.design,
+            target_bound=0.5,
+            coef_norm=guess,
+            share=share,
+            neighbouring=self.objective.neighbouring,
         )
 
     @cached_property
     def gradients(self) -> tuple[AdditiveMechanism, ...]:
         """Mechanisms of the further rounds, one each."""
         design, X = self.design, self.design.feature_norm
-        diameter = self.objective.loss.gradient_diameter(X, math.inf)
-        sensitivity = diameter / design.n_records * ROUNDING_SLACK + 2.0 * sum_rounding(design) * X
+        loss, moved = self.objective.loss, 2.0 * sum_rounding(design) * X
+        if self.objective.neighbouring is Neighbouring.REPLACE_ONE:
+            distance = loss.gradient_diameter(X, math.inf)
+        else:
+            distance = loss.lipschitz(X, math.inf)
+            # margins of all other records in other last bits, and their rows
+            margins = 2.0 * (design.width + 8) * EPS * _LONGEST * design.size_ratio
+            moved += (margins + position_rounding(design)) * X
+        sensitivity = distance / design.n_records * ROUNDING_SLACK + moved
         return tuple(
             calibrated_mechanism(self.budget, sensitivity, share=share)
             for share in self.round_shares[1:]
@@ -163,11 +189,11 @@ class NewtonPlan(MomentsTuningPlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        shape = self.design.width, self.design.n_records
+        shape, relation = (self.design.width, self.design.n_records), self.objective.neighbouring
         reference = "docs/theory/tuning.md, Lemma 3: gradient of the log loss"
         reference = of_each_fold(reference, self.n_folds)
         gradients = (
-            mechanism.describe(f"gradient {k + 1}", *shape, reference)
+            mechanism.describe(f"gradient {k + 1}", *shape, reference, relation)
             for k, mechanism in enumerate(self.gradients)
         )
         return (self.moments.release(self.n_folds), *gradients)
@@ -193,30 +219,40 @@ class NewtonPlan(MomentsTuningPlan):
         ]
         norms = data.intercept / unit, data.data_norm / unit
         statistics = LogLossModel(parts, *norms, adapts=self.adapts)
-        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND)
+        fixed, count = self.fixed_alpha(unit), None
+        if self.objective.neighbouring is Neighbouring.ADD_REMOVE:
+            count = self.design.n_records
+        w, alpha = _fit(statistics, np.zeros(width), penalties, 2.0 * _MARGIN_BOUND, fixed)
         path = [alpha]
         for mechanism, bound in zip(self.gradients, self.margin_bounds, strict=False):
             point = statistics.shortened(w, bound)
+            if count is not None:
+                point = point * min(1.0, _LONGEST / max(float(np.linalg.norm(point)), 1e-300))
             gradients = [
-                mechanism.release(mean_gradient(data, point / unit, fold), run.noise) / unit
+                mechanism.release(mean_gradient(data, point / unit, fold, count), run.noise) / unit
                 for fold in folds
             ]
             deviation = math.sqrt(mechanism.mean_square(width) / width)
             statistics.correct(point, gradients, deviation / unit)
-            w, alpha = _fit(statistics, point, penalties, 2.0 * bound)
+            w, alpha = _fit(statistics, point, penalties, 2.0 * bound, fixed)
             path.append(alpha)
         found = self.objective.penalties.clipped(np.array(path) * (unit * unit))
         return TunedResult(w / unit, self, found[-1], found)
 
 
-def mean_gradient(records: Records, point: np.ndarray, part: slice) -> np.ndarray:
-    """Mean gradient of the log loss over some records; not private."""
+def mean_gradient(
+    records: Records, point: np.ndarray, part: slice, count: int | None = None
+) -> np.ndarray:
+    """Mean gradient of the log loss over some records; not private.
+
+    `count` is the number to divide by, that of the records by default.
+    """
 
     def gradient(block: Block) -> np.ndarray:
         residuals = LogisticLoss().derivative(block.margins(point[None, :]), block.targets)
         return block.pull_back(residuals)[0]
 
-    return mean_over(records, part, gradient)
+    return mean_over(records, part, gradient, count)
 
 
 class LogLossModel:
@@ -373,9 +409,16 @@ class LogLossModel:
 
 
 def _fit(
-    statistics: LogLossModel, w: np.ndarray, penalties: PenaltyGroups, bound: float
+    statistics: LogLossModel,
+    w: np.ndarray,
+    penalties: PenaltyGroups,
+    bound: float,
+    fixed: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Choose alpha, and the model for it: post-processing."""
+    """Choose alpha, unless it is fixed, and the model for it: post-processing."""
+    if fixed is not None:
+        w = statistics.minimiser(penalties.diagonal(fixed), w)
+        return statistics.shortened(w, bound), fixed
     for uniform in (True, False):  # a first guess for the curvature at the model
         risk: Risk
         if len(statistics.parts) > 1:

@@ -34,7 +34,7 @@ class TuningObjective:
     minimum over the features and the last term that of an intercept feature of value s.
 
     The loss is smooth and of one margin; `data_norm` is the norm bound of the features, `intercept`
-    the value of the intercept feature or 0.
+    the value of the intercept feature or 0. Under add/remove the design has a public nominal size.
     """
 
     loss: Loss
@@ -42,6 +42,7 @@ class TuningObjective:
     design: Design
     data_norm: float
     intercept: float
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
 
     def __post_init__(self) -> None:
         if self.loss.n_outputs != 1:
@@ -49,15 +50,24 @@ class TuningObjective:
         self.penalties.check_width(self.design.width)
 
     @classmethod
-    def of(cls, records: Records, loss: Loss, penalties: PenaltyGroups) -> TuningObjective:
-        """Take the public numbers of some records; their columns must not be scaled."""
+    def of(
+        cls, records: Records, loss: Loss, penalties: PenaltyGroups, n_public: int | None = None
+    ) -> TuningObjective:
+        """Take the public numbers of some records; their columns must not be scaled.
+
+        `n_public` is the nominal size under add/remove; None: neighbours replace one record.
+        """
         if records.factors is not None:
             raise ValueError("Tuning scales columns itself: the records must have none scaled.")
-        return cls(loss, penalties, Design.of(records), records.data_norm, records.intercept)
+        relation = Neighbouring.REPLACE_ONE if n_public is None else Neighbouring.ADD_REMOVE
+        sizes = records.data_norm, records.intercept
+        return cls(loss, penalties, Design.of(records, n_public), *sizes, relation)
 
     def check(self, records: Records) -> None:
         """Refuse records that are not those of the design, and targets that are not of the loss."""
-        if TuningObjective.of(records, self.loss, self.penalties) != self:
+        nominal = self.neighbouring is Neighbouring.ADD_REMOVE
+        n_public = self.n_records if nominal else None
+        if TuningObjective.of(records, self.loss, self.penalties, n_public) != self:
             raise ValueError("The records are not of the design that the plan is made for.")
         records.check_targets(self.loss)
 

@@ -16,7 +16,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from skdp.algorithms.plan import Run
+import numpy as np
+
+from skdp._checks import check_positive
+from skdp.algorithms.plan import Run, require_replace_one
 from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
     RidgeModels,
@@ -39,13 +42,34 @@ from skdp.problems.silence import without_warnings
 
 @dataclass(frozen=True)
 class MomentsTuningPlan(TuningPlan):
-    """Choose alpha and fit the model on released statistics; replace-one neighbours.
+    """Choose alpha and fit the model on released statistics.
 
     Record i is in fold ``i % n_folds``, if there are folds. They are disjoint, so each release has
-    the whole budget of its round.
+    the whole budget of its round. Folds need replace-one neighbours: a record that is added moves
+    all that follow to another fold.
+
+    Parameters
+    ----------
+    n_folds : int, optional
+        Default: alpha is chosen on the moments of all records.
+    alpha : float, optional
+        Public penalty > 0 for all groups. Default: that of the least estimated risk.
     """
 
     n_folds: int | None = None
+    alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.n_folds is not None:
+            require_replace_one(self.objective.neighbouring, "moments of folds")
+        if self.alpha is not None:
+            check_positive(alpha=self.alpha)
+
+    def fixed_alpha(self, unit: float) -> np.ndarray | None:
+        """Return the public alpha of all groups for rows divided by a unit; None without one."""
+        if self.alpha is None:
+            return None
+        return np.full(self.objective.penalties.n_groups, self.alpha / unit / unit)
 
     @property
     def folds(self) -> list[slice]:
@@ -75,6 +99,7 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
     coef_norm: float | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.objective.loss, HalfSquaredLoss):
             raise ValueError(f"Moments say too little about {type(self.objective.loss).__name__}.")
         assert self.moments  # what is refused is refused here
@@ -85,7 +110,13 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
         assert isinstance(self.objective.loss, HalfSquaredLoss)
         bound = self.objective.loss.target_bound
         guess = self.objective.reference_norm if self.coef_norm is None else self.coef_norm
-        return plan_private_moments(self.budget, self.design, target_bound=bound, coef_norm=guess)
+        return plan_private_moments(
+            self.budget,
+            self.design,
+            target_bound=bound,
+            coef_norm=guess,
+            neighbouring=self.objective.neighbouring,
+        )
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -105,7 +136,11 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
         ]
         scaled, clipped = self.objective.penalties.rescaled(unit), self.objective.penalties.clipped
         ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)
-        risk: Risk = SteinRisk(ridge, 1.0) if len(parts) == 1 else CrossRisk(parts, scaled)
-        alpha, path = search_alpha(risk, scaled)
+        alpha = self.fixed_alpha(unit)
+        if alpha is not None:
+            path = alpha[None]
+        else:
+            risk: Risk = SteinRisk(ridge, 1.0) if len(parts) == 1 else CrossRisk(parts, scaled)
+            alpha, path = search_alpha(risk, scaled)
         point = ridge.coefficients(alpha) * target_bound / unit
         return TunedResult(point, self, clipped(alpha * unit * unit), clipped(path * unit * unit))

@@ -1,0 +1,155 @@
+"""Linear models from released statistics: least squares and the log loss of two classes.
+
+The method "statistics" of linear models makes the releases of the models that tune their own
+penalty: second moments (:class:`~skdp.algorithms.tuning.SufficientStatisticsPlan`), and gradients
+at private points for the log loss (:class:`~skdp.algorithms.tuning.NewtonPlan`). The rest is
+post-processing, so a penalty that is not given is chosen on the releases at no cost.
+
+The number of released moments grows with the square of the number of features, and with it the
+noise of pure privacy. Theory: docs/theory/tuning.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.tuning.newton import NewtonPlan
+from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.algorithms.tuning.sufficient_statistics import (
+    MomentsTuningPlan,
+    SufficientStatisticsPlan,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import (
+    HalfSquaredLoss,
+    LogisticLoss,
+    Loss,
+    Objective,
+    PenaltyGroups,
+    Records,
+)
+
+#: Value of the intercept feature in units of the norm of the others, as the tuned models have it.
+INTERCEPT = 0.3
+#: Records times epsilon per squared number of features from which on the method is the best one for
+#: pure privacy; measured (docs/theory/tuning.md, "Released statistics as a method").
+_ENOUGH = 25.0
+#: Range of a penalty that is chosen, in units of the squared norm of the rows.
+_RANGE = 1e-6, 1e6
+#: Plans by the loss.
+_PLANS: dict[type[Loss], type[MomentsTuningPlan]] = {
+    HalfSquaredLoss: SufficientStatisticsPlan,
+    LogisticLoss: NewtonPlan,
+}
+
+
+@dataclass(frozen=True)
+class ReleasedStatisticsPlan(Plan):
+    """Releases and penalty.
+
+    Attributes
+    ----------
+    objective : Objective
+    tuner : MomentsTuningPlan
+        Its design has an intercept feature of another value than that of the objective.
+    alpha : float or None
+        The penalty: that of the objective, or the chosen one. None before the run.
+    """
+
+    objective: Objective
+    tuner: MomentsTuningPlan
+    alpha: float | None
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.tuner.releases
+
+    def remarks(self) -> tuple[str, ...]:
+        if self.objective.alpha:
+            return ()
+        return ("alpha was chosen on what was released, at no further cost",)
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = self.tuner.to_dict()
+        del numbers["n_folds"], numbers["fold_records"]
+        return {"alpha": self.alpha, "intercept_value": self.tuner.objective.intercept, **numbers}
+
+    def run(self, data: Records, run: Run) -> Result:
+        design, given = self.objective.design, self.tuner.objective
+        design.check(data)
+        nominal = given.neighbouring is Neighbouring.ADD_REMOVE
+        moved = data.with_intercept(given.intercept)
+        # the norm of the features is known in its last bits now
+        exact = TuningObjective.of(
+            moved, given.loss, given.penalties, design.n_records if nominal else None
+        )
+        tuner = replace(self.tuner, objective=exact)
+        found = tuner.run(moved, run)
+        point = found.point
+        if design.intercept:
+            point[-1] *= given.intercept / design.intercept
+        alpha = float(found.alpha[0]) if self.objective.alpha == 0.0 else self.objective.alpha
+        return Result(point, replace(self, tuner=tuner, alpha=alpha))
+
+
+def is_best(objective: Objective, budget: PrivacyBudget) -> bool:
+    """Whether it was better than other methods for pure privacy in measurements.
+
+    The noise of moments has a norm of about ``d^2 / (n epsilon)``, that of coefficients of
+    ``d / (n epsilon)``, but at a penalty that is chosen before the records are seen.
+    """
+    design, is_squared = objective.design, type(objective.risk.loss) is HalfSquaredLoss
+    is_enough = design.n_records * budget.epsilon >= _ENOUGH * design.n_features**2
+    return budget.is_pure and is_squared and is_enough
+
+
+def plan_released_statistics(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+) -> ReleasedStatisticsPlan:
+    """Fix the releases from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of the mean half squared loss or log loss of two classes. It has no part for a ball. A
+        penalty > 0 is that of all coefficients; else one is chosen on the releases, and that of the
+        intercept is as if its feature had the norm of the others.
+    budget : PrivacyBudget
+    calibration : {"analytic"}
+
+    Raises
+    ------
+    ValueError
+        For other losses.
+    """
+    loss, design = objective.risk.loss, objective.design
+    if not objective.risk.is_mean or type(loss) not in _PLANS:
+        raise ValueError(
+            "method='statistics' is for squared_error, and for log_loss with two classes: few "
+            "statistics say enough about other losses. method='gradient' (delta > 0) and "
+            "method='output' take them."
+        )
+    norm = math.sqrt(max(design.feature_norm**2 - design.intercept**2, 0.0))
+    value, factor = 0.0, 1.0
+    if design.intercept:
+        value = INTERCEPT * norm
+        factor = (value / design.intercept) ** 2 if objective.alpha else INTERCEPT**2
+    factors = (1.0,) * design.n_features + ((factor,) if value else ())
+    low, high = (end * norm**2 for end in _RANGE)
+    if objective.alpha:  # bounds of a search that there is not
+        low, high = 0.5 * objective.alpha, 2.0 * objective.alpha
+    tuned = TuningObjective(
+        loss,
+        PenaltyGroups((0,) * design.width, factors, low, high),
+        replace(design, feature_norm=math.hypot(norm, value), intercept=value),
+        norm,
+        value,
+        objective.neighbouring,
+    )
+    tuner = _PLANS[type(loss)](tuned, budget, alpha=objective.alpha or None)
+    return ReleasedStatisticsPlan(objective, tuner, objective.alpha or None)
