@@ -269,7 +269,9 @@ class NoisyGradientDescentPlan(Plan):
         has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
         if not (has_odds or self.is_squared):
             return weights, offsets
-        curvature = 1.0 if self.is_squared else self._clipped_curvature()
+        curvature = 1.0 / (
+            1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
+        )
         unit = self.sensitivity * self.n_blocks / design.n_records
         # of a direction of average curvature, which steps are preconditioned by
         typical = 1.0 / design.n_features
@@ -282,22 +284,12 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
             return max(signal, 0.0) ** power * weights, offsets
-        signal = max(signal, 1e-3)
+        signal = max(signal, 0.05)
         shrinkage = 0.85 * math.sqrt(signal) if loss.n_margins == 1 else signal**0.25
         if self.temperature is None:
             return shrinkage * weights, offsets
         shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
         return shrinkage * weights, offsets + offset
-
-    def _clipped_curvature(self) -> float:
-        """Return the curvature of the log loss about a constant model with clipped residuals.
-
-        Where residuals are clipped a part of it is lost, and noise adds up.
-        """
-        k = self.loss.n_margins
-        if k == 1:
-            return 0.25 * min(1.0, self.clip / 0.5) ** 2
-        return 1.0 / k * min(1.0, self.clip / math.sqrt(1.0 - 1.0 / k))
 
 
 def plan_noisy_gradient_descent(
