@@ -204,6 +204,8 @@ class NoisyGradientDescentPlan(Plan):
         design = self.objective.design
         design.check(data)
         data.check_targets(self.loss)
+        if data.factors is not None:  # norms are those of the columns without factors
+            raise ValueError("Records whose columns are scaled have no centered rows.")
         with without_warnings():
             centering, plan = Centering.unknown(design.n_features, self.loss.n_outputs), self
             if self.centering is not None:
@@ -217,7 +219,8 @@ class NoisyGradientDescentPlan(Plan):
             if self.moments is not None and self.moments.is_projected:
                 plan = replace(plan, rate=plan.rate / self.moments.largest(rows, run.noise))
             elif self.moments is not None:
-                inverse = self.moments.inverse(rows, run.noise)
+                inverse, ridge = self.moments.inverse(rows, run.noise)
+                plan = replace(plan, moments=replace(self.moments, noise=ridge))
             weights = plan._descend(rows, centering, inverse, run.noise)
             weights, offsets = plan._rescaled(rows, weights, centering.offsets, run.noise)
             point = rows.weights(weights)

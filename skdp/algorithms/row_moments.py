@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.algorithms.centering import CenteredRows, sum_rounding
+from skdp.algorithms.centering import CONSTANT, CenteredRows, sum_rounding
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -69,19 +69,34 @@ class RowMomentsPlan:
             neighbouring,
         )
 
-    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
-        """Release the inverse of the second moments plus their noise, shape (width, width)."""
+    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> tuple[np.ndarray, float]:
+        """Release the inverse of the second moments plus a ridge, shape (width, width).
+
+        Both are enlarged where most of the square norm is that of a few long rows, which the
+        moments are too small for: steps would be too large.
+
+        Returns
+        -------
+        inverse : ndarray
+        ridge : float
+        """
 
         def part(block: Block, norms: np.ndarray) -> np.ndarray:
             return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)
 
         # raw rows are longer than centered ones, whose norms are known in other last bits
-        moments = self._release(rows.products(rows.full_total(part)), rows.amplification**2, noise)
-        values, vectors = np.linalg.eigh(moments)
-        return (vectors / (np.maximum(values, 0.0) + self.noise)) @ vectors.T
+        size = rows.norm_bound**2 if rows.has_intercept else 1.0
+        moments = self._release(rows.products(rows.full_total(part)), size, noise)
+        factor = self._long_rows(rows, moments)
+        values, vectors = np.linalg.eigh(factor * moments)
+        ridge = factor * self.noise
+        return (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T, ridge
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
-        """Release the largest second moment in all directions, about; at most 1."""
+        """Release the largest second moment in all directions, about; at most 1 for n records.
+
+        Enlarged as in :meth:`inverse`.
+        """
         d, public = self.design.n_features, np.random.default_rng(0)
         projection = np.zeros((self.size, self.design.width))
         columns = np.arange(self.design.width)
@@ -103,7 +118,16 @@ class RowMomentsPlan:
 
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
         moments = self._release(rows.full_total(part), amplified, noise)
-        return min(max(float(np.linalg.eigvalsh(moments)[-1]), self.noise), 1.0)
+        largest = self._long_rows(rows, moments) * float(np.linalg.eigvalsh(moments)[-1])
+        return min(max(largest, self.noise), self.design.size_ratio)
+
+    def _long_rows(self, rows: CenteredRows, moments: np.ndarray) -> float:
+        """Return a factor that brings the trace of released moments to half of the rows' square.
+
+        The mean square norm is about that of centering; shortened rows have less of it. At least 1.
+        """
+        whole = 1.0 + CONSTANT**2 * rows.has_intercept
+        return max(1.0, 0.5 * whole / max(float(np.trace(moments)), self.noise))
 
     def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""

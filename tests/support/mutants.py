@@ -46,6 +46,7 @@ class Mutant:
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
+_MOMENTS = "tests/algorithms/test_row_moments.py"
 
 MUTANTS = (
     Mutant(
@@ -242,6 +243,21 @@ MUTANTS = (
         "            n_public=self.design.n_records if nominal else None,",
         "            n_public=records.n_records if nominal else None,",
         f"{_OBJECTIVE} -k reference_minimisers",
+    ),
+    Mutant(
+        "size of the second moments of long rows from their trace without noise",
+        "algorithms/row_moments.py",
+        "        factor = self._long_rows(rows, moments)",
+        "        exact = rows.products(rows.full_total(part)) / self.design.n_records\n"
+        "        factor = self._long_rows(rows, exact)",
+        f"{_MOMENTS} -k 'each_draw and full'",
+    ),
+    Mutant(
+        "second moments of centered rows clipped with the norms of the rows themselves",
+        "algorithms/row_moments.py",
+        "            return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)",
+        "            return block.gram(1.0 / np.maximum(block.norms(), 1.0) ** 2)",
+        f"{_MOMENTS} -k 'each_draw and full'",
     ),
     Mutant(
         "concentration of the exponential mechanism doubled",

@@ -1,0 +1,359 @@
+"""Fits with second moments of rows, draw by draw: every branch of the plan, and an audit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from laboratory import Laboratory
+from scipy import stats
+
+from skdp.algorithms import noisy_gradient_descent as module
+from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.plan import Run
+from skdp.algorithms.row_moments import plan_row_moments
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Objective,
+    Records,
+    SoftmaxLoss,
+)
+
+REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
+MOMENTS = "second moments of centered rows"
+
+
+class Silent(NoiseSource):
+    """No noise."""
+
+    def standard_normal(self, size):
+        return np.zeros(size)
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+# ----------------------------------------------------------------------------- every branch's draws
+
+#: Loss, branch, kind of matrix, bound on the rows, intercept, blocks, clipping norm.
+FITS = [
+    (LogisticLoss(), "full", "dense", 1.0, 0.1, 1, None),
+    (LogisticLoss(), "full", "csr", 50.0, 5.0, 3, 0.3),
+    (LogisticLoss(), "projected", "dense", 50.0, 5.0, 1, 0.3),
+    (LogisticLoss(), "none", "float32", 0.02, 0.002, 3, None),
+    (SoftmaxLoss(3), "full", "float32", 50.0, 5.0, 1, 0.3),
+    (SoftmaxLoss(3), "projected", "csr", 1.0, 0.0, 3, None),
+    (SoftmaxLoss(3), "none", "dense", 50.0, 5.0, 1, None),
+    (HalfSquaredLoss(2.0), "full", "dense", 0.02, 0.0, 3, None),
+    (HalfSquaredLoss(2.0), "projected", "float32", 50.0, 5.0, 3, None),
+    (HalfSquaredLoss(2.0), "none", "csr", 0.02, 0.002, 1, 0.3),
+]
+
+
+def data_of(loss, seed, n, bound):
+    """Rows from a tenth to ten times the bound, most of them 0, and targets."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
+    X = 0.5 * bound * X * (rng.random((n, 5)) < 0.7) * (rng.random((n, 1)) < 0.2)
+    if loss.target_bound:
+        targets = np.clip(2.0 * rng.normal(size=n), -2.0, 2.0)
+    else:
+        is_binary = isinstance(loss, LogisticLoss)
+        targets = rng.integers(2 if is_binary else 3, size=n).astype(float if is_binary else int)
+    return X, targets
+
+
+def records_of(X, targets, kind, bound, intercept):
+    make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
+    records = Records(make[kind](X), bound, intercept, targets=targets)
+    records.block_size = 8  # many parts of blocks
+    return records
+
+
+def planned(loss, records, relation, branch, n_blocks, clip):
+    n_public = None if relation is REPLACE else 90  # a nominal number
+    goal = Objective(EmpiricalRisk(loss), Design.of(records, n_public), neighbouring=relation)
+    budget = PrivacyBudget(1e4, 0.01)
+    share = 0.0 if branch == "none" else 0.2
+    is_squared = loss.target_bound > 0
+    plan = module._planned(goal, budget, is_squared, None, None, share, branch == "projected")
+    n_blocks = n_blocks if relation is REPLACE else 1
+    return replace(plan, n_blocks=n_blocks, clip=clip or plan.clip), budget
+
+
+@RELATIONS
+@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
+def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
+    """The noise that is really added is that of the releases, and they cost the budget."""
+    loss, branch, kind, bound, intercept, n_blocks, clip = case
+    X, y = data_of(loss, 0, 100, bound)
+    records = records_of(X, y, kind, bound, intercept)
+    plan, budget = planned(loss, records, relation, branch, n_blocks, clip)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    draws, n_steps = laboratory.draws, result.plan.schedule.n_steps
+    expected = []
+    for release in plan.releases:
+        is_descent = release.name.startswith("sums of")
+        scale = release.noise_scale / release.sensitivity
+        scales = result.plan.schedule.multipliers if is_descent else [scale]
+        expected += [(release, scale) for scale in scales]
+    assert (MOMENTS in [release.name for release in plan.releases]) == (branch != "none")
+    assert len(draws) == len(expected) >= n_steps
+    for draw, (release, scale) in zip(draws, expected, strict=True):
+        assert draw.dimension == release.dimension
+        assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
+        if not release.name.startswith("sums of"):  # the clipping norm is known later
+            slack = draw.mechanism.sensitivity / release.sensitivity - 1.0
+            assert -1e-12 <= slack <= 1e-6
+    if branch == "full":  # most of the square norm is that of a few rows
+        assert result.plan.ridge > plan.ridge
+    costs = []
+    for other in neighbours(loss, X, y, kind, bound, intercept, relation):
+        with Laboratory(releases=laboratory.releases) as watched:
+            again = plan.run(other, Run(noise=seeded(0)))
+        assert np.array_equal(again.point, result.point)
+        costs.append(0.0)
+        for mine, its in zip(draws, watched.draws, strict=True):
+            moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
+            assert its.mechanism.sensitivity == limit
+            assert moved <= limit
+            if moved > 1e-9 * limit:
+                costs[-1] += (limit / mine.scale) ** 2
+    whole = gaussian_mu(budget.epsilon, budget.delta) ** 2
+    assert max(costs) == pytest.approx(whole, rel=1e-7)
+
+
+def neighbours(loss, X, y, kind, bound, intercept, relation):
+    """Data sets with one record removed, or replaced by a long one of another target."""
+    other, _ = data_of(loss, 1, 100, bound)
+    for i in (3, 50):
+        if relation is ADD:
+            yield records_of(np.delete(X, i, 0), np.delete(y, i), kind, bound, intercept)
+        else:
+            A, t = X.copy(), y.copy()
+            A[i] = 10.0 * other[i] + 10.0 * bound
+            t[i] = -y[i] if loss.target_bound else (y[i] + 1) % 2
+            yield records_of(A, t, kind, bound, intercept)
+
+
+def test_scaled_columns_are_refused():
+    """Norms of centered rows do not know the factors: clipping would let more through."""
+    records = Records(np.eye(4), 1.0, 0.1, targets=np.arange(4) % 2.0).scaled(np.full(5, 10.0))
+    goal = Objective(EmpiricalRisk(LogisticLoss()), Design.of(records))
+    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(1.0, 1e-6))
+    with pytest.raises(ValueError, match="scaled"):
+        plan.run(records, Run(noise=Silent()))
+
+
+# ------------------------------------------------------------------------------------- the release
+
+
+def released_value(plan, records, centering):
+    """The value before noise, and the sensitivity that goes with it."""
+    with Laboratory(numbers={0: np.zeros(plan.size * (plan.size + 1) // 2)}) as laboratory:
+        rows = CenteredRows(records, centering)
+        (plan.largest if plan.is_projected else plan.inverse)(rows, seeded(0))
+    (draw,) = laboratory.draws
+    return draw.value, draw.mechanism.sensitivity
+
+
+def test_entries_off_the_diagonal_count_twice():
+    """The Euclidean norm of what is released is the Frobenius norm of the matrix."""
+    design = Design(1.0, 4, 1, 256)
+    plan = plan_row_moments(design, REPLACE, 1e3)
+    for row in np.random.default_rng(0).normal(size=(5, 4)):
+        value, _ = released_value(plan, Records(row[None], 9.0), Centering.unknown(4, 1))
+        row = row / max(9.0, np.linalg.norm(row))  # bounded, and in units of the bound
+        exact = np.outer(row, row)[np.triu_indices(4)]
+        exact[[1, 2, 3, 5, 6, 8]] *= math.sqrt(2.0)
+        assert np.allclose(value, exact, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "float32"])
+@pytest.mark.parametrize("intercept", [0.0, 5.0])
+def test_projected_moments_are_those_of_bounded_centered_rows(kind, intercept):
+    """Every feature has a public sign and coordinate; some rows are longer than the bound."""
+    rng, d = np.random.default_rng(4), 6
+    X = 60.0 * np.float32(rng.normal(size=(40, 1))) * np.eye(d)[rng.integers(d, size=40)]
+    records = records_of(X, None, kind, 50.0, intercept)
+    mean = np.full(d, 0.1) if intercept else np.zeros(d)
+    plan = plan_row_moments(Design.of(records), REPLACE, 1e4, is_projected=True)
+    value, _ = released_value(plan, records, Centering(mean, 2.0, np.zeros(1), 0.15))
+    public = np.random.default_rng(0)  # as in the release
+    signs = 2.0 * public.integers(0, 2, size=records.width) - 1.0
+    places = public.integers(0, plan.size, size=records.width)
+    A = (np.clip(X / 50.0, -1.0, 1.0) - mean) / 2.0
+    A = np.column_stack([A, np.full(40, 0.2)]) if intercept else A
+    P = np.zeros((plan.size, records.width))
+    P[places, np.arange(records.width)] = signs
+    A = A @ P.T
+    A /= np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True))
+    upper = np.triu_indices(plan.size)
+    exact = (A.T @ A)[upper] * np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+    assert np.allclose(value, exact, rtol=1e-9, atol=1e-12)
+
+
+@RELATIONS
+@pytest.mark.parametrize("is_projected", [False, True])
+def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relation, is_projected):
+    """Rows at a thousandth of their mean: sums in another order, and against extended precision.
+
+    Under replace-one records keep their places, but sums in two orders are two roundings too.
+    """
+    rng, n, d = np.random.default_rng(1), 3000, 6
+    X = np.eye(d)[0] * 0.9 + 1e-3 * rng.normal(size=(n, d))
+    order = rng.permutation(n)
+    centering = Centering(np.eye(d)[0] * 0.9, 1e-3, np.zeros(1), 0.15)
+    first, second = (Records(rows, 1.0, 0.1) for rows in (X, X[order]))
+    for records in (first, second):
+        records.block_size = 16
+    design = Design.of(first, None if relation is REPLACE else n)
+    plan = plan_row_moments(design, relation, 1e6, is_projected)
+    (a, limit), (b, _) = (released_value(plan, each, centering) for each in (first, second))
+    rounding = limit - plan.mechanism.sensitivity
+    assert np.linalg.norm(a - b) <= rounding
+    if relation is REPLACE:  # and it costs no noise to speak of
+        assert rounding <= 1e-3 * limit
+    if not is_projected:
+        A = (X.astype(np.longdouble) - centering.mean) / np.longdouble(1e-3)
+        A = np.column_stack([A, np.full(n, np.longdouble(0.2))])
+        A /= np.sqrt(np.maximum((A**2).sum(axis=1, keepdims=True), 1.0))
+        exact = (A.T @ A)[np.triu_indices(d + 1)]
+        exact = exact * np.where(np.equal(*np.triu_indices(d + 1)), 1.0, math.sqrt(2.0))
+        assert np.linalg.norm((a - exact).astype(float)) <= rounding
+
+
+def test_norms_next_to_the_mean_are_upper_bounds():
+    """Their products cancel to a millionth: half of the norms as computed are too small."""
+    rng, d = np.random.default_rng(6), 20
+    mean = rng.normal(size=d)
+    mean *= 0.9 / np.linalg.norm(mean)
+    X = mean + 1e-6 * rng.normal(size=(500, d))
+    rows = CenteredRows(Records(X, 1.0, 0.1), Centering(mean, 1e-3, np.zeros(1), 0.15))
+    A = (X.astype(np.longdouble) - mean) / np.longdouble(1e-3)
+    exact = np.sqrt((A**2).sum(axis=1) + np.longdouble(0.2) ** 2)
+    assert (rows.norms[0][0] >= exact * (1.0 - 1e-15)).all()
+    assert np.allclose(rows.norms[0][0], exact.astype(float), rtol=1e-5)
+
+
+@pytest.mark.parametrize("is_projected", [False, True])
+def test_under_add_remove_every_record_may_move_in_the_last_bits(is_projected):
+    """A squared norm is known up to what the centered rows add to it, on either place of a record.
+
+    The sums have the same number of records at most under both relations here.
+    """
+    n, d, roundings = 3000, 6, []
+    records = Records(np.zeros((n, d)), 1.0, 0.1)
+    centering = Centering(np.eye(d)[0] * 0.9, 1e-3, np.zeros(1), 0.15)
+    for relation, n_public in ((REPLACE, None), (ADD, n // 10)):
+        plan = plan_row_moments(Design.of(records, n_public), relation, 1e6, is_projected)
+        _, limit = released_value(plan, records, centering)
+        roundings.append(limit - plan.mechanism.sensitivity)
+    size = CenteredRows(records, centering).norm_bound
+    error = 4.0 * (d + 8) * 2.0**-52 * (size if is_projected else size**2)
+    assert roundings[1] - roundings[0] >= 2.0 * n * error * (1.0 - 1e-3)
+
+
+def test_the_largest_moment_may_exceed_1_with_more_records_than_said():
+    """Ten times the nominal number of records have ten times the curvature in a sum over it."""
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(5000, 4))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    records = Records(X, 1.0, 0.1)
+    plan = plan_row_moments(Design.of(records, 500), ADD, 1e6, is_projected=True)
+    rows = CenteredRows(records, Centering.unknown(4, 1))
+    assert plan.largest(rows, Silent()) > 2.0
+
+
+# ---------------------------------------------------------------------------------------- long rows
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 10.0])
+def test_a_few_long_rows_do_not_make_the_steps_too_large(epsilon):
+    """Nine rows of ten are 0: moments of shortened rows are a tenth of those of the rows.
+
+    Without the correction R2 was 0.31 to 0.45 below that of plain steps at epsilon = 1.
+    """
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(10_000, 20)) / math.sqrt(20.0)
+    X *= rng.random((10_000, 1)) < 0.1
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    y = np.clip(4.0 * X @ rng.normal(size=20) / math.sqrt(20.0), -1.0, 1.0)
+    records = Records(X, 1.0, 0.1, targets=y)
+    goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
+    scores = []
+    for share in (None, 0.0):
+        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6), moments_share=share)
+        w = plan.run(records, Run(noise=seeded(3))).point
+        scores.append(1.0 - np.mean((y - X @ w[:-1] - 0.1 * w[-1]) ** 2) / y.var())
+    assert scores[0] > scores[1] - 0.05
+
+
+# -------------------------------------------------------------------------------------------- audit
+
+#: Probability that the audit of a correct release fails; the seeds are fixed.
+RATE = 1e-4
+EPSILON, DELTA, N_RUNS = 0.1, 0.3, 600
+
+
+def audited_epsilon(relation, is_projected, factor):
+    """Bound epsilon from below, with a part of the noise, by all that leaves the release.
+
+    The record that differs is along the first feature, or along the second or missing; of
+    projected moments there is but one coordinate, and the record is 0 or missing.
+    """
+    width = 1 if is_projected else 2
+    base = np.tile(np.eye(width), (200 // width, 1))
+    base[::4] = 0.0
+    here = np.vstack([base, np.eye(width)[:1]])
+    there = base if relation is ADD else np.vstack([base, np.eye(width)[1:]])
+    design = Design.of(Records(here, 1.0), None if relation is REPLACE else 200)
+    mu = gaussian_mu(EPSILON, DELTA)
+    plan = plan_row_moments(design, relation, mu, is_projected)
+    assert plan.is_projected is is_projected
+    plan = replace(plan, mechanism=replace(plan.mechanism, noise_multiplier=factor / mu))
+    positions = []
+    for side, X in enumerate((here, there)):
+        rows = CenteredRows(Records(X, 1.0), Centering.unknown(width, 1))
+        points = []
+        for seed in range(N_RUNS):
+            noise = seeded(seed + side * 1_000_000)
+            if is_projected:
+                points.append(plan.largest(rows, noise) * design.n_records)
+            else:
+                inverse, ridge = plan.inverse(rows, noise)
+                moments = np.linalg.inv(inverse) - ridge * np.eye(2)
+                points.append((moments[0, 0] - moments[1, 1]) * design.n_records / 2**0.5)
+        positions.append(np.array(points))
+    exact = [X[:, 0] @ X[:, 0] - (0 if is_projected else X[:, 1] @ X[:, 1]) for X in (here, there)]
+    exact = np.array(exact) / (1.0 if is_projected else math.sqrt(2.0))
+    gap = exact[0] - exact[1]
+    # where the likelihood ratio of half the noise exceeds e^epsilon
+    threshold = exact.mean() + (0.5 * plan.mechanism.sensitivity / mu) ** 2 * EPSILON / gap
+    counts = [int((points > threshold).sum()) for points in positions]
+    low = stats.beta.ppf(RATE / 2, counts[0], N_RUNS - counts[0] + 1)
+    high = stats.beta.isf(RATE / 2, counts[1] + 1, N_RUNS - counts[1])
+    return math.log((low - DELTA) / high) if low > DELTA else -math.inf
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize(
+    ("relation", "is_projected"), [(REPLACE, False), (ADD, True)], ids=["full", "projected"]
+)
+def test_half_of_the_noise_of_the_second_moments_is_found(relation, is_projected):
+    assert audited_epsilon(relation, is_projected, 1.0) <= EPSILON
+    assert audited_epsilon(relation, is_projected, 0.5) > EPSILON
