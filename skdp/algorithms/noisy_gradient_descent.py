@@ -1,8 +1,9 @@
 """Planned noisy gradient descent: all records in every step, and nothing to tune.
 
-One release centers rows and targets (:mod:`skdp.algorithms.centering`); the gradient of every
-record is clipped to a planned norm, and every step adds Gaussian noise to their sum
-(:mod:`skdp.algorithms.noisy_steps`); a classifier's margins are shrunk by what is known of the
+One release centers rows and targets (:mod:`skdp.algorithms.centering`), another finds the second
+moments of rows, by which steps are preconditioned (:mod:`skdp.algorithms.row_moments`); the
+gradient of every record is clipped to a planned norm, and every step adds Gaussian noise to their
+sum (:mod:`skdp.algorithms.noisy_steps`); a classifier's margins are shrunk by what is known of the
 noise, and where noise is negligible by one more release (:mod:`skdp.algorithms.temperature`).
 Every number of the plan is a function of public numbers or of earlier releases. Theory:
 docs/theory/noisy_gradient_descent.md.
@@ -377,9 +378,7 @@ def _planned(
         rate, limit, planned = 2.0 * stable, 1e-4, 0.2
         if loss.target_bound:  # most residuals are the largest one
             clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
-        elif (
-            not has_odds
-        ):  # margins and residuals of hinges: a half of those of the log loss, twice
+        elif not has_odds:  # margins of hinges are half of those of the log loss, residuals twice
             clip, planned = min(2.0 * clip, _largest_residual(loss)), 0.4
         noise = k * clip / mu_steps
     planned = planned if damping is None else damping
