@@ -8,6 +8,7 @@ from skdp.algorithms.adversarial_output_perturbation import (
     plan_adversarial_output_perturbation,
 )
 from skdp.algorithms.bilevel import dp_bilevel, plan_bilevel
+from skdp.algorithms.dp_rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.dp_sgd import dp_sgd, plan_dp_sgd
 from skdp.algorithms.dp_sgda import dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
@@ -48,6 +49,7 @@ from skdp.algorithms.private_solvers import (
     PrivateSolver,
 )
 from skdp.algorithms.regularized_risk import plan_regularized_risk
+from skdp.algorithms.rgda_steps import EscapePhase, plan_escape_phase
 from skdp.algorithms.saddle_output_perturbation import (
     plan_saddle_output_perturbation,
     saddle_output_perturbation,
@@ -56,6 +58,7 @@ from skdp.algorithms.saddle_output_perturbation import (
 __all__ = [
     "GROUP_METHODS",
     "METHODS",
+    "EscapePhase",
     "GroupObjective",
     "HistogramPlan",
     "LocalizedGradientDescent",
@@ -72,6 +75,7 @@ __all__ = [
     "adversarial_output_perturbation",
     "dp_bilevel",
     "dp_localized_gd",
+    "dp_rgda",
     "dp_sgd",
     "dp_sgda",
     "exponential_mechanism",
@@ -83,8 +87,10 @@ __all__ = [
     "phased_saddle_output_perturbation",
     "plan_adversarial_output_perturbation",
     "plan_bilevel",
+    "plan_dp_rgda",
     "plan_dp_sgd",
     "plan_dp_sgda",
+    "plan_escape_phase",
     "plan_exponential_mechanism",
     "plan_localized_exponential",
     "plan_localized_gd",
