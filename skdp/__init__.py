@@ -18,6 +18,7 @@ from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
 
@@ -33,6 +34,7 @@ __all__ = [
     "DPLogisticRegression",
     "DPLogisticRegressionCV",
     "DPMaxGroupLossClassifier",
+    "DPMaxGroupLossMLPClassifier",
     "DPMaxGroupLossRegressor",
     "DPRidge",
     "DPRidgeCV",
