@@ -22,7 +22,7 @@ from skdp.problems import EmpiricalRisk, GroupNetworkProblem, Network, Records
 #: features start with coordinates of size 1.
 STEP = 0.12
 #: Outer steps.
-N_STEPS = 60
+N_STEPS = 100
 #: Largest loss of a record in the weights of the groups, over log(number of classes); and the
 #: share of the budget of a step that these losses get.
 _LARGEST_LOSS, _SHARE_Y = 3.0, 0.1

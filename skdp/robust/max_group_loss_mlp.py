@@ -66,7 +66,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     balance : float, default=0.3
         Penalty on unequal weights of the groups, > 0. A group whose loss is larger by it than all
         others gets all the weight.
-    n_steps : int, default=60
+    n_steps : int, default=100
         Noisy gradient steps. All of them are paid for.
     step_size : float, default=0.12
         Length of a step, divided by the square root of the number of weights.
@@ -123,10 +123,10 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     >>> import numpy as np
     >>> from skdp.robust import DPMaxGroupLossMLPClassifier
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-0.7, 0.7, size=(20000, 2))
+    >>> X = rng.uniform(-0.7, 0.7, size=(8000, 2))
     >>> y = (X[:, 0] * X[:, 1] > 0).astype(int)  # a linear model cannot tell
     >>> model = DPMaxGroupLossMLPClassifier(
-    ...     3.0, hidden_units=8, data_norm=1.0, classes=[0, 1], random_state=0
+    ...     3.0, hidden_units=6, data_norm=1.0, classes=[0, 1], random_state=0
     ... )
     >>> bool(model.fit(X, y).score(X, y) > 0.8)
     True
