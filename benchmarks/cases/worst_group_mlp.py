@@ -100,7 +100,7 @@ class Bench:
         self.records = Records(data.X, 1.0, 0.3, targets=data.y.astype(float), groups=codes)
         self.weights = GroupWeights.of_proportions([SHARES[g] for g in data.names], 10.0)
         width = self.records.width
-        self.network = Network(width, hidden_units, 1, np.sqrt(width) / self.records.norm_bound)
+        self.network = Network(width, hidden_units, 1, 1.5 / self.records.norm_bound)
         self.solved = GroupNetworkProblem(
             self.records, LogisticLoss(), self.weights, self.network, 0.3
         )
@@ -160,7 +160,7 @@ class Bench:
 def algorithms(bench: Bench) -> dict[str, tuple[str, list[dict[str, Any]]]]:
     """Kind of problem, and the options to choose from."""
     step = 0.12 * np.sqrt(bench.network.dimension)
-    ours = {"n_steps": 100, "step_size": step}
+    ours = {"n_steps": 100, "step_size": step, "momentum": 0.8}
     return {
         "DP-RGDA with differences": (
             "solved",
@@ -187,7 +187,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     quick = options.quick
     seeds = 2 if quick else min(options.seeds, 5)
     rows = []
-    sets = [made(500 if quick else 20_000, 500 if quick else 20_000)]
+    sets = [made(*(500, 500) if quick else (10_000, 10_000))]
     if options.adult is not None and not quick:
         sets.append(adult(options.adult))
     if options.california is not None and not quick:

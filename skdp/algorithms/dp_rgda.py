@@ -52,6 +52,8 @@ class RGDAPlan(Plan):
     step_size: float
     step_size_y: float
     normalise: bool
+    momentum: float
+    decay: bool
     select: str
     average: bool
     radius: float
@@ -130,6 +132,8 @@ class RGDAPlan(Plan):
             "step_size": self.step_size,
             "step_size_y": self.step_size_y,
             "normalise": self.normalise,
+            "momentum": self.momentum,
+            "decay": self.decay,
             "select": self.select,
             "average": self.average,
             "radius": self.radius if math.isfinite(self.radius) else None,
@@ -171,7 +175,16 @@ class RGDAPlan(Plan):
         oracle = NoisyGradientOracle(problem, self.ledger, run.noise)
         x = kept_in_ball(np.asarray(start[0], dtype=float), self.radius, np.zeros(self.dimension_x))
         y = problem.project_y(np.asarray(start[1], dtype=float))
-        outer = OuterLoop(x, self.step_size, self.normalise, self.escape, self.radius, run.rng)
+        outer = OuterLoop(
+            x,
+            self.step_size,
+            self.normalise,
+            self.escape,
+            self.radius,
+            run.rng,
+            self.momentum,
+            self.n_steps if self.decay else None,
+        )
         estimate = _Estimate(oracle, problem)
         updated = _dual_solved if self.is_linear_dual else _ascent
         best, total, first = (math.inf, (x, y)), np.zeros_like(x), self.n_steps // 2
@@ -374,6 +387,8 @@ def plan_dp_rgda(
     step_size: float = 0.1,
     step_size_y: float = 0.1,
     normalise: bool = True,
+    momentum: float = 0.0,
+    decay: bool = False,
     select: str = "last",
     average: bool = False,
     radius: float = 1e6,
@@ -416,6 +431,10 @@ def plan_dp_rgda(
         Length of a descent step or, without `normalise`, factor of the gradient.
     step_size_y : float, default=0.1
     normalise : bool, default=True
+    momentum : float, default=0.0
+        In [0, 1): descent steps follow ``m <- momentum m + (1 - momentum) v``.
+    decay : bool, default=False
+        The length of descent steps falls linearly to 0 over the run.
     select : {"last", "least_gradient"}, default="last"
         The point returned if no candidate was found.
     average : bool, default=False
@@ -465,7 +484,9 @@ def plan_dp_rgda(
         check_real(name, value, 1e-50, 1e50)
     check_real("share_y", share_y, 0.0, 1.0, closed="neither")
     check_option("select", select, ("last", "least_gradient"))
-    for name, flag in (("normalise", normalise), ("average", average), ("dual", linear_dual)):
+    check_real("momentum", momentum, 0.0, 1.0, closed="left")
+    flags = {"normalise": normalise, "decay": decay, "average": average, "linear_dual": linear_dual}
+    for name, flag in flags.items():
         check_bool(name, flag)
     if linear_dual and inner_steps != 1:
         raise ValueError("inner_steps must be 1 for a linear dual, which is solved for.")
@@ -498,6 +519,8 @@ def plan_dp_rgda(
         step_size=float(step_size),
         step_size_y=float(step_size_y),
         normalise=bool(normalise),
+        momentum=float(momentum),
+        decay=bool(decay),
         select=select,
         average=bool(average),
         radius=float(radius),

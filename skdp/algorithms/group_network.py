@@ -21,8 +21,10 @@ from skdp.problems import EmpiricalRisk, GroupNetworkProblem, Network, Records
 #: Length of a step over the square root of the dimension: of a coordinate, about. The hidden
 #: features start with coordinates of size 1.
 STEP = 0.12
-#: Outer steps.
-N_STEPS = 100
+#: Outer steps, and the momentum of their directions.
+N_STEPS, _MOMENTUM = 100, 0.8
+#: Deviation of the hidden features' arguments at the start, for a row of the largest norm.
+_INPUT_SCALE = 1.5
 #: Largest loss of a record in the weights of the groups, over log(number of classes); and the
 #: share of the budget of a step that these losses get.
 _LARGEST_LOSS, _SHARE_Y = 3.0, 0.1
@@ -127,7 +129,7 @@ def plan_group_network(
     if not objective.risk.is_mean or not objective.risk.is_smooth:
         raise ValueError("method='rgda' needs the mean of a smooth loss.")
     network = Network(
-        design.width, hidden_units, loss.n_outputs, math.sqrt(design.width) / design.feature_norm
+        design.width, hidden_units, loss.n_outputs, _INPUT_SCALE / design.feature_norm
     )
     root = math.sqrt(network.dimension)
     rgda = plan_dp_rgda(
@@ -143,6 +145,7 @@ def plan_group_network(
         unit_y=_LARGEST_LOSS * math.log(max(2, loss.n_outputs + 1)) / clip_norm,
         step_size=step_size * root,
         radius=_RADIUS * root,
+        momentum=_MOMENTUM,
         average=True,
     )
     return GroupNetworkPlan(objective, network, rgda, float(balance))

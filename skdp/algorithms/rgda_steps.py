@@ -110,6 +110,10 @@ class OuterLoop:
         Of the ball that x is kept in; it is public.
     rng : numpy.random.Generator
         Of the perturbation, which is no privacy noise.
+    momentum : float, default=0.0
+        In [0, 1): descent steps follow the mean ``m <- momentum m + (1 - momentum) v``.
+    horizon : int, optional
+        The length of descent steps falls linearly to 0 over so many steps. Default: it is constant.
 
     Attributes
     ----------
@@ -130,7 +134,11 @@ class OuterLoop:
         escape: EscapePhase | None,
         radius: float,
         rng: np.random.Generator,
+        momentum: float = 0.0,
+        horizon: int | None = None,
     ) -> None:
+        self.momentum, self.horizon = momentum, horizon
+        self._mean, self._step = np.zeros_like(start), 0
         self.x, self._start = start, start
         self.step_size, self.normalise = step_size, normalise
         self.escape, self.radius, self.rng = escape, radius, rng
@@ -148,17 +156,20 @@ class OuterLoop:
         norm = float(np.linalg.norm(v))
         if not math.isfinite(norm):  # before the next look at the records
             v, norm = np.zeros_like(v), 0.0
+        self._mean = self.momentum * self._mean + (1.0 - self.momentum) * v
         if self.phase == "descent":
-            self._descend(y, v, norm)
+            self._descend(y, norm)
         else:
             self._escape(v, norm)
+        self._step += 1
         if not self.is_done:
             self.x = kept_in_ball(self.x, self.radius, self._start)
 
-    def _descend(self, y: np.ndarray, v: np.ndarray, norm: float) -> None:
+    def _descend(self, y: np.ndarray, norm: float) -> None:
         if self.escape is None or norm >= self.escape.alpha:
-            scale = self.step_size / (max(norm, 1e-300) if self.normalise else 1.0)
-            self.x = self.x - scale * v
+            length = float(np.linalg.norm(self._mean)) if self.normalise else 1.0
+            left = 1.0 if self.horizon is None else max(0.0, 1.0 - self._step / self.horizon)
+            self.x = self.x - (self.step_size * left / max(length, 1e-300)) * self._mean
             return
         self.anchor = self.x, y
         self.phase, self.moved, self._n_steps, self._since = "escape", 0.0, 0, 0

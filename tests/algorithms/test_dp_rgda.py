@@ -380,6 +380,14 @@ def test_last_step_of_an_escape_phase_uses_up_the_movement_exactly():
     assert_allclose(moves[:-1], [(0.1 * 1.5**k) ** 2 for k in range(len(moves) - 1)])
 
 
+def test_momentum_and_decay_shape_the_descent_steps():
+    loop = OuterLoop(np.zeros(2), 1.0, True, None, 1e6, np.random.default_rng(0), 0.5, 4)
+    loop.move(np.zeros(1), np.array([2.0, 0.0]))
+    assert_allclose(loop.x, [-1.0, 0.0])
+    loop.move(np.zeros(1), np.array([0.0, 1.0]))  # the mean is now (0.5, 0.5)
+    assert_allclose(loop.x, [-1.0 - 0.75 / math.sqrt(2.0), -0.75 / math.sqrt(2.0)])
+
+
 def test_perturbation_is_uniform_in_the_ball():
     rng = np.random.default_rng(0)
     norms = np.array([np.linalg.norm(uniform_in_ball(3, 2.0, rng)) for _ in range(2000)])
