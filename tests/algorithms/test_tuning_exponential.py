@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tuning_attacks as attacks
+from plain_noise import PlainNoise
 from scipy.special import softmax
 from scipy.stats import chisquare
 
@@ -231,7 +232,7 @@ def test_draws_have_their_law():
     assert chisquare(counts, size * softmax(prior - 0.65 * scores)).pvalue < ALARM
 
 
-class Fixed(NoiseSource):
+class Fixed(PlainNoise):
     """A source with one exponential variable."""
 
     def __init__(self, value):

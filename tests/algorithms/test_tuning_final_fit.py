@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import PlainNoise
 from scipy.stats import kstest
 from tuning_attacks import DataSets, largest_movement
 
@@ -23,7 +24,7 @@ GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-6, 10.0)
 ALPHA = np.array([0.3, 0.02])
 
 
-class Silence(NoiseSource):
+class Silence(PlainNoise):
     """No noise at all."""
 
     def standard_normal(self, size):

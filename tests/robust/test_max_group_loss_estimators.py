@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from plain_noise import use_plain_noise
 from scipy import stats
 from sklearn import config_context
 from sklearn.base import clone
@@ -830,6 +831,7 @@ def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
         steps.append((problem, plan, step(plan, problem, run)))
         return steps[-1][-1]
 
+    use_plain_noise(monkeypatch)
     monkeypatch.setattr(NoiseSource, "standard_normal", recorded_draw)
     monkeypatch.setattr(SaddleOutputPerturbationPlan, "run", recorded_step)
     features, y, groups = conflicting(4000, 3, d=4)
