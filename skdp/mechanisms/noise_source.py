@@ -14,7 +14,15 @@ import os
 import numpy as np
 
 from skdp.mechanisms import grid
-from skdp.mechanisms.partial_draws import EXPONENTIAL, NORMAL, Bytes, Law, PartialDraws, draw
+from skdp.mechanisms.partial_draws import (
+    EXPONENTIAL,
+    NORMAL,
+    Bytes,
+    Law,
+    PartialDraws,
+    draw,
+    joined,
+)
 
 
 class NoiseSource:
@@ -30,11 +38,9 @@ class NoiseSource:
         self._kept: dict[Law, PartialDraws] = {}
 
     def _draws(self, law: Law, size: int) -> PartialDraws:
-        draws = self._kept.get(law)
-        if draws is None:
-            draws = draw(law, size, self._bytes)
-        elif len(draws.units) < size:
-            draws = draws + draw(law, size - len(draws.units), self._bytes)
+        kept = [self._kept[law]] if law in self._kept else []
+        missing = size - sum(len(draws.units) for draws in kept)
+        draws = joined([*kept, draw(law, missing, self._bytes)]) if missing > 0 else kept[0]
         self._kept[law] = draws[size:]
         return draws[:size]
 

@@ -34,8 +34,8 @@ import numpy as np
 CELL_BITS, _UNIT_BITS, _COIN_BITS = 63, 31, 32
 #: Error of ``2^32 exp(-t)`` that is allowed for: 2^-38 of the largest value.
 _COIN_ERROR = 2.0**-6
-#: Least number of trials at a time.
-_BATCH = 512
+#: Numbers of trials at a time.
+_LEAST_BATCH, _LARGEST_BATCH = 512, 1 << 14
 _ONE = np.uint64(1)
 
 #: A source of independent fair bits: so many bytes.
@@ -125,27 +125,34 @@ class PartialDraws:
         longer = {i - start: bits for i, bits in self.longer.items() if start <= i < stop}
         return PartialDraws(self.units[part], self.cells[part], self.signs[part], longer)
 
-    def __add__(self, other: PartialDraws) -> PartialDraws:
-        longer = {i + len(self.units): bits for i, bits in other.longer.items()}
-        return PartialDraws(
-            np.concatenate([self.units, other.units]),
-            np.concatenate([self.cells, other.cells]),
-            np.concatenate([self.signs, other.signs]),
-            {**self.longer, **longer},
-        )
+
+def joined(parts: list[PartialDraws]) -> PartialDraws:
+    """Put draws one after the other."""
+    longer: dict[int, Bits] = {}
+    start = 0
+    for part in parts:
+        longer |= {start + i: bits for i, bits in part.longer.items()}
+        start += len(part.units)
+    return PartialDraws(
+        np.concatenate([part.units for part in parts]),
+        np.concatenate([part.cells for part in parts]),
+        np.concatenate([part.signs for part in parts]),
+        longer,
+    )
 
 
 def draw(law: Law, size: int, source: Bytes) -> PartialDraws:
-    """Draw at least `size` variables, and a few hundred at a time."""
-    draws = _trials(law, size + size // 2, source)
-    while len(draws.units) < size:
-        draws = draws + _trials(law, size - len(draws.units), source)
-    return draws
+    """Draw at least `size` variables, hundreds at a time."""
+    parts, missing = [], size
+    while missing > 0:
+        n_trials = min(max(missing + missing // 2, _LEAST_BATCH), _LARGEST_BATCH)
+        parts.append(_trials(law, n_trials, source))
+        missing -= len(parts[-1].units)
+    return joined(parts)
 
 
 def _trials(law: Law, n_trials: int, source: Bytes) -> PartialDraws:
     """Carry out trials side by side, and keep those that succeed."""
-    n_trials = max(n_trials, _BATCH)
     words, fractions = np.frombuffer(source(16 * n_trials), dtype="<u8").reshape(2, n_trials)
     firsts = words >> np.uint64(64 - _UNIT_BITS)
     coins = (words >> _ONE) & np.uint64(2**_COIN_BITS - 1)

@@ -21,6 +21,7 @@ from skdp.mechanisms.partial_draws import (
     draw,
     exact_trial,
     exp_bounds,
+    joined,
 )
 
 #: False-alarm rate of every statistical test; their seeds are fixed.
@@ -207,7 +208,7 @@ def test_parts_keep_their_longer_fractions():
     draws.fraction(60).refine(seeded(2))
     first, second = draws[:50], draws[50:]
     assert (list(first.longer), list(second.longer)) == ([3], [10])
-    both = second + first
+    both = joined([second, first])
     assert {i: both.longer[i].numerator for i in both.longer} == {
         10: draws.longer[60].numerator,
         53: draws.longer[3].numerator,
@@ -219,7 +220,9 @@ def test_parts_keep_their_longer_fractions():
 def test_values_are_near_the_draws():
     draws = draw(NORMAL, 5000, seeded())
     extremes = np.array([0, 1, 2**63 - 1, 2**62], dtype=np.uint64)
-    draws = draws + PartialDraws(np.array([0, 7, 8, 40]), extremes, np.array([1.0, -1, 1, -1]))
+    draws = joined(
+        [draws, PartialDraws(np.array([0, 7, 8, 40]), extremes, np.array([1.0, -1, 1, -1]))]
+    )
     for i, value in enumerate(draws.values):
         for end in Bits(int(draws.cells[i]), CELL_BITS).bounds:
             exact = int(draws.signs[i]) * (int(draws.units[i]) + end)
