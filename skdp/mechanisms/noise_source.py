@@ -37,6 +37,10 @@ class NoiseSource:
         self._bytes = random_bytes
         self._kept: dict[Law, PartialDraws] = {}
 
+    def words(self, size: int) -> np.ndarray:
+        """Draw independent uniform 64-bit integers."""
+        return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
+
     def _draws(self, law: Law, size: int) -> PartialDraws:
         kept = [self._kept[law]] if law in self._kept else []
         missing = size - sum(len(draws.units) for draws in kept)
