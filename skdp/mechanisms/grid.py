@@ -114,17 +114,20 @@ def _rounded(
     """
     with np.errstate(all="ignore"):
         scaled = value / step
+        is_fine = np.abs(scaled) < 2.0**53
+        all_fine = bool(is_fine.all())
+        if not all_fine:  # multiples of the step, or no numbers
+            scaled = np.where(is_fine, scaled, 0.0)
         whole = np.rint(scaled)
-        rest = scaled - whole  # exact: the last bits of a double
-        is_coarse = ~(np.abs(scaled) < 2.0**53)  # a multiple of the step, or no number
-        rest[is_coarse] = 0.0
-        base = np.where(is_coarse, value, whole * step)
-        total = rest + noise
+        base = whole * step if all_fine else np.where(is_fine, whole * step, value)
+        scaled -= whole  # exact: the last bits of a double
+        total = scaled + noise
         rounded = np.rint(total)
         errors = errors + 2.0**-52 * (1.0 + np.abs(noise))
-        is_open = ~(np.abs(total - rounded) + errors < 0.5)
-        for i in np.flatnonzero(is_open).tolist():
-            rounded[i] = _nearest(Fraction(float(rest[i])), exact, i)
+        is_decided = np.abs(total - rounded) + errors < 0.5
+        if not is_decided.all():
+            for i in np.flatnonzero(~is_decided).tolist():
+                rounded[i] = _nearest(Fraction(float(scaled[i])), exact, i)
         base += rounded * step
         base += 0.0  # no sign of zero, which would tell that of the value
     return base
