@@ -159,8 +159,8 @@ class Bench:
 
 def algorithms(bench: Bench) -> dict[str, tuple[str, list[dict[str, Any]]]]:
     """Kind of problem, and the options to choose from."""
-    step = 0.12 * np.sqrt(bench.network.dimension)
-    ours = {"n_steps": 100, "step_size": step, "momentum": 0.8}
+    step = 0.24 * np.sqrt(bench.network.dimension)
+    ours = {"n_steps": 100, "step_size": step, "momentum": 0.5, "decay": True}
     return {
         "DP-RGDA with differences": (
             "solved",
@@ -187,11 +187,12 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     quick = options.quick
     seeds = 2 if quick else min(options.seeds, 5)
     rows = []
-    sets = [made(*(500, 500) if quick else (10_000, 10_000))]
+    sets = []
     if options.adult is not None and not quick:
         sets.append(adult(options.adult))
     if options.california is not None and not quick:
         sets.append(california(options.california))
+    sets.append(made(*(500, 500) if quick else (10_000, 10_000)))
     for data in sets:
         for epsilon in (2.0,) if quick else (0.5, 2.0, 8.0) if data.name == "made" else (3.0, 8.0):
             rows += points_of(data, epsilon, seeds, quick)

@@ -18,11 +18,11 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, GroupNetworkProblem, Network, Records
 
-#: Length of a step over the square root of the dimension: of a coordinate, about. The hidden
-#: features start with coordinates of size 1.
-STEP = 0.12
+#: Length of the first step over the square root of the dimension: of a coordinate, about. It falls
+#: to 0. The weights of the hidden features start with size 1.
+STEP = 0.24
 #: Outer steps, and the momentum of their directions.
-N_STEPS, _MOMENTUM = 100, 0.8
+N_STEPS, _MOMENTUM = 100, 0.5
 #: Deviation of the hidden features' arguments at the start, for a row of the largest norm.
 _INPUT_SCALE = 1.5
 #: Largest loss of a record in the weights of the groups, over log(number of classes); and the
@@ -58,6 +58,19 @@ class GroupNetworkPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         return self.rgda.releases
+
+    def alarms(self) -> tuple[str, ...]:
+        """Warn of noise that hides the gradients even if all steps had the same."""
+        largest = max(self.objective.weights.largest) / self.objective.weights.n_groups
+        noise = self.rgda.noise_scale() * self.rgda.ledger.clip * max(1.0, largest)
+        noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
+        if noise <= self.rgda.ledger.clip:
+            return ()
+        return (
+            f"The noise in the mean of the {self.rgda.n_steps} gradients has a length of about "
+            f"{noise:.3g}, and a gradient has at most {self.rgda.ledger.clip:.3g}: the result is "
+            "mostly noise",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -109,7 +122,7 @@ def plan_group_network(
         0: a linear model.
     n_steps : int
     step_size : float
-        Length of a step, over the square root of the number of weights.
+        Length of the first step, over the square root of the number of weights.
     clip_norm : float, default=1.0
         Of the gradient of a record, for a group of weight 1.
     balance : float
@@ -146,6 +159,7 @@ def plan_group_network(
         step_size=step_size * root,
         radius=_RADIUS * root,
         momentum=_MOMENTUM,
+        decay=True,
         average=True,
     )
     return GroupNetworkPlan(objective, network, rgda, float(balance))

@@ -13,11 +13,13 @@ from typing import Literal
 
 import numpy as np
 
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.problems.minimax import BlockName, MinimaxProblem, Point
 
 Kind = Literal["refresh", "increment"]
+#: Clipping norms below it are far from the end of double precision, and clip everything.
+_NEGLIGIBLE = 1e-100
 
 
 @dataclass(frozen=True)
@@ -134,11 +136,14 @@ class Query:
         self._open.remove(block)
         problem, mechanism = self._problem, self._ledger.mechanism(self._kind)
         clip = self.clip(block, point, anchor)
+        if clip < _NEGLIGIBLE:  # such as a change between equal points: no look at the records
+            return np.zeros(problem.dimension(block))
         limit = problem.limit(clip, block, point, anchor)
         total = problem.clipped_sum(block, point, anchor, limit, self._batch)
-        scale = self._ledger.multiplier(self._kind, block) * clip
-        total = total + scale * self._noise.standard_normal(total.size)
-        return np.asarray(total / (mechanism.sampling_rate * self._ledger.n_public))
+        sensitivity = mechanism.sensitivity
+        multiplier = self._ledger.multiplier(self._kind, block) / sensitivity
+        noisy = GaussianMechanism(sensitivity * clip, multiplier).release(total, self._noise)
+        return np.asarray(noisy / (mechanism.sampling_rate * self._ledger.n_public))
 
     def clip(self, block: BlockName, point: Point, anchor: Point | None) -> float:
         """Return the clipping norm of a block, a function of released points."""

@@ -68,8 +68,9 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         others gets all the weight.
     n_steps : int, default=100
         Noisy gradient steps. All of them are paid for.
-    step_size : float, default=0.12
-        Length of a step, divided by the square root of the number of weights.
+    step_size : float, default=0.24
+        Length of the first step, divided by the square root of the number of weights. It falls
+        to 0.
     clip_norm : float, default=1.0
         Bound on the norm of a record's gradient, for a group of weight 1.
     data_norm : float or None, default=None
@@ -233,6 +234,9 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             clip_norm=float(self.clip_norm),
             balance=float(self.balance),
         )
+        for alarm in plan.alarms():
+            warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
+            caveats += (alarm,)
         result = plan.run(records, Run("auto", *randomness(self.random_state)))
         self.group_weights_ = result.y
         self._keep(result.point, plan.network, risk.loss)
@@ -305,9 +309,8 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             remarks=(f"rows are shortened to Euclidean norm {public['data_norm']:g}",),
         )
 
-    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
-        super()._fit(X, y, groups)
-        del self.coef_, self.intercept_  # of linear models
+    def _set_coefficients(self, weights: np.ndarray, loss: Loss, d: int) -> None:
+        """Leave the weights of the layers, which are set."""
 
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self)

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from plain_noise import PlainNoise
 
 from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
 from skdp.algorithms.rgda_oracle import Ledger, NoisyGradientOracle
@@ -17,6 +18,7 @@ from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import NullControl, RecordGradients
 from skdp.problems.silence import without_warnings
+
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
@@ -29,7 +31,7 @@ def run(seed=0):
     return Run(rng=np.random.default_rng(seed), noise=source(seed + 1))
 
 
-class Silent(NoiseSource):
+class Silent(PlainNoise):
     """No noise, and batches of all records."""
 
     def standard_normal(self, size):
@@ -326,7 +328,7 @@ def escaping(noise, n_steps, with_escape=True):
         escape=escape if with_escape else None,
     )
 
-    class Fixed(NoiseSource):
+    class Fixed(PlainNoise):
         """Gradients with an error of one deviation that does not grow."""
 
         def standard_normal(self, size):
