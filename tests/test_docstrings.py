@@ -17,6 +17,7 @@ LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
 LINEAR = LINEAR_CLASSIFIERS + LINEAR_REGRESSORS
 ADVERSARIAL = ("DPAdversarialClassifier", "DPAdversarialRegressor")
 GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
+NETWORK = ("DPMaxGroupLossMLPClassifier",)
 TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
 BINARY = ("DPAdversarialClassifier", "DPLogisticRegressionCV")
 MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier")
@@ -34,8 +35,13 @@ FAMILIES = {
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only
-    "classes": (MULTICLASS, BINARY),
-    "classes_": (MULTICLASS, BINARY),
+    "classes": (MULTICLASS + NETWORK, BINARY),
+    "classes_": (MULTICLASS + NETWORK, BINARY),
+    # Gaussian noise only; public factors only; of the last step
+    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK),
+    "group_mode": (GROUPED, NETWORK),
+    "group_proportions_": (GROUPED, NETWORK),
+    "group_weights_": (GROUPED, NETWORK),
     "coef_": (MULTICLASS, BINARY, REGRESSORS),
     "intercept_": (MULTICLASS, BINARY, REGRESSORS),
     # losses of each kind of target; the others refer to the linear models
@@ -46,7 +52,7 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
+    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED + NETWORK, TUNED),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:]),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget
