@@ -303,7 +303,11 @@ def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
     problem = shared_problem(made)
     for label, epsilon, extra in (
         ("DP-RGDA at the paper's values, our noise", 2.0, {}),
-        ("DP-RGDA at the paper's values, paper's noise", None, {"noise_multiplier": PAPER_MULTIPLIER}),
+        (
+            "DP-RGDA at the paper's values, paper's noise",
+            None,
+            {"noise_multiplier": PAPER_MULTIPLIER},
+        ),
     ):
         for kind, each in (("data", problem), ("null control", NullControl(problem))):
             few = max(2, min(seeds, 20))
@@ -315,4 +319,6 @@ def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
 def summarise(table: pd.DataFrame) -> str:
     columns = ["instance", "method", "kind", "epsilon", "phi", "phi_low", "phi_high"]
     columns += ["gradient", "curvature"]
-    return str(table[[c for c in columns if c in table]].to_string(index=False, float_format="%.3g"))
+    return str(
+        table[[c for c in columns if c in table]].to_string(index=False, float_format="%.3g")
+    )

@@ -29,8 +29,8 @@ import pandas as pd
 from benchmarks import data as prepared
 from benchmarks.cases.worst_group import Data, adult
 from skdp.algorithms import Run, plan_dp_rgda
-from skdp.mechanisms import NoiseSource
 from skdp.linear_model import DPLogisticRegression
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     GroupNetworkProblem,
@@ -78,9 +78,9 @@ def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
         mode = {"group_mode": "proportions", "group_proportions": data.shares}
 
     def grouped(kind: Any) -> Callable[[int], Any]:
-        return lambda seed: kind(
-            **shared, **mode, group_names=data.names, random_state=seed
-        ).fit(data.X, data.y, groups=data.groups)
+        return lambda seed: kind(**shared, **mode, group_names=data.names, random_state=seed).fit(
+            data.X, data.y, groups=data.groups
+        )
 
     return {
         "DPLogisticRegression": lambda seed: DPLogisticRegression(**shared, random_state=seed).fit(
@@ -204,9 +204,7 @@ def points_of(data: Data, epsilon: float, seeds: int, quick: bool) -> list[dict[
     rows = []
     for name, fit in estimators(data, epsilon).items():
         begin = time.perf_counter()
-        scores = [
-            data.scores(fit(seed).decision_function(data.X_test)) for seed in range(seeds)
-        ]
+        scores = [data.scores(fit(seed).decision_function(data.X_test)) for seed in range(seeds)]
         rows.append(columns | {"method": name} | summary(scores, begin))
     if data.name == "made":
         bench, other = Bench(data), Bench(made(len(data.X), len(data.X_test), seed=1))
@@ -216,9 +214,7 @@ def points_of(data: Data, epsilon: float, seeds: int, quick: bool) -> list[dict[
                 key=lambda o: other.scores(other.fit(kind, epsilon, 9, **o))["worst_log_loss"],
             )
             begin = time.perf_counter()
-            scores = [
-                bench.scores(bench.fit(kind, epsilon, seed, **best)) for seed in range(seeds)
-            ]
+            scores = [bench.scores(bench.fit(kind, epsilon, seed, **best)) for seed in range(seeds)]
             rows.append(columns | {"method": name} | summary(scores, begin))
     for row in rows:
         print(row, file=sys.stderr, flush=True)

@@ -70,7 +70,10 @@ class RGDAPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         dimension = self.dimension_x + self.dimension_y
-        named = (("gradients", self.ledger.refresh), ("changes of gradients", self.ledger.increment))
+        named = (
+            ("gradients", self.ledger.refresh),
+            ("changes of gradients", self.ledger.increment),
+        )
         return tuple(
             mechanism.describe(name, dimension, self.n_public, _REFERENCE, self.neighbouring)
             for name, mechanism in named
@@ -464,8 +467,9 @@ def plan_dp_rgda(
     ):
         check_count(name, value, least)
     check_count("period", period, 1, n_steps)
-    rates = sampling_rate, (
-        sampling_rate if sampling_rate_difference is None else sampling_rate_difference
+    rates = (
+        sampling_rate,
+        (sampling_rate if sampling_rate_difference is None else sampling_rate_difference),
     )
     for name, rate in zip(("sampling_rate", "sampling_rate_difference"), rates, strict=True):
         check_real(name, rate, 0.0, 1.0, closed="right")

@@ -68,7 +68,7 @@ class Network:
         h = self.hidden_units
         first = (h or self.n_outputs) * self.width
         A = x[:first].reshape(-1, self.width)
-        return A, x[first:].reshape(self.n_outputs if h else 0, -1)
+        return A, x[first:].reshape((self.n_outputs, h + 1) if h else (0, 1))
 
     def forward(self, block: Block, x: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
         """Return the outputs (m, k) of a block and its hidden features (m, h + 1)."""
@@ -195,9 +195,7 @@ class GroupNetworkProblem(MinimaxProblem):
         outputs, _ = self.network.forward(rows, x)
         return self.loss.value(self._margins(outputs), rows.targets)
 
-    def _losses(
-        self, rows: Block, point: Point, anchor: Point | None, limit: float
-    ) -> np.ndarray:
+    def _losses(self, rows: Block, point: Point, anchor: Point | None, limit: float) -> np.ndarray:
         values = self._value(rows, point[0])
         if anchor is not None:
             values = values - self._value(rows, anchor[0])

@@ -200,8 +200,13 @@ class NullControl(MinimaxProblem):
 def clip_rows(vectors: np.ndarray, limit: float) -> np.ndarray:
     """Scale rows down to a Euclidean norm; a row that is not finite, or too long, becomes 0."""
     norms = np.linalg.norm(vectors, axis=1)
-    return vectors * clip_factors(norms, limit)[:, None] if np.isfinite(norms).all() else (
-        np.where(np.isfinite(norms)[:, None], vectors, 0.0) * clip_factors(norms, limit)[:, None]
+    return (
+        vectors * clip_factors(norms, limit)[:, None]
+        if np.isfinite(norms).all()
+        else (
+            np.where(np.isfinite(norms)[:, None], vectors, 0.0)
+            * clip_factors(norms, limit)[:, None]
+        )
     )
 
 

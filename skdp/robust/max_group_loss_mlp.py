@@ -268,9 +268,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
                 stacklevel=6,
             )
         bound = float(self.max_group_weight)
-        return GroupWeights.of_proportions(
-            self.group_proportions_, bound, public_groups=is_public
-        )
+        return GroupWeights.of_proportions(self.group_proportions_, bound, public_groups=is_public)
 
     def _keep(self, x: np.ndarray, network: Any, loss: Loss) -> None:
         """Set the weights of the layers in the units of raw rows."""

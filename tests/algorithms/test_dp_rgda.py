@@ -19,7 +19,6 @@ from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import NullControl, RecordGradients
 from skdp.problems.silence import without_warnings
 
-
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
@@ -90,7 +89,9 @@ def test_without_noise_estimates_are_the_exact_gradients():
 # 2. one inner step moves y (as printed, it stands still for ever)
 def test_one_inner_step_moves_the_dual():
     problem = quadratic()
-    result = plan(problem, inner_steps=1).run(problem, Run(noise=Silent()), (np.ones(3), np.zeros(3)))
+    result = plan(problem, inner_steps=1).run(
+        problem, Run(noise=Silent()), (np.ones(3), np.zeros(3))
+    )
     assert np.linalg.norm(result.y) > 0.1
 
 
@@ -284,9 +285,7 @@ def test_noise_of_the_estimates_has_the_variance_of_the_ledger():
         return np.zeros((len(positions), dimension))
 
     problem = RecordGradients(n, dimension, 0, zero)
-    made = plan(
-        problem, n_steps=steps, period=steps, clip=2.0, clip_difference=0.3, smoothness=1e9
-    )
+    made = plan(problem, n_steps=steps, period=steps, clip=2.0, clip_difference=0.3, smoothness=1e9)
     seen = []
     made.run(problem, run(), observe=lambda point, v, u: seen.append(v))
     ledger = made.ledger

@@ -157,7 +157,9 @@ def test_predictions_are_those_of_the_attributes_and_rows_are_bounded():
     assert_allclose(model.decision_function(X), expected)
     long = X / np.linalg.norm(X, axis=1, keepdims=True)
     assert_allclose(model.decision_function(50.0 * long), model.decision_function(long))
-    assert_allclose(model.fit(sparse.csr_matrix(X), y, groups=groups).decision_function(X), expected)
+    assert_allclose(
+        model.fit(sparse.csr_matrix(X), y, groups=groups).decision_function(X), expected
+    )
     assert not hasattr(model, "coef_")
 
 
