@@ -13,7 +13,13 @@ from skdp.linear_model import (
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
-from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
+from skdp.privacy import (
+    BudgetAccountant,
+    BudgetExceededError,
+    PrivacyBudget,
+    PrivacyLeakWarning,
+    PrivacyReport,
+)
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -26,6 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "BoundedScaler",
     "BoundedSplineTransformer",
+    "BudgetAccountant",
+    "BudgetExceededError",
     "DPAdversarialClassifier",
     "DPAdversarialRegressor",
     "DPLinearClassifier",
