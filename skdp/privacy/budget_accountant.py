@@ -110,12 +110,13 @@ class BudgetAccountant:
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-0.5, 0.5, size=(1000, 2))
     >>> model = skdp.DPRidge(epsilon=1.0, data_norm=1.0, target_range=(-1, 1))
-    >>> with skdp.BudgetAccountant(epsilon=1.5, delta=1e-6) as accountant:
+    >>> with skdp.BudgetAccountant(epsilon=1.2, delta=1e-6) as accountant:
     ...     _ = model.fit(X, X[:, 0])
-    ...     _ = model.fit(X, X[:, 1])
-    Traceback (most recent call last):
-        ...
-    skdp.privacy.budget_accountant.BudgetExceededError: DPRidge would ...
+    ...     try:
+    ...         _ = model.fit(X, X[:, 1])
+    ...     except skdp.BudgetExceededError:
+    ...         print("too much")
+    too much
     >>> round(accountant.total().epsilon, 6)
     1.0
     """
