@@ -12,7 +12,7 @@ from skdp.linear_model import (
     DPRidge,
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
+from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
 from skdp.privacy import (
     BudgetAccountant,
     BudgetExceededError,
@@ -44,6 +44,7 @@ __all__ = [
     "DPMaxGroupLossRegressor",
     "DPRidge",
     "DPRidgeCV",
+    "DPStandardScaler",
     "PrivacyBudget",
     "PrivacyLeakWarning",
     "PrivacyReport",

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -50,7 +51,7 @@ class OverlappingParts:
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[None]:
         """Inside of this block, releases are from one part; of this thread, not of others."""
-        token = _CURRENT.set((self, number))
+        token = _CURRENT.set((self, number, threading.get_ident()))
         try:
             yield
         finally:
@@ -71,7 +72,7 @@ class OverlappingParts:
         return ComposedEvent(added), lambda: self._counts.update(counts)
 
 
-_CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int] | None] = contextvars.ContextVar(
+_CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int, int] | None] = contextvars.ContextVar(
     "skdp_part", default=None
 )
 
@@ -79,7 +80,7 @@ _CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int] | None] = contextv
 def share_of_part(event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
     """Return what an event adds to the cost of all, and a function to call once it is paid."""
     current = _CURRENT.get()
-    if current is None:
+    if current is None or current[2] != threading.get_ident():  # some threads inherit it
         return event, lambda: None
-    parts, number = current
+    parts, number, _ = current
     return parts.share(number, event)
