@@ -33,7 +33,8 @@ def test_accuracy_in_ranks(delta):
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_price(delta):
     plan = QuantilesPlan(100, 3, (0.1, 0.9), PrivacyBudget(0.7, delta))
-    assert 0.69 < tightest_epsilon(plan.event, delta) <= 0.7 * (1 + 1e-9) or delta
+    if delta == 0:  # else some of it is lost between the two kinds of privacy
+        assert tightest_epsilon(plan.event, delta) > 0.69
     assert tightest_epsilon(plan.event, delta) <= 0.7 * (1 + 1e-9)
     assert tightest_epsilon(plan.releases[0].event, delta) == tightest_epsilon(plan.event, delta)
     assert plan.to_dict()["draw_epsilon"] == plan.draw_epsilon
