@@ -61,8 +61,9 @@ class QuantilesPlan(Plan):
 
     @cached_property
     def draw_epsilon(self) -> float:
-        """Parameter of each draw."""
-        return draw_epsilon(self.budget, 1.0 / self.n_draws)
+        """Parameter of each draw: plain addition, or if there are many, Gaussian DP."""
+        plain = self.budget.epsilon / self.n_draws
+        return max(plain, draw_epsilon(self.budget, 1.0 / self.n_draws))
 
     @property
     def grid(self) -> np.ndarray:

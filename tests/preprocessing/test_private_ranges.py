@@ -30,9 +30,12 @@ def test_accuracy_in_ranks(delta):
     assert BoundedScaler(found).fit_transform(X).shape == X.shape
 
 
+@pytest.mark.parametrize("n_features", [3, 100])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_price(delta):
-    plan = QuantilesPlan(100, 3, (0.1, 0.9), PrivacyBudget(0.7, delta))
+def test_price(delta, n_features):
+    plan = QuantilesPlan(100, n_features, (0.1, 0.9), PrivacyBudget(0.7, delta))
+    plain = 0.7 / (2 * n_features)
+    assert (plan.draw_epsilon > plain) == (delta > 0 and n_features == 100)
     if delta == 0:  # else some of it is lost between the two kinds of privacy
         assert tightest_epsilon(plan.event, delta) > 0.69
     assert tightest_epsilon(plan.event, delta) <= 0.7 * (1 + 1e-9)

@@ -53,7 +53,7 @@ def _fit_for_ever(path, pipe, pays_late):
             model.fit(X, X[:, 0])
 
 
-def kill_fits(n_kills, seed, n_workers=2, pays_late=False):
+def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
     """Return the numbers of kills, of fits that had begun, of entries, and of torn lines.
 
     Raises AssertionError as soon as the ledger is below what had begun.
@@ -77,7 +77,7 @@ def kill_fits(n_kills, seed, n_workers=2, pays_late=False):
                         os._exit(1)
                 workers.append(worker)
             for worker in workers:
-                time.sleep(rng.uniform(0.0, 0.1))
+                time.sleep(rng.uniform(0.0, longest))
                 os.kill(worker, signal.SIGKILL)
                 kills += 1
             for worker in workers:
@@ -102,6 +102,6 @@ def kill_fits(n_kills, seed, n_workers=2, pays_late=False):
 if __name__ == "__main__":
     print(
         "kills {}, fits begun {}, in the ledger {}, torn lines {}".format(
-            *kill_fits(int(sys.argv[1]), seed=0)
+            *kill_fits(int(sys.argv[1]), seed=0, longest=0.3)
         )
     )
