@@ -87,7 +87,7 @@ def private_ranges(
     >>> X = np.random.default_rng(0).normal([20, 60], [2, 10], size=(10000, 2))
     >>> private_ranges(X, [(0, 100), (0, 1000)], random_state=0).round(0)
     array([[15., 25.],
-           [38., 84.]])
+           [37., 83.]])
     """
     budget = PrivacyBudget(epsilon, delta)
     check_accountant(accountant)

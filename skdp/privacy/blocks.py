@@ -21,7 +21,7 @@ import os
 import platform
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 #: Holds the open blocks, for the processes that are started inside of them.
@@ -57,8 +57,8 @@ class Block(NamedTuple):
         return self.is_temporary and self.host == platform.node() and not _is_alive(self.process)
 
 
-#: Blocks of this process, the innermost last: functions that name them as they are now.
-_OPEN: list[tuple[str, Callable[[], Block]]] = []
+#: Blocks of this process: functions that describe them as they are now.
+_OPEN: dict[str, Callable[[], Block]] = {}
 #: Blocks that have ended, as far as this process knows.
 _CLOSED: set[str] = set()
 
@@ -70,32 +70,33 @@ def _inherited() -> tuple[Block, ...]:
 _INHERITED = _inherited()
 
 
+def _status(process: int) -> tuple[int, int]:
+    """Return the parent of a process and when it started, as Linux tells; else zeros."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return int(fields[1]), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+
+
 def _file_of(process: int) -> str:
+    """Name the file of a process; its start tells it from an older one of the same number."""
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    return os.path.join(tempfile.gettempdir(), f"skdp-{user}-{process}.json")
+    name = f"skdp-{user}-{process}-{_status(process)[1]}.json"
+    return os.path.join(tempfile.gettempdir(), name)
 
 
 def _of_parents() -> list[Block]:
     """Blocks that are open in the processes that this one descends from."""
-    found = []
-    for process in _parents():
+    found, process = [], os.getppid()
+    while process > 1:
         path = _file_of(process)
-        with contextlib.suppress(FileNotFoundError, ValueError), open(path, "rb") as file:
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if not hasattr(os, "getuid") or os.fstat(file.fileno()).st_uid == os.getuid():
                 found += [Block(*each) for each in json.load(file)]
+        process = _status(process)[0]
     return found
-
-
-def _parents() -> Iterator[int]:
-    """Yield the parent, and where the system tells (Linux) those before it."""
-    process = os.getppid()
-    while process > 1:
-        yield process
-        try:
-            with open(f"/proc/{process}/stat", "rb") as file:
-                process = int(file.read().rpartition(b")")[2].split()[1])
-        except OSError:
-            return
 
 
 def _forget() -> None:
@@ -107,33 +108,52 @@ def _forget() -> None:
 atexit.register(_forget)
 
 
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Forget a lock that another thread held when this process was forked."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
 def open_block(name: str, describe: Callable[[], Block]) -> None:
-    """Make a block known to this process and to those started from now on."""
-    _OPEN.append((name, describe))
-    publish()
+    """Make a block known to this process, its children, and those they start."""
+    with _lock:
+        _OPEN[name] = describe
+        try:
+            publish()
+        except BaseException:
+            del _OPEN[name]
+            raise
 
 
 def close_block(name: str) -> None:
     """Take a block back."""
-    _CLOSED.add(name)
-    _OPEN[:] = [each for each in _OPEN if each[0] != name]
-    publish()
+    with _lock:
+        _CLOSED.add(name)
+        _OPEN.pop(name, None)
+        publish()
 
 
 def publish() -> None:
     """Write the open blocks to where other processes look for them."""
-    blocks, own = active_blocks(), _own()
-    if blocks:
-        os.environ[VARIABLE] = json.dumps(blocks)
-    else:
-        os.environ.pop(VARIABLE, None)
-    if not own:
-        return _forget()
-    path = _file_of(os.getpid())
-    draft = f"{path}.{threading.get_ident()}"
-    with open(draft, "w") as file:
-        json.dump(own, file)
-    os.replace(draft, path)
+    with _lock:
+        blocks, own = active_blocks(), _own()
+        if blocks:
+            os.environ[VARIABLE] = json.dumps(blocks)
+        else:
+            os.environ.pop(VARIABLE, None)
+        if not own:
+            return _forget()
+        descriptor, draft = tempfile.mkstemp(prefix="skdp-")
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(own, file)
+        os.replace(draft, _file_of(os.getpid()))
 
 
 def active_blocks(carried: Iterable[Block] = ()) -> tuple[Block, ...]:
@@ -143,7 +163,7 @@ def active_blocks(carried: Iterable[Block] = ()) -> tuple[Block, ...]:
 
 
 def _own() -> list[Block]:
-    return [describe() for _, describe in list(_OPEN)]
+    return [describe() for describe in list(_OPEN.values())]
 
 
 def remember_closed(names: Iterable[str]) -> None:

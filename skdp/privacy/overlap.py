@@ -38,7 +38,8 @@ class OverlappingParts:
 
     def __init__(self, members: np.ndarray) -> None:
         #: Records that are in the same parts cost the same.
-        self._members = np.unique(np.asarray(members, dtype=bool), axis=0)
+        kinds = np.unique(np.packbits(np.asarray(members, dtype=bool), axis=1), axis=0)
+        self._members = np.unpackbits(kinds, axis=1, count=members.shape[1])
         #: How often each kind of record is in a release of each kind.
         self._counts: dict[PrivacyEvent, np.ndarray] = {}
 
@@ -67,7 +68,7 @@ class OverlappingParts:
         counts, added = dict(self._counts), []
         for leaf, count in flatten_event(event):
             before = counts.get(leaf, np.zeros(len(self._members), dtype=np.int64))
-            counts[leaf] = before + count * self._members[:, number]
+            counts[leaf] = before + count * self._members[:, number].astype(np.int64)
             added.append(RepeatedEvent(leaf, int(counts[leaf].max() - before.max(initial=0))))
         return ComposedEvent(added), lambda: self._counts.update(counts)
 

@@ -137,7 +137,7 @@ def test_a_refused_fit_reads_nothing_and_changes_nothing(name, monkeypatch):
     for plan in subclasses(Plan):
         if "run" in vars(plan):
             monkeypatch.setattr(plan, "run", _fail)
-    for method in ("_words", "exponential", "standard_normal"):
+    for method in ("words", "_draws", "bernoulli"):
         monkeypatch.setattr(NoiseSource, method, _fail)
     accountant = BudgetAccountant(1e-15)
     estimator = make(name, accountant=accountant)

@@ -27,6 +27,7 @@ from skdp.privacy import (
     PoissonSampledSumEvent,
     PureEvent,
     RepeatedEvent,
+    accountants,
     budget_accountant,
     spend,
     tightest_epsilon,
@@ -101,6 +102,24 @@ class TestTotal:
     def test_no_gaussian_without_a_delta(self):
         with pytest.raises(BudgetExceededError, match="to inf at delta = 0"):
             BudgetAccountant(100.0).spend(GaussianEvent(10.0, ONE))
+
+    def test_without_dp_accounting(self, monkeypatch):
+        """Gaussians are exact, pure releases are added or composed with them."""
+        accountant = BudgetAccountant(3.0, 1e-5)
+        for _ in range(4):
+            accountant.spend(GaussianEvent(8.0, ONE))
+            accountant.spend(pure(0.1))
+        convolved = accountant.total().epsilon
+
+        def missing(relation):
+            raise ImportError
+
+        monkeypatch.setattr(accountants, "import_convolution", missing)
+        gaussians = tightest_epsilon(GaussianEvent(4.0, ONE), 1e-5)
+        assert convolved < accountant.total().epsilon <= (gaussians + 0.4) * (1 + 1e-9)
+        accountant.spend(pure(0.1))
+        with pytest.raises(BudgetExceededError):
+            accountant.spend(pure(2.0))
 
     def test_an_infinite_budget_refuses_nothing(self):
         accountant = BudgetAccountant(math.inf)
