@@ -43,6 +43,7 @@ class _Announced(DPRidge):
 
 def _fit_for_ever(path, pipe, pays_late):
     warnings.simplefilter("ignore")
+    tempfile.tempdir = os.path.dirname(path)  # what the killed leave goes with it
     X = np.linspace(-0.5, 0.5, 20)[:, None]
     model = _Announced(
         epsilon=0.5, delta=0.0, method="output", alpha=0.1, data_norm=1.0, target_range=(-1.0, 1.0)
