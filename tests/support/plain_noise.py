@@ -1,11 +1,11 @@
-"""Noise whose numbers a test chooses: added in floating point, not rounded to a grid."""
+"""Noise whose numbers a test chooses, or less noise than is stated."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
-from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 
 
 class PlainNoise(NoiseSource):
@@ -22,3 +22,17 @@ def use_plain_noise(patch: pytest.MonkeyPatch) -> None:
     """Let every source of noise add its numbers in floating point."""
     for name in ("add_normal", "add_spherical_laplace"):
         patch.setattr(NoiseSource, name, getattr(PlainNoise, name))
+
+
+def scale_noise(patch: pytest.MonkeyPatch, part: float) -> None:
+    """Let mechanisms draw and add only a part of their noise, behind the back of all plans."""
+    for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
+        full = mechanism.draw
+        patch.setattr(mechanism, "draw", lambda *args, full=full: part * full(*args))
+    for name in ("add_normal", "add_spherical_laplace"):
+        whole = getattr(NoiseSource, name)
+
+        def scaled(source: Any, value: Any, scale: float, whole: Any = whole) -> Any:
+            return whole(source, value, part * scale)
+
+        patch.setattr(NoiseSource, name, scaled)
