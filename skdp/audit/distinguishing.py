@@ -151,12 +151,15 @@ def audit_estimator(
     half = n_runs // 2
     training, test = (here[:half], there[:half]), (here[half:], there[half:])
     statistics = [score] if score is not None else _statistics(*training)
-    found, _ = _held_out(
-        statistics, training, test, lambda *counts: lower_bound(*counts, delta, confidence)
-    )
-    mu, (p, q) = _held_out(
-        statistics, training, test, lambda *counts: mu_lower_bound(*counts, confidence)
-    )
+
+    def epsilon_bound(p: int, q: int, size: int) -> float:
+        return lower_bound(p, q, size, delta, confidence)
+
+    def mu_bound(p: int, q: int, size: int) -> float:
+        return mu_lower_bound(p, q, size, confidence)
+
+    found, _ = _held_out(statistics, training, test, epsilon_bound)
+    mu, (p, q) = _held_out(statistics, training, test, mu_bound)
     gaussian = estimate = math.nan
     if delta:
         gaussian = gaussian_epsilon(delta, max(mu, 0.0))
@@ -173,7 +176,7 @@ def _held_out(
     test: tuple[np.ndarray, np.ndarray],
     bound: Callable[[int, int, int], float],
 ) -> tuple[float, tuple[np.ndarray, np.ndarray]]:
-    """Choose statistic and threshold on the first half; return the bound and scores of the other."""
+    """Choose statistic and threshold on the first half; return bound and scores of the other."""
 
     def counted(scores: tuple[np.ndarray, np.ndarray], threshold: float) -> float:
         p, q = (int((part > threshold).sum()) for part in scores)

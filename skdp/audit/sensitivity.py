@@ -64,10 +64,11 @@ def worst_case_sensitivity(
 
     Parameters
     ----------
-    estimator : object
-        Of this or of another package. Without `solution`, both neighbours are fitted with the same
-        `random_state`: where noise is added to a solution, and its scale does not depend on the
-        data, it cancels in the difference. Fix what noise decides (the penalty, a large ball).
+    estimator : object or None
+        Of this or of another package; None: `solution` alone. Without `solution`, both neighbours
+        are fitted with the same `random_state`: where noise is added to a solution, and its scale
+        does not depend on the data, it cancels in the difference. Fix what noise decides (the
+        penalty, a large ball).
     n, d : int
         Numbers of records and of features.
     solution : callable ``(X, y) -> ndarray``, optional
@@ -140,13 +141,13 @@ def worst_case_sensitivity(
             best = largest, X, y
     largest, X, y = best
     first, second = np.arange(n), np.append(np.arange(n - 1), n)
-    claimed = _claimed(fit(estimator, (X[first], y[first]), seed))
+    claimed = None if estimator is None else _claimed(fit(estimator, (X[first], y[first]), seed))
     return SensitivitySearch(largest, claimed, (X[first], y[first]), (X[second], y[second]), n_fits)
 
 
 def _targets(estimator: Any) -> Any:
     """Return the values of targets at which records pull hardest."""
-    if not is_regressor(estimator):
+    if estimator is None or not is_regressor(estimator):
         classes = getattr(estimator, "classes", None)
         return (0, 1) if classes is None else classes
     declared = getattr(estimator, "target_range", None)
