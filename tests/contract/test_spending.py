@@ -102,7 +102,7 @@ def kinds_of_fits():
 every_fit = pytest.mark.parametrize("name", kinds_of_fits())
 
 
-@pytest.mark.mostly("slow", 12)
+@pytest.mark.mostly("slow", 8)
 @every_fit
 def test_the_payment_is_public_and_covers_the_releases(name):
     """One payment, the same for any records, of no less than the releases in the report cost."""
@@ -128,7 +128,7 @@ def _fail(*arguments, **options):
     raise AssertionError("a record was read, or noise drawn")
 
 
-@pytest.mark.mostly("slow", 12)
+@pytest.mark.mostly("slow", 8)
 @every_fit
 def test_a_refused_fit_reads_nothing_and_changes_nothing(name, monkeypatch):
     """No plan runs: rows were checked and bounded one by one, and nothing was made of them."""
