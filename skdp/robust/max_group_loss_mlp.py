@@ -12,10 +12,10 @@ from skdp._checks import check_count, check_option, check_real
 from skdp._records import validate_records
 from skdp.algorithms.group_network import BALANCE, N_STEPS, STEP, plan_group_network
 from skdp.algorithms.max_group_loss import GroupObjective
-from skdp.algorithms.plan import Run
-from skdp.linear_model.base import check_random_state, randomness
+from skdp.linear_model.base import check_random_state
 from skdp.linear_model.classification import DPLinearClassification, encode
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyReport
 from skdp.problems import (
@@ -80,6 +80,9 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one"}, default="replace_one"
         Neighbouring data sets differ in one record replaced: features, target and group.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -164,6 +167,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         data_norm: float | None = None,
         classes: Any = None,
         neighbouring: str = "replace_one",
+        accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -180,6 +184,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         self.data_norm = data_norm
         self.classes = classes
         self.neighbouring = neighbouring
+        self.accountant = accountant
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
@@ -197,6 +202,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         check_option("neighbouring", self.neighbouring, ("replace_one",))
         if self.group_proportions is not None and self.group_mode != "proportions":
             raise ValueError("group_proportions are for group_mode='proportions'.")
+        check_accountant(self.accountant)
         check_random_state(self.random_state)
 
     def _loss(self, n_classes: int) -> Loss:
@@ -237,7 +243,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         for alarm in plan.alarms():
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
             caveats += (alarm,)
-        result = plan.run(records, Run("auto", *randomness(self.random_state)))
+        result = self._pay_and_run(plan, records)
         self.group_weights_ = result.y
         self._keep(result.point, plan.network, risk.loss)
         public = {
