@@ -458,14 +458,14 @@ def plan_dp_rgda(
         For invalid parameters.
     """
     relation = Neighbouring(neighbouring)
-    for name, value, least in (
+    for name, count, least in (
         ("n_public", n_public, 1),
         ("dimension_x", dimension_x, 1),
         ("dimension_y", dimension_y, 0),
         ("n_steps", n_steps, 1),
         ("inner_steps", inner_steps, 1),
     ):
-        check_count(name, value, least)
+        check_count(name, count, least)
     check_count("period", period, 1, n_steps)
     rates = (
         sampling_rate,
