@@ -1,20 +1,19 @@
 """Matrix sensing: private second-order points, the instance of Xu et al. (2026), section 5.
 
-``min over U, V of max over y of (1/n) sum_i y_i (<A_i, U V'> - b_i) - y_i^2 / 2``,
-with p = q = 20, rank 3, n = 400, so that ``Phi = (1 / 2n) sum_i (<A_i, U V'> - b_i)^2`` and x = 0 is
-a strict saddle.
-The fixture is that of the specification, with targets of the factors' own scale ("unscaled") or
-scaled to Frobenius norm 20. All runs are (epsilon, 1e-6)-private under replace-one neighbours, by
-the accounting of the package, unless the row says "paper's noise".
+``min over U, V of max over y of (1/n) sum_i y_i (<A_i, U V'> - b_i) - y_i^2 / 2``, with p = q = 20,
+rank 3, n = 400, so that ``Phi = (1 / 2n) sum_i (<A_i, U V'> - b_i)^2``; x = 0 is a strict saddle.
+The targets are scaled to a Frobenius norm of 20. All runs are (epsilon, 1e-6)-private under
+replace-one neighbours, by the accounting of the package, unless the row says "paper's noise".
 
 - ``shared dual``: y has one released coordinate per record, as in the paper; noise on all of them.
 - all others eliminate y within the record (``y_i`` is its residual): DP-GD on Phi.
 
-The settings of each method are the best of a grid of equal size, by mean Phi on an instance of
-another seed (that cost is not charged); scores are of 20 seeds of noise on the instance of seed 0. Each
+The settings of each method are the best of a grid of equal size, by Phi on an instance of another
+seed (that cost is not charged); scores are of 20 seeds of noise on the instance of seed 0. Each
 method has its null control: the same run with all gradients 0. Phi(x_0), Phi(0) and a run without
-privacy stand beside. `wide` is a larger instance (n = 5,000,
-p = q = 6).
+privacy stand beside. `wide` is a larger instance (n = 5,000, p = q = 6). The paper leaves out: the
+scale of its targets, Phi(x_0), the numbers of the escape phase, the sampling scheme, whether the
+step is normalised, and how the budget is split.
 """
 
 from __future__ import annotations
