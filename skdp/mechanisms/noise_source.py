@@ -33,7 +33,8 @@ class NoiseSource:
     def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
         self._bytes = random_bytes
 
-    def _words(self, size: int) -> np.ndarray:
+    def words(self, size: int) -> np.ndarray:
+        """Draw independent uniform 64-bit integers."""
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
     def _refined(self, cells: np.ndarray) -> np.ndarray:
@@ -46,7 +47,7 @@ class NoiseSource:
 
     def exponential(self, size: int) -> np.ndarray:
         """Draw independent exponential variables of mean 1."""
-        cells = self._words(size) >> _ONE
+        cells = self.words(size) >> _ONE
         values = -np.log(_middles(cells))
         coarse = _coarse(cells)
         if coarse.size:
@@ -55,7 +56,7 @@ class NoiseSource:
 
     def standard_normal(self, size: int) -> np.ndarray:
         """Draw independent N(0, 1) variables."""
-        words = self._words(size)
+        words = self.words(size)
         cells = words >> _ONE
         # the tail probability of the magnitude is uniform; the lowest bit is the sign
         magnitudes = -ndtri(0.5 * _middles(cells))
