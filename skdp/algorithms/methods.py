@@ -14,6 +14,7 @@ from typing import Any
 
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
+from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
     has_theorem,
@@ -249,6 +250,9 @@ METHODS: dict[str, Method] = {
         candidate=_if_covered(lambda *public: (draw_bound(*public), partial(plan_draw, *public))),
         is_pure=True,
         is_bounded=True,
+    ),
+    "mirror_descent": Method(
+        plan_linear_mirror_descent, is_bounded=True, is_penalised=False, has_ball=False
     ),
 }
 
