@@ -13,7 +13,7 @@ from typing import Any, Literal
 from skdp._checks import check_count, check_option
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.algorithms.vertex_rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
-from skdp.mechanisms import calibrated_draws
+from skdp.mechanisms import total_sensitivity
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.report import Release
 from skdp.problems import Objective, Records
@@ -136,7 +136,7 @@ def zcdp_of(budget: PrivacyBudget) -> float:
     """Return the budget as zCDP: of many draws, or about that of one for pure budgets."""
     if budget.is_pure:
         return 0.5 * budget.epsilon**2 / 100.0
-    return 0.5 * calibrated_draws(budget, [(1.0, 1_000_000)]) ** 2 * 1e6
+    return 0.5 * total_sensitivity(budget)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from skdp.mechanisms.additive import (
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
-from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws
+from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws, total_sensitivity
 
 __all__ = [
     "AdditiveMechanism",
@@ -25,4 +25,5 @@ __all__ = [
     "calibrated_draws",
     "calibrated_mechanism",
     "gaussian_noise_multiplier",
+    "total_sensitivity",
 ]

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -37,6 +38,8 @@ _EXACT = Context(prec=2200, rounding=ROUND_HALF_EVEN)
 _MAX_SIZE = 2**30
 #: More kinds of draws than these are calibrated by zCDP or pure composition alone.
 _MANY = 16
+#: A number of draws at which one costs next to nothing.
+_DRAWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -215,9 +218,8 @@ def calibrated_draws(budget: PrivacyBudget, draws: Sequence[tuple[float, int]]) 
     low = budget.epsilon / (2.0 * math.fsum(unit * count for unit, count in draws))
     if not budget.is_pure and len(draws) > 1:
         # zCDP adds squares: as many as one draw of a range may have
-        one = calibrated_draws(budget, [(1.0, 1_000_000)]) * 1e3
-        squares = math.sqrt(math.fsum(count * unit**2 for unit, count in draws))
-        low = max(low, one / squares)
+        squares = math.fsum(count * unit**2 for unit, count in draws)
+        low = max(low, math.sqrt(total_sensitivity(budget) / squares))
     while not fits(low):  # the last digits
         low *= 1.0 - 1e-9
     if len(draws) > _MANY:
@@ -229,3 +231,9 @@ def calibrated_draws(budget: PrivacyBudget, draws: Sequence[tuple[float, int]]) 
         middle = math.sqrt(low * high)
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+@lru_cache(maxsize=64)
+def total_sensitivity(budget: PrivacyBudget) -> float:
+    """Return the sum of the squared sensitivities that many draws may have; delta > 0."""
+    return calibrated_draws(budget, [(1.0, _DRAWS)]) ** 2 * _DRAWS

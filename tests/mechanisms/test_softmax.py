@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from decimal import Context, Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -72,8 +73,6 @@ def test_remote_scores_cost_few_words(exponent):
 
 def test_comparisons_agree_with_rational_enclosures():
     """Refined decisions against a threshold of 200 digits."""
-    from decimal import Context, Decimal
-
     rng = np.random.default_rng(3)
     for _ in range(200):
         score, bits = -rng.uniform(0.0, 50.0), int(rng.integers(20, 60))
