@@ -251,9 +251,7 @@ METHODS: dict[str, Method] = {
         is_pure=True,
         is_bounded=True,
     ),
-    "mirror_descent": Method(
-        plan_linear_mirror_descent, is_bounded=True, is_penalised=False, has_ball=False
-    ),
+    "mirror_descent": Method(plan_linear_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.

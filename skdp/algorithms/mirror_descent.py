@@ -172,7 +172,7 @@ class LinearMirrorDescentPlan(Plan):
     def to_dict(self) -> dict[str, Any]:
         design = self._design
         return {
-            "alpha": 0.0,
+            "alpha": design.alpha,
             "radius": design.radius,
             "feature_bound": design.feature_bound,
             **self.descent.to_dict(),
@@ -192,8 +192,8 @@ def plan_linear_mirror_descent(
     Parameters
     ----------
     objective : Objective
-        Of the mean of a smooth loss of one margin, without a penalty, on records whose entries are
-        at most ``objective.feature_bound``. ``objective.coef_norm_l1`` is the radius.
+        Of the mean of a smooth loss of one margin, with or without a penalty, on records whose
+        entries are at most ``objective.feature_bound``; ``objective.coef_norm_l1`` is the radius.
     budget : PrivacyBudget
     calibration : {"analytic"}
     **options
@@ -213,5 +213,6 @@ def plan_linear_mirror_descent(
     bound = objective.feature_bound
     radius = objective.coef_norm_l1 or default_radius(loss, bound)
     design = objective.design
-    linear = LinearDesign.of(loss, design.n_records, design.width, radius, bound)
+    public = (design.n_records, design.width, radius, bound, objective.alpha)
+    linear = LinearDesign.of(loss, *public)
     return LinearMirrorDescentPlan(objective, plan_mirror_descent(linear, budget, **options))

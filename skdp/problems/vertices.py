@@ -132,24 +132,36 @@ class LinearDesign(VertexDesign):
     """Public numbers about a linear model in an l1 ball.
 
     The vertices are ``+radius`` and ``-radius`` times each unit vector of the coefficients, in this
-    order.
+    order. There may be an L2 penalty of `alpha`.
     """
 
     radius: float
     feature_bound: float
     derivative_bound: float
+    alpha: float = 0.0
 
     @classmethod
     def of(
-        cls, loss: Loss, n_records: int, width: int, radius: float, feature_bound: float
+        cls,
+        loss: Loss,
+        n_records: int,
+        width: int,
+        radius: float,
+        feature_bound: float,
+        alpha: float = 0.0,
     ) -> LinearDesign:
-        """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded)."""
+        """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded).
+
+        An L2 penalty of `alpha` is the same for all records: it adds to the magnitude alone.
+        """
         check_positive(coef_norm_l1=radius, feature_bound=feature_bound)
         bound = loss.lipschitz(1.0, radius * feature_bound)
         magnitude = radius * feature_bound * bound * ROUNDING_SLACK
-        return cls(
-            n_records, (2 * width,), (magnitude,), (2.0 * magnitude,), radius, feature_bound, bound
-        )
+        if alpha * radius > 1e9 * feature_bound * bound:
+            raise ValueError(f"alpha == {alpha:g} is too large: the penalty would hide the loss.")
+        total = magnitude + alpha * radius**2 * ROUNDING_SLACK
+        sizes, moved = (2 * width,), (2.0 * magnitude,)
+        return cls(n_records, sizes, (total,), moved, radius, feature_bound, bound, alpha)
 
 
 class LinearProblem(VertexProblem):
@@ -186,6 +198,8 @@ class LinearProblem(VertexProblem):
     @without_warnings()
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
         half = self.gradient_of(self.margins(point, batch), batch)
+        if self.design.alpha:
+            half += self.design.alpha * self.design.radius * self.coefficients(point)
         return (np.concatenate([half, -half]),)
 
     def gradient_of(self, margins: np.ndarray, batch: slice) -> np.ndarray:

@@ -110,7 +110,8 @@ def test_no_private_iterate_is_kept():
     [
         (DPLogisticRegression(data_norm=1.0), "clips the entries of X"),
         (DPLogisticRegression(neighbouring="add_remove"), "replace_one"),
-        (DPLogisticRegression(alpha=0.1), "needs alpha='auto'"),
+        (DPLogisticRegression(coef_norm=1.0), "has no ball and no solver"),
+        (DPLogisticRegression(alpha=1e12), "too large"),
         (DPLogisticRegression(classes=range(3)), "supports two only"),
         (DPLogisticRegression(coef_norm_l1=0.0), "coef_norm_l1 == 0"),
         (DPLogisticRegression(feature_bound=-1.0), "feature_bound == -1"),
@@ -123,6 +124,17 @@ def test_mistakes_are_refused(estimator, message):
     X, y = data(n=40)
     with pytest.raises(ValueError, match=message):
         estimator.set_params(**METHOD).fit(X, y)
+
+
+def test_a_penalty_shrinks_the_coefficients():
+    X, y = data(n=20_000)
+    free, held = (
+        DPLogisticRegression(alpha=alpha, classes=[0, 1], **METHOD).fit(X, y)
+        for alpha in ("auto", 1.0)
+    )
+    assert (free.alpha_, held.alpha_) == (0.0, 1.0)
+    assert (held.coef_**2).sum() < 0.5 * (free.coef_**2).sum()
+    assert tightest_epsilon(held.privacy_.event, 1e-6) <= 1.0
 
 
 def test_more_records_give_a_better_fit():
