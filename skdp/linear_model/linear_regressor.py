@@ -88,8 +88,8 @@ class DPLinearRegressor(DPLinearRegression):
         rows. "exponential" (delta = 0, few coefficients) draws from a density on such a ball,
         exactly; its run time is not bounded. "mirror_descent" (smooth losses, two
         classes) draws vertices of an l1 ball, for many features that are bounded entrywise and few
-        that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" takes
-        "gradient" (delta > 0), "objective" or, for squared errors of many records,
+        that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
+        "auto" takes "gradient" (delta > 0), "objective" or, for squared errors of many records,
         "statistics" (delta = 0) where they apply and no penalty, ball or solver was asked for, else
         the smallest public bound on the expected loss; the bounds are in
         ``privacy_.plan["method_bounds"]``.
