@@ -392,6 +392,7 @@ def test_boosting_defaults_follow_beta():
         assert tightest_epsilon(part.event, 1e-6) <= 1.0
 
 
+@pytest.mark.audit
 def test_mixtures_need_their_normalisers():
     """E14: the average of softmaxes is no softmax of log-sum-exps, and its range exceeds eta."""
     g = np.array([[3.0, 0.0, 0.0, -3.0], [0.0, 0.0, 2.0, 2.0]])

@@ -110,8 +110,8 @@ def test_no_private_iterate_is_kept():
     [
         (DPLogisticRegression(data_norm=1.0), "clips the entries of X"),
         (DPLogisticRegression(neighbouring="add_remove"), "replace_one"),
-        (DPLogisticRegression(coef_norm=1.0), "has no ball and no solver"),
-        (DPLogisticRegression(alpha=1e12), "too large"),
+        (DPLogisticRegression(coef_norm=1.0, classes=[0, 1]), "has no ball and no solver"),
+        (DPLogisticRegression(alpha=1e12, classes=[0, 1]), "too large"),
         (DPLogisticRegression(classes=range(3)), "supports two only"),
         (DPLogisticRegression(coef_norm_l1=0.0), "coef_norm_l1 == 0"),
         (DPLogisticRegression(feature_bound=-1.0), "feature_bound == -1"),
@@ -126,6 +126,7 @@ def test_mistakes_are_refused(estimator, message):
         estimator.set_params(**METHOD).fit(X, y)
 
 
+@pytest.mark.slow
 def test_a_penalty_shrinks_the_coefficients():
     X, y = data(n=20_000)
     free, held = (

@@ -121,6 +121,7 @@ def test_scores_are_checked(scores):
         draw_softmax(scores, 1, seeded(0))
 
 
+@pytest.mark.audit
 def test_ranges_of_random_neighbours_stay_within_the_event():
     rng = np.random.default_rng(4)
     mechanism = SoftmaxMechanism(0.3)
@@ -147,6 +148,7 @@ def test_release_counts_the_draws():
     assert (release.mechanism, release.sensitivity, release.dimension) == ("exponential", 0.3, 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [(1.0, 1e-6), (1.0, 0.0)])
 @pytest.mark.parametrize("draws", [[(2.0, 100)], [(0.1, 3), (1.0, 5), (7.0, 1)]])
 def test_calibration_spends_the_budget_and_no_more(budget, draws):
