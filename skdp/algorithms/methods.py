@@ -14,6 +14,7 @@ from typing import Any
 
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.max_group_loss import plan_max_group_loss
+from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
     has_theorem,
@@ -250,6 +251,7 @@ METHODS: dict[str, Method] = {
         is_pure=True,
         is_bounded=True,
     ),
+    "mirror_descent": Method(plan_linear_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.
