@@ -20,6 +20,7 @@ from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossRegressor,
 )
+from skdp.synthetic import DPSyntheticData
 
 __version__ = "0.1.0"
 
@@ -36,6 +37,7 @@ __all__ = [
     "DPMaxGroupLossRegressor",
     "DPRidge",
     "DPRidgeCV",
+    "DPSyntheticData",
     "PrivacyBudget",
     "PrivacyLeakWarning",
     "PrivacyReport",

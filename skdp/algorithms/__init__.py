@@ -3,6 +3,7 @@
 Their plans and results are classes of the modules.
 """
 
+from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.adversarial_output_perturbation import (
     adversarial_output_perturbation,
     plan_adversarial_output_perturbation,
@@ -16,6 +17,7 @@ from skdp.algorithms.exponential_mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
+from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.max_group_loss import (
     GroupObjective,
@@ -25,7 +27,7 @@ from skdp.algorithms.max_group_loss import (
     max_group_loss,
     plan_max_group_loss,
 )
-from skdp.algorithms.methods import GROUP_METHODS, METHODS, Method
+from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, Method
 from skdp.algorithms.objective_perturbation import (
     objective_perturbation,
     plan_objective_perturbation,
@@ -56,6 +58,7 @@ from skdp.algorithms.saddle_output_perturbation import (
 __all__ = [
     "GROUP_METHODS",
     "METHODS",
+    "SYNTHETIC_METHODS",
     "GroupObjective",
     "HistogramPlan",
     "LocalizedGradientDescent",
@@ -81,12 +84,14 @@ __all__ = [
     "output_perturbation",
     "phased_output_perturbation",
     "phased_saddle_output_perturbation",
+    "plan_adaptive_measurements",
     "plan_adversarial_output_perturbation",
     "plan_bilevel",
     "plan_dp_sgd",
     "plan_dp_sgda",
     "plan_exponential_mechanism",
     "plan_localized_exponential",
+    "plan_linear_queries",
     "plan_localized_gd",
     "plan_max_group_loss",
     "plan_objective_perturbation",
