@@ -1,9 +1,12 @@
-"""Synthetic records by AIM or MST: ``python synthetic_peer.py IN.npz OUT.npy NAME EPSILON DELTA SEED``.
+"""Synthetic records by AIM or MST, of ``dpmm``.
+
+    python synthetic_peer.py IN.npz OUT.npy NAME EPSILON DELTA SEED
 
 It runs in an environment of its own with ``dpmm`` (Python 3.10 or 3.11) and imports nothing of
 skdp. `IN.npz` holds ``codes`` (n, d) and ``sizes`` (d,); `OUT.npy` gets as many synthetic codes.
 NAME is "aim" or "mst"; settings are the defaults with the domain declared and not compressed, one
-process. The guarantee is for add/remove neighbours.
+process, and a model of at most 1 MB for AIM, which takes hours otherwise. The guarantee is for
+add/remove neighbours.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ def main() -> None:
     columns = [f"c{j}" for j in range(len(given["sizes"]))]
     table = pd.DataFrame(given["codes"], columns=columns)
     model = {"aim": AIMGM, "mst": MSTGM}[name](
+        **({"max_model_size": 1} if name == "aim" else {}),
         epsilon=epsilon,
         delta=delta,
         compress=False,

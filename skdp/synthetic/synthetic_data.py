@@ -85,7 +85,6 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         All releases and their cost.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
-        Only where X has column names that are all strings.
 
     Notes
     -----
