@@ -10,7 +10,9 @@ the queries and full use of what was paid for. In every round
    (post-processing: :mod:`skdp.algorithms.log_linear`).
 
 The marginals of single columns are measured before. Draws and measurements are charged; their
-number is planned from public numbers. The rounds follow multiplicative weights with the
+number is planned from public numbers. Where it comes near the number of all pairs of columns,
+there is nothing to choose: all pairs are measured, and a mixture of product distributions is fitted
+to them (:mod:`skdp.algorithms.product_mixture`). The rounds follow multiplicative weights with the
 exponential mechanism [1]_ and AIM [2]_. Theory: ``docs/theory/linear_queries.md``.
 
 References
@@ -32,6 +34,7 @@ import numpy as np
 from skdp.algorithms.log_linear import Columns, LogLinearModel, ModelResult
 from skdp.algorithms.measured_groups import Groups, Measurements, groups_of
 from skdp.algorithms.plan import Plan, Run, require_replace_one
+from skdp.algorithms.product_mixture import ProductMixture
 from skdp.mechanisms import GaussianMechanism, SoftmaxMechanism, gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import RepeatedEvent
@@ -45,6 +48,8 @@ from skdp.problems.silence import without_warnings
 _FIRST_SHARE, _DRAW_SHARE = 0.15, 0.1
 #: Iterations of the fits: the first, those between rounds, and the last.
 _FIRST_FIT, _FIT, _LAST_FIT = 100, 20, 300
+#: Share of all pairs from which on all of them are measured instead.
+_COMPLETE = 0.7
 #: Most rounds.
 _MAX_ROUNDS = 200
 
@@ -64,6 +69,8 @@ class AdaptiveMeasurementsPlan(Plan):
         The same for the measurement of a round.
     draw_epsilon : float
         Range of the privacy loss of a draw.
+    is_complete : bool
+        Whether all candidates, which are pairs of columns, are measured once, and nothing else.
     """
 
     groups: Groups
@@ -72,6 +79,12 @@ class AdaptiveMeasurementsPlan(Plan):
     first_multiplier: float
     multiplier: float
     draw_epsilon: float
+    is_complete: bool = False
+
+    @property
+    def first(self) -> tuple[Columns, ...]:
+        """Groups that are measured before the rounds."""
+        return () if self.is_complete else self.groups.first
 
     @property
     def first_mechanism(self) -> GaussianMechanism:
@@ -108,12 +121,12 @@ class AdaptiveMeasurementsPlan(Plan):
     def releases(self) -> tuple[Release, ...]:
         groups, found = self.groups, []
         reference = "docs/theory/linear_queries.md, Theorem 2"
-        if groups.first:
+        if self.first:
             cells = sum(groups.n_queries(key) for key in groups.first)
             found.append(
                 self.first_mechanism.describe("single columns", cells, self.n_records, reference)
             )
-        if self.n_rounds:
+        if self.n_rounds and not self.is_complete:
             found.append(
                 self.draw.describe(
                     "groups of queries",
@@ -123,11 +136,14 @@ class AdaptiveMeasurementsPlan(Plan):
                     n_draws=self.n_rounds,
                 )
             )
+        if self.n_rounds:
             one = self.mechanism.describe("answers", self._most, self.n_records, reference)
             found.append(replace(one, event=RepeatedEvent(one.event, self.n_rounds)))
         return tuple(found)
 
     def remarks(self) -> tuple[str, ...]:
+        if self.is_complete:
+            return ("all pairs of columns are measured",)
         return (f"{self.n_rounds} rounds of a draw and a measurement",)
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,9 +160,15 @@ class AdaptiveMeasurementsPlan(Plan):
             raise ValueError("The records do not have the sizes of the plan.")
         with without_warnings():
             found = Measurements(self.groups)
-            for key in self.groups.first:
+            if self.is_complete:
+                for key in self.groups.candidates:
+                    self._measure(data, key, self.mechanism, found, run)
+                variance = next(iter(found.variances.values()))
+                mixture = ProductMixture(data.sizes, found.values, variance, run.rng)
+                return ModelResult(mixture.probabilities.ravel(), self, mixture)
+            for key in self.first:
                 self._measure(data, key, self.first_mechanism, found, run)
-            if self.groups.first:
+            if self.first:
                 found.fit(_FIRST_FIT)
             for _ in range(self.n_rounds):
                 key = self._drawn(data, found, run)
@@ -218,6 +240,13 @@ def plan_adaptive_measurements(
     groups, n_records = groups_of(objective.workload), objective.n_records
     mu = (1.0 - 1e-9) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
     n_rounds = _rounds(groups, n_records, mu)
+    n_pairs = math.comb(len(groups.sizes), 2)
+    pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
+    if pairs and len(groups.candidates) == n_pairs <= n_rounds / _COMPLETE:
+        multiplier = math.sqrt(n_pairs) / mu
+        return AdaptiveMeasurementsPlan(
+            groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
+        )
     first = 0.0 if not groups.first else _FIRST_SHARE if n_rounds else 1.0
     each = (1.0 - first) * mu**2 / max(n_rounds, 1)
     return AdaptiveMeasurementsPlan(

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -34,10 +35,10 @@ class ModelResult(Result):
 
     Attributes
     ----------
-    model : LogLinearModel
+    model : LogLinearModel or ProductMixture
     """
 
-    model: LogLinearModel
+    model: Any
 
 
 @dataclass(frozen=True)
@@ -275,7 +276,7 @@ class LogLinearModel:
                 groups = np.ravel_multi_index(
                     tuple(codes[:, c] for c in separator), self.shape(separator)
                 )
-            cells = _systematic(table, groups, rng)
+            cells = systematic(table, groups, rng)
             for c, values in zip(rest, np.unravel_index(cells, self.shape(rest)), strict=True):
                 codes[:, c] = values
         return codes
@@ -319,7 +320,7 @@ def dense_model(table: np.ndarray) -> LogLinearModel:
     return model
 
 
-def _systematic(table: np.ndarray, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def systematic(table: np.ndarray, groups: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a column of `table` for each entry of `groups`, with the probabilities of that row."""
     totals = table.sum(axis=1, keepdims=True)
     uniform = np.full_like(table, 1.0 / table.shape[1])

@@ -67,6 +67,11 @@ class Transcript:
 def all_plans(n=300):
     for planner, kind in itertools.product(PLANNERS, (2, 3, "matrix")):
         yield planner(QueryObjective(workloads(kind), n), BUDGET)
+    complete = plan_adaptive_measurements(
+        QueryObjective(workloads(2), n), PrivacyBudget(30.0, 1e-6)
+    )
+    assert complete.is_complete
+    yield complete
     yield plan_linear_queries(QueryObjective(workloads(2), n), BUDGET, "paper")
     yield plan_linear_queries(QueryObjective(workloads(2), n), PrivacyBudget(1.0, 0.0))
 
@@ -83,7 +88,7 @@ def test_what_is_executed_is_what_is_charged(plan, monkeypatch):
     # all marginals of single columns are one vector and one release
     charged = dict(flatten_event(plan.event))
     for event, count in executed.items():
-        if isinstance(event, GaussianEvent) and hasattr(plan, "groups") and plan.groups.first:
+        if isinstance(event, GaussianEvent) and plan_is_adaptive(plan) and plan.first:
             first = event == plan.first_mechanism.event("replace_one")
             count = count - len(SIZES) + 1 if first else count
         assert charged.pop(event) == count
@@ -143,7 +148,7 @@ def test_no_neighbour_moves_an_input_further_than_declared(planner, seed, kind):
             assert np.abs(a - b).max() <= mechanism.sensitivity
             continue
         distance = float(np.sum((a - b) ** 2))
-        if plan_is_adaptive(plan) and plan.groups.first and mechanism == plan.first_mechanism:
+        if plan_is_adaptive(plan) and plan.first and mechanism == plan.first_mechanism:
             first += distance
         else:
             assert math.sqrt(distance) <= mechanism.sensitivity

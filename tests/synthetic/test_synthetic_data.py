@@ -243,7 +243,9 @@ def test_reports():
     assert (report.epsilon, report.delta, report.method) == (1.0, 1e-6, "adaptive")
     assert json.loads(json.dumps(report.to_dict()))["plan"]["n_categories"] == [4, 2, 3]
     assert not report.caveats
-    assert "single columns" in str(report)
+    assert "all pairs of columns are measured" in str(report)
+    few = declared().fit(pandas_table(100)).privacy_
+    assert "single columns" in str(few)
     with pytest.warns(UserWarning, match="delta == 0.1"):
         declared(delta=0.1).fit(pandas_table(50))
     assert declared(delta=0.0).fit(pandas_table(50)).privacy_.method == "mirror_descent"
