@@ -22,6 +22,7 @@ FLOORS = {
     "robust": 5,
     "model_selection": 5,
     "synthetic": 5,
+    "audit": 6,
 }
 #: Modules below all floors: they import nothing of the package.
 BELOW = {"_checks", "_records"}
