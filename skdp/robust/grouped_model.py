@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.methods import GROUP_METHODS, Method, choose
-from skdp.algorithms.plan import Run
-from skdp.linear_model.base import DPLinearModel, randomness, refuse_fit_params, warn_inferred
+from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import EmpiricalRisk, GroupWeights, Records
@@ -76,6 +75,8 @@ class GroupedLinearModel(DPLinearModel):
         ValueError
             For invalid parameters or input, such as a group that is not in `group_names`, before
             anything is computed. It is meant for the data holder, outside of the guarantee.
+        BudgetExceededError
+            If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
@@ -182,8 +183,7 @@ class GroupedLinearModel(DPLinearModel):
         )
         budget = PrivacyBudget(self.epsilon, self.delta)
         plan = choose(self._methods, self.method, objective, budget, self.calibration).plan
-        run = Run(self.solver, *randomness(self.random_state), self.verbose)
-        result: Any = plan.run(records, run)
+        result = self._pay_and_run(plan, records)
         if result.plan.proportions is not None:
             proportions = np.array(result.plan.proportions)
         self.alpha_, largest = result.plan.alpha, result.plan.objective.weights.largest
