@@ -3,6 +3,7 @@
 Their plans and results are classes of the modules.
 """
 
+from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.adversarial_output_perturbation import (
     adversarial_output_perturbation,
     plan_adversarial_output_perturbation,
@@ -29,6 +30,7 @@ from skdp.algorithms.exponential_mechanism import (
     plan_localized_exponential,
 )
 from skdp.algorithms.frank_wolfe import frank_wolfe, plan_frank_wolfe
+from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
 from skdp.algorithms.max_group_loss import (
     GroupObjective,
@@ -38,7 +40,7 @@ from skdp.algorithms.max_group_loss import (
     max_group_loss,
     plan_max_group_loss,
 )
-from skdp.algorithms.methods import GROUP_METHODS, METHODS, Method
+from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, Method
 from skdp.algorithms.mirror_descent import (
     mirror_descent,
     plan_linear_mirror_descent,
@@ -74,6 +76,7 @@ from skdp.algorithms.saddle_output_perturbation import (
 __all__ = [
     "GROUP_METHODS",
     "METHODS",
+    "SYNTHETIC_METHODS",
     "GroupObjective",
     "HistogramPlan",
     "LocalizedGradientDescent",
@@ -104,6 +107,7 @@ __all__ = [
     "output_perturbation",
     "phased_output_perturbation",
     "phased_saddle_output_perturbation",
+    "plan_adaptive_measurements",
     "plan_adversarial_output_perturbation",
     "plan_anytime_mirror_descent",
     "plan_bias_reduced_mirror_descent",
@@ -114,6 +118,7 @@ __all__ = [
     "plan_exponential_mechanism",
     "plan_frank_wolfe",
     "plan_linear_mirror_descent",
+    "plan_linear_queries",
     "plan_localized_exponential",
     "plan_localized_gd",
     "plan_max_group_loss",
