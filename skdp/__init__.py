@@ -27,6 +27,7 @@ from skdp.robust import (
     DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
+from skdp.synthetic import DPSyntheticData
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ __all__ = [
     "DPRidge",
     "DPRidgeCV",
     "DPStandardScaler",
+    "DPSyntheticData",
     "PrivacyBudget",
     "PrivacyLeakWarning",
     "PrivacyReport",

@@ -10,7 +10,11 @@ import re
 from collections import defaultdict
 
 import pytest
-from every_estimator import ESTIMATORS
+from every_estimator import ESTIMATORS as MODELS
+
+from skdp.synthetic import DPSyntheticData
+
+ESTIMATORS = (*MODELS, DPSyntheticData)
 
 LINEAR_CLASSIFIERS = ("DPLogisticRegression", "DPLinearClassifier")
 LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
@@ -18,6 +22,7 @@ LINEAR = LINEAR_CLASSIFIERS + LINEAR_REGRESSORS
 ADVERSARIAL = ("DPAdversarialClassifier", "DPAdversarialRegressor")
 GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
 NETWORK = ("DPMaxGroupLossMLPClassifier",)
+SYNTHETIC = ("DPSyntheticData",)
 TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
 BINARY = ("DPAdversarialClassifier", "DPLogisticRegressionCV")
 MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier")
@@ -38,7 +43,7 @@ FAMILIES = {
     "classes": (MULTICLASS + NETWORK, BINARY),
     "classes_": (MULTICLASS + NETWORK, BINARY),
     # Gaussian noise only; public factors only; of the last step
-    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK),
+    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK, SYNTHETIC),
     "group_mode": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),
     "group_weights_": (GROUPED, NETWORK),
@@ -52,11 +57,12 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED + NETWORK, TUNED),
-    "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:]),
+    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED + NETWORK, TUNED, SYNTHETIC),
+    "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget
-    "calibration": (LINEAR + ADVERSARIAL, GROUPED),
+    "calibration": (LINEAR + ADVERSARIAL, GROUPED, SYNTHETIC),
+    # draws in place of spherical Laplace noise
 }
 
 

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
+from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.max_group_loss import plan_max_group_loss
+from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
     has_theorem,
@@ -125,7 +128,7 @@ class Choice:
 def choose(
     methods: Mapping[str, Method],
     name: str,
-    objective: Objective,
+    objective: Any,
     budget: PrivacyBudget,
     calibration: str = "analytic",
     *,
@@ -250,6 +253,7 @@ METHODS: dict[str, Method] = {
         is_pure=True,
         is_bounded=True,
     ),
+    "mirror_descent": Method(plan_linear_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.
@@ -261,4 +265,14 @@ GROUP_METHODS: dict[str, Method] = {
         published_epsilon=2.0,
     ),
     "output": Method(partial(plan_max_group_loss, n_phases=1), is_bounded=True),
+}
+
+#: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.
+SYNTHETIC_METHODS: dict[str, Method] = {
+    "adaptive": Method(plan_adaptive_measurements, needs_delta=True),
+    "mirror_descent": Method(
+        plan_linear_queries,
+        leads=lambda objective, budget: budget.is_pure,
+        calibrations=("analytic", "paper"),
+    ),
 }
