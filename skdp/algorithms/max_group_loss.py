@@ -56,11 +56,14 @@ class GroupObjective(Objective):
     histogram_share : float, default=0.0
         Part of the budget that is spent first, on noisy proportions of the groups; 0: none are
         released.
+    proportions : tuple of float, optional
+        Public ones, for methods that weigh the groups themselves. None: they are released.
     """
 
     weights: GroupWeights = field(kw_only=True)
     release_weights: bool = False
     histogram_share: float = 0.0
+    proportions: tuple[float, ...] | None = None
 
     @property
     def radius(self) -> float:

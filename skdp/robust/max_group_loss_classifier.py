@@ -146,11 +146,11 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         delta: float = 1e-6,
         *,
         loss: str = "log_loss",
-        group_mode: str = "proportions",
+        group_mode: str = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
-        max_group_weight: float = 10.0,
-        histogram_share: float = 0.1,
+        max_group_weight: float | str = "auto",
+        histogram_share: float | str = "auto",
         release_group_weights: bool = False,
         alpha: float | str = "auto",
         data_norm: float | None = None,
@@ -159,6 +159,7 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         intercept_scaling: float = 0.1,
         classes: Any = None,
         neighbouring: str = "replace_one",
+        n_public: int | None = None,
         method: str = "auto",
         objective: str = "empirical",
         solver: Any = "auto",
@@ -182,12 +183,17 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         self.intercept_scaling = intercept_scaling
         self.classes = classes
         self.neighbouring = neighbouring
+        self.n_public = n_public
         self.method = method
         self.objective = objective
         self.solver = solver
         self.calibration = calibration
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def _is_covered(self) -> bool:
+        return self.loss == "log_loss"
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return targets.astype(np.intp), self.classes_

@@ -136,11 +136,11 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         delta: float = 1e-6,
         *,
         loss: str = "squared_error",
-        group_mode: str = "proportions",
+        group_mode: str = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
-        max_group_weight: float = 10.0,
-        histogram_share: float = 0.1,
+        max_group_weight: float | str = "auto",
+        histogram_share: float | str = "auto",
         release_group_weights: bool = False,
         alpha: float | str = "auto",
         data_norm: float | None = None,
@@ -151,6 +151,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         neighbouring: str = "replace_one",
+        n_public: int | None = None,
         method: str = "auto",
         objective: str = "empirical",
         solver: Any = "auto",
@@ -176,12 +177,17 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
+        self.n_public = n_public
         self.method = method
         self.objective = objective
         self.solver = solver
         self.calibration = calibration
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def _is_covered(self) -> bool:
+        return False
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
