@@ -58,12 +58,15 @@ class GroupObjective(Objective):
         released.
     proportions : tuple of float, optional
         Public ones, for methods that weigh the groups themselves. None: they are released.
+    weight_limit : float, default=inf
+        Bound on the weight of a record of a group, for the same methods.
     """
 
     weights: GroupWeights = field(kw_only=True)
     release_weights: bool = False
     histogram_share: float = 0.0
     proportions: tuple[float, ...] | None = None
+    weight_limit: float = math.inf
 
     @property
     def radius(self) -> float:

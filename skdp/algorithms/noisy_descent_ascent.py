@@ -22,6 +22,7 @@ from skdp.algorithms.noisy_gradient_descent import (
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.worst_group_weights import minimax_step, shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -43,6 +44,8 @@ _ROUNDS = 3
 _LEAST_PROPORTION = 0.001
 #: Least weight of a group in units of its proportion.
 _FLOOR = 0.25
+#: Largest weight of a record below which the plain model is taken: the worst group is a large one.
+_LEAST_FACTOR = 1.6
 #: Price of unequal weights; see docs/theory/worst_group.md.
 _SPREAD_PRICE = 0.06
 #: Error of a released mean of rows above which groups are not looked at.
@@ -141,6 +144,8 @@ class NoisyDescentAscentPlan(Plan):
         None where the scale of the margins is not fitted.
     n_rounds : int
         Releases of the fit of the scale.
+    temperature : TemperaturePlan or None
+        In place of that fit, for the same budget, where the plain model is taken.
     price : float
         Of noise, by the square of the largest weight.
     proportions : tuple of float or None
@@ -156,6 +161,7 @@ class NoisyDescentAscentPlan(Plan):
     losses: GroupSums
     scale: GroupSums | None
     n_rounds: int
+    temperature: TemperaturePlan | None
     price: float
     proportions: tuple[float, ...] | None
     weights: tuple[float, ...] | None = None
@@ -197,7 +203,9 @@ class NoisyDescentAscentPlan(Plan):
         if self.sizes is not None:
             parts.append(self.sizes.describe())
         parts += [self.losses.describe(), second]
-        if self.scale is not None:
+        if self.temperature is not None and self.weights == self.proportions is not None:
+            parts.append(self.temperature.describe(objective.neighbouring))
+        elif self.scale is not None:
             parts += [self.scale.describe()] * self.n_rounds
         return tuple(parts)
 
@@ -223,12 +231,21 @@ class NoisyDescentAscentPlan(Plan):
             second = replace(descent, plan=self._weighted_plan(descent.plan, float(factors.max())))
             point = second.weights(noise, plain, factors)
             variance = second.plan.noise_variance()
-            if np.allclose(weights, proportions):
+            is_plain = bool((weights == proportions).all())
+            if is_plain:
                 share = noise_plain / (noise_plain + variance)
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
             shrinkage = self._shrinkage(point, variance)
-            point, offsets = self._rescaled(rows, point, offsets, shrinkage, proportions, noise)
+            if is_plain and self.temperature is not None:
+                shrinkage, shift = self.temperature.release(
+                    rows, point, offsets, shrinkage, noise
+                )
+                point, offsets = shrinkage * point, offsets + shift
+            else:
+                point, offsets = self._rescaled(
+                    rows, point, offsets, shrinkage, proportions, noise
+                )
             done = replace(
                 self,
                 plain=descent.plan,
@@ -278,9 +295,15 @@ class NoisyDescentAscentPlan(Plan):
         sizes = n * proportions
         means = shrunk_losses(centre + sums[:, 0] / sizes, scale / sizes, proportions, n)
         best = worst_case_weights(
-            means, proportions, noise_price=self.price, spread_price=_SPREAD_PRICE
+            means,
+            proportions,
+            noise_price=self.price,
+            spread_price=_SPREAD_PRICE,
+            largest=self.objective.weight_limit,
         )
-        return np.asarray(_FLOOR * proportions + (1.0 - _FLOOR) * best)
+        chosen = _FLOOR * proportions + (1.0 - _FLOOR) * best
+        is_worth = (chosen / proportions).max() >= _LEAST_FACTOR
+        return np.asarray(chosen if is_worth else proportions)
 
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
@@ -509,6 +532,7 @@ def plan_noisy_descent_ascent(
         losses,
         scale,
         _ROUNDS,
+        plan_temperature(plain.loss, design, relation, mu * math.sqrt(_SCALE)),
         8.0 * error**2 * math.sqrt(design.n_features),
         objective.proportions,
     )

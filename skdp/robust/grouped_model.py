@@ -185,6 +185,9 @@ class GroupedLinearModel(DPLinearModel):
             release_weights=bool(self.release_group_weights),
             histogram_share=share if has_histogram else 0.0,
             proportions=None if proportions is None else tuple(proportions.tolist()),
+            weight_limit=math.inf
+            if self.max_group_weight == "auto"
+            else float(self.max_group_weight),
         )
         budget = PrivacyBudget(self.epsilon, self.delta)
         choice = choose(
@@ -290,7 +293,7 @@ class GroupedLinearModel(DPLinearModel):
 
     def _group_caveats(self, are_given: bool) -> tuple[str, ...]:
         """State what the guarantee says about the groups."""
-        caveats: tuple[str, ...] = ()
+        caveats = self._size_caveats()
         if are_given and self.group_names is None:
             caveats += ("group_names were inferred from groups",)
         if self.calibration == "paper":

@@ -27,26 +27,29 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     loss : {"squared_error", "huber", "absolute_error", "quantile"}, default="squared_error"
         As in :class:`~skdp.linear_model.DPLinearRegressor`. The noise grows with the largest
         possible loss: "huber" has less of it than "squared_error".
-    group_mode : {"proportions", "public", "histogram", "floored"}, default="proportions"
-        Weights of the groups' losses; group sizes are private unless said otherwise.
+    group_mode : {"auto", "proportions", "public", "histogram", "floored"}, default="auto"
+        Weights of the groups' losses; group sizes are private unless said otherwise. "auto" is
+        "proportions" where `group_proportions` are declared, and "histogram" otherwise.
 
         - "proportions": 1 / p_g, with the public `group_proportions` p_g.
         - "public": n_samples / n_g. Neighbours have the same groups: the noise is smaller, but
           whether somebody belongs to a group is not protected.
-        - "histogram": 1 / p_g, with noisy p_g that cost `histogram_share` of the budget.
+        - "histogram": 1 / p_g, with noisy p_g that cost a part of the budget.
         - "floored": n_samples / n_g, clipped at `max_group_weight`. Needs neither proportions nor
-          a budget for them, but more noise.
+          a budget for them, but more noise. Not for the method "gradient".
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
         if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
         with a warning. They must not be frequencies in the private records.
-    max_group_weight : float, default=10.0
+    max_group_weight : "auto" or float, default="auto"
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
-        1 / W counts for p W of a group, and may be left behind at any budget.
-    histogram_share : float, default=0.1
-        Part of the budget that "histogram" spends on the proportions.
+        1 / W counts for p W of a group. "auto": what the noise of the budget allows, by public
+        numbers; the method "gradient" then has no bound, and chooses the weights itself.
+    histogram_share : "auto" or float, default="auto"
+        Part of the budget that "histogram" spends on the proportions. "auto": planned by the
+        method "gradient", else 0.1.
     release_group_weights : bool, default=False
         Whether ``group_weights_`` is released, in the same budget: the coefficients get more noise.
     alpha : "auto" or float, default="auto"
@@ -69,12 +72,17 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         unpenalised one would have unbounded sensitivity.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
-    neighbouring : {"replace_one"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced: features, target and group.
-    method : {"auto", "output", "phased"}, default="auto"
+    neighbouring : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced, or in one added or removed:
+        features, target and group. "add_remove" needs the method "gradient".
+    n_public : int or None, default=None
+        Public approximate number of records, for "add_remove". None: ``len(X)`` is disclosed.
+    method : {"auto", "gradient", "output", "phased"}, default="auto"
+        "gradient" is for losses of classifiers.
         "output" adds noise once, to the solution for all records. "phased" solves on disjoint
         blocks of records, each around the noisy solution before, where a public bound is smaller
-        for it. "auto" is "phased"; ``privacy_.method`` is the method in use.
+        for it. "auto" is "phased".
+        ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
