@@ -34,8 +34,8 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
-#: Parts of the squared mu: sizes of the groups, their losses, and the fit of the margins' scale.
-_SIZES, _LOSSES, _SCALE = 0.04, 0.06, 0.12
+#: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
+_SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.005, 0.06, 2000.0), (0.01, 0.12, 3000.0)
 #: Part of the steps' budget that the plain model gets.
 _PLAIN = 0.25
 #: Releases of the fit of the scale.
@@ -48,8 +48,8 @@ _FLOOR = 0.25
 _LEAST_FACTOR = 1.6
 #: Price of unequal weights; see docs/theory/worst_group.md.
 _SPREAD_PRICE = 0.06
-#: Error of a released mean of rows above which groups are not looked at.
-_LARGEST_ERROR = 0.25
+#: Error of all weights, relative to the norm of rows, above which groups are not looked at.
+_LARGEST_ERROR = 0.1
 _THEORY = "docs/theory/worst_group.md"
 
 
@@ -137,6 +137,8 @@ class NoisyDescentAscentPlan(Plan):
         Of the first descent.
     mu_weighted : float
         Of the Gaussian differential privacy of the second descent.
+    damping_weighted : float
+        Of its number of steps, as in the plan of the first one.
     sizes : GroupSums or None
         None where proportions are public.
     losses : GroupSums
@@ -157,6 +159,7 @@ class NoisyDescentAscentPlan(Plan):
     objective: GroupObjective
     plain: NoisyGradientDescentPlan
     mu_weighted: float
+    damping_weighted: float
     sizes: GroupSums | None
     losses: GroupSums
     scale: GroupSums | None
@@ -229,23 +232,20 @@ class NoisyDescentAscentPlan(Plan):
             weights = self._group_weights(rows, shrinkage * plain, offsets, proportions, noise)
             factors = weights / proportions
             second = replace(descent, plan=self._weighted_plan(descent.plan, float(factors.max())))
-            point = second.weights(noise, plain, factors)
-            variance = second.plan.noise_variance()
             is_plain = bool((weights == proportions).all())
+            # two independent estimates of the plain model are averaged
+            point = second.weights(noise, None if is_plain else plain, factors)
+            variance = second.plan.noise_variance()
             if is_plain:
                 share = noise_plain / (noise_plain + variance)
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
             shrinkage = self._shrinkage(point, variance)
             if is_plain and self.temperature is not None:
-                shrinkage, shift = self.temperature.release(
-                    rows, point, offsets, shrinkage, noise
-                )
+                shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
             else:
-                point, offsets = self._rescaled(
-                    rows, point, offsets, shrinkage, proportions, noise
-                )
+                point, offsets = self._rescaled(rows, point, offsets, shrinkage, proportions, noise)
             done = replace(
                 self,
                 plain=descent.plan,
@@ -323,6 +323,7 @@ class NoisyDescentAscentPlan(Plan):
         return replace(
             plan,
             mu=self.mu_weighted,
+            damping=self.damping_weighted,
             largest_factor=largest,
             rate=plan.rate / largest,
             slowness=plan.slowness * largest,
@@ -485,12 +486,18 @@ def plan_noisy_descent_ascent(
     whole = plan_noisy_gradient_descent(objective, budget)
     n_groups = objective.weights.n_groups
     design, relation = objective.design, objective.neighbouring
-    if n_groups == 1 or whole.relative_noise >= _LARGEST_ERROR:
+    error = whole.relative_noise
+    if n_groups == 1 or error * math.sqrt(design.n_features) >= _LARGEST_ERROR:
         return whole
     mu = gaussian_mu(budget.epsilon, budget.delta)
     replaced = relation is Neighbouring.REPLACE_ONE
     has_sizes = objective.proportions is None
-    reserved = _SIZES * has_sizes + _LOSSES + _SCALE
+    noise = (2.0 if replaced else 1.0) / (mu * design.n_records)
+    sizes_share, losses_share, scale_share = (
+        min(max((factor * noise) ** 2, least), largest)
+        for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
+    )
+    reserved = sizes_share * has_sizes + losses_share + scale_share
     plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
     sizes = None
     if has_sizes:
@@ -498,7 +505,7 @@ def plan_noisy_descent_ascent(
         sizes = GroupSums(
             plain,
             n_groups,
-            mu * math.sqrt(_SIZES),
+            mu * math.sqrt(sizes_share),
             sensitivity,
             1.0,
             "sizes of the groups",
@@ -507,7 +514,7 @@ def plan_noisy_descent_ascent(
     losses = GroupSums(
         plain,
         n_groups,
-        mu * math.sqrt(_LOSSES),
+        mu * math.sqrt(losses_share),
         loss_sensitivity(plain.loss, replaced),
         _loss_range(plain.loss)[1],
         "losses of the groups",
@@ -516,23 +523,28 @@ def plan_noisy_descent_ascent(
     scale = GroupSums(
         plain,
         n_groups,
-        mu * math.sqrt(_SCALE / _ROUNDS),
+        mu * math.sqrt(scale_share / _ROUNDS),
         2.0 if replaced else 1.0,
         1.0,
         "derivatives of the groups' losses in scale and shift",
         "Lemma 4",
         6 if has_shift(plain) else 3,
     )
-    error = whole.relative_noise
     return NoisyDescentAscentPlan(
         objective,
-        replace(plain, mu=plain.mu * math.sqrt(_PLAIN)),
+        # as long a path for the budget as that of one descent: the first part of it, and the rest
+        replace(
+            plain,
+            mu=plain.mu * math.sqrt(_PLAIN),
+            damping=plain.damping / math.sqrt(_PLAIN),
+        ),
         plain.mu * math.sqrt(1.0 - _PLAIN),
+        plain.damping * math.sqrt(1.0 - _PLAIN),
         sizes,
         losses,
         scale,
         _ROUNDS,
-        plan_temperature(plain.loss, design, relation, mu * math.sqrt(_SCALE)),
+        plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share)),
         8.0 * error**2 * math.sqrt(design.n_features),
         objective.proportions,
     )

@@ -34,15 +34,20 @@ def seeded(seed=0):
     return NoiseSource(np.random.default_rng(seed).bytes)
 
 
-def data_of(loss, seed, n, n_groups=4):
-    """Rows from a tenth to ten times the bound; the third group has one record, the last none."""
+def data_of(loss, seed, n, is_plain=False):
+    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
+
+    The labels of the second group contradict those of the first one, unless the plain model shall
+    be taken: then the first group is the worst one.
+    """
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
     groups = np.where(rng.random(n) < 0.2, 1, 0)
     groups[7] = 2
     is_binary = isinstance(loss, LogisticLoss)
-    y = rng.integers(2 if is_binary else 3, size=n)
-    y = np.where(groups == 1, X[:, 1] > 0, y)
+    y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
+    if is_plain:
+        y = np.where(groups == 0, rng.integers(2 if is_binary else 3, size=n), 0)
     return X, y.astype(float if is_binary else int), groups
 
 
@@ -67,22 +72,24 @@ def planned(loss, records, relation, epsilon=50.0, delta=0.01, proportions=None,
 
 # ------------------------------------------------------------------------------------------ draws
 
-#: Loss, kind of matrix, intercept, epsilon, public proportions.
+#: Loss, kind of matrix, intercept, epsilon, public proportions, whether the plain model is taken.
 FITS = [
-    (LogisticLoss(), "dense", 0.1, 1e4, None),
-    (LogisticLoss(), "csr", 0.0, 50.0, None),
-    (LogisticLoss(), "float32", 0.1, 50.0, (0.7, 0.2, 0.05, 0.05)),
-    (SoftmaxLoss(3), "dense", 0.1, 1e4, None),
-    (SoftmaxLoss(3), "csr", 0.1, 50.0, (0.25, 0.25, 0.25, 0.25)),
+    (LogisticLoss(), "dense", 0.1, 1e4, None, False),
+    (LogisticLoss(), "csr", 0.0, 100.0, None, False),
+    (LogisticLoss(), "float32", 0.1, 100.0, (0.7, 0.2, 0.05, 0.05), False),
+    (SoftmaxLoss(3), "dense", 0.1, 1e4, None, False),
+    (SoftmaxLoss(3), "csr", 0.1, 200.0, (0.7, 0.2, 0.05, 0.05), False),
+    (LogisticLoss(), "dense", 0.1, 1e4, None, True),
+    (SoftmaxLoss(3), "csr", 0.0, 1e4, None, True),
 ]
 
 
 @RELATIONS
-@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[:4])))
+@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
 def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
     """Every draw of a run, replayed on neighbours: a record changes row, label and group."""
-    loss, kind, intercept, epsilon, proportions = case
-    X, y, groups = data_of(loss, 0, 100)
+    loss, kind, intercept, epsilon, proportions, is_plain = case
+    X, y, groups = data_of(loss, 0, 100, is_plain)
     records = records_of(X, y, groups, kind, intercept)
     plan = planned(loss, records, relation, epsilon, 0.01, proportions)
     assert isinstance(plan, NoisyDescentAscentPlan)
@@ -90,7 +97,7 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
         result = plan.run(records, Run(noise=seeded(0)))
     draws, done = laboratory.draws, result.plan
     expected = []
-    for release in plan.releases:
+    for release in done.releases:
         steps = {"sums": done.plain, "weighted": done.weighted}.get(release.name.split()[0])
         scale = release.noise_scale / release.sensitivity
         expected += [scale] if steps is None else list(steps.schedule.multipliers)
@@ -99,8 +106,9 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
         assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
     whole = gaussian_mu(epsilon, 0.01) ** 2
     claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
-    assert sum(claims) == pytest.approx(whole * sum_of_blocks(done, claims, whole), rel=1e-9)
-    assert max(done.factors) > 1.01  # weights matter
+    assert sum(claims) == pytest.approx(whole, rel=1e-9)
+    assert (max(done.factors) == 1.0) == is_plain
+    assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
     costs = []
     for other in neighbours(loss, X, y, groups, kind, intercept, relation):
         with Laboratory(releases=laboratory.releases) as watched:
@@ -114,12 +122,6 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
             cost += (moved / mine.scale) ** 2
         costs.append(cost)
     assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
-
-
-def sum_of_blocks(done, claims, whole):
-    """All claims over those of one record: steps use one block of records each, if several."""
-    assert done.plain.n_blocks == 1
-    return 1.0
 
 
 def neighbours(loss, X, y, groups, kind, intercept, relation):
@@ -170,12 +172,13 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
         proportions=proportions,
     )
     plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
-    assert isinstance(plan, NoisyGradientDescentPlan) == (n == 30)
+    is_plain = n == 30 or (n == 500 and relation is REPLACE)
+    assert isinstance(plan, NoisyGradientDescentPlan) == is_plain
     mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
     assert math.hypot(*mus) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
     assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
     names = [release.name for release in plan.releases]
-    assert ("sizes of the groups" in names) == (n > 30 and proportions is None)
+    assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
 
 
 # ----------------------------------------------------------------------------------------- lemmas
@@ -224,8 +227,8 @@ def test_weights_are_the_best_of_their_programme():
 
         q = worst_case_weights(losses, p, noise_price=0.003, spread_price=0.03)
         best = minimize(
-            lambda z, p=p, losses=losses: -(
-                z[:5] @ losses - 0.003 * z[5] ** 2 - 0.03 * (z[:5] ** 2 / p).sum()
+            lambda z, p=p, losses=losses: (
+                -(z[:5] @ losses - 0.003 * z[5] ** 2 - 0.03 * (z[:5] ** 2 / p).sum())
             ),
             np.append(p, 1.0),
             bounds=[(0, 1)] * 5 + [(1, None)],
@@ -249,7 +252,7 @@ def test_equal_losses_leave_the_proportions():
 def test_noise_does_not_pass_for_a_difference():
     """Of losses whose errors are as large as their spread nothing remains."""
     noisy = shrunk_losses(np.array([0.5, 0.9, 0.2, 1.5]), np.array([0.01, 0.5, 0.5, 1.0]), P, 1000)
-    assert np.ptp(noisy) < 0.01
+    assert np.ptp(noisy) < 0.1  # of 1.3
     clear = shrunk_losses(L, np.full(4, 1e-4), P, 10**6)
     np.testing.assert_allclose(clear, L, atol=2e-3)
 
@@ -258,7 +261,7 @@ def test_minimax_step_is_that_of_a_solver():
     rng = np.random.default_rng(1)
     losses, gradients = rng.uniform(0.3, 0.6, size=4), 0.1 * rng.normal(size=(4, 2))
     hessians = np.einsum("gij,gkj->gik", *(rng.normal(size=(4, 2, 2)),) * 2)
-    d = minimax_step(losses, gradients, hessians, 0.01 * np.eye(2), np.full(2, 9.0), P, 8000)
+    d = minimax_step(losses, gradients, hessians, 0.01 * np.eye(2), np.full(2, 9.0), P, 2000)
 
     def largest(d):
         values = losses + gradients @ d + 0.5 * np.einsum("gij,i,j->g", hessians, d, d)
