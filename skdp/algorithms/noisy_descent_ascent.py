@@ -10,12 +10,20 @@ function of public numbers or of earlier releases. Theory: docs/theory/worst_gro
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.centering import CenteredRows, sum_rounding
+from skdp.algorithms.centering import CenteredRows
+from skdp.algorithms.group_sums import (
+    THEORY,
+    GroupSums,
+    ScaleFit,
+    has_shift,
+    loss_range,
+    loss_sensitivity,
+)
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.noisy_gradient_descent import (
     NoisyGradientDescentPlan,
@@ -23,7 +31,7 @@ from skdp.algorithms.noisy_gradient_descent import (
 )
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
-from skdp.algorithms.worst_group_weights import minimax_step, shrunk_losses, worst_case_weights
+from skdp.algorithms.worst_group_weights import shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -48,82 +56,12 @@ _FLOOR = 0.25
 _LEAST_FACTOR = 1.6
 #: Price of unequal weights; see docs/theory/worst_group.md.
 _SPREAD_PRICE = 0.06
+#: Factors of the price after a step of the weights that went too far, and after others.
+_TOO_FAR, _NOT_FAR = 3.0, 0.8
+#: Error of all weights for one look at the losses, and least and largest number of several.
+_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.03, 5, 16
 #: Error of all weights, relative to the norm of rows, above which groups are not looked at.
 _LARGEST_ERROR = 0.1
-_THEORY = "docs/theory/worst_group.md"
-
-
-@dataclass(frozen=True)
-class GroupSums:
-    """A release of sums over the records of each group, on a public number of records.
-
-    Attributes
-    ----------
-    plan : NoisyGradientDescentPlan
-    n_groups : int
-    mu : float
-        Of the Gaussian differential privacy of the release.
-    sensitivity : float
-        Without rounding.
-    size : float
-        Bound on the norm of a record's term.
-    name, lemma : str
-    n_entries : int, default=1
-        Of a record's term.
-    """
-
-    plan: NoisyGradientDescentPlan
-    n_groups: int
-    mu: float
-    sensitivity: float
-    size: float
-    name: str
-    lemma: str
-    n_entries: int = 1
-
-    def mechanism(self, moved: float = 0.0) -> GaussianMechanism:
-        """Return the noise; `moved` bounds the rounding of a term whose record changes places."""
-        design = self.plan.objective.design
-        bound = self.sensitivity * ROUNDING_SLACK + sum_rounding(design, self.size)
-        if self.plan.objective.neighbouring is Neighbouring.ADD_REMOVE:
-            bound += design.n_records * design.size_ratio * moved
-        return GaussianMechanism(bound, 1.0 / self.mu)
-
-    def describe(self) -> Release:
-        """Describe the release."""
-        objective = self.plan.objective
-        return self.mechanism().describe(
-            self.name,
-            self.n_groups * self.n_entries,
-            objective.design.n_records,
-            f"{_THEORY}, {self.lemma}",
-            objective.neighbouring,
-        )
-
-    def release(
-        self, rows: CenteredRows, terms: Any, noise: NoiseSource, moved: float = 0.0
-    ) -> tuple[np.ndarray, float]:
-        """Release the sums of ``terms(block)``, shape (n_entries, m), and their noise.
-
-        Returns
-        -------
-        ndarray of shape (n_groups, n_entries)
-        float
-        """
-
-        def part(block: Block, _: np.ndarray) -> np.ndarray:
-            return np.stack(
-                [
-                    np.bincount(block.groups, weights=entry, minlength=self.n_groups)
-                    for entry in terms(block)
-                ],
-                axis=1,
-            )
-
-        mechanism = self.mechanism(moved)
-        exact = rows.full_total(part)
-        noisy = mechanism.release(exact.ravel(), noise).reshape(exact.shape)
-        return np.nan_to_num(noisy), mechanism.noise_scale
 
 
 @dataclass(frozen=True)
@@ -135,8 +73,10 @@ class NoisyDescentAscentPlan(Plan):
     objective : GroupObjective
     plain : NoisyGradientDescentPlan
         Of the first descent.
+    n_looks : int
+        Looks at the losses of the groups, each followed by a weighted descent.
     mu_weighted : float
-        Of the Gaussian differential privacy of the second descent.
+        Of the Gaussian differential privacy of all weighted descents.
     damping_weighted : float
         Of its number of steps, as in the plan of the first one.
     sizes : GroupSums or None
@@ -158,6 +98,7 @@ class NoisyDescentAscentPlan(Plan):
 
     objective: GroupObjective
     plain: NoisyGradientDescentPlan
+    n_looks: int
     mu_weighted: float
     damping_weighted: float
     sizes: GroupSums | None
@@ -168,7 +109,14 @@ class NoisyDescentAscentPlan(Plan):
     price: float
     proportions: tuple[float, ...] | None
     weights: tuple[float, ...] | None = None
-    weighted: NoisyGradientDescentPlan | None = field(default=None)
+    passes: tuple[NoisyGradientDescentPlan, ...] = ()
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """Parts of the weighted descents in their budget: half of it is for the last one."""
+        if self.n_looks == 1:
+            return (1.0,)
+        return (*[0.5 / (self.n_looks - 1)] * (self.n_looks - 1), 0.5)
 
     @property
     def risk(self) -> EmpiricalRisk:
@@ -193,19 +141,20 @@ class NoisyDescentAscentPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         objective = self.objective
-        second = GaussianMechanism(
-            self.plain.sensitivity * ROUNDING_SLACK, 1.0 / self.mu_weighted
-        ).describe(
-            "weighted sums of clipped gradients, all steps as one, for the weight 1",
-            objective.dimension,
-            objective.design.n_records,
-            f"{_THEORY}, Lemma 1",
-            objective.neighbouring,
-        )
         parts = [*self.plain.releases]
         if self.sizes is not None:
             parts.append(self.sizes.describe())
-        parts += [self.losses.describe(), second]
+        for part in self.parts:
+            steps = GaussianMechanism(
+                self.plain.sensitivity * ROUNDING_SLACK, 1.0 / (self.mu_weighted * math.sqrt(part))
+            ).describe(
+                "weighted sums of clipped gradients, all steps as one, for the weight 1",
+                objective.dimension,
+                objective.design.n_records,
+                f"{THEORY}, Lemma 1",
+                objective.neighbouring,
+            )
+            parts += [self.losses.describe(), steps]
         if self.temperature is not None and self.weights == self.proportions is not None:
             parts.append(self.temperature.describe(objective.neighbouring))
         elif self.scale is not None:
@@ -229,18 +178,41 @@ class NoisyDescentAscentPlan(Plan):
             proportions = self._proportions(rows, noise)
             noise_plain = descent.plan.noise_variance()
             shrinkage = self._shrinkage(plain, noise_plain)
-            weights = self._group_weights(rows, shrinkage * plain, offsets, proportions, noise)
-            factors = weights / proportions
-            second = replace(descent, plan=self._weighted_plan(descent.plan, float(factors.max())))
-            is_plain = bool((weights == proportions).all())
-            # two independent estimates of the plain model are averaged
-            point = second.weights(noise, None if is_plain else plain, factors)
-            variance = second.plan.noise_variance()
+            best, point, passes = proportions, plain, []
+            price, excess = _SPREAD_PRICE, np.zeros(len(proportions))
+            for k in range(self.n_looks):
+                losses = self._group_losses(rows, shrinkage * point, offsets, proportions, noise)
+                # smaller steps where the last one went too far
+                former, excess = excess, losses - best @ losses
+                price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
+                best = worst_case_weights(
+                    losses,
+                    proportions,
+                    noise_price=self.price,
+                    spread_price=price,
+                    largest=self.objective.weight_limit,
+                    center=best,
+                )
+                floor = _FLOOR / self.n_looks
+                weights = floor * proportions + (1.0 - floor) * best
+                # nothing is to be won where the worst group is a large one, but noise
+                is_plain = self.n_looks == 1 and (weights / proportions).max() < _LEAST_FACTOR
+                weights = proportions if is_plain else weights
+                factors = weights / proportions
+                second = replace(
+                    descent, plan=self._weighted_plan(descent.plan, float(factors.max()), k)
+                )
+                # two independent estimates of the plain model are averaged
+                start = None if is_plain else point
+                point = second.weights(noise, start, factors)
+                variance = second.plan.noise_variance()
+                passes.append(second.plan)
+                shrinkage = self._shrinkage(point, variance)
             if is_plain:
                 share = noise_plain / (noise_plain + variance)
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
-            shrinkage = self._shrinkage(point, variance)
+                shrinkage = self._shrinkage(point, variance)
             if is_plain and self.temperature is not None:
                 shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
@@ -249,7 +221,7 @@ class NoisyDescentAscentPlan(Plan):
             done = replace(
                 self,
                 plain=descent.plan,
-                weighted=second.plan,
+                passes=tuple(passes),
                 proportions=tuple(proportions.tolist()),
                 weights=tuple(weights.tolist()),
             )
@@ -273,7 +245,7 @@ class NoisyDescentAscentPlan(Plan):
         square = float((weights**2).sum())
         return self.plain.shrinkage(square, weights.size, variance)
 
-    def _group_weights(
+    def _group_losses(
         self,
         rows: CenteredRows,
         weights: np.ndarray,
@@ -281,9 +253,9 @@ class NoisyDescentAscentPlan(Plan):
         proportions: np.ndarray,
         noise: NoiseSource,
     ) -> np.ndarray:
-        """Choose weights of the groups by their noisy losses under released weights."""
+        """Release the groups' losses under released weights, and shrink them."""
         raw, shift, loss = rows.weights(weights), offsets.squeeze(), self.loss
-        centre, largest = _loss_range(loss)
+        centre, largest = loss_range(loss)
 
         def terms(block: Block) -> list[np.ndarray]:
             values = loss.value(block.margins(raw) + shift, block.targets)
@@ -293,17 +265,7 @@ class NoisyDescentAscentPlan(Plan):
         moved = 2.0 * self._margin_rounding(rows, weights, offsets) + 16.0 * EPS * largest
         sums, scale = self.losses.release(rows, terms, noise, moved)
         sizes = n * proportions
-        means = shrunk_losses(centre + sums[:, 0] / sizes, scale / sizes, proportions, n)
-        best = worst_case_weights(
-            means,
-            proportions,
-            noise_price=self.price,
-            spread_price=_SPREAD_PRICE,
-            largest=self.objective.weight_limit,
-        )
-        chosen = _FLOOR * proportions + (1.0 - _FLOOR) * best
-        is_worth = (chosen / proportions).max() >= _LEAST_FACTOR
-        return np.asarray(chosen if is_worth else proportions)
+        return shrunk_losses(centre + sums[:, 0] / sizes, scale / sizes, proportions, n)
 
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
@@ -314,7 +276,7 @@ class NoisyDescentAscentPlan(Plan):
         return 2.0 * (d + 8) * EPS * size
 
     def _weighted_plan(
-        self, plan: NoisyGradientDescentPlan, largest: float
+        self, plan: NoisyGradientDescentPlan, largest: float, k: int
     ) -> NoisyGradientDescentPlan:
         """Plan the second descent for the largest factor of a group's gradients.
 
@@ -322,8 +284,8 @@ class NoisyDescentAscentPlan(Plan):
         """
         return replace(
             plan,
-            mu=self.mu_weighted,
-            damping=self.damping_weighted,
+            mu=self.mu_weighted * math.sqrt(self.parts[k]),
+            damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,
             rate=plan.rate / largest,
             slowness=plan.slowness * largest,
@@ -359,109 +321,6 @@ class NoisyDescentAscentPlan(Plan):
         return (shrinkage + theta[0] / fit.unit) * weights, offsets + shift
 
 
-class ScaleFit:
-    """Derivatives of the groups' losses in scale and shift of the margins.
-
-    Parameters
-    ----------
-    plan : NoisyGradientDescentPlan
-    rows : CenteredRows
-    weights : ndarray of shape (n_outputs, width)
-    offsets : ndarray of shape (n_outputs,)
-    proportions : ndarray of shape (n_groups,)
-    """
-
-    def __init__(
-        self,
-        plan: NoisyGradientDescentPlan,
-        rows: CenteredRows,
-        weights: np.ndarray,
-        offsets: np.ndarray,
-        proportions: np.ndarray,
-    ) -> None:
-        norm, design = float(np.linalg.norm(weights)), plan.objective.design
-        self.plan, self.proportions = plan, proportions
-        self.sizes = design.n_records * proportions
-        self.unit = max(3.0, 2.0 * norm / math.sqrt(design.n_features))
-        self.has_shift = has_shift(plan)
-        self.n_parameters = 1 + self.has_shift
-        self.bound = rows.norm_bound * norm
-        self.raw, self.shift = rows.weights(weights), offsets.squeeze()
-
-    def amplification(self, shrinkage: float, theta: np.ndarray) -> float:
-        """Bound what a term moves by, per rounding of a margin."""
-        largest = 1.0 + shrinkage + float(np.abs(theta).sum())
-        return 2.0 * largest * (1.0 + self.bound / self.unit) ** 2
-
-    def terms(self, block: Block, shrinkage: float, theta: np.ndarray) -> np.ndarray:
-        """Return terms of norm 1 at most: half of the loss, its gradient and its Hessian."""
-        loss = self.plan.loss
-        centre, largest = _loss_range(loss)
-        scores = block.margins(self.raw)
-        margins = (shrinkage + theta[0] / self.unit) * scores + self.shift
-        if self.has_shift:
-            margins = margins + theta[1]
-        values = np.minimum(loss.value(margins, block.targets), largest) - centre
-        scores = scores / self.unit
-        if isinstance(loss, SoftmaxLoss):
-            classes, p = scores @ loss.basis.T, loss.probabilities(margins)
-            mean = np.einsum("ij,ij->i", p, classes)
-            own = np.take_along_axis(classes, block.targets[:, None], axis=1)[:, 0]
-            spread = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
-            columns = [0.5 * values, mean - own, spread]
-        else:
-            residuals = loss.derivative(margins, block.targets)
-            h = loss.second_derivative(margins, block.targets)
-            columns = [0.5 * values, residuals * scores, h * scores**2]
-            if self.has_shift:
-                columns = [
-                    columns[0],
-                    columns[1],
-                    residuals,
-                    columns[2],
-                    math.sqrt(2.0) * h * scores,
-                    h,
-                ]
-        vectors = np.stack(columns)
-        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
-        return np.asarray(vectors / np.maximum(lengths, 1.0))
-
-    def step(
-        self, sums: np.ndarray, scale: float, shrinkage: float, theta: np.ndarray
-    ) -> np.ndarray:
-        """Return the change of the parameters by noisy sums of the terms, for each group."""
-        p, k = self.proportions, self.n_parameters
-        means, errors = sums / self.sizes[:, None], scale / self.sizes
-        sampling = 1.0 / self.sizes
-
-        def shrunk(values: np.ndarray, spread: float, variances: np.ndarray) -> np.ndarray:
-            mean = p @ values
-            gain = spread**2 / (spread**2 + variances)
-            return np.asarray(mean + gain[:, None] * (values - mean))
-
-        centre, _ = _loss_range(self.plan.loss)
-        losses = centre + 2.0 * shrunk(means[:, :1], 0.15, errors**2 + 0.075 * sampling)[:, 0]
-        variances = errors**2 + 0.1 * sampling
-        gradients = shrunk(means[:, 1 : 1 + k], 0.2, variances)
-        entries = shrunk(means[:, 1 + k :], 0.05, errors**2)
-        if k == 2:
-            cross = entries[:, 1] / math.sqrt(2.0)
-            hessians = np.stack(
-                [np.stack([entries[:, 0], cross], 1), np.stack([cross, entries[:, 2]], 1)], 1
-            )
-            values, vectors = np.linalg.eigh(hessians)
-            hessians = np.einsum("gij,gj,gkj->gik", vectors, np.maximum(values, 0.01), vectors)
-        else:
-            hessians = np.maximum(entries, 0.01)[:, :, None]
-        # scores that are too large hurt the worst group most
-        gradients[:, 0] += 0.4 * np.sqrt(0.04 * variances / (0.04 + variances))
-        known = 0.04 / (0.04 + errors**2)
-        noise = max(float((known * errors).max()), float(np.sqrt(((p * errors) ** 2).sum())))
-        spread = np.array([self.unit / 4.0, 0.3][:k])
-        prior = np.diag((noise**2 / 0.1) / spread**2)
-        return minimax_step(losses, gradients, hessians, prior, 1.2 * spread, p)
-
-
 def plan_noisy_descent_ascent(
     objective: GroupObjective,
     budget: PrivacyBudget,
@@ -487,7 +346,8 @@ def plan_noisy_descent_ascent(
     n_groups = objective.weights.n_groups
     design, relation = objective.design, objective.neighbouring
     error = whole.relative_noise
-    if n_groups == 1 or error * math.sqrt(design.n_features) >= _LARGEST_ERROR:
+    spread = error * math.sqrt(design.n_features)
+    if n_groups == 1 or spread >= _LARGEST_ERROR:
         return whole
     mu = gaussian_mu(budget.epsilon, budget.delta)
     replaced = relation is Neighbouring.REPLACE_ONE
@@ -497,6 +357,8 @@ def plan_noisy_descent_ascent(
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
     )
+    n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
+    n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
     reserved = sizes_share * has_sizes + losses_share + scale_share
     plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
     sizes = None
@@ -514,9 +376,9 @@ def plan_noisy_descent_ascent(
     losses = GroupSums(
         plain,
         n_groups,
-        mu * math.sqrt(losses_share),
+        mu * math.sqrt(losses_share / n_looks),
         loss_sensitivity(plain.loss, replaced),
-        _loss_range(plain.loss)[1],
+        loss_range(plain.loss)[1],
         "losses of the groups",
         "Lemma 2",
     )
@@ -538,6 +400,7 @@ def plan_noisy_descent_ascent(
             mu=plain.mu * math.sqrt(_PLAIN),
             damping=plain.damping / math.sqrt(_PLAIN),
         ),
+        n_looks,
         plain.mu * math.sqrt(1.0 - _PLAIN),
         plain.damping * math.sqrt(1.0 - _PLAIN),
         sizes,
@@ -553,21 +416,3 @@ def plan_noisy_descent_ascent(
 def covers(loss: Loss) -> bool:
     """Whether the method is made for a loss."""
     return isinstance(loss, LogisticLoss | SoftmaxLoss)
-
-
-def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
-    """Change of the groups' sums of clipped and centered losses by one record, by Lemma 2."""
-    centre, largest = _loss_range(loss)
-    one = max(centre, largest - centre)
-    return max(largest, math.sqrt(2.0) * one) if is_replaced else one
-
-
-def has_shift(plan: NoisyGradientDescentPlan) -> bool:
-    """Whether an intercept of two classes can be shifted."""
-    return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0
-
-
-def _loss_range(loss: Loss) -> tuple[float, float]:
-    """Loss of a model that knows nothing, and the value that losses are clipped at."""
-    centre = math.log(loss.n_classes if isinstance(loss, SoftmaxLoss) else 2)
-    return centre, centre + 2.0 - math.log(2.0)

@@ -238,14 +238,12 @@ class NoisyGradientDescentPlan(Plan):
     def noise_variance(self) -> float:
         """Variance of the averaged weights in a direction of average curvature."""
         loss, design = self.loss, self.objective.design
-        curvature = 1.0 / (
-            1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
-        )
+        flatness = 1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
         unit = self.sensitivity * self.n_blocks / design.n_records
-        # of a direction of average curvature, which steps are preconditioned by
         typical = 1.0 / design.n_features
         factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
-        return factor**2 * self.schedule.average_variance(0.8 * curvature * typical * factor, unit)
+        curvature = 0.8 / flatness * typical * factor
+        return factor**2 * self.schedule.average_variance(curvature, unit)
 
     def shrinkage(self, square: float, size: int, variance: float) -> float:
         """Factor of the margins by what the noise of their weights is."""

@@ -44,8 +44,11 @@ def worst_case_weights(
     noise_price: float,
     spread_price: float,
     largest: float = np.inf,
+    center: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g q_g^2 / p_g`` over the simplex.
+    """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g (q_g - c_g)^2 / max(p_g, c_g)``.
+
+    Over the simplex. For c = p the last term is ``b (sum_g q_g^2 / p_g - 1)``.
 
     Parameters
     ----------
@@ -57,6 +60,8 @@ def worst_case_weights(
         a >= 0 and b > 0.
     largest : float, default=inf
         Bound on ``q / p``.
+    center : ndarray of shape (n_groups,), optional
+        c, a point of the simplex. Default: p.
 
     Returns
     -------
@@ -64,20 +69,24 @@ def worst_case_weights(
         q, up to the grid of the 40 values of its largest quotient.
     """
     top = max(1.0, min(1.0 / float(proportions.min()), largest))
-    caps = np.geomspace(1.0, top, 40)[:, None]
-    # for a cap M: q = p clip((L - nu) / 2 b, 0, M), with nu such that the sum is 1
-    low = np.full((40, 1), losses.min() - 2.0 * spread_price * top)
-    high = np.full((40, 1), losses.max())
+    caps = np.geomspace(1.0, top, 40)[:, None] * proportions
+    center = proportions if center is None else center
+    metric = np.maximum(proportions, center) / (2.0 * spread_price)
+    # for a cap M: q = clip(c + max(p, c) (L - nu) / 2 b, 0, M p), with nu such that the sum is 1
+    reach = float((caps.max(axis=0) / metric).max())
+    low = np.full((40, 1), losses.min() - reach)
+    high = np.full((40, 1), losses.max() + float((center / metric).max()))
     for _ in range(60):
         middle = 0.5 * (low + high)
-        quotients = np.clip((losses - middle) / (2.0 * spread_price), 0.0, caps)
-        is_low = (quotients @ proportions)[:, None] > 1.0
-        low, high = np.where(is_low, middle, low), np.where(is_low, high, middle)
-    weights = proportions * np.clip((losses - low) / (2.0 * spread_price), 0.0, caps)
+        is_low = np.clip(center + metric * (losses - middle), 0.0, caps).sum(axis=1) > 1.0
+        low, high = (
+            np.where(is_low[:, None], middle, low),
+            np.where(is_low[:, None], high, middle),
+        )
+    weights = np.clip(center + metric * (losses - low), 0.0, caps)
     weights /= weights.sum(axis=1, keepdims=True)
-    quotients = weights / proportions
-    values = weights @ losses - noise_price * quotients.max(axis=1) ** 2
-    values -= spread_price * (weights * quotients).sum(axis=1)
+    values = weights @ losses - noise_price * (weights / proportions).max(axis=1) ** 2
+    values -= ((weights - center) ** 2 / (2.0 * metric)).sum(axis=1)
     return np.asarray(weights[int(np.argmax(values))])
 
 

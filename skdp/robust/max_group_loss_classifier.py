@@ -74,9 +74,9 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     n_public : int or None, default=None
         Public approximate number of records, for "add_remove". None: ``len(X)`` is disclosed.
     method : {"auto", "gradient", "output", "phased"}, default="auto"
-        "gradient" is planned noisy descent: first that of the plain model, then, from there on, with
-        the groups weighed by noisy losses. It is for ``loss="log_loss"`` and delta > 0, and has no
-        penalty, ball or solver.
+        "gradient" is planned noisy descent: first that of the plain model, then, from there on,
+        with the groups weighed by noisy losses. It is for ``loss="log_loss"`` and delta > 0, and
+        has no penalty, ball or solver.
         "output" adds noise once, to the solution for all records. "phased" solves on disjoint
         blocks of records, each around the noisy solution before, where a public bound is smaller
         for it. "auto" is "gradient" where it applies, else "phased".

@@ -11,11 +11,8 @@ from laboratory import Laboratory
 from scipy.optimize import minimize
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.noisy_descent_ascent import (
-    NoisyDescentAscentPlan,
-    loss_sensitivity,
-    plan_noisy_descent_ascent,
-)
+from skdp.algorithms.group_sums import loss_sensitivity
+from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group_weights import minimax_step, shrunk_losses, worst_case_weights
@@ -79,8 +76,8 @@ FITS = [
     (LogisticLoss(), "float32", 0.1, 100.0, (0.7, 0.2, 0.05, 0.05), False),
     (SoftmaxLoss(3), "dense", 0.1, 1e4, None, False),
     (SoftmaxLoss(3), "csr", 0.1, 200.0, (0.7, 0.2, 0.05, 0.05), False),
-    (LogisticLoss(), "dense", 0.1, 1e4, None, True),
-    (SoftmaxLoss(3), "csr", 0.0, 1e4, None, True),
+    (LogisticLoss(), "dense", 0.1, 300.0, None, True),
+    (SoftmaxLoss(3), "csr", 0.0, 300.0, None, True),
 ]
 
 
@@ -96,9 +93,10 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
     with Laboratory() as laboratory:
         result = plan.run(records, Run(noise=seeded(0)))
     draws, done = laboratory.draws, result.plan
-    expected = []
+    expected, passes = [], iter(done.passes)
     for release in done.releases:
-        steps = {"sums": done.plain, "weighted": done.weighted}.get(release.name.split()[0])
+        word = release.name.split()[0]
+        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
         scale = release.noise_scale / release.sensitivity
         expected += [scale] if steps is None else list(steps.schedule.multipliers)
     assert len(draws) == len(expected)
@@ -127,12 +125,12 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
 def neighbours(loss, X, y, groups, kind, intercept, relation):
     """One record removed, or replaced by one of another row, label and group."""
     other, *_ = data_of(loss, 1, 100)
-    for i in (3, 7, 50):
+    for i in (7, 50):
         if relation is ADD:
             parts = np.delete(X, i, 0), np.delete(y, i), np.delete(groups, i)
             yield records_of(*parts, kind, intercept)
             continue
-        for group in (0, 2, 3):
+        for group in (0, 2, 3) if i == 7 else (3,):
             A, t, g = X.copy(), y.copy(), groups.copy()
             A[i], t[i], g[i] = -10.0 * other[i], (y[i] + 1) % 2, group
             yield records_of(A, t, g, kind, intercept)
@@ -185,7 +183,7 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
 
 
 def test_losses_move_by_the_bound():
-    """Lemma 2 is attained under both relations, and for a change of the group it is not exceeded."""
+    """Lemma 2 is attained under both relations; a change of the group does not exceed it."""
     for loss in (LogisticLoss(), SoftmaxLoss(5)):
         k = 2 if isinstance(loss, LogisticLoss) else 5
         centre = math.log(k)
