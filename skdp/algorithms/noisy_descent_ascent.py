@@ -144,11 +144,12 @@ class NoisyDescentAscentPlan(Plan):
         parts = [*self.plain.releases]
         if self.sizes is not None:
             parts.append(self.sizes.describe())
-        for part in self.parts:
+        for k, part in enumerate(self.parts):
+            number = self.passes[k].schedule.n_steps if self.passes else "all"
             steps = GaussianMechanism(
                 self.plain.sensitivity * ROUNDING_SLACK, 1.0 / (self.mu_weighted * math.sqrt(part))
             ).describe(
-                "weighted sums of clipped gradients, all steps as one, for the weight 1",
+                f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
                 objective.dimension,
                 objective.design.n_records,
                 f"{THEORY}, Lemma 1",
@@ -164,9 +165,22 @@ class NoisyDescentAscentPlan(Plan):
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
 
+    def remarks(self) -> tuple[str, ...]:
+        """Say which of both models was released, and what noise lets one expect."""
+        error = self.losses.sensitivity / (self.losses.mu * self.objective.design.n_records)
+        expected = (
+            f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
+            f"the group, in each of {self.n_looks} looks"
+        )
+        if self.weights is None or self.weights != self.proportions:
+            return (expected,)
+        return (expected, "the worst group is a large one: the plain model was taken")
+
     def to_dict(self) -> dict[str, Any]:
-        numbers = {f"plain_{key}": value for key, value in self.plain.to_dict().items()}
-        return {"alpha": self.alpha, **numbers, "mu_weighted": self.mu_weighted}
+        numbers: dict[str, Any] = {"mu_weighted": self.mu_weighted, "n_looks": self.n_looks}
+        if self.weights is not None:
+            numbers["group_weights"] = list(self.weights)
+        return {**self.plain.to_dict(), **numbers}
 
     def run(self, data: Records, run: Run) -> Result:
         self.objective.weights.check_groups(data.groups)
