@@ -58,8 +58,10 @@ _LEAST_FACTOR = 1.6
 _SPREAD_PRICE = 0.06
 #: Factors of the price after a step of the weights that went too far, and after others.
 _TOO_FAR, _NOT_FAR = 3.0, 0.8
+#: Largest weight of a group in one look, unless it has as many records.
+_CEILING = 0.6
 #: Error of all weights for one look at the losses, and least and largest number of several.
-_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.03, 5, 16
+_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.03, 6, 16
 #: Error of all weights, relative to the norm of rows, above which groups are not looked at.
 _LARGEST_ERROR = 0.1
 
@@ -206,6 +208,8 @@ class NoisyDescentAscentPlan(Plan):
                     spread_price=price,
                     largest=self.objective.weight_limit,
                     center=best,
+                    # of one look: no other one would find that the step went too far
+                    ceiling=_CEILING if self.n_looks == 1 else 1.0,
                 )
                 floor = _FLOOR / self.n_looks
                 weights = floor * proportions + (1.0 - floor) * best
@@ -356,6 +360,8 @@ def plan_noisy_descent_ascent(
         That of the plain model alone if there is one group, or where noise would hide the groups'
         losses.
     """
+    if not covers(objective.risk.loss):
+        raise ValueError("The noisy descent for the worst group is for the log loss.")
     whole = plan_noisy_gradient_descent(objective, budget)
     n_groups = objective.weights.n_groups
     design, relation = objective.design, objective.neighbouring

@@ -45,6 +45,7 @@ def worst_case_weights(
     spread_price: float,
     largest: float = np.inf,
     center: np.ndarray | None = None,
+    ceiling: float = 1.0,
 ) -> np.ndarray:
     """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g (q_g - c_g)^2 / max(p_g, c_g)``.
 
@@ -62,6 +63,8 @@ def worst_case_weights(
         Bound on ``q / p``.
     center : ndarray of shape (n_groups,), optional
         c, a point of the simplex. Default: p.
+    ceiling : float, default=1.0
+        Bound on the weight of a group whose proportion is smaller.
 
     Returns
     -------
@@ -70,9 +73,10 @@ def worst_case_weights(
     """
     top = max(1.0, min(1.0 / float(proportions.min()), largest))
     caps = np.geomspace(1.0, top, 40)[:, None] * proportions
+    caps = np.minimum(caps, np.maximum(proportions, ceiling))
     center = proportions if center is None else center
     metric = np.maximum(proportions, center) / (2.0 * spread_price)
-    # for a cap M: q = clip(c + max(p, c) (L - nu) / 2 b, 0, M p), with nu such that the sum is 1
+    # for a cap M: q = clip(c + max(p, c) (L - nu) / 2 b, 0, cap), with nu such that the sum is 1
     reach = float((caps.max(axis=0) / metric).max())
     low = np.full((40, 1), losses.min() - reach)
     high = np.full((40, 1), losses.max() + float((center / metric).max()))

@@ -319,6 +319,10 @@ class GroupedLinearModel(DPLinearModel):
             check_real(name, value, *bounds)
         check_bool("release_group_weights", self.release_group_weights)
         super()._check_parameters()
+        if self.method == "gradient" and not (self._is_covered and self._mode != "floored"):
+            raise ValueError(
+                "method='gradient' is for the log loss, and not for group_mode='floored'."
+            )
 
     @property
     def _row(self) -> Method:

@@ -69,18 +69,17 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     classes : array-like or None, default=None
         The public set of labels. None: taken from y with a `PrivacyLeakWarning`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed:
-        features, label and group. "add_remove" needs the method "gradient".
+        Neighbouring data sets differ in one record replaced, or (method "gradient") in one record
+        added or removed: features, target and group.
     n_public : int or None, default=None
-        Public approximate number of records, for "add_remove". None: ``len(X)`` is disclosed.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "gradient", "output", "phased"}, default="auto"
-        "gradient" is planned noisy descent: first that of the plain model, then, from there on,
-        with the groups weighed by noisy losses. It is for ``loss="log_loss"`` and delta > 0, and
-        has no penalty, ball or solver.
-        "output" adds noise once, to the solution for all records. "phased" solves on disjoint
-        blocks of records, each around the noisy solution before, where a public bound is smaller
-        for it. "auto" is "gradient" where it applies, else "phased".
-        ``privacy_.method`` is the method in use.
+        "gradient" (log loss, delta > 0) is planned noisy descent: first that of the plain model,
+        then from there on, with weights of the groups by their noisy losses; it has no `alpha`,
+        `coef_norm` or `solver`. "output" adds noise once, to the solution for all records.
+        "phased" solves on disjoint blocks of records, each around the noisy solution before, where
+        a public bound is smaller for it. "auto" is "gradient" where it applies and no penalty, ball
+        or solver was asked for, else "phased"; ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
@@ -102,8 +101,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Private coefficients.
     intercept_ : ndarray of shape (1,) or (n_classes,)
     alpha_ : float
-        The penalty used; in phases, `alpha`; of "gradient", that which early stopping of the
-        plain model is about equivalent to.
+        The penalty used; in phases, `alpha`; of "gradient" that which early stopping of the plain
+        model is about equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
     group_proportions_ : ndarray of shape (n_groups,)

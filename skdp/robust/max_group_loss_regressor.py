@@ -73,16 +73,17 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
     neighbouring : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced, or in one added or removed:
-        features, target and group. "add_remove" needs the method "gradient".
+        Neighbouring data sets differ in one record replaced, or (method "gradient") in one record
+        added or removed: features, target and group.
     n_public : int or None, default=None
-        Public approximate number of records, for "add_remove". None: ``len(X)`` is disclosed.
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "gradient", "output", "phased"}, default="auto"
-        "gradient" is for losses of classifiers.
-        "output" adds noise once, to the solution for all records. "phased" solves on disjoint
-        blocks of records, each around the noisy solution before, where a public bound is smaller
-        for it. "auto" is "phased".
-        ``privacy_.method`` is the method in use.
+        "gradient" (log loss, delta > 0) is planned noisy descent: first that of the plain model,
+        then from there on, with weights of the groups by their noisy losses; it has no `alpha`,
+        `coef_norm` or `solver`. "output" adds noise once, to the solution for all records.
+        "phased" solves on disjoint blocks of records, each around the noisy solution before, where
+        a public bound is smaller for it. "auto" is "gradient" where it applies and no penalty, ball
+        or solver was asked for, else "phased"; ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
@@ -103,7 +104,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Private coefficients, in units of y per unit of X.
     intercept_ : float
     alpha_ : float
-        The penalty used; in phases, `alpha`.
+        The penalty used; in phases, `alpha`; of "gradient" that which early stopping of the plain
+        model is about equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
     group_proportions_ : ndarray of shape (n_groups,)

@@ -9,7 +9,10 @@ import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
 from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.metrics import log_loss
 
+from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.group_sums import loss_sensitivity
 from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
@@ -22,6 +25,7 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, Records, SoftmaxLoss
+from skdp.robust import DPMaxGroupLossClassifier
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
@@ -270,3 +274,66 @@ def test_minimax_step_is_that_of_a_solver():
         for start in (d, np.zeros(2))
     )
     assert largest(d) <= best + 2e-3
+
+
+# ----------------------------------------------------------------------------------------- models
+
+
+def conflicting(n, seed=0):
+    """One record of ten has labels of its own."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = np.where(rng.random(n) < 0.1, "few", "most")
+    margins = np.where(groups == "few", 12.0 * X[:, 1], 12.0 * X[:, 0] - 4.0 * X[:, 1])
+    return X, (rng.random(n) < expit(margins)).astype(int), groups
+
+
+def fit(epsilon, data, **options):
+    declared = {"classes": [0, 1], "data_norm": 1.0, "group_names": ["few", "most"]}
+    X, y, groups = data
+    model = DPMaxGroupLossClassifier(epsilon, **{**declared, "random_state": 0, **options})
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("options", [{}, {"neighbouring": "add_remove"}, {"group_mode": "public"}])
+def test_the_worst_group_is_better_off_by_default(options):
+    """0.6 and more below the plain model's; far from any chance."""
+    data = conflicting(20000)
+    X, y, groups = data
+    plain = DPLogisticRegression(classes=[0, 1], data_norm=1.0, random_state=0).fit(X, y)
+    model = fit(1.0, data, **options)
+    assert model.privacy_.method == "gradient"
+    worst = model.group_losses(X, y, groups).max()
+    few = groups == "few"
+    assert worst < 0.65 < 1.2 < log_loss(y[few], plain.predict_proba(X[few]))
+
+
+def test_without_noise_it_is_the_minimax_model():
+    """Its largest loss in the sample is 0.570 to 0.573 by a solver."""
+    data = conflicting(20000)
+    losses = fit(1e6, data).group_losses(*data)
+    assert losses.max() < 0.585 and np.ptp(losses) < 0.02
+
+
+def test_a_large_worst_group_leaves_the_plain_model():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20000, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = np.where(rng.random(20000) < 0.3, "few", "most")
+    y = (rng.random(20000) < expit(X[:, 0] * np.where(groups == "few", 20.0, 3.0))).astype(int)
+    model = fit(1.0, (X, y, groups))
+    assert "the plain model was taken" in str(model.privacy_)
+
+
+def test_explicit_wishes_lead_to_the_saddle_methods():
+    data = conflicting(300)
+    for wish in (
+        {"solver": "extragradient"},
+        {"coef_norm": 3.0},
+        {"delta": 0.0},
+        {"loss": "hinge"},
+    ):
+        assert fit(1.0, data, **wish).privacy_.method in ("output", "phased")
+    model = fit(50.0, data, group_mode="public", group_names=["few", "most", "none"])
+    assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()

@@ -177,6 +177,8 @@ def pickled_fit(model):
         ({"release_group_weights": None}, ValueError, "release_group_weights"),
         ({"neighbouring": "add_remove"}, ValueError, "neighbouring"),
         ({"method": "exponential"}, ValueError, "method"),
+        ({"method": "gradient", "group_mode": "floored"}, ValueError, "floored"),
+        ({"method": "gradient", "delta": 0.0}, ValueError, "delta > 0"),
         ({"solver": "newton"}, ValueError, "newton"),
         ({"calibration": "paper", "method": "output"}, ValueError, "calibration"),
         ({"calibration": "paper", "release_group_weights": True}, ValueError, "coefficients"),
