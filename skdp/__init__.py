@@ -12,8 +12,14 @@ from skdp.linear_model import (
     DPRidge,
 )
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer
-from skdp.privacy import PrivacyBudget, PrivacyLeakWarning, PrivacyReport
+from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
+from skdp.privacy import (
+    BudgetAccountant,
+    BudgetExceededError,
+    PrivacyBudget,
+    PrivacyLeakWarning,
+    PrivacyReport,
+)
 from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
@@ -26,6 +32,8 @@ __version__ = "0.1.0"
 __all__ = [
     "BoundedScaler",
     "BoundedSplineTransformer",
+    "BudgetAccountant",
+    "BudgetExceededError",
     "DPAdversarialClassifier",
     "DPAdversarialRegressor",
     "DPLinearClassifier",
@@ -36,6 +44,7 @@ __all__ = [
     "DPMaxGroupLossRegressor",
     "DPRidge",
     "DPRidgeCV",
+    "DPStandardScaler",
     "PrivacyBudget",
     "PrivacyLeakWarning",
     "PrivacyReport",

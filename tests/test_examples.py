@@ -385,6 +385,23 @@ def test_tuning_leak(tmp_path):
     check_picture(picture, panels=2, lines=3, reference="no attack on it exceeds: 0.695")
 
 
+@pytest.mark.slow
+def test_budget(tmp_path):
+    """The ledger is below plain addition, and overlapping folds below all folds."""
+    picture = tmp_path / "budget.svg"
+    result = run(
+        "budget.py", "--output", picture, cwd=tmp_path, without=("matplotlib", "pandas", "polars")
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    rows = re.findall(r"^ +(\d+) +(\S+) +(\S+) +(\S+) +0\.\d{3}$", result.stdout, re.M)
+    assert [int(row[0]) for row in rows] == [2, 5, 10, 20]
+    for _, plain, ledger, overlapping in rows:
+        assert float(overlapping) < float(ledger) < float(plain)
+    root = ET.fromstring(picture.read_text(encoding="utf-8"))
+    assert len(root.findall(SVG + "polyline")) == 3 + 2
+
+
 def test_readme_example(capsys):
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S).group(
         1

@@ -17,7 +17,7 @@ import numpy as np
 from skdp._checks import check_count, check_real
 from skdp.algorithms.dp_sgd import NoisyStepsPlan
 from skdp.algorithms.plan import Result, Run
-from skdp.mechanisms import SampledGaussianMechanism
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
@@ -85,10 +85,8 @@ class DPSGDAPlan(NoisyStepsPlan):
         n_steps = self.mechanism.n_steps
         for step in range(n_steps):
             sum_x, sum_y = _batch_sums(problem, self.batch(problem.n_records, run.noise), x, y)
-            noise = self.mechanism.draw(self.dimension, run.noise)
-            noise_x, noise_y = np.split(noise, [self.dimension_x])
-            step_x = (sum_x + self.unit_x * noise_x) / self.expected_batch
-            step_y = (sum_y + self.unit_y * noise_y) / self.expected_batch
+            step_x = self._noisy(sum_x, self.unit_x, run.noise) / self.expected_batch
+            step_y = self._noisy(sum_y, self.unit_y, run.noise) / self.expected_batch
             step_x = step_x + self.alpha_x * (x - problem.center_x)
             step_y = step_y + self.alpha_y * (y - problem.center_y)
             # the operator is minus the gradient in y: a descent in both blocks
@@ -100,6 +98,14 @@ class DPSGDAPlan(NoisyStepsPlan):
                 total_y += y
         mean_x, mean_y = problem.project(total_x / self.n_averaged, total_y / self.n_averaged)
         return DPSGDAResult(mean_x, self, mean_y, x, y)
+
+    def _noisy(self, total: np.ndarray, unit: float, noise: NoiseSource) -> np.ndarray:
+        """Release the sum of one block, whose noise is in units of its bound."""
+        if unit == 0.0:  # a block that depends on no record
+            return total
+        mechanism = self.mechanism
+        scaled = GaussianMechanism(unit * mechanism.sensitivity, mechanism.noise_multiplier)
+        return scaled.release(total, noise)
 
 
 @dataclass(frozen=True)

@@ -190,8 +190,8 @@ class ObjectivePerturbationPlan(Plan):
         objective.design.check(data)
         with without_warnings():
             rows = data.with_intercept(self.design.intercept) if data.intercept else data
-            center = self.linear.release(np.zeros(size), run.noise) / -self.penalty
-            problem = self.problem(rows, center)
+            linear = np.zeros(size) + self.linear.draw(size, run.noise)  # no release: no grid
+            problem = self.problem(rows, linear / -self.penalty)
             # the ball of the problem follows from b, which is secret: no projection onto it
             point = solve_and_release(problem, self.accuracy, self.output, run, project=False)
             point = point.reshape(self.loss.n_outputs, rows.width)

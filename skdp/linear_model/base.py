@@ -17,10 +17,12 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, choose
-from skdp.algorithms.plan import Run
+from skdp.algorithms.plan import Plan, Run
 from skdp.linear_model.remarks import noise_alarms
 from skdp.mechanisms import NoiseSource
+from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
 from skdp.problems import (
@@ -37,7 +39,7 @@ from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
 
 
-class DPLinearModel(BaseEstimator):
+class DPLinearModel(AccountedMixin, BaseEstimator):
     """Base of private linear models; not for direct use.
 
     ``fit`` is atomic: it works on a shallow copy, and takes over its state at the end.
@@ -58,7 +60,8 @@ class DPLinearModel(BaseEstimator):
     solver: Any
     calibration: str
     random_state: Any
-    verbose: int
+    #: Not a parameter of all.
+    verbose: int = 0
 
     #: The private algorithms by name; the first is the choice where no other competes.
     _methods: Mapping[str, Any] = METHODS
@@ -86,6 +89,8 @@ class DPLinearModel(BaseEstimator):
         ValueError
             For invalid parameters or input, before anything is computed. The error is for the
             data holder and lies outside of the guarantee.
+        BudgetExceededError
+            If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
@@ -149,8 +154,7 @@ class DPLinearModel(BaseEstimator):
         )
         for alarm in choice.plan.alarms():
             warnings.warn(alarm, UserWarning, stacklevel=4)
-        run = Run(self.solver, *randomness(self.random_state), self.verbose)
-        result = choice.plan.run(records, run)
+        result = self._pay_and_run(choice.plan, records)
         public: dict[str, Any] = {}
         remarks = result.plan.remarks()
         if choice.bounds:
@@ -161,6 +165,12 @@ class DPLinearModel(BaseEstimator):
         weights = self._report(choice.method, result, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]
         return weights
+
+    def _pay_and_run(self, plan: Plan, records: Records) -> Any:
+        """Pay for the releases of a plan, then run it: the only place that does either."""
+        self._spend(plan.event)
+        run = Run(self.solver, *randomness(self.random_state), self.verbose)
+        return plan.run(records, run)
 
     def _objective(self, records: Records, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""
@@ -295,6 +305,7 @@ class DPLinearModel(BaseEstimator):
         self._check_method()
         self._check_solver()
         check_random_state(self.random_state)
+        check_accountant(self.accountant)
 
     def _check_objective(self) -> None:
         """Refuse parameters of the objective and of its planning."""

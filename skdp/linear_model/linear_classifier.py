@@ -6,6 +6,7 @@ from typing import Any
 
 from skdp._checks import check_option
 from skdp.linear_model.classification import DPLinearClassification
+from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import (
     HingeLoss,
     LogisticLoss,
@@ -106,6 +107,9 @@ class DPLinearClassifier(DPLinearClassification):
         `skdp.solvers.Solver`, or a callable ``(problem, accuracy) -> array``.
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published constants, errata corrected, for comparison.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -169,6 +173,7 @@ class DPLinearClassifier(DPLinearClassification):
         tilt: float = 0.0,
         solver: Any = "auto",
         calibration: str = "analytic",
+        accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -188,6 +193,7 @@ class DPLinearClassifier(DPLinearClassification):
         self.tilt = tilt
         self.solver = solver
         self.calibration = calibration
+        self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
 

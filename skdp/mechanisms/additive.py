@@ -59,11 +59,11 @@ class AdditiveMechanism(ABC):
 
     @abstractmethod
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
-        """Draw the noise, shape (dimension,)."""
+        """Draw the noise alone, rounded to doubles, shape (dimension,)."""
 
+    @abstractmethod
     def release(self, value: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        """Add noise to `value`."""
-        return value + self.draw(value.size, noise)
+        """Add noise to `value`, shape (dimension,): their exact sum, rounded to a public grid."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,9 @@ class GaussianMechanism(AdditiveMechanism):
 
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         return self.noise_scale * noise.standard_normal(dimension)
+
+    def release(self, value: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        return noise.add_normal(value, self.noise_scale)
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,9 @@ class SphericalLaplaceMechanism(AdditiveMechanism):
 
     def draw(self, dimension: int, noise: NoiseSource) -> np.ndarray:
         return self.noise_scale * noise.gamma(dimension) * noise.direction(dimension)
+
+    def release(self, value: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        return noise.add_spherical_laplace(value, self.noise_scale)
 
 
 def calibrated_mechanism(

@@ -1,25 +1,28 @@
 """Random bits for privacy noise, apart from all other randomness.
 
-By default the bits come from the operating system's secure generator. Samples are made by
-inversion from 64-bit integers, so one path serves secure and seeded bits. A uniform variable is a
-binary fraction: its first word has 63 bits, and the few variables whose first word has less than
-42 significant bits draw another word. So neither tail of a draw ends, and each is resolved to a
-relative 2^-42 of its probability (docs/theory/noise.md). Like every sampler in floating point this
-one is open to attacks on the lowest bits of an output (Mironov, 2012).
+By default the bits come from the operating system's secure generator. Normal and exponential
+variables are partial draws of exactly their law (:mod:`skdp.mechanisms.partial_draws`), and noise
+is added to a value exactly (:mod:`skdp.mechanisms.grid`): what is released is the exact sum,
+rounded to a public grid. One path serves secure and seeded bits.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 
 import numpy as np
-from scipy.special import erfcx, ndtri, ndtri_exp
 
-#: Bits of the first word of a variable, and how many of them must be significant.
-_BITS, _SIGNIFICANT_BITS = 63, 42
-_ONE = np.uint64(1)
+from skdp.mechanisms import grid
+from skdp.mechanisms.partial_draws import (
+    EXPONENTIAL,
+    NORMAL,
+    Bytes,
+    Law,
+    PartialDraws,
+    draw,
+    joined,
+)
 
 
 class NoiseSource:
@@ -30,39 +33,37 @@ class NoiseSource:
     random_bytes : callable ``(n) -> bytes``, default=os.urandom
     """
 
-    def __init__(self, random_bytes: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(self, random_bytes: Bytes = os.urandom) -> None:
         self._bytes = random_bytes
+        self._kept: dict[Law, PartialDraws] = {}
 
-    def _words(self, size: int) -> np.ndarray:
+    def words(self, size: int) -> np.ndarray:
+        """Draw independent uniform 64-bit integers."""
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
-    def _refined(self, cells: np.ndarray) -> np.ndarray:
-        """Draw exponential variables -log U for U in cells ``[k, k + 1) 2^-63``."""
-        # U = (k + V) 2^-63 with V uniform; for k = 0 this is an exponential that starts again
-        log_rest = -self.exponential(cells.size)
-        log_cells = np.full(cells.size, -math.inf)
-        np.log(cells.astype(np.float64), out=log_cells, where=cells > 0)
-        return _BITS * math.log(2.0) - np.logaddexp(log_cells, log_rest)
+    def _draws(self, law: Law, size: int) -> PartialDraws:
+        kept = [self._kept[law]] if law in self._kept else []
+        missing = size - sum(len(draws.units) for draws in kept)
+        draws = joined([*kept, draw(law, missing, self._bytes)]) if missing > 0 else kept[0]
+        self._kept[law] = draws[size:]
+        return draws[:size]
+
+    def add_normal(self, value: np.ndarray, scale: float) -> np.ndarray:
+        """Add independent normal noise of standard deviation `scale`, and round to a grid."""
+        return grid.add_normal(value, scale, self._draws(NORMAL, value.size), self._bytes)
+
+    def add_spherical_laplace(self, value: np.ndarray, scale: float) -> np.ndarray:
+        """Add noise of density proportional to ``exp(-||z|| / scale)``, and round to a grid."""
+        lengths, directions = (self._draws(law, value.size) for law in (EXPONENTIAL, NORMAL))
+        return grid.add_spherical_laplace(value, scale, lengths, directions, self._bytes)
 
     def exponential(self, size: int) -> np.ndarray:
-        """Draw independent exponential variables of mean 1."""
-        cells = self._words(size) >> _ONE
-        values = -np.log(_middles(cells))
-        coarse = _coarse(cells)
-        if coarse.size:
-            values[coarse] = self._refined(cells[coarse])
-        return values
+        """Draw independent exponential variables of mean 1, rounded to doubles."""
+        return self._draws(EXPONENTIAL, size).magnitudes
 
     def standard_normal(self, size: int) -> np.ndarray:
-        """Draw independent N(0, 1) variables."""
-        words = self._words(size)
-        cells = words >> _ONE
-        # the tail probability of the magnitude is uniform; the lowest bit is the sign
-        magnitudes = -ndtri(0.5 * _middles(cells))
-        coarse = _coarse(cells)
-        if coarse.size:
-            magnitudes[coarse] = _normal_quantiles(self._refined(cells[coarse]) + math.log(2.0))
-        return magnitudes * (2.0 * (words & _ONE) - 1.0)
+        """Draw independent N(0, 1) variables, rounded to doubles."""
+        return self._draws(NORMAL, size).values
 
     def gamma(self, shape: int) -> float:
         """Draw one Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""
@@ -89,23 +90,3 @@ class NoiseSource:
             if ties.size:
                 heads[ties] = self.bernoulli(ties.size, rest)
         return heads
-
-
-def _middles(cells: np.ndarray) -> np.ndarray:
-    middles = cells.astype(np.float64)
-    middles += 0.5
-    middles *= 2.0**-_BITS
-    return middles
-
-
-def _normal_quantiles(exponents: np.ndarray) -> np.ndarray:
-    """Return the z > 0 with ``P(N(0, 1) > z) = exp(-exponent)``, for exponents above 10."""
-    z = -ndtri_exp(-exponents)  # beyond 64 with a relative error of 1e-12, so one Newton step
-    scaled = 0.5 * erfcx(z / math.sqrt(2.0))
-    error = np.log(scaled) - 0.5 * z * z + exponents
-    return z + error * math.sqrt(2.0 * math.pi) * scaled
-
-
-def _coarse(cells: np.ndarray) -> np.ndarray:
-    """Return the positions of the cells that are wide in comparison with their numbers."""
-    return np.flatnonzero(cells < np.uint64(1 << _SIGNIFICANT_BITS - 1))

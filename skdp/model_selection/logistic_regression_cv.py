@@ -6,6 +6,7 @@ from typing import Any
 
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
+from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import LogisticLoss, Loss
 
 
@@ -65,6 +66,9 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         Part of the budget that the choice may spend, for the methods that split it.
     solver : str, Solver or callable, default="auto"
         For the methods that solve penalised problems; see :func:`skdp.solvers.resolve_solver`.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -131,6 +135,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         neighbouring: str = "replace_one",
         tune_share: float = 0.2,
         solver: Any = "auto",
+        accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -146,6 +151,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         self.neighbouring = neighbouring
         self.tune_share = tune_share
         self.solver = solver
+        self.accountant = accountant
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_count, check_real
-from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
-from skdp.linear_model.base import DPLinearModel, randomness
+from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import EmpiricalRisk, PenaltyGroups, Records
 
@@ -56,7 +55,7 @@ class TunedLinearModel(DPLinearModel):
             PrivacyBudget(self.epsilon, self.delta),
             **{name: options[name] for name in method.options},
         )
-        result = plan.run(records, Run(self.solver, *randomness(self.random_state)))
+        result = self._pay_and_run(plan, records)
         several = self.penalty_groups is not None
         self.alpha_ = result.alpha if several else float(result.alpha[0])
         self.alpha_path_ = result.path if several else result.path[:, 0]

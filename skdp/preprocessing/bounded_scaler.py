@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._records import refuse_without_values, validate_records
 from skdp.preprocessing.ranges import (
     check_ranges,
+    fill_values_per_feature,
     middle_and_half,
     ranges_per_feature,
     to_unit_interval,
@@ -38,6 +39,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Choose a range from what is known without the data: physical limits, the answers
         that a form allows, earlier publications. A range that is symmetric about 0 maps 0
         to 0.
+    fill_value : float, array-like of shape (n_features,), dict or None, default=None
+        Public number that takes the place of NaN, in the units of the feature: one for all
+        features, one per feature, or a dict ``{column name: number}`` that names the columns with
+        missing values. None: NaN is refused. Means and medians of the records are not public.
 
     Attributes
     ----------
@@ -54,7 +59,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    NaN, infinity and sparse input are refused.
+    Infinity and sparse input are refused, and so is NaN without a `fill_value`.
 
     Examples
     --------
@@ -64,10 +69,14 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     array([[-0.4, -1. ],
            [ 0.3, -0.5],
            [ 1. ,  0. ]])
+    >>> BoundedScaler(ranges=(0, 100), fill_value=50).fit_transform([[float("nan")], [100.0]])
+    array([[0.],
+           [1.]])
     """
 
-    def __init__(self, ranges: Any = (-1.0, 1.0)) -> None:
+    def __init__(self, ranges: Any = (-1.0, 1.0), *, fill_value: Any = None) -> None:
         self.ranges = ranges
+        self.fill_value = fill_value
 
     def fit(self, X: Any, y: Any = None) -> BoundedScaler:
         """Match the declared ranges with the columns of X; the values are not used.
@@ -85,13 +94,28 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the ranges are invalid or do not fit the columns of X, or if X holds NaN or
-            infinity.
+            If the ranges are invalid or do not fit the columns of X, or if X holds infinity or,
+            without a `fill_value`, NaN.
         """
         check_ranges(self.ranges)
-        validate_records(self, X)
-        self.ranges_ = ranges_per_feature(self)
+        X = self._validated(X)
+        ranges = ranges_per_feature(self)
+        self._fill_values(X)
+        self.ranges_ = ranges
         return self
+
+    def _validated(self, X: Any, **options: Any) -> np.ndarray:
+        allowed = True if self.fill_value is None else "allow-nan"
+        return validate_records(self, X, ensure_all_finite=allowed, **options)
+
+    def _fill_values(self, X: np.ndarray) -> np.ndarray | None:
+        """Return the number for NaN of each feature, if any; refuse NaN where there is none."""
+        if self.fill_value is None:
+            return None
+        values = fill_values_per_feature(self)
+        if (np.isnan(values) & np.isnan(X).any(axis=0)).any():
+            raise ValueError("X holds NaN in a column that fill_value does not name.")
+        return values
 
     def transform(self, X: Any) -> np.ndarray:
         """Clip each feature to its range and map the range to [-1, 1].
@@ -105,7 +129,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        return to_unit_interval(validate_records(self, X, reset=False), self.ranges_)
+        X = self._validated(X, reset=False)
+        values = self._fill_values(X)
+        if values is not None:
+            X = np.where(np.isnan(X), values.astype(X.dtype), X)
+        return to_unit_interval(X, self.ranges_)
 
     def inverse_transform(self, X: Any) -> np.ndarray:
         """Map [-1, 1] back to the range of each feature, without clipping.
@@ -132,4 +160,5 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.allow_nan = self.fill_value is not None
         return tags

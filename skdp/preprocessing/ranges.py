@@ -43,6 +43,31 @@ def ranges_per_feature(transformer: Any) -> np.ndarray:
     return pairs
 
 
+def fill_values_per_feature(transformer: Any) -> np.ndarray:
+    """Return `fill_value` of a transformer in the order of its columns; NaN where it names none."""
+    value, n_features = transformer.fill_value, transformer.n_features_in_
+    if isinstance(value, Mapping):
+        names = list(getattr(transformer, "feature_names_in_", ()))
+        unknown = [name for name in value if name not in names]
+        if unknown:
+            raise ValueError(f"fill_value names columns that are not in X: {unknown}.")
+        numbers = [value.get(name, np.nan) for name in names]
+        given = list(value.values())
+    else:
+        numbers = given = value
+    try:
+        values = np.asarray(numbers, dtype=np.float64)
+        is_finite = np.isfinite(np.asarray(given, dtype=np.float64)).all()
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"fill_value must hold numbers, got {value!r}.") from error
+    if not is_finite or values.shape not in ((), (n_features,)):
+        raise ValueError(
+            f"fill_value must be a finite number, or one for each of the {n_features} features, "
+            f"got {value!r}."
+        )
+    return np.broadcast_to(values, (n_features,))
+
+
 def to_unit_interval(X: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     """Clip each column to its range and map the range to [-1, 1]; keeps the dtype."""
     low, high = ranges.T

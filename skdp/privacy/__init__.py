@@ -8,7 +8,9 @@ from skdp.privacy.accountants import (
     ZCDPAccountant,
     tightest_epsilon,
 )
+from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import BudgetAccountant, BudgetExceededError, Spent, spend
 from skdp.privacy.events import (
     ApproximateEvent,
     ComposedEvent,
@@ -21,14 +23,19 @@ from skdp.privacy.events import (
     PureEvent,
     RepeatedEvent,
 )
+from skdp.privacy.ledger import LedgerError
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 
 __all__ = [
+    "AccountedMixin",
     "ApproximateEvent",
+    "BudgetAccountant",
+    "BudgetExceededError",
     "ComposedEvent",
     "ExponentialMechanismEvent",
     "GaussianDPAccountant",
     "GaussianEvent",
+    "LedgerError",
     "Neighbouring",
     "PoissonSampledEvent",
     "PoissonSampledSumEvent",
@@ -41,7 +48,9 @@ __all__ = [
     "PureEvent",
     "Release",
     "RepeatedEvent",
+    "Spent",
     "UnsupportedEventError",
     "ZCDPAccountant",
+    "spend",
     "tightest_epsilon",
 ]

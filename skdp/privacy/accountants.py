@@ -231,7 +231,11 @@ class PureAccountant(PrivacyAccountant):
 
 
 def tightest_epsilon(
-    event: PrivacyEvent, delta: float, neighbouring: Neighbouring | str | None = None
+    event: PrivacyEvent,
+    delta: float,
+    neighbouring: Neighbouring | str | None = None,
+    *,
+    enough: float = 0.0,
 ) -> float:
     """Return the smallest epsilon that a proof known to the package gives for an event.
 
@@ -251,6 +255,8 @@ def tightest_epsilon(
         A probability in [0, 1].
     neighbouring : Neighbouring or str, optional
         The relation that the event must have. Default: any.
+    enough : float, default=0.0
+        Once a bound is at most this, the slower ones are not computed.
 
     Returns
     -------
@@ -270,14 +276,15 @@ def tightest_epsilon(
     if lost:
         delta = floor_difference(float(delta), lost)
     dropped, reduced = _reduce(event, drop=True), _reduce(event)
-    best = _unsampled_epsilon(dropped, delta)
-    if reduced == dropped:
+    best = _unsampled_epsilon(dropped, delta, enough)
+    if reduced == dropped or best <= enough:
         return best
     if relation is Neighbouring.ADD_REMOVE:
         plain = _reduce(reduced, drop=True)
-        best = min(best, _unsampled_epsilon(plain, delta), _amplified_epsilon(event, delta))
+        best = min(best, _unsampled_epsilon(plain, delta, enough))
+        best = min(best, _amplified_epsilon(event, delta))
     leaves = flatten_event(reduced)
-    best = min(best, _pld_epsilon(leaves, delta, best))
+    best = min(best, _pld_epsilon(leaves, delta, best, enough))
     pure, rest = _split_pure(leaves)
     if pure and rest:
         best = min(best, _add_pure(tightest_epsilon(_composed(rest), delta), _pure_total(pure)))
@@ -326,7 +333,7 @@ def import_convolution(neighbouring: Neighbouring | str) -> Any:
     return pld
 
 
-def _unsampled_epsilon(event: PrivacyEvent, delta: float) -> float:
+def _unsampled_epsilon(event: PrivacyEvent, delta: float, enough: float) -> float:
     """Return the smallest epsilon of an event that holds no samples."""
     leaves = flatten_event(event)
     pure, rest = _split_pure(leaves)
@@ -339,7 +346,7 @@ def _unsampled_epsilon(event: PrivacyEvent, delta: float) -> float:
             accountant.compose(*part)
             added -= _pure_total([part])
             best = min(best, _add_pure(accountant.get_epsilon(delta), added))
-    return min(best, _pld_epsilon(leaves, delta, best))
+    return min(best, _pld_epsilon(leaves, delta, best, enough))
 
 
 def _by_cost(pure: Iterable[_Part], accountant: PrivacyAccountant) -> list[_Part]:
@@ -447,7 +454,7 @@ def _amplified_epsilon(event: PrivacyEvent, delta: float) -> float:
     return ceil_float(sum((Fraction(epsilon) * count for epsilon, count in epsilons), Fraction(0)))
 
 
-def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
+def _pld_epsilon(leaves: Leaves, delta: float, bound: float, enough: float) -> float:
     """Return the epsilon by numerical convolution of privacy loss distributions (section 7).
 
     Every leaf becomes a pair of laws that dominates it: randomised response for a pure release,
@@ -459,7 +466,7 @@ def _pld_epsilon(leaves: Leaves, delta: float, bound: float) -> float:
     rounding = 1e-12 * max(1.0, ceil_float(Fraction(number, 1000)))
     sums = any(isinstance(leaf, PoissonSampledSumEvent) for leaf, _ in leaves)
     exact = all(isinstance(leaf, GaussianEvent) for leaf, _ in leaves) or number == 1
-    if bound == 0.0 or delta < 1000.0 * rounding or (exact and not sums):
+    if bound <= enough or delta < 1000.0 * rounding or (exact and not sums):
         return math.inf
     try:
         pld = import_convolution(Neighbouring.REPLACE_ONE if sums else Neighbouring.ADD_REMOVE)

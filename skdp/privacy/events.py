@@ -12,8 +12,8 @@ each accountant that has a proof for it; the others refuse it.
 from __future__ import annotations
 
 import abc
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, ClassVar
 
@@ -301,6 +301,34 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
         else:
             counts[current] = counts.get(current, 0) + times
     return tuple(counts.items())
+
+
+def event_from_dict(values: Mapping[str, Any]) -> PrivacyEvent:
+    """Invert :meth:`PrivacyEvent.to_dict`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If this version of the package does not know such an event.
+    """
+    kinds = {kind.kind: kind for kind in _subclasses(PrivacyEvent)}
+    if values.get("type") not in kinds:
+        raise ValueError(f"Unknown event {values.get('type')!r}.")
+    kind: Any = kinds[values["type"]]
+    parts = {each.name: _event_or_value(values[each.name]) for each in fields(kind) if each.init}
+    return kind(**parts)
+
+
+def _event_or_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return event_from_dict(value)
+    return [_event_or_value(part) for part in value] if isinstance(value, list) else value
+
+
+def _subclasses(kind: Any) -> Iterator[Any]:
+    for each in kind.__subclasses__():
+        yield each
+        yield from _subclasses(each)
 
 
 def _check_event(event: object) -> None:

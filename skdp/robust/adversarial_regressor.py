@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdp.linear_model.regression import DPLinearRegression
+from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
 from skdp.robust.attacked_model import AttackedLinearModel
 
@@ -69,6 +70,9 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         batches of records are refused: the worst cases of all records share a term.
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published constants, errata corrected, for comparison.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -128,6 +132,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         objective: str = "empirical",
         solver: Any = "auto",
         calibration: str = "analytic",
+        accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -147,6 +152,7 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         self.objective = objective
         self.solver = solver
         self.calibration = calibration
+        self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
 

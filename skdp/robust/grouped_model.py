@@ -15,8 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.methods import GROUP_METHODS, Method, choose
-from skdp.algorithms.plan import Run
-from skdp.linear_model.base import DPLinearModel, randomness, refuse_fit_params, warn_inferred
+from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -79,6 +78,8 @@ class GroupedLinearModel(DPLinearModel):
         ValueError
             For invalid parameters or input, such as a group that is not in `group_names`, before
             anything is computed. It is meant for the data holder, outside of the guarantee.
+        BudgetExceededError
+            If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
@@ -200,8 +201,7 @@ class GroupedLinearModel(DPLinearModel):
         )
         for alarm in choice.plan.alarms():
             warnings.warn(alarm, UserWarning, stacklevel=4)
-        run = Run(self.solver, *randomness(self.random_state), self.verbose)
-        result: Any = choice.plan.run(records, run)
+        result = self._pay_and_run(choice.plan, records)
         done = result.plan
         found = getattr(done, "proportions", None)
         proportions = proportions if found is None else np.array(found)

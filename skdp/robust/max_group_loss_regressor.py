@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from skdp.linear_model.linear_regressor import DPLinearRegressor
+from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.robust.grouped_model import GroupedLinearModel
 
 
@@ -92,6 +93,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     calibration : {"analytic", "paper"}, default="analytic"
         "paper": the published phases and constants, for comparison. They spend half of the budget;
         at realistic sizes their noise hides the coefficients.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -166,6 +170,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         objective: str = "empirical",
         solver: Any = "auto",
         calibration: str = "analytic",
+        accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
@@ -192,6 +197,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.objective = objective
         self.solver = solver
         self.calibration = calibration
+        self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
 

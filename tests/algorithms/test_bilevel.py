@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from plain_noise import PlainNoise
 from scipy import stats
 
 from skdp.algorithms import (
@@ -270,7 +271,7 @@ def test_sensitivity_of_output_perturbation():
     assert release.event == RepeatedEvent(GaussianEvent(3.0, "replace_one"), 2)
 
 
-class Steady(NoiseSource):
+class Steady(PlainNoise):
     """The same number for every normal variable."""
 
     def __init__(self, value):

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import PlainNoise
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import Ridge
@@ -54,7 +55,7 @@ def seeded(seed=0):
     return NoiseSource(np.random.default_rng(seed).bytes)
 
 
-class Silent(NoiseSource):
+class Silent(PlainNoise):
     """No noise."""
 
     def standard_normal(self, size):
@@ -381,7 +382,7 @@ def test_lemma_5_no_record_moves_the_second_moments_further(relation, is_project
 
 @pytest.mark.parametrize("value", [1e308, -1e308, math.inf, math.nan])
 def test_infinite_noise_in_the_second_moments_breaks_nothing(value):
-    class Huge(NoiseSource):
+    class Huge(PlainNoise):
         def standard_normal(self, size):
             return np.full(size, value)
 
@@ -458,7 +459,7 @@ def test_no_release_makes_a_record_count_for_more(value, row):
     centering = Centering(np.zeros(2), 1e-3, np.zeros(1), 0.15)
     rows, seen = CenteredRows(records, centering), []
 
-    class Huge(NoiseSource):
+    class Huge(PlainNoise):
         def standard_normal(self, size):
             return np.full(size, value)
 

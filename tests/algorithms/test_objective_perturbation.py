@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
+from plain_noise import scale_noise
 from scipy import stats
 from scipy.optimize import brentq
 from scipy.special import expit
@@ -16,7 +17,7 @@ from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DP
 from skdp.algorithms import METHODS, objective_perturbation, plan_objective_perturbation
 from skdp.algorithms.objective_perturbation import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import ApproximateEvent, Neighbouring, PrivacyBudget, tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
 from skdp.problems import (
@@ -801,10 +802,9 @@ def test_the_report_names_theorem_penalty_and_noise():
 
 def log_ratios(sets, part, fits, epsilon, delta, relation, monkeypatch):
     """Log likelihood ratios of whole fits on two data sets, for the stated noise."""
-    full = GaussianMechanism.draw
     values = []
     with monkeypatch.context() as patch:
-        patch.setattr(GaussianMechanism, "draw", lambda *args: part * full(*args))
+        scale_noise(patch, part)
         for seed in range(fits):
             for side in (0, 1):
                 X, y = sets[side]

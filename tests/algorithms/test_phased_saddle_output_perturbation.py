@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 from bilinear_problem import BilinearProblem
+from plain_noise import PlainNoise
 from saddle_problems import changed
 
 from skdp.algorithms import (
@@ -52,7 +53,7 @@ BUDGET = PrivacyBudget(0.5, 1e-5)
 ACCURACY_FRACTION = 1e-3
 
 
-class Silent(NoiseSource):
+class Silent(PlainNoise):
     """No noise at all: exact movements become visible."""
 
     def standard_normal(self, size):
@@ -65,7 +66,7 @@ class Silent(NoiseSource):
         return np.full(dimension, dimension**-0.5)
 
 
-class Scripted(NoiseSource):
+class Scripted(PlainNoise):
     """Given draws in place of noise; remembers how many numbers were asked for."""
 
     def __init__(self, draws):

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from plain_noise import PlainNoise
 
 from skdp.algorithms import (
     METHODS,
@@ -251,7 +252,7 @@ def test_the_solution_is_certified_to_half_of_the_accuracy():
     exact = solve_certified(problem, 1e-9, "newton").point
     far = problem.domain.project(exact + 0.9 * plan.accuracy * np.eye(3)[0])
 
-    class Silent(NoiseSource):
+    class Silent(PlainNoise):
         def gamma(self, shape):
             return 0.0
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
+from plain_noise import PlainNoise
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms.methods import METHODS, choose
@@ -17,7 +18,6 @@ from skdp.algorithms.tuning import TUNING_METHODS, TuningObjective
 from skdp.algorithms.tuning.moments import plan_private_moments, private_moments
 from skdp.algorithms.tuning.newton import NewtonPlan, mean_gradient
 from skdp.algorithms.tuning.sufficient_statistics import SufficientStatisticsPlan
-from skdp.mechanisms import NoiseSource
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 from skdp.privacy import Neighbouring, PrivacyBudget, tightest_epsilon
 from skdp.problems import (
@@ -211,7 +211,7 @@ def test_the_sensitivity_of_added_moments_is_attained():
         neighbouring=Neighbouring.ADD_REMOVE,
     )
 
-    class Silent(NoiseSource):
+    class Silent(PlainNoise):
         def gamma(self, shape):
             return 0.0
 

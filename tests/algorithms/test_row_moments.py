@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
+from plain_noise import PlainNoise
 from scipy import stats
 
 from skdp.algorithms import noisy_gradient_descent as module
@@ -35,7 +36,7 @@ RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
 MOMENTS = "second moments of centered rows"
 
 
-class Silent(NoiseSource):
+class Silent(PlainNoise):
     """No noise."""
 
     def standard_normal(self, size):

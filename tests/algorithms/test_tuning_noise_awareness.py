@@ -8,6 +8,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from plain_noise import PlainNoise
 
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import (
@@ -20,7 +21,7 @@ from skdp.algorithms.tuning import (
 )
 from skdp.algorithms.tuning import bilevel as route_a
 from skdp.algorithms.tuning import exponential as route_d
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, PenaltyGroups, Records
 
@@ -28,7 +29,7 @@ LOSS = HalfSquaredLoss(1.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
 
 
-class Quiet(NoiseSource):
+class Quiet(PlainNoise):
     """No additive noise, and draws in the middle."""
 
     def standard_normal(self, size):

@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_noise import PlainNoise
 from scipy import stats
 from scipy.optimize import minimize_scalar
 from sklearn.linear_model import Ridge, RidgeCV
@@ -36,7 +37,7 @@ HUGE = PrivacyBudget(1e20, 0.0)
 GAUSSIAN, PURE = PrivacyBudget(1.0, 1e-6), PrivacyBudget(1.0, 0.0)
 
 
-class Recorder(NoiseSource):
+class Recorder(PlainNoise):
     """Seeded noise that counts the numbers it was asked for; or none at all."""
 
     def __init__(self, seed=0, silent=False):
@@ -758,7 +759,7 @@ def test_no_copy_of_the_rows(dtype, folds):
 # ------------------------------------------------------------------------------ what is refused
 
 
-class Forbidden(NoiseSource):
+class Forbidden(PlainNoise):
     """Nothing may be released."""
 
     def standard_normal(self, size):

@@ -387,10 +387,14 @@ def test_draws_of_algorithms_are_those_of_their_events(algorithm, sampling_rate)
         release, scales, sensitivity = algorithm(sampling_rate)
     draws = additive(laboratory)
     ((leaf, count),) = leaves(release.event)
-    assert len(draws) == count > 1
-    for draw in draws:
-        np.testing.assert_allclose(draw.factors, scales, rtol=1e-12)
-        assert draw.mechanism.sensitivity == sensitivity
+    assert count > 1
+    n_blocks, rest = divmod(len(draws), count)  # one draw for each block of variables
+    assert n_blocks == (2 if algorithm is descent_ascent else 1) and not rest
+    for step in zip(*[iter(draws)] * n_blocks, strict=True):
+        factors = np.concatenate([draw.factors for draw in step])
+        np.testing.assert_allclose(factors, scales, rtol=1e-12)
+        if n_blocks == 1:
+            assert step[0].mechanism.sensitivity == sensitivity
     batches = [draw for draw in laboratory.draws if draw.kind == "batch"]
     assert len(batches) == (count if sampling_rate < 1 else 0)
     assert {(draw.dimension, draw.rate) for draw in batches} <= {(6, sampling_rate)}

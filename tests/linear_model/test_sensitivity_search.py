@@ -19,12 +19,12 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from plain_noise import PlainNoise
 from scipy.optimize import differential_evolution
 from scipy.special import expit, logsumexp, softmax
 
 from skdp.algorithms import output_perturbation, plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
-from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -675,7 +675,7 @@ def test_ridge_targets_stay_within_the_bound():
     Neighbours whose targets are far outside of the range, through the whole estimator.
     """
 
-    class Silent(NoiseSource):
+    class Silent(PlainNoise):
         def standard_normal(self, size):
             return np.zeros(size)
 

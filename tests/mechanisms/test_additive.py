@@ -21,23 +21,6 @@ def source():
     return NoiseSource(np.random.default_rng(20260101).bytes)
 
 
-def test_standard_normal_law(source):
-    """KS test of 200 000 normals and of their upper tail; false-alarm rate 2e-6."""
-    sample = source.standard_normal(200_000)
-    assert stats.kstest(sample, "norm").pvalue > 1e-6
-    tail = np.abs(sample[np.abs(sample) > 3])
-    assert stats.kstest(tail, lambda x: 1 - stats.norm.sf(x) / stats.norm.sf(3)).pvalue > 1e-6
-
-
-def test_extreme_bits_give_finite_noise(source):
-    """Twenty words of zeros are a draw far out; ones are one at the centre."""
-    for byte in (b"\x00", b"\xff"):
-        for draw in (lambda bits: bits.standard_normal(4), lambda bits: bits.gamma(4)):
-            first = iter([byte] * 20)
-            bits = NoiseSource(lambda n, first=first: next(first, b"") * n or source._bytes(n))
-            assert np.isfinite(draw(bits)).all()
-
-
 @pytest.mark.audit
 def test_gamma_and_direction_law(source):
     """KS tests, false-alarm rate 2e-6."""

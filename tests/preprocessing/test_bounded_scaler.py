@@ -62,7 +62,16 @@ def test_set_output(make, container):
 
 def test_nothing_is_learned_from_the_values():
     one, two = BoundedScaler(RANGES).fit(X), BoundedScaler(RANGES).fit(1e6 * X[::-1])
-    assert sorted(vars(one)) == sorted(vars(two)) == ["n_features_in_", "ranges", "ranges_"]
+    assert (
+        sorted(vars(one))
+        == sorted(vars(two))
+        == [
+            "fill_value",
+            "n_features_in_",
+            "ranges",
+            "ranges_",
+        ]
+    )
     np.testing.assert_array_equal(one.ranges_, two.ranges_)
     np.testing.assert_array_equal(one.transform(X), two.transform(X))
 
@@ -182,3 +191,45 @@ def test_unfitted():
 def test_inverse_of_the_wrong_width():
     with pytest.raises(ValueError, match="3 features"):
         BoundedScaler(RANGES).fit(X).inverse_transform(np.zeros((1, 3)))
+
+
+class TestFillValue:
+    HOLES = np.array([[np.nan, 0.0], [65.0, np.nan], [120.0, 40.0]])
+
+    def test_scikit_learn_checks(self):
+        results = check_estimator(BoundedScaler(fill_value=0.5), on_fail=None, on_skip=None)
+        assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+
+    @pytest.mark.parametrize("value", [50, [50, 60], np.array([50.0, 60.0])])
+    def test_a_number_per_column(self, value):
+        scaler = BoundedScaler(RANGES, fill_value=value).fit(self.HOLES)
+        second = np.broadcast_to(value, 2)[1]
+        filled = np.array([[50, 0], [65, second], [120, 40]])
+        expected = BoundedScaler(RANGES).fit_transform(filled)
+        np.testing.assert_array_equal(scaler.transform(self.HOLES), expected)
+        assert np.isnan(self.HOLES[0, 0])
+
+    def test_outside_of_the_range_is_clipped(self):
+        out = BoundedScaler((0, 1), fill_value=-7).fit_transform(np.array([[np.nan]]))
+        assert out == [[-1.0]]
+
+    def test_by_name(self):
+        frame = pd.DataFrame(self.HOLES, columns=["age", "hours"])
+        scaler = BoundedScaler(RANGES, fill_value={"age": 50})
+        with pytest.raises(ValueError, match="NaN in a column that fill_value does not name"):
+            scaler.fit(frame)
+        scaler.fit(frame.fillna({"hours": 1}))
+        with pytest.raises(ValueError, match="NaN in a column"):
+            scaler.transform(frame)
+        with pytest.raises(ValueError, match=r"not in X: \['height'\]"):
+            BoundedScaler(RANGES, fill_value={"height": 50}).fit(frame)
+
+    @pytest.mark.parametrize("value", ["a", np.nan, np.inf, [1, 2, 3], [[1, 2]], {"age": np.nan}])
+    def test_invalid(self, value):
+        frame = pd.DataFrame(X, columns=["age", "hours"])
+        with pytest.raises(ValueError, match="fill_value"):
+            BoundedScaler(RANGES, fill_value=value).fit(frame)
+
+    def test_infinity_is_refused(self):
+        with pytest.raises(ValueError, match="infinity"):
+            BoundedScaler(fill_value=0).fit([[np.inf]])

@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from plain_noise import scale_noise, use_plain_noise
 from scipy import stats
 from sklearn import config_context
 from sklearn.base import clone
@@ -26,7 +27,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from skdp import DPLogisticRegression, DPRidge, PrivacyLeakWarning
 from skdp.algorithms import MaxGroupLossPlan
 from skdp.algorithms.saddle_output_perturbation import SaddleOutputPerturbationPlan
-from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
+from skdp.mechanisms import NoiseSource
 from skdp.preprocessing import BoundedScaler
 from skdp.privacy import tightest_epsilon
 from skdp.problems import (
@@ -841,6 +842,7 @@ def test_phases_are_solutions_plus_scaled_draws(mode, weights, monkeypatch):
         steps.append((problem, plan, step(plan, problem, run)))
         return steps[-1][-1]
 
+    use_plain_noise(monkeypatch)
     monkeypatch.setattr(NoiseSource, "standard_normal", recorded_draw)
     monkeypatch.setattr(SaddleOutputPerturbationPlan, "run", recorded_step)
     features, y, groups = conflicting(4000, 3, d=4)
@@ -955,13 +957,7 @@ def test_audit_stays_below_the_claim(mode, epsilon, delta):
 @every_cell
 def test_audit_finds_halved_noise(mode, epsilon, delta, monkeypatch):
     """With half of the noise the same attack refutes the claim."""
-    for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
-        full = mechanism.draw
-
-        def half(self, dimension, noise, full=full):
-            return 0.5 * full(self, dimension, noise)
-
-        monkeypatch.setattr(mechanism, "draw", half)
+    scale_noise(monkeypatch, 0.5)
     assert audited_epsilon(mode, epsilon, delta) > epsilon
 
 

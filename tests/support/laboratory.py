@@ -150,6 +150,9 @@ class Laboratory:
                 self._mechanism = None
 
         self._patch.setattr(mechanism, "draw", draw)
+        # symbols have no bits: the sum is not rounded to a grid
+        release = lambda this, value, noise: value + this.draw(value.size, noise)  # noqa: E731
+        self._patch.setattr(mechanism, "release", release)
 
     def _substitute(self, name: str) -> None:
         original, draw = getattr(NoiseSource, name), getattr(self, f"_{name}")

@@ -242,8 +242,8 @@ MUTANTS = (
     Mutant(
         "linear term of objective perturbation drawn with half of its noise",
         "algorithms/objective_perturbation.py",
-        "            center = self.linear.release(np.zeros(size), run.noise) / -self.penalty",
-        "            center = 0.5 * self.linear.release(np.zeros(size), run.noise) / -self.penalty",
+        "np.zeros(size) + self.linear.draw(size, run.noise)",
+        "np.zeros(size) + 0.5 * self.linear.draw(size, run.noise)",
         f"{_OBJECTIVE} -k minimises",
     ),
     Mutant(

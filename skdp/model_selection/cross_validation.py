@@ -1,0 +1,235 @@
+"""Cross-validation whose scores are private."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.model_selection import KFold
+from sklearn.utils import check_consistent_length
+
+from skdp._checks import check_count, check_real
+from skdp.algorithms.noisy_score import NoisyScorePlan
+from skdp.algorithms.plan import Run
+from skdp.linear_model.base import check_random_state, randomness
+from skdp.privacy.accounted import AccountedMixin
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
+from skdp.privacy.overlap import OverlappingParts
+from skdp.problems.silence import without_warnings
+from skdp.robust.group_labels import take_rows
+
+_Scores = Callable[[Any, Any, np.ndarray], Any]
+
+
+def _log_probability(estimator: Any, X: Any, y: np.ndarray) -> np.ndarray:
+    chances = estimator.predict_proba(X)
+    of_label = np.searchsorted(estimator.classes_, y)
+    return np.log(chances[np.arange(len(y)), of_label])
+
+
+#: One score per record, the larger the better.
+_SCORES: dict[str, _Scores] = {
+    "accuracy": lambda estimator, X, y: estimator.predict(X) == y,
+    "neg_mean_absolute_error": lambda estimator, X, y: -np.abs(estimator.predict(X) - y),
+    "neg_mean_squared_error": lambda estimator, X, y: -((estimator.predict(X) - y) ** 2),
+    "neg_log_loss": _log_probability,
+}
+
+
+def dp_cross_validate(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    scoring: str | _Scores | None = None,
+    score_range: tuple[float, float] | None = None,
+    epsilon: float = 0.1,
+    delta: float = 0.0,
+    accountant: BudgetAccountant | None = None,
+    params: Mapping[str, Any] | None = None,
+    return_estimator: bool = False,
+    random_state: Any = None,
+) -> dict[str, Any]:
+    """Fit and score on folds; models and scores are private, and so is all of it together.
+
+    As :func:`~sklearn.model_selection.cross_validate`, which publishes the exact scores of the
+    records that were held out: they are not protected by anything. Here the mean score of a fold is
+    released with noise.
+
+    Each record is in the training sets of all folds but one, and in the test set of this one. So
+    the whole costs ``n_folds - 1`` fits and one score, and accountants are charged that much.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private estimator of this package, or a pipeline or meta-estimator around one. Everything
+        that its fit does with records must be private: see docs/preprocessing.md.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+    y : array-like of shape (n_samples,)
+    cv : int, splitter or iterable, default=5
+        Number of folds, a splitter of scikit-learn, or pairs of indices (train, test). The folds
+        must not depend on the records: stratified and grouped splitters are refused.
+    scoring : {"accuracy", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error"} \
+            or callable, default=None
+        The score of a record, or a callable ``(estimator, X, y) -> array`` with one score per row
+        of X, which may depend on that row alone. None: accuracy of a classifier, negative squared
+        error of a regressor.
+    score_range : tuple of two floats or None, default=None
+        Public range of the score of a record; scores are clipped to it. None: (0, 1) for the
+        accuracy; the others need one, such as (-4, 0) for squared errors of at most 4.
+    epsilon, delta : float, default=0.1, 0.0
+        Budget of the score of one fold; the fits have their own.
+    accountant : BudgetAccountant or None, default=None
+        Is charged for everything, besides those of the estimator and of the open ``with`` blocks.
+    params : dict or None, default=None
+        Passed to ``fit``. Arrays with one entry per record, such as groups, are split like X.
+    return_estimator : bool, default=False
+        Whether to return the fitted estimators.
+    random_state : int, RandomState, Generator or None, default=None
+        Of the folds, if `cv` is a number, and of the noise in the scores. None draws the noise from
+        the operating system's secure generator; anything else is for tests.
+
+    Returns
+    -------
+    dict
+        - "test_score": ndarray of shape (n_folds,), not clipped to the range;
+        - "score_noise": ndarray of shape (n_folds,), the standard deviation of the noise in each;
+        - "event": what all of it cost, for :func:`skdp.privacy.tightest_epsilon`;
+        - "estimator": list of the fitted estimators, if asked for.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters; for an estimator without a private part; for add/remove neighbours,
+        under which a record more or less moves the others to other folds.
+    BudgetExceededError
+        If an accountant refuses a fit or a score. What came before has been paid for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import skdp
+    >>> from skdp.model_selection import dp_cross_validate
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-0.5, 0.5, size=(20000, 2))
+    >>> y = (X[:, 0] > 0).astype(int)
+    >>> model = skdp.DPLogisticRegression(epsilon=0.5, data_norm=1.0, classes=[0, 1])
+    >>> with skdp.BudgetAccountant(epsilon=3.0, delta=1e-5) as accountant:
+    ...     found = dp_cross_validate(model, X, y, cv=5, epsilon=0.1)
+    >>> bool(found["test_score"].mean() > 0.9)
+    True
+    >>> bool(accountant.total().epsilon < 4 * 0.5 + 0.1)
+    True
+    """
+    budget = PrivacyBudget(epsilon, delta)
+    check_accountant(accountant)
+    check_random_state(random_state)
+    parts = [estimator, *estimator.get_params(deep=True).values()]
+    if not any(isinstance(part, AccountedMixin) for part in parts):
+        raise ValueError(
+            f"No part of {estimator!r} is a private estimator: the scores would publish what a "
+            "model learned without noise."
+        )
+    check_consistent_length(X, y)
+    y = np.asarray(y)
+    scores, low, high = _scoring(estimator, scoring, score_range)
+    rng, noise = randomness(random_state)
+    folds = _folds(cv, len(y), rng)
+    overlap = OverlappingParts(_members(folds, len(y)))
+    accountants = [part for part in (accountant, *parts) if isinstance(part, BudgetAccountant)]
+    found: dict[str, Any] = {"test_score": [], "score_noise": [], "estimator": []}
+    with contextlib.ExitStack() as stack:
+        for each in accountants:
+            stack.enter_context(each)
+        for number, (train, test) in enumerate(folds):
+            with overlap.part(2 * number):
+                model = clone(estimator)
+                model.fit(take_rows(X, train), y[train], **_split(params, train, len(y)))
+            plan = NoisyScorePlan(len(test), budget)
+            with overlap.part(2 * number + 1):
+                spend(plan.event, label=f"score of fold {number + 1}")
+            unit = (_per_record(scores, model, take_rows(X, test), y[test]) - low) / (high - low)
+            noisy = plan.run(unit, Run("auto", rng, noise)).point[0]
+            found["test_score"].append(low + (high - low) * noisy)
+            found["score_noise"].append((high - low) * plan.noise_deviation)
+            found["estimator"].append(model)
+    models = {"estimator": found.pop("estimator")} if return_estimator else {}
+    arrays = {name: np.array(found[name]) for name in ("test_score", "score_noise")}
+    return {**arrays, "event": overlap.event, **models}
+
+
+def _scoring(
+    estimator: Any, scoring: str | _Scores | None, score_range: tuple[float, float] | None
+) -> tuple[_Scores, float, float]:
+    """Return the function of the scores and their public range."""
+    if scoring is None:
+        scoring = "accuracy" if is_classifier(estimator) else "neg_mean_squared_error"
+    if score_range is None:
+        if scoring != "accuracy":
+            raise ValueError(f"scoring={scoring!r} needs score_range: a public range of the score.")
+        score_range = (0.0, 1.0)
+    low, high = score_range
+    for end in (low, high):
+        check_real("score_range", end, -1e100, 1e100)
+    if not low < high:
+        raise ValueError(f"score_range == {score_range!r}, must be low < high.")
+    if callable(scoring):
+        return scoring, float(low), float(high)
+    if scoring not in _SCORES:
+        raise ValueError(f"scoring == {scoring!r}, must be callable or one of {list(_SCORES)}.")
+    return _SCORES[scoring], float(low), float(high)
+
+
+@without_warnings()
+def _per_record(scores: _Scores, model: Any, X: Any, y: np.ndarray) -> np.ndarray:
+    values = np.asarray(scores(model, X, y), dtype=np.float64)
+    if values.shape != y.shape:
+        raise ValueError(f"scoring must return one score per record, shape {y.shape}.")
+    return values
+
+
+def _folds(cv: Any, n: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Split positions, without a look at the records."""
+    if isinstance(cv, int):
+        check_count("cv", cv, 2, n)
+        cv = KFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
+    if hasattr(cv, "split"):
+        try:
+            cv = list(cv.split(np.zeros((n, 1))))
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"cv={cv!r} must split by position alone, such as KFold(shuffle=True): folds that "
+                "depend on targets or groups leave no record where it was when another changes."
+            ) from error
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in cv]
+    for indices in (each for fold in folds for each in fold):
+        is_valid = indices.ndim == 1 and indices.size and indices.dtype.kind in "iu"
+        if not is_valid or not (indices.min() >= 0 and indices.max() < n):
+            raise ValueError("cv must yield pairs of arrays of positions.")
+        if len(np.unique(indices)) != len(indices):
+            raise ValueError("cv lists a record twice in one fold: it would count twice.")
+    if not folds:
+        raise ValueError("cv must yield at least one fold.")
+    return folds
+
+
+def _members(folds: list[tuple[np.ndarray, np.ndarray]], n: int) -> np.ndarray:
+    """Which records are in which training and test sets, alternately."""
+    members = np.zeros((n, 2 * len(folds)), dtype=bool)
+    for number, indices in enumerate(each for fold in folds for each in fold):
+        members[indices, number] = True
+    return members
+
+
+def _split(params: Mapping[str, Any] | None, rows: np.ndarray, n: int) -> dict[str, Any]:
+    """Take the rows of parameters that have one entry per record."""
+    split = {}
+    for name, value in (params or {}).items():
+        is_per_record = not isinstance(value, str) and np.ndim(value) > 0 and len(value) == n
+        split[name] = take_rows(value, rows) if is_per_record else value
+    return split

@@ -1,0 +1,219 @@
+"""Scaling of features by private means and standard deviations."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._records import refuse_without_values, validate_records
+from skdp.algorithms.column_moments import ColumnMomentsPlan
+from skdp.algorithms.plan import Run
+from skdp.linear_model.base import check_random_state, randomness
+from skdp.preprocessing.ranges import (
+    check_ranges,
+    middle_and_half,
+    ranges_per_feature,
+    to_unit_interval,
+)
+from skdp.privacy.accounted import AccountedMixin
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyReport
+
+
+class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, BaseEstimator):
+    """Center each feature and scale it to unit variance, by private moments.
+
+    As :class:`~sklearn.preprocessing.StandardScaler`, but means and variances are released with
+    noise. Values are clipped to a public range first, at fit and in every transform. The noise is
+    in proportion to the range: where a feature fills its range, :class:`BoundedScaler` does as well
+    at no cost.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float, default=1e-6
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, with spherical
+        Laplace noise instead of Gaussian.
+    ranges : pair of float, array-like of shape (n_features, 2) or dict, default=(-1.0, 1.0)
+        Public range of each feature, in its own units, with low < high:
+
+        - a pair (low, high): the same range for all features;
+        - an array: one row (low, high) per feature;
+        - a dict ``{column name: (low, high)}`` that names every column, for data frames.
+
+        Values outside are clipped to it, record by record. Choose a range as for
+        :class:`BoundedScaler`, or see :func:`private_ranges`.
+    neighbouring : {"replace_one"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced; their size is public.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws the noise from the operating system's secure generator. Anything else
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+
+    Attributes
+    ----------
+    mean_, var_, scale_ : ndarray of shape (n_features,)
+        Private mean, variance and standard deviation, in units of the feature.
+    ranges_ : ndarray of shape (n_features, 2)
+        The declared range of each feature.
+    privacy_ : PrivacyReport
+        All releases and their cost.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Only where X has column names that are all strings.
+
+    See Also
+    --------
+    BoundedScaler : Scales by the ranges alone, at no cost.
+
+    Notes
+    -----
+    The means and mean squares of all features are one release, whose l2 sensitivity is
+    ``2 sqrt(n_features) / n_samples`` in units of half the ranges (proof:
+    :mod:`skdp.algorithms.column_moments`). A variance below the standard deviation of its noise is
+    replaced by it, so that constant features are not blown up.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.preprocessing import DPStandardScaler
+    >>> X = np.random.default_rng(0).normal([20, 60], [2, 10], size=(10000, 2))
+    >>> scaler = DPStandardScaler(epsilon=1.0, ranges=[(0, 40), (0, 200)], random_state=0).fit(X)
+    >>> scaler.mean_.round(0), scaler.scale_.round(0)
+    (array([20., 60.]), array([ 2., 10.]))
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        ranges: Any = (-1.0, 1.0),
+        neighbouring: str = "replace_one",
+        accountant: BudgetAccountant | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.ranges = ranges
+        self.neighbouring = neighbouring
+        self.accountant = accountant
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> DPStandardScaler:
+        """Release the means and variances of the features.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : DPStandardScaler
+
+        Raises
+        ------
+        ValueError
+            If a parameter is invalid, if the ranges do not fit the columns of X, or if X holds
+            NaN or infinity.
+        BudgetExceededError
+            If the fit would exceed the budget of an accountant; nothing has then been computed.
+        """
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        if self.neighbouring != "replace_one":
+            raise ValueError("DPStandardScaler is proven for neighbouring='replace_one' only.")
+        check_ranges(self.ranges)
+        check_random_state(self.random_state)
+        check_accountant(self.accountant)
+        staged = copy.copy(self)
+        X = validate_records(staged, X)
+        staged.ranges_ = ranges_per_feature(staged)
+        plan = ColumnMomentsPlan(len(X), X.shape[1], budget)
+        staged._spend(plan.event)
+        run = Run("auto", *randomness(self.random_state))
+        means, squares = np.split(plan.run(to_unit_interval(X, staged.ranges_), run).point, 2)
+        staged._keep(means, squares, plan)
+        self.__dict__ = staged.__dict__
+        return self
+
+    def _keep(self, means: np.ndarray, squares: np.ndarray, plan: ColumnMomentsPlan) -> None:
+        """Set the fitted attributes from what was released."""
+        means = np.clip(means, -1.0, 1.0)
+        least = min(1.0, plan.noise_deviations[1])
+        variances = np.clip(squares - means**2, least, 1.0)
+        middle, half = middle_and_half(*self.ranges_.T)
+        self.mean_ = middle + half * means
+        self.scale_ = half * np.sqrt(variances)
+        with np.errstate(over="ignore"):  # of ranges beyond 1e150
+            self.var_ = self.scale_**2
+        delta_n = float(self.delta) * plan.n_records
+        caveats: tuple[str, ...] = ()
+        if delta_n >= 1.0:
+            caveats += (f"delta == {self.delta:g} is not below 1 / {plan.n_records}",)
+        if self.random_state is not None:
+            caveats += ("random_state was given: anyone who knows it can subtract the noise",)
+        self.privacy_ = PrivacyReport(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            neighbouring=Neighbouring(self.neighbouring),
+            method="moments",
+            releases=plan.releases,
+            plan={**plan.to_dict(), "least_scale": math.sqrt(least)},
+            caveats=caveats,
+        )
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Clip each feature to its range, subtract its mean, divide by its standard deviation.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = validate_records(self, X, reset=False)
+        scaled = (np.clip(X, *self.ranges_.T) - self.mean_) / self.scale_
+        return np.asarray(scaled).astype(X.dtype, copy=False)
+
+    def inverse_transform(self, X: Any) -> np.ndarray:
+        """Undo the scaling, without clipping.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        with refuse_without_values():
+            X = check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but DPStandardScaler was fitted with "
+                f"{self.n_features_in_}."
+            )
+        return np.asarray(X * self.scale_ + self.mean_).astype(X.dtype, copy=False)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.non_deterministic = True
+        return tags

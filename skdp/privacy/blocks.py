@@ -1,0 +1,181 @@
+"""With-blocks of accountants, and how the processes that a block starts hear of them.
+
+Every open block is known to
+
+- all threads of its process, by a list;
+- processes started inside of the block, by an environment variable;
+- processes started earlier, such as the idle workers of a pool, by a file in the folder for
+  temporary files that has the number of the process, in which they look for their parents;
+- processes of other machines by the estimators that are sent to them: see
+  :class:`skdp.privacy.AccountedMixin`.
+
+A block that has ended says so in its ledger, so that whoever still carries its name no longer pays.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import platform
+import tempfile
+import threading
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+#: Holds the open blocks, for the processes that are started inside of them.
+VARIABLE = "SKDP_ACCOUNTANTS"
+
+
+class Block(NamedTuple):
+    """The name of a with-block that works in any process.
+
+    Attributes
+    ----------
+    path : str
+        Of the ledger.
+    id : str
+    host, process : str, int
+        Where the block is.
+    is_temporary : bool
+        Whether the ledger goes when that process ends.
+    """
+
+    path: str
+    id: str
+    host: str
+    process: int
+    is_temporary: bool
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the block, whose ledger is missing, must have ended.
+
+        A temporary ledger goes with its process. On another machine nobody can tell.
+        """
+        return self.is_temporary and self.host == platform.node() and not _is_alive(self.process)
+
+
+#: Blocks of this process: functions that describe them as they are now.
+_OPEN: dict[str, Callable[[], Block]] = {}
+#: Blocks that have ended, as far as this process knows.
+_CLOSED: set[str] = set()
+
+
+def _inherited() -> tuple[Block, ...]:
+    return tuple(Block(*each) for each in json.loads(os.environ.get(VARIABLE, "[]")))
+
+
+_INHERITED = _inherited()
+
+
+def _status(process: int) -> tuple[int, int]:
+    """Return the parent of a process and when it started, as Linux tells; else zeros."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return int(fields[1]), int(fields[19])
+    except (OSError, ValueError, IndexError):
+        return 0, 0
+
+
+def _file_of(process: int) -> str:
+    """Name the file of a process; its start tells it from an older one of the same number."""
+    user = os.getuid() if hasattr(os, "getuid") else "user"
+    name = f"skdp-{user}-{process}-{_status(process)[1]}.json"
+    return os.path.join(tempfile.gettempdir(), name)
+
+
+def _of_parents() -> list[Block]:
+    """Blocks that are open in the processes that this one descends from."""
+    found, process = [], os.getppid()
+    while process > 1:
+        path = _file_of(process)
+        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+            if not hasattr(os, "getuid") or os.fstat(file.fileno()).st_uid == os.getuid():
+                found += [Block(*each) for each in json.load(file)]
+        process = _status(process)[0]
+    return found
+
+
+def _forget() -> None:
+    """Remove the file of this process; its children do not inherit it."""
+    with contextlib.suppress(OSError):
+        os.unlink(_file_of(os.getpid()))
+
+
+atexit.register(_forget)
+
+
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Forget a lock that another thread held when this process was forked."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+
+def open_block(name: str, describe: Callable[[], Block]) -> None:
+    """Make a block known to this process, its children, and those they start."""
+    with _lock:
+        _OPEN[name] = describe
+        try:
+            publish()
+        except BaseException:
+            del _OPEN[name]
+            raise
+
+
+def close_block(name: str) -> None:
+    """Take a block back."""
+    with _lock:
+        _CLOSED.add(name)
+        _OPEN.pop(name, None)
+        publish()
+
+
+def publish() -> None:
+    """Write the open blocks to where other processes look for them."""
+    with _lock:
+        blocks, own = active_blocks(), _own()
+        if blocks:
+            os.environ[VARIABLE] = json.dumps(blocks)
+        else:
+            os.environ.pop(VARIABLE, None)
+        if not own:
+            return _forget()
+        descriptor, draft = tempfile.mkstemp(prefix="skdp-")
+        with os.fdopen(descriptor, "w") as file:
+            json.dump(own, file)
+        os.replace(draft, _file_of(os.getpid()))
+
+
+def active_blocks(carried: Iterable[Block] = ()) -> tuple[Block, ...]:
+    """Return all blocks not known to have ended: of this process, its parents, and `carried`."""
+    found = {block.id: block for block in (*_INHERITED, *_of_parents(), *carried, *_own())}
+    return tuple(block for name, block in found.items() if name not in _CLOSED)
+
+
+def _own() -> list[Block]:
+    return [describe() for describe in list(_OPEN.values())]
+
+
+def remember_closed(names: Iterable[str]) -> None:
+    """Note blocks that a ledger reports as ended."""
+    _CLOSED.update(names)
+
+
+def _is_alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,87 @@
+"""What releases from overlapping parts of the records cost together.
+
+A cross-validation fits on k training sets and scores on k test sets. Each record is in k - 1 of the
+former and in one of the latter, and what is computed without it does not depend on it. Which record
+is in which part must be public: fixed by its position, never by its values. Then, for neighbours
+that differ in one record, the releases of the parts that hold it are all that differs. So the cost
+is the largest one of a record, over all records, and not the sum over all parts. Proof:
+``docs/theory/accounting.md``, section 10.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from skdp.privacy.events import (
+    ComposedEvent,
+    Neighbouring,
+    PrivacyEvent,
+    RepeatedEvent,
+    common_relation,
+    flatten_event,
+)
+
+
+class OverlappingParts:
+    """The running cost of releases from parts of the records; replace-one neighbours.
+
+    Parameters
+    ----------
+    members : ndarray of bool, shape (n_records, n_parts)
+        Whether a record is in a part: a function of its position alone.
+    """
+
+    def __init__(self, members: np.ndarray) -> None:
+        #: Records that are in the same parts cost the same.
+        kinds = np.unique(np.packbits(np.asarray(members, dtype=bool), axis=1), axis=0)
+        self._members = np.unpackbits(kinds, axis=1, count=members.shape[1])
+        #: How often each kind of record is in a release of each kind.
+        self._counts: dict[PrivacyEvent, np.ndarray] = {}
+
+    @property
+    def event(self) -> PrivacyEvent:
+        """Bound on the releases that any one record is in: the largest number of each kind."""
+        most = {leaf: int(counts.max()) for leaf, counts in self._counts.items()}
+        return ComposedEvent([RepeatedEvent(leaf, count) for leaf, count in most.items() if count])
+
+    @contextlib.contextmanager
+    def part(self, number: int) -> Iterator[None]:
+        """Inside of this block, releases are from one part; of this thread, not of others."""
+        token = _CURRENT.set((self, number, threading.get_ident()))
+        try:
+            yield
+        finally:
+            _CURRENT.reset(token)
+
+    def share(self, number: int, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
+        """Return what a release from a part adds to :attr:`event`, and a function that adds it."""
+        if common_relation([event]) is Neighbouring.ADD_REMOVE:
+            raise ValueError(
+                "neighbouring == 'add_remove': a record more or less moves the others to other "
+                "parts. Parts of the records are for neighbouring='replace_one'."
+            )
+        counts, added = dict(self._counts), []
+        for leaf, count in flatten_event(event):
+            before = counts.get(leaf, np.zeros(len(self._members), dtype=np.int64))
+            counts[leaf] = before + count * self._members[:, number].astype(np.int64)
+            added.append(RepeatedEvent(leaf, int(counts[leaf].max() - before.max(initial=0))))
+        return ComposedEvent(added), lambda: self._counts.update(counts)
+
+
+_CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int, int] | None] = contextvars.ContextVar(
+    "skdp_part", default=None
+)
+
+
+def share_of_part(event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
+    """Return what an event adds to the cost of all, and a function to call once it is paid."""
+    current = _CURRENT.get()
+    if current is None or current[2] != threading.get_ident():  # some threads inherit it
+        return event, lambda: None
+    parts, number, _ = current
+    return parts.share(number, event)

@@ -1,0 +1,230 @@
+"""dp_cross_validate: its scores, and its price as the folds overlap."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    cross_val_score,
+)
+from sklearn.pipeline import make_pipeline
+
+from skdp import (
+    BoundedScaler,
+    BudgetAccountant,
+    BudgetExceededError,
+    DPLogisticRegression,
+    DPMaxGroupLossClassifier,
+    DPRidge,
+    DPStandardScaler,
+)
+from skdp.algorithms.noisy_score import NoisyScorePlan
+from skdp.model_selection import dp_cross_validate
+from skdp.privacy import (
+    ComposedEvent,
+    GaussianEvent,
+    Neighbouring,
+    PrivacyBudget,
+    PureEvent,
+    RepeatedEvent,
+    spend,
+    tightest_epsilon,
+)
+from skdp.privacy.events import flatten_event
+from skdp.privacy.overlap import OverlappingParts
+
+pytestmark = pytest.mark.filterwarnings("ignore:The noise")
+
+ONE = Neighbouring.REPLACE_ONE
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-0.5, 0.5, (1000, 2))
+Y = (X[:, 0] > 0).astype(int)
+
+
+def classifier(**parameters):
+    return DPLogisticRegression(**{"data_norm": 1.0, "classes": [0, 1], **parameters})
+
+
+def test_price_is_one_fit_less_than_there_are_folds():
+    with BudgetAccountant(100.0, 1e-5) as accountant:
+        found = dp_cross_validate(classifier(), X, Y, cv=10, epsilon=0.1)
+    fit = classifier().fit(X[:900], Y[:900]).privacy_.event
+    price = ComposedEvent([RepeatedEvent(fit, 9), PureEvent(0.1, ONE)])
+    assert flatten_event(found["event"]) == flatten_event(price)
+    assert set(flatten_event(accountant.event)) == set(flatten_event(price))
+    assert len(accountant.entries) == 20
+    labels = [entry.label for entry in accountant.entries]
+    assert labels[:2] == ["DPLogisticRegression", "score of fold 1"]
+
+
+def test_folds_of_unequal_fits_cost_the_most_of_each_kind():
+    """Sizes that differ by one have other events for some methods: still a bound, per record."""
+    parts = OverlappingParts(np.array([[1, 0], [0, 1], [1, 1]]))
+    prices = [PureEvent(0.1, ONE), PureEvent(0.2, ONE)]
+    accountant = BudgetAccountant(100.0)
+    with accountant:
+        for number, price in enumerate(prices):
+            with parts.part(number):
+                spend(ComposedEvent([price, RepeatedEvent(prices[1], number)]))
+    assert accountant.total().epsilon == pytest.approx(0.1 + 2 * 0.2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_overlap_is_the_largest_cost_of_a_record(seed):
+    """Against a sum for each record, in any order of the releases."""
+    rng = np.random.default_rng(seed)
+    members = rng.random((30, 6)) < 0.5
+    parts, accountant = OverlappingParts(members), BudgetAccountant(float("inf"))
+    costs = np.zeros(30)
+    with accountant:
+        for number in rng.integers(6, size=20):
+            with parts.part(number):
+                spend(PureEvent(0.25, ONE))
+            costs += 0.25 * members[:, number]
+            assert accountant.total().epsilon == costs.max()
+    assert parts.event == accountant.event or set(flatten_event(parts.event)) == set(
+        flatten_event(accountant.event)
+    )
+
+
+@pytest.mark.parametrize(
+    ("cv", "fits", "scores"),
+    [
+        (KFold(4), 3, 1),
+        (RepeatedKFold(n_splits=4, n_repeats=2, random_state=0), 6, 2),
+        (ShuffleSplit(3, test_size=0.5, random_state=0), 3, 3),
+        ([(range(500), range(500, 1000))], 1, 1),
+    ],
+)
+def test_other_splitters(cv, fits, scores):
+    """The folds of a ShuffleSplit overlap by chance: some record is in all training sets."""
+    found = dp_cross_validate(classifier(delta=0.0, epsilon=0.5), X, Y, cv=cv, epsilon=0.1)
+    counts = dict(flatten_event(found["event"]))
+    assert counts.pop(PureEvent(0.1, ONE)) == scores
+    assert set(counts.values()) == {fits}  # each fit has two releases
+    assert len(found["test_score"]) == (1 if isinstance(cv, list) else cv.get_n_splits())
+
+
+def test_a_refused_fold_keeps_what_was_paid():
+    with BudgetAccountant(2.05, 1e-5) as accountant, pytest.raises(BudgetExceededError):
+        dp_cross_validate(classifier(delta=0.0), X, Y, cv=4, epsilon=0.01)
+    assert accountant.total().epsilon == pytest.approx(2.0 + 0.01, abs=1e-3)
+
+
+def test_accountants_of_the_estimator_pay_for_the_scores_too():
+    mine, other = BudgetAccountant(100.0, 1e-5), BudgetAccountant(100.0, 1e-5)
+    model = make_pipeline(BoundedScaler(), classifier(accountant=mine, delta=0.0))
+    dp_cross_validate(model, X, Y, cv=3, accountant=other)
+    assert mine.total() == other.total()
+    assert mine.total().epsilon == pytest.approx(2.1, abs=0.01)
+
+
+def test_private_transformers_are_charged():
+    model = make_pipeline(DPStandardScaler(epsilon=0.2, delta=0.0), classifier(delta=0.0))
+    found = dp_cross_validate(model, X, Y, cv=3)
+    assert tightest_epsilon(found["event"], 0.0) == pytest.approx(2 * 1.2 + 0.1)
+
+
+def test_scores_are_those_of_the_models_plus_noise():
+    """With little noise: what scikit-learn finds on the same folds and models."""
+    folds = KFold(4, shuffle=True, random_state=0)
+    model = classifier(random_state=0)
+    found = dp_cross_validate(model, X, Y, cv=folds, epsilon=1e6, return_estimator=True)
+    exact = cross_val_score(model, X, Y, cv=folds)
+    np.testing.assert_allclose(found["test_score"], exact, atol=1e-5)
+    assert (found["score_noise"] < 1e-5).all() and len(found["estimator"]) == 4
+    assert "estimator" not in dp_cross_validate(model, X, Y)
+
+
+def test_noise_of_the_scores():
+    """Laplace noise of scale 1 / (epsilon n); mean and deviation over 400 folds."""
+    model = classifier(delta=0.0, epsilon=100.0)
+    plan = NoisyScorePlan(10, PrivacyBudget(0.5))
+    assert plan.noise_deviation == pytest.approx(np.sqrt(2) / (0.5 * 10))
+    cv = [(range(900), range(900, 910))]
+    found = dp_cross_validate(model, X, Y, cv=cv, epsilon=0.5)
+    assert found["score_noise"] == pytest.approx(plan.noise_deviation)
+    assert plan.mechanism.sensitivity == pytest.approx(1.0)
+    gaussian = NoisyScorePlan(10, PrivacyBudget(0.5, 1e-6))
+    assert isinstance(gaussian.releases[0].event, GaussianEvent)
+
+
+@pytest.mark.parametrize("scoring", ["neg_mean_absolute_error", "neg_mean_squared_error", None])
+def test_losses_are_clipped_to_a_public_range(scoring):
+    model = DPRidge(data_norm=1.0, target_range=(-1, 1), epsilon=1e6)
+    y = np.where(np.arange(1000) < 5, 1e300, X[:, 0])  # targets far beyond all bounds
+    with pytest.raises(ValueError, match="needs score_range"):
+        dp_cross_validate(model, X, y, scoring=scoring)
+    found = dp_cross_validate(
+        model, X, y, scoring=scoring, score_range=(-4, 0), epsilon=1e6, cv=[(range(900), range(5))]
+    )
+    assert found["test_score"] == pytest.approx(-4.0, abs=1e-4)
+
+
+def test_probabilities_and_callables():
+    model = classifier(epsilon=1e5)
+    found = dp_cross_validate(
+        model, X, Y, scoring="neg_log_loss", score_range=(-5, 0), epsilon=1e5, cv=2
+    )
+    assert (found["test_score"] > -0.7).all()
+    found = dp_cross_validate(
+        *(model, X, Y),
+        scoring=lambda model, X, y: np.full(len(y), np.nan),
+        score_range=(-5, 0),
+        epsilon=1e6,
+    )
+    np.testing.assert_allclose(found["test_score"], -5.0, atol=1e-3)
+    with pytest.raises(ValueError, match="one score per record"):
+        dp_cross_validate(model, X, Y, scoring=lambda *_: 1.0, score_range=(0, 1))
+
+
+def test_frames_and_parameters_per_record():
+    groups = np.arange(1000) % 2
+    model = DPMaxGroupLossClassifier(data_norm=1.0, classes=[0, 1], group_names=[0, 1])
+    with pytest.warns(UserWarning, match="group_proportions"):
+        found = dp_cross_validate(
+            model, pd.DataFrame(X), pd.Series(Y), cv=2, params={"groups": groups}
+        )
+    assert np.isfinite(found["test_score"]).all()
+
+
+def test_searches_inside_of_folds():
+    search = GridSearchCV(classifier(delta=0.0), {"epsilon": [0.1, 0.2]}, cv=KFold(2))
+    found = dp_cross_validate(search, X, Y, cv=3, epsilon=0.1)
+    most = 2 * (2 * 0.1 + 2 * 0.2 + 0.2) + 0.1  # two folds of 2 x 2 fits and one of the best
+    assert 1.2 < tightest_epsilon(found["event"], 0.0) <= most + 0.2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cv": StratifiedKFold(3)}, "must split by position alone"),
+        ({"cv": [([0, 0, 1], [2])]}, "twice in one fold"),
+        ({"cv": [([0, 1], [1000])]}, "arrays of positions"),
+        ({"cv": []}, "at least one fold"),
+        ({"cv": 1}, "cv == 1"),
+        ({"scoring": "r2", "score_range": (0, 1)}, "scoring == 'r2'"),
+        ({"score_range": (1, 0)}, "low < high"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"accountant": 3}, "accountant"),
+    ],
+)
+def test_invalid_parameters(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        dp_cross_validate(classifier(), X, Y, **options)
+
+
+def test_models_without_privacy_are_refused():
+    with pytest.raises(ValueError, match=r"No part of Pipeline(.|\n)* is a private estimator"):
+        dp_cross_validate(make_pipeline(BoundedScaler(), LogisticRegression()), X, Y)
+
+
+def test_add_remove_is_refused():
+    model = classifier(neighbouring="add_remove", n_public=800)
+    with pytest.raises(ValueError, match=r"add_remove.*other parts"):
+        dp_cross_validate(model, X, Y)

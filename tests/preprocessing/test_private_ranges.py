@@ -1,0 +1,92 @@
+"""Private quantiles: accuracy, the law of the draws on neighbours, the price."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skdp import BudgetAccountant, BudgetExceededError
+from skdp.algorithms.private_quantiles import QuantilesPlan
+from skdp.preprocessing import BoundedScaler, private_ranges
+from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.privacy.events import flatten_event
+
+
+def table(n=5000):
+    return np.random.default_rng(0).normal([20, 60], [2, 10], size=(n, 2))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_accuracy_in_ranks(delta):
+    """Within 2 (log 1001 + log 1e6) / e ranks of the quantile, but for chances of 1e-6."""
+    X = table()
+    found = private_ranges(
+        X, [(0, 100), (0, 1000)], quantiles=(0.1, 0.9), delta=delta, n_candidates=10001
+    )
+    plan = QuantilesPlan(5000, 2, (0.1, 0.9), PrivacyBudget(1.0, delta), 10001)
+    slack = 2 * np.log(10001 * 1e6) / plan.draw_epsilon
+    for column, ends in zip(X.T, found, strict=True):
+        ranks = np.searchsorted(np.sort(column), ends)
+        assert (np.abs(ranks - [500, 4500]) <= slack + 100).all()  # 100: records between candidates
+    assert BoundedScaler(found).fit_transform(X).shape == X.shape
+
+
+@pytest.mark.parametrize("n_features", [3, 100])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_price(delta, n_features):
+    plan = QuantilesPlan(100, n_features, (0.1, 0.9), PrivacyBudget(0.7, delta))
+    plain = 0.7 / (2 * n_features)
+    assert (plan.draw_epsilon > plain) == (delta > 0 and n_features == 100)
+    claim = 0.7 * (1 + 1e-9)
+    assert tightest_epsilon(plan.event, delta, enough=claim) <= claim
+    if delta == 0:  # else some of it is lost between the two kinds of privacy
+        assert tightest_epsilon(plan.event, delta) > 0.69
+    assert flatten_event(plan.releases[0].event) == flatten_event(plan.event)
+    assert plan.to_dict()["draw_epsilon"] == plan.draw_epsilon
+
+
+values = st.sampled_from([-1.0, -0.5, -0.001, 0.0, 0.25, 0.5, 1.0])
+
+
+@given(st.lists(values, min_size=1, max_size=8), values, st.sampled_from([0.0, 0.1, 0.5, 1.0]))
+def test_bounded_range_on_neighbours(column, other, quantile):
+    """Log-ratios of the chances of all candidates lie in an interval of length e."""
+    plan = QuantilesPlan(len(column), 1, (quantile,), PrivacyBudget(3.0), 17)
+    first, second = np.array(column), np.array([other, *column[1:]])
+
+    def logs(data):
+        logs = -0.5 * plan.draw_epsilon * plan.scores(data, quantile)
+        return logs - np.logaddexp.reduce(logs)
+
+    ratios = logs(first) - logs(second)
+    assert ratios.max() - ratios.min() <= plan.draw_epsilon * (1 + 1e-12)
+
+
+def test_ends_differ_even_if_all_records_are_equal():
+    for seed in range(20):
+        (ends,) = private_ranges(
+            np.full((50, 1), 1.0), (0, 1), epsilon=50, n_candidates=11, random_state=seed
+        )
+        assert 0.0 <= ends[0] < ends[1] <= 1.0
+
+
+def test_is_charged_first(monkeypatch):
+    accountant = BudgetAccountant(1.5)
+    with accountant:
+        private_ranges(table(50), (0, 100), delta=0.0)
+    (entry,) = accountant.entries
+    assert entry.label == "private_ranges" and accountant.total().epsilon == pytest.approx(1.0)
+    monkeypatch.setattr(QuantilesPlan, "run", lambda *_: pytest.fail("a record was read"))
+    with pytest.raises(BudgetExceededError):
+        private_ranges(table(50), (0, 100), delta=0.0, accountant=accountant)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"quantiles": (0.9, 0.1)}, {"quantiles": (-0.1, 0.5)}, {"epsilon": 0}, {"n_candidates": 1}],
+)
+def test_invalid_parameters(parameters):
+    with pytest.raises(ValueError):
+        private_ranges(table(50), (0, 100), **parameters)
+    with pytest.raises(ValueError, match="NaN"):
+        private_ranges([[np.nan]], (0, 100))

@@ -1,0 +1,364 @@
+"""The accountant alone: totals, refusals, its file, and what happens when processes die."""
+
+import copy
+import json
+import math
+import multiprocessing
+import os
+import pickle
+import platform
+import threading
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import skdp
+from skdp.privacy import (
+    ApproximateEvent,
+    BudgetAccountant,
+    BudgetExceededError,
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    LedgerError,
+    Neighbouring,
+    PoissonSampledEvent,
+    PoissonSampledSumEvent,
+    PureEvent,
+    RepeatedEvent,
+    accountants,
+    budget_accountant,
+    spend,
+    tightest_epsilon,
+)
+from skdp.privacy.events import event_from_dict
+
+ONE, ADDED = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+
+
+def pure(epsilon=0.25, relation=ONE):
+    return PureEvent(epsilon, relation)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "ledger.jsonl")
+
+
+EVENTS = [
+    pure(0.1),
+    GaussianEvent(1.7, ONE),
+    ApproximateEvent(0.3, ONE, 1e-7),
+    ExponentialMechanismEvent(0.3, ADDED),
+    PoissonSampledEvent(0.01, RepeatedEvent(GaussianEvent(1.0, ADDED), 3)),
+    PoissonSampledSumEvent(0.01, GaussianEvent(1.0, ONE), 2.0),
+    ComposedEvent([RepeatedEvent(pure(1e-300), 10**30), GaussianEvent(math.pi, ONE)]),
+    ComposedEvent([]),
+]
+
+
+@pytest.mark.parametrize("event", EVENTS, ids=lambda event: event.kind)
+def test_events_survive_the_file(event, path):
+    assert event_from_dict(json.loads(json.dumps(event.to_dict()))) == event
+    accountant = BudgetAccountant(math.inf, 1e-5, path=path)
+    accountant.spend(event, "me")
+    (entry,) = BudgetAccountant.load(path).entries
+    assert entry.event == event and entry.label == "me" and entry.time.endswith("+00:00")
+
+
+def test_unknown_events_are_refused():
+    with pytest.raises(ValueError, match="Unknown event 'laplace'"):
+        event_from_dict({"type": "laplace"})
+
+
+class TestTotal:
+    def test_nothing_costs_nothing(self):
+        accountant = BudgetAccountant(1.0, 1e-6)
+        assert accountant.total() == (0.0, 0.0) and accountant.entries == ()
+        assert accountant.neighbouring is None
+
+    def test_the_budget_is_used_up_and_not_exceeded(self):
+        """Ten times 0.1 is allowed in binary fractions too; one more is not."""
+        accountant = BudgetAccountant(1.0)
+        for _ in range(10):
+            accountant.spend(pure(0.1))
+        before = accountant.total()
+        assert before.epsilon == pytest.approx(1.0, abs=1e-12)
+        with pytest.raises(BudgetExceededError, match=r"from epsilon = 1 to 1.1 at delta = 0"):
+            accountant.spend(pure(0.1))
+        with pytest.raises(BudgetExceededError):
+            accountant.spend(pure(1e-9))
+        assert accountant.total() == before and len(accountant.entries) == 10
+
+    def test_gaussians_are_exact(self):
+        """Four Gaussians of 2c are one of c."""
+        accountant = BudgetAccountant(5.0, 1e-6)
+        for _ in range(4):
+            accountant.spend(GaussianEvent(4.0, ONE))
+        one = tightest_epsilon(GaussianEvent(2.0, ONE), 1e-6)
+        assert accountant.total().epsilon == pytest.approx(one, rel=1e-9)
+
+    def test_no_gaussian_without_a_delta(self):
+        with pytest.raises(BudgetExceededError, match="to inf at delta = 0"):
+            BudgetAccountant(100.0).spend(GaussianEvent(10.0, ONE))
+
+    def test_without_dp_accounting(self, monkeypatch):
+        """Gaussians are exact, pure releases are added or composed with them."""
+        accountant = BudgetAccountant(3.0, 1e-5)
+        for _ in range(4):
+            accountant.spend(GaussianEvent(8.0, ONE))
+            accountant.spend(pure(0.1))
+        convolved = accountant.total().epsilon
+
+        def missing(relation):
+            raise ImportError
+
+        monkeypatch.setattr(accountants, "import_convolution", missing)
+        gaussians = tightest_epsilon(GaussianEvent(4.0, ONE), 1e-5)
+        assert convolved < accountant.total().epsilon <= (gaussians + 0.4) * (1 + 1e-9)
+        accountant.spend(pure(0.1))
+        with pytest.raises(BudgetExceededError):
+            accountant.spend(pure(2.0))
+
+    def test_an_infinite_budget_refuses_nothing(self):
+        accountant = BudgetAccountant(math.inf)
+        accountant.spend(GaussianEvent(10.0, ONE))
+        assert accountant.total() == (math.inf, 0.0)
+
+    @pytest.mark.parametrize(
+        "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in range(1, 20))]
+    )
+    def test_random_programs_against_dp_accounting(self, seed):
+        """Gaussians and randomised responses: equal up to dp-accounting's grid of 1e-4."""
+        pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
+        rng = np.random.default_rng(seed)
+        accountant, theirs, number = BudgetAccountant(math.inf, 1e-5), pld.identity(), 0
+        for _ in range(rng.integers(2, 6)):
+            count, epsilon = int(rng.integers(1, 8)), float(rng.uniform(0.01, 0.3))
+            if rng.random() < 0.5:
+                mine = GaussianEvent(1.0 / epsilon, ONE)
+                its = pld.from_gaussian_mechanism(1.0 / epsilon)
+            else:
+                parameters = pld.common.DifferentialPrivacyParameters(epsilon)
+                mine, its = pure(epsilon), pld.from_privacy_parameters(parameters)
+            theirs, number = theirs.compose(its.self_compose(count)), number + count
+            for _ in range(count):
+                accountant.spend(mine)
+        expected = theirs.get_epsilon_for_delta(1e-5)
+        assert accountant.total().epsilon == pytest.approx(expected, rel=1e-4, abs=1e-4 * number)
+
+
+class TestRelation:
+    def test_one_per_ledger(self):
+        accountant = BudgetAccountant(9.0)
+        accountant.spend(pure())
+        with pytest.raises(ValueError, match="add_remove"):
+            accountant.spend(pure(relation=ADDED))
+        assert accountant.neighbouring is ONE and len(accountant.entries) == 1
+
+    def test_declared(self, path):
+        accountant = BudgetAccountant(9.0, neighbouring="add_remove", path=path)
+        with pytest.raises(ValueError, match="replace_one"):
+            accountant.spend(pure())
+        assert BudgetAccountant.load(path).neighbouring is ADDED
+        with pytest.raises(ValueError, match="add_remove"):
+            BudgetAccountant(9.0, neighbouring="replace_one", path=path).spend(pure())
+
+
+class TestFile:
+    def test_goes_on_another_day(self, path):
+        BudgetAccountant(1.0, path=path).spend(pure(0.6))
+        again = BudgetAccountant(1.0, path=path)
+        with pytest.raises(BudgetExceededError):
+            again.spend(pure(0.6))
+        loaded = BudgetAccountant.load(path)
+        assert loaded.total() == again.total() == (0.6, 0.0)
+        assert (loaded.epsilon, loaded.delta) == (1.0, 0.0) and repr(loaded) == repr(again)
+
+    def test_another_budget_is_refused(self, path):
+        BudgetAccountant(1.0, path=path)
+        with pytest.raises(ValueError, match="was made for epsilon=1, delta=0"):
+            BudgetAccountant(2.0, path=path)
+
+    def test_save_moves_all_handles(self, path):
+        accountant = BudgetAccountant(1.0)
+        handle, old = pickle.loads(pickle.dumps(accountant)), accountant.path
+        accountant.spend(pure())
+        accountant.save(path)
+        handle.spend(pure())
+        spend(pure(), accountant)
+        assert accountant.path == path != old
+        assert len(BudgetAccountant.load(path).entries) == 3 == len(handle.entries)
+        accountant.save(path)  # again: nothing to do
+        with pytest.raises(FileExistsError):
+            BudgetAccountant(1.0).save(path)
+        assert len(accountant.entries) == 3
+
+    def test_save_inside_of_a_block(self, path):
+        with BudgetAccountant(1.0) as accountant:
+            spend(pure())
+            accountant.save(path)
+            spend(pure())
+        assert len(BudgetAccountant.load(path).entries) == 2
+
+    @pytest.mark.parametrize("cut", [1, 20, -1])
+    def test_a_torn_last_line_stops_everything(self, path, cut):
+        accountant = BudgetAccountant(1.0, path=path)
+        accountant.spend(pure())
+        whole = os.path.getsize(path)
+        accountant.spend(pure())
+        size = os.path.getsize(path) - 1 if cut == -1 else whole + cut
+        os.truncate(path, size)
+        for use in (accountant.total, lambda: accountant.spend(pure()), accountant.__enter__):
+            with pytest.raises(LedgerError, match=r"last line .* is unfinished"):
+                use()
+        assert BudgetAccountant.repair(path) and not BudgetAccountant.repair(path)
+        assert len(accountant.entries) == 1
+
+    @pytest.mark.parametrize("line", ["rubbish", '{"refund": 1}', '{"spent": {"type": "free"}}'])
+    def test_an_unknown_line_stops_everything(self, path, line):
+        accountant = BudgetAccountant(1.0, path=path)
+        with open(path, "a") as file:
+            file.write(line + "\n")
+        accountant_uses = (accountant.total, lambda: accountant.spend(pure()))
+        for use in accountant_uses:
+            with pytest.raises(LedgerError, match="Line 2"):
+                use()
+
+    def test_other_files_are_no_ledgers(self, path):
+        with open(path, "w") as file:
+            file.write('{"ledger": "other"}\n')
+        with pytest.raises(LedgerError, match="no ledger"):
+            BudgetAccountant.load(path)
+        with pytest.raises(LedgerError, match="There is no ledger"):
+            BudgetAccountant.load(path + ".missing")
+
+    def test_a_missing_ledger_is_not_made_anew(self, path):
+        accountant = BudgetAccountant(1.0, path=path)
+        os.unlink(path)
+        with pytest.raises(LedgerError, match="There is no ledger"):
+            accountant.spend(pure())
+        assert not os.path.exists(path)
+
+    def test_a_full_disk_changes_nothing(self, path, monkeypatch):
+        accountant = BudgetAccountant(1.0, path=path)
+        monkeypatch.setattr(os, "write", _fails_after_half(os.write))
+        with pytest.raises(OSError, match="No space"):
+            accountant.spend(pure())
+        monkeypatch.undo()
+        assert accountant.entries == ()
+
+    def test_an_entry_is_on_the_disk_before_spend_returns(self, path, monkeypatch):
+        accountant, sync, synced = BudgetAccountant(1.0, path=path), os.fsync, []
+        monkeypatch.setattr(
+            os, "fsync", lambda file: (sync(file), synced.append(os.fstat(file).st_size))
+        )
+        accountant.spend(pure())
+        assert synced == [os.path.getsize(path)]
+
+
+def _fails_after_half(write):
+    calls = []
+
+    def half(descriptor, data):
+        calls.append(data)
+        if len(calls) == 1:
+            return write(descriptor, data[: len(data) // 2])
+        raise OSError("No space left on device")
+
+    return half
+
+
+class TestBlocks:
+    def test_a_nested_fit_is_charged_to_both(self):
+        with BudgetAccountant(9.0) as outer:
+            spend(pure())
+            with BudgetAccountant(9.0) as inner:
+                spend(pure(), label="both")
+        spend(pure())
+        assert len(outer.entries) == 2 and [entry.label for entry in inner.entries] == ["both"]
+
+    def test_one_that_refuses_stops_all(self):
+        outer, inner = BudgetAccountant(9.0), BudgetAccountant(0.1)
+        for first, second in ((outer, inner), (inner, outer)):
+            with first, second, pytest.raises(BudgetExceededError):
+                spend(pure())
+        assert outer.entries == inner.entries == ()
+
+    def test_once_per_ledger(self):
+        """Entered twice, given as a parameter as well, and as a handle: one payment."""
+        accountant = BudgetAccountant(9.0)
+        handle = pickle.loads(pickle.dumps(accountant))
+        with accountant, accountant, handle:
+            spend(pure(), accountant)
+            spend(pure(), handle)
+        assert len(accountant.entries) == 2
+
+    def test_blocks_end_in_any_order(self):
+        first, second = BudgetAccountant(9.0), BudgetAccountant(9.0)
+        first.__enter__()
+        second.__enter__()
+        first.__exit__()
+        spend(pure())
+        second.__exit__()
+        spend(pure())
+        assert len(first.entries) == 0 and len(second.entries) == 1
+
+    def test_environment_names_what_is_open(self):
+        with BudgetAccountant(9.0) as accountant:
+            ((path, *_),) = json.loads(os.environ["SKDP_ACCOUNTANTS"])
+            assert path == accountant.path
+        assert "SKDP_ACCOUNTANTS" not in os.environ
+
+    def test_other_accountants_are_refused(self):
+        with pytest.raises(TypeError, match="accountant must be None or a BudgetAccountant"):
+            spend(pure(), 3.0)
+
+
+def test_copies_are_the_same_accountant():
+    accountant = BudgetAccountant(9.0)
+    assert clone(accountant, safe=False) is copy.deepcopy(accountant) is accountant
+    assert copy.copy(accountant) is accountant
+    model = skdp.DPRidge(accountant=accountant)
+    assert clone(model).accountant is copy.deepcopy(model).accountant is accountant
+    assert pickle.loads(pickle.dumps(model)).accountant.path == accountant.path
+
+
+@pytest.mark.parametrize("parameters", [{"epsilon": 0.0}, {"epsilon": 1.0, "delta": 1.0}])
+def test_invalid_budgets(parameters):
+    with pytest.raises(ValueError, match="must be"):
+        BudgetAccountant(**parameters)
+    with pytest.raises(ValueError, match="delta"):
+        BudgetAccountant(math.inf, -1.0)
+
+
+def _spend_many(path, count):
+    accountant = BudgetAccountant.load(path)
+    for _ in range(count):
+        try:
+            accountant.spend(pure(0.125))
+        except BudgetExceededError:
+            return
+
+
+def test_threads_and_processes_share_a_budget(path):
+    """Exactly as many payments as fit are made, whoever comes first."""
+    accountant = BudgetAccountant(5.0, path=path)
+    threads = [threading.Thread(target=_spend_many, args=(path, 15)) for _ in range(2)]
+    start = multiprocessing.get_context("fork" if os.name == "posix" else "spawn")
+    processes = [start.Process(target=_spend_many, args=(path, 15)) for _ in range(2)]
+    for worker in (*processes, *threads):
+        worker.start()
+    for worker in (*processes, *threads):
+        worker.join()
+    assert len(accountant.entries) == 40 and accountant.total().epsilon == 5.0
+
+
+def test_only_its_process_removes_a_temporary_ledger():
+    accountant = BudgetAccountant(5.0)
+    folder, owner = os.path.dirname(accountant.path), (os.getpid(), platform.node())
+    budget_accountant._remove(folder, owner[0] + 1, owner[1])
+    assert accountant.entries == ()
+    budget_accountant._remove(folder, *owner)
+    assert not os.path.exists(folder)
