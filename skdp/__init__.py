@@ -26,6 +26,7 @@ from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossRegressor,
 )
+from skdp.synthetic import DPSyntheticData
 
 __version__ = "0.1.0"
 
@@ -45,6 +46,7 @@ __all__ = [
     "DPRidge",
     "DPRidgeCV",
     "DPStandardScaler",
+    "DPSyntheticData",
     "PrivacyBudget",
     "PrivacyLeakWarning",
     "PrivacyReport",

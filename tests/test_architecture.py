@@ -21,6 +21,7 @@ FLOORS = {
     "preprocessing": 5,
     "robust": 5,
     "model_selection": 5,
+    "synthetic": 5,
     "audit": 6,
 }
 #: Modules below all floors: they import nothing of the package.

@@ -10,13 +10,18 @@ import re
 from collections import defaultdict
 
 import pytest
-from every_estimator import ESTIMATORS
+from every_estimator import ESTIMATORS as MODELS
+
+from skdp.synthetic import DPSyntheticData
+
+ESTIMATORS = (*MODELS, DPSyntheticData)
 
 LINEAR_CLASSIFIERS = ("DPLogisticRegression", "DPLinearClassifier")
 LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
 LINEAR = LINEAR_CLASSIFIERS + LINEAR_REGRESSORS
 ADVERSARIAL = ("DPAdversarialClassifier", "DPAdversarialRegressor")
 GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
+SYNTHETIC = ("DPSyntheticData",)
 TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
 BINARY = ("DPAdversarialClassifier", "DPLogisticRegressionCV")
 MULTICLASS = (*LINEAR_CLASSIFIERS, "DPMaxGroupLossClassifier")
@@ -46,11 +51,13 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, TUNED),
-    "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:]),
+    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, TUNED, SYNTHETIC),
+    "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget
-    "calibration": (LINEAR + ADVERSARIAL, GROUPED),
+    "calibration": (LINEAR + ADVERSARIAL, GROUPED, SYNTHETIC),
+    # draws in place of spherical Laplace noise
+    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, SYNTHETIC),
 }
 
 

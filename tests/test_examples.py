@@ -420,3 +420,21 @@ def test_links_lead_somewhere(name):
     for link in links:
         if not link.startswith("http"):
             assert (page.parent / link).exists(), link
+
+
+@pytest.mark.slow
+def test_mirror_descent(tmp_path):
+    picture = tmp_path / "picture.svg"
+    result = run(
+        "mirror_descent.py",
+        *("--records", 5000, "--features", 10, 100, "--seeds", 1, "--output", picture),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    ours = numbers(re.search(r"^mirror descent .*$", result.stdout, re.M)[0])
+    theirs = numbers(re.search(r"^noisy gradients .*$", result.stdout, re.M)[0])
+    assert ours[-1] < theirs[-1]
+    assert ours[-1] < 0.65
+    check_picture(picture, panels=1, lines=2, reference="no information")

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
+from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.max_group_loss import plan_max_group_loss
+from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
 from skdp.algorithms.noisy_descent_ascent import covers, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
@@ -126,7 +129,7 @@ class Choice:
 def choose(
     methods: Mapping[str, Method],
     name: str,
-    objective: Objective,
+    objective: Any,
     budget: PrivacyBudget,
     calibration: str = "analytic",
     *,
@@ -257,6 +260,7 @@ METHODS: dict[str, Method] = {
         is_pure=True,
         is_bounded=True,
     ),
+    "mirror_descent": Method(plan_linear_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.
@@ -275,5 +279,15 @@ GROUP_METHODS: dict[str, Method] = {
         needs_delta=True,
         is_penalised=False,
         has_ball=False,
+    ),
+}
+
+#: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.
+SYNTHETIC_METHODS: dict[str, Method] = {
+    "adaptive": Method(plan_adaptive_measurements, needs_delta=True),
+    "mirror_descent": Method(
+        plan_linear_queries,
+        leads=lambda objective, budget: budget.is_pure,
+        calibrations=("analytic", "paper"),
     ),
 }

@@ -35,6 +35,7 @@ from skdp.problems import (
     TiltedRisk,
 )
 from skdp.problems.silence import without_warnings
+from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
 
@@ -65,8 +66,10 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
 
     #: The private algorithms by name; the first is the choice where no other competes.
     _methods: Mapping[str, Any] = METHODS
-    #: Set by the estimators that have the parameter.
+    #: Set by the estimators that have the parameters.
     tilt: float = 0.0
+    coef_norm_l1: float | None = None
+    feature_bound: float = 1.0
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model privately.
@@ -112,7 +115,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
 
     def _undeclared(self) -> Iterator[str]:
         """Yield the consequence of each bound that was not declared."""
-        if self.data_norm is None:
+        if self.data_norm is None and not self._is_entrywise:
             yield (
                 "data_norm was not declared: rows are scaled down to Euclidean norm 1. Scale raw "
                 "features with skdp.preprocessing.BoundedScaler(ranges) and Normalizer() and "
@@ -122,13 +125,18 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
         """Return the records with bounded rows and the intercept feature."""
         self.data_norm_ = self._norm_bound
-        return Records(X, self._norm_bound, self._intercept_value, targets=targets, groups=groups)
+        if self._is_entrywise:  # a norm that no row of bounded entries exceeds
+            self.data_norm_ = float(self.feature_bound) * math.sqrt(X.shape[1]) * 1.001
+            X = clipped_entries(X, float(self.feature_bound))
+        return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
         """Compute linear scores of the bounded rows, shape (n_samples, n_outputs)."""
         check_is_fitted(self)
         X = validate_records(self, X, accept_sparse="csr", reset=False)
         with without_warnings():
+            if self.privacy_.method == "mirror_descent":
+                X = clipped_entries(X, self.privacy_.plan["feature_bound"])
             records = Records(X, self.data_norm_)
             return records.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
@@ -181,6 +189,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             coef_norm=None if self.coef_norm is None else float(self.coef_norm),
             neighbouring=Neighbouring(self.neighbouring),
             population=self.objective == "population",
+            coef_norm_l1=None if self.coef_norm_l1 is None else float(self.coef_norm_l1),
+            feature_bound=float(self.feature_bound),
         )
 
     def _report(
@@ -222,7 +232,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         if not risk.is_smooth:
             plan["smoothing"] = result.plan.risk.smoothing
         sizes = records.norm_bound, plan.get("radius", math.inf)
-        rows = f"rows are shortened to Euclidean norm {records.data_norm:g}"
+        if not self._is_entrywise:
+            remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
         self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=delta,
@@ -231,7 +242,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             releases=releases,
             plan=plan,
             caveats=alarms + caveats,
-            remarks=(rows, *remarks, *noise_alarms(releases, *sizes)),
+            remarks=(*remarks, *noise_alarms(releases, *sizes)),
         )
         # for the first release only: it may enter the plans of later ones
         alarms += tuple(noise_alarms(releases[:1], *sizes))
@@ -269,6 +280,11 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else EmpiricalRisk(loss)
 
     @property
+    def _is_entrywise(self) -> bool:
+        """Whether the method bounds the entries of X, not its rows."""
+        return self.method == "mirror_descent"
+
+    @property
     def _norm_bound(self) -> float:
         """Public bound on the norm of a row."""
         return 1.0 if self.data_norm is None else float(self.data_norm)
@@ -276,6 +292,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     @property
     def _intercept_value(self) -> float:
         """Value of the constant feature; 0 without an intercept."""
+        if self._is_entrywise:
+            return float(self.feature_bound) * bool(self.fit_intercept)
         return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
     def _public_size(self, n_records: int) -> int | None:
@@ -297,6 +315,9 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         # squares of the bound must neither overflow nor vanish
         if self.data_norm is not None:
             check_real("data_norm", self.data_norm, 1e-50, 1e50)
+        check_real("feature_bound", self.feature_bound, 1e-50, 1e50)
+        if self.coef_norm_l1 is not None:
+            check_real("coef_norm_l1", self.coef_norm_l1, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
         check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
@@ -354,6 +375,11 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             raise ValueError(
                 f"method={self.method!r} stops early in place of a penalty, and has no solver: it "
                 "needs alpha='auto', coef_norm=None, objective='empirical' and solver='auto'."
+            )
+        if self._is_entrywise and self.data_norm is not None:
+            raise ValueError(
+                "data_norm is for methods in the Euclidean geometry: method='mirror_descent' clips "
+                "the entries of X to feature_bound."
             )
         needs_ball = self.alpha == 0 or any(asked[1:]) or self.objective == "population"
         if method.is_penalised and not method.has_ball and needs_ball:

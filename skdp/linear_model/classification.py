@@ -39,7 +39,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
     @property
     def _only_binary(self) -> str | None:
         """Reason for allowing two classes only; None where there may be more."""
-        if self.method in ("exponential", "statistics"):
+        if self.method in ("exponential", "statistics", "mirror_descent"):
             return f"method={self.method!r} supports two only"
         return None
 

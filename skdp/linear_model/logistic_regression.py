@@ -38,6 +38,13 @@ class DPLogisticRegression(DPLinearClassification):
         Radius of the ball of the coefficients (intercept weight included). None: a data-independent
         radius that no penalised solution exceeds. A smaller radius means less noise where gradients
         grow with predictions.
+    coef_norm_l1 : float or None, default=None
+        Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
+        included. None: the largest absolute target after centering, 3 for classifiers, divided by
+        `feature_bound`.
+    feature_bound : float, default=1.0
+        Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
+        clipped to it, also in predictions. It is the value of the intercept's feature.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -52,8 +59,8 @@ class DPLogisticRegression(DPLinearClassification):
         noise in classifiers, and little less in regressors.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
-    method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential"}, \
-            default="auto"
+    method : {"auto", "gradient", "objective", "statistics", "output", "phased", "exponential", \
+            "mirror_descent"}, default="auto"
         Private algorithm. "gradient" (delta > 0) makes planned noisy gradient steps on all records;
         it has no `alpha`, `coef_norm` or `solver`. "objective" (losses with a bounded derivative)
         solves one problem to which a random linear term was added; `alpha` is raised to what
@@ -64,10 +71,13 @@ class DPLogisticRegression(DPLinearClassification):
         disjoint blocks of records, each around the noisy solution of the one before; `alpha` "auto"
         is then 0, and `coef_norm` None a public radius that few predictors exceed on isotropic
         rows. "exponential" (delta = 0, few coefficients) draws from a density on such a ball,
-        exactly; its run time is not bounded. "auto" takes "gradient" (delta > 0), "objective" or,
-        for squared errors of many records, "statistics" (delta = 0) where they apply and no
-        penalty, ball or solver was asked for, else the smallest public bound on the expected loss;
-        the bounds are in ``privacy_.plan["method_bounds"]``.
+        exactly; its run time is not bounded. "mirror_descent" (smooth losses, two
+        classes) draws vertices of an l1 ball, for many features that are bounded entrywise and few
+        that matter; it has `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`.
+        "auto" takes "gradient" (delta > 0), "objective" or, for squared errors of many records,
+        "statistics" (delta = 0) where they apply and no penalty, ball or solver was asked for, else
+        the smallest public bound on the expected loss; the bounds are in
+        ``privacy_.plan["method_bounds"]``.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     tilt : float, default=0.0
@@ -131,6 +141,8 @@ class DPLogisticRegression(DPLinearClassification):
         alpha: float | str = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
+        coef_norm_l1: float | None = None,
+        feature_bound: float = 1.0,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
@@ -150,6 +162,8 @@ class DPLogisticRegression(DPLinearClassification):
         self.alpha = alpha
         self.data_norm = data_norm
         self.coef_norm = coef_norm
+        self.coef_norm_l1 = coef_norm_l1
+        self.feature_bound = feature_bound
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.classes = classes

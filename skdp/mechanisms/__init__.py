@@ -12,6 +12,7 @@ from skdp.mechanisms.additive import (
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource
 from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
+from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws, total_sensitivity
 
 __all__ = [
     "AdditiveMechanism",
@@ -19,7 +20,10 @@ __all__ = [
     "GaussianMechanism",
     "NoiseSource",
     "SampledGaussianMechanism",
+    "SoftmaxMechanism",
     "SphericalLaplaceMechanism",
+    "calibrated_draws",
     "calibrated_mechanism",
     "gaussian_noise_multiplier",
+    "total_sensitivity",
 ]

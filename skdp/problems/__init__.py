@@ -5,6 +5,7 @@ Solvers see values, gradients and Hessians, privacy analyses see :class:`Problem
 
 from skdp.problems.adversarial import AdversarialProblem, AdversarialRisk, Attack
 from skdp.problems.bilevel import BilevelConstants, BilevelProblem, PenaltyProblem
+from skdp.problems.categorical import CategoricalRecords, universe_size
 from skdp.problems.constants import MAX_SIZE_RATIO, Design, ProblemConstants, bounded_problem_radius
 from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
@@ -34,6 +35,7 @@ from skdp.problems.risks import EmpiricalRisk, Objective
 from skdp.problems.rounding import ROUNDING_SLACK
 from skdp.problems.saddle import BlockConstants, SaddleConstants, SaddleProblem
 from skdp.problems.tilted import TiltedProblem, TiltedRisk
+from skdp.problems.workloads import Marginals, QueryMatrix, QueryObjective, Workload
 
 __all__ = [
     "MAX_SIZE_RATIO",
@@ -48,6 +50,7 @@ __all__ = [
     "BilevelProblem",
     "BlockConstants",
     "Box",
+    "CategoricalRecords",
     "ClippedLogisticLoss",
     "DeclaredProblem",
     "DeclaredSaddleProblem",
@@ -60,6 +63,7 @@ __all__ = [
     "HingeLoss",
     "LogisticLoss",
     "Loss",
+    "Marginals",
     "MaxGroupLossProblem",
     "Objective",
     "OneVsRestLoss",
@@ -69,6 +73,8 @@ __all__ = [
     "Problem",
     "ProblemConstants",
     "QuantileLoss",
+    "QueryMatrix",
+    "QueryObjective",
     "Records",
     "SaddleConstants",
     "SaddleProblem",
@@ -79,9 +85,11 @@ __all__ = [
     "TiltedProblem",
     "TiltedRisk",
     "WholeSpace",
+    "Workload",
     "ball_problem",
     "bounded_problem_radius",
     "counted",
     "huber_loss",
     "max_group_loss_constants",
+    "universe_size",
 ]

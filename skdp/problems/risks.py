@@ -168,6 +168,10 @@ class Objective:
     population : bool, default=False
         Whether choices are made for the expected loss on other records of the same
         distribution, or for the loss on these records.
+    coef_norm_l1 : float, optional
+        Radius of the l1 ball, for methods with such a geometry.
+    feature_bound : float, default=1.0
+        Bound on the absolute value of each feature, for these methods.
     """
 
     risk: EmpiricalRisk
@@ -176,6 +180,8 @@ class Objective:
     coef_norm: float | None = None
     neighbouring: Neighbouring = Neighbouring.REPLACE_ONE
     population: bool = False
+    coef_norm_l1: float | None = None
+    feature_bound: float = 1.0
 
     @property
     def radius(self) -> float:

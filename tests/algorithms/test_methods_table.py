@@ -13,7 +13,7 @@ from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective
 
-NAMES = ("output", "phased", "gradient", "statistics", "objective", "exponential")
+NAMES = ("output", "phased", "gradient", "statistics", "objective", "exponential", "mirror_descent")
 
 
 @dataclass(frozen=True)

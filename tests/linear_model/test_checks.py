@@ -48,6 +48,8 @@ ESTIMATORS = [
         DPLinearRegressor(loss=loss)
         for loss in ("squared_error", "huber", "absolute_error", "quantile")
     ],
+    DPLogisticRegression(method="mirror_descent"),
+    DPRidge(method="mirror_descent", delta=0, coef_norm_l1=2.0, fit_intercept=False),
     DPLogisticRegression(tilt=0.5),
     DPRidge(tilt=0.5),
     DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),

@@ -1,0 +1,218 @@
+"""Mirror descent in the l1 geometry, and the method "mirror_descent" of linear models.
+
+Algorithm 1 of Gonzalez, Guzman and Paquette (2024). Where features are bounded entrywise, its error
+grows with the logarithm of their number. Theory: docs/theory/mirror_descent.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from skdp._checks import check_count, check_option
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.algorithms.vertex_rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
+from skdp.mechanisms import total_sensitivity
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import Objective, Records
+from skdp.problems.vertices import (
+    LinearDesign,
+    LinearProblem,
+    VertexDesign,
+    VertexProblem,
+    default_radius,
+    vertex_coefficients,
+)
+
+#: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
+_MOST_ROUNDS = 500
+
+
+def plan_mirror_descent(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    *,
+    n_rounds: int | None = None,
+    n_vertices: int | None = None,
+    mode: Literal["practical", "paper"] = "practical",
+    full_batch: bool | None = None,
+) -> VertexPlan:
+    """Plan Algorithm 1: one vertex point, one batch and one step per round.
+
+    Parameters
+    ----------
+    design : VertexDesign
+    budget : PrivacyBudget
+    n_rounds : int, optional
+        T >= 2. Default: ``(n sqrt(rho) / log d)^(2/3)`` with rho the budget in zCDP, at most 500
+        (practical), or the choice of equation (7) of the paper, for functions without third
+        derivatives.
+    n_vertices : int, optional
+        K, draws per round and block. Default: 1, as in equation (7).
+    mode : {"practical", "paper"}, default="practical"
+        "paper": fresh draws for the output, disjoint batches, steps at most those of the theory.
+        "practical": the steps that privacy allows, and the average of all points that gradients
+        were taken at.
+    full_batch : bool, optional
+        Whether rounds read all records. Default: only in "practical" mode.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two rounds, or more rounds with batches of their own than records.
+    """
+    check_option("mode", mode, ("practical", "paper"))
+    full = (mode == "practical") if full_batch is None else bool(full_batch)
+    n, ell = design.n_records, sum(design.log_sizes)
+    if n_rounds is None:
+        if mode == "practical":
+            rho = zcdp_of(budget)
+            wanted = (n * math.sqrt(rho) / ell) ** (2.0 / 3.0)
+        else:
+            log_delta = math.log(1.0 / budget.delta) if budget.delta else math.log(n)
+            wanted = min(n, n * budget.epsilon / math.sqrt(ell * log_delta))
+        most = _MOST_ROUNDS if full else n + 1
+        n_rounds = max(2, min(round(wanted), most))
+    check_count("n_rounds", n_rounds, 2)
+    k = 1 if n_vertices is None else n_vertices
+    check_count("n_vertices", k)
+    batch = n if full else n // (n_rounds - 1)
+    if batch == 0:
+        raise ValueError(
+            f"n_rounds == {n_rounds} with {n} records: each of the first n_rounds - 1 needs a "
+            "record of its own."
+        )
+    fresh = ((OUTPUT, 1),) if mode == "paper" else ()
+    rounds = [Round(((t, k), *fresh), t, batch if t < n_rounds - 1 else 0) for t in range(n_rounds)]
+    if mode == "paper":  # the last oracle point is never used
+        rounds[-1] = Round(fresh)
+    return finished(
+        design,
+        budget,
+        rounds,
+        mode,
+        "Gonzalez et al. 2024, Algorithm 1",
+        full_batch=full,
+        average=mode == "practical",
+        caps=theory_steps(design, n_rounds),
+        setting=mode,
+        batch=batch,
+        n_vertices=k,
+    )
+
+
+def mirror_descent(
+    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
+) -> Result:
+    """Solve a problem over one simplex, or a saddle problem over two, by Algorithm 1.
+
+    Parameters
+    ----------
+    problem : VertexProblem
+    budget : PrivacyBudget
+        Under replace-one neighbours.
+    run : Run, optional
+        Its `noise` draws the vertices.
+    **options
+        Those of :func:`plan_mirror_descent`.
+
+    Returns
+    -------
+    Result
+        ``point`` is a tuple of the drawn vertices of each block: the solution is their mean.
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette, "Mirror descent algorithms with nearly
+    dimension-independent rates for differentially-private stochastic saddle-point problems",
+    2024, arXiv:2403.02912: Algorithm 1, with the sign of the ascent corrected.
+    """
+    return plan_mirror_descent(problem.design, budget, **options).run(problem, run or Run())
+
+
+def zcdp_of(budget: PrivacyBudget) -> float:
+    """Return the budget as zCDP: of many draws, or about that of one for pure budgets."""
+    if budget.is_pure:
+        return 0.5 * budget.epsilon**2 / 100.0
+    return 0.5 * total_sensitivity(budget)
+
+
+@dataclass(frozen=True)
+class LinearMirrorDescentPlan(Plan):
+    """The method "mirror_descent" of linear models.
+
+    Attributes
+    ----------
+    objective : Objective
+        With the radius of the l1 ball and the bound on entries.
+    descent : VertexPlan
+    """
+
+    objective: Objective
+    descent: VertexPlan
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.descent.releases
+
+    @property
+    def _design(self) -> LinearDesign:
+        assert isinstance(self.descent.design, LinearDesign)
+        return self.descent.design
+
+    def remarks(self) -> tuple[str, ...]:
+        design = self._design
+        return (
+            f"entries of X are clipped to {design.feature_bound:g} in absolute value, and the "
+            f"coefficients are in an l1 ball of radius {design.radius:g}",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        design = self._design
+        return {
+            "alpha": design.alpha,
+            "radius": design.radius,
+            "feature_bound": design.feature_bound,
+            **self.descent.to_dict(),
+        }
+
+    def run(self, data: Records, run: Run) -> Result:
+        problem = LinearProblem(data, self.objective.risk.loss, self._design)
+        (vertices,) = self.descent.run(problem, run).point
+        return Result(vertex_coefficients(vertices, data.width, self._design.radius), self)
+
+
+def plan_linear_mirror_descent(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic", **options: Any
+) -> LinearMirrorDescentPlan:
+    """Plan mirror descent for a linear model in an l1 ball.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of the mean of a smooth loss of one margin, with or without a penalty, on records whose
+        entries are at most ``objective.feature_bound``; ``objective.coef_norm_l1`` is the radius.
+    budget : PrivacyBudget
+    calibration : {"analytic"}
+    **options
+        Those of :func:`plan_mirror_descent`.
+
+    Raises
+    ------
+    ValueError
+        For losses with kinks or of several margins, or as :func:`plan_mirror_descent`.
+    """
+    loss = objective.risk.loss
+    require_replace_one(objective.neighbouring, "mirror descent")
+    if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
+        raise ValueError(
+            "method='mirror_descent' is for smooth losses, and of classifiers for two classes."
+        )
+    bound = objective.feature_bound
+    radius = objective.coef_norm_l1 or default_radius(loss, bound)
+    design = objective.design
+    public = (design.n_records, design.width, radius, bound, objective.alpha)
+    linear = LinearDesign.of(loss, *public)
+    return LinearMirrorDescentPlan(objective, plan_mirror_descent(linear, budget, **options))

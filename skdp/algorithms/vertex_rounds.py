@@ -1,0 +1,309 @@
+"""Entropic mirror descent with draws of vertices: the rounds that all its variants share.
+
+Gonzalez, Guzman and Paquette (2024). The algorithm keeps scores of the vertices of a simplex, the
+sums of all gradients so far times minus the step, and gives away nothing but vertices drawn from
+their softmax. Gradients are taken at points made of such vertices, so that the scores of
+neighbours differ by what one record moves the gradients, and every draw is an exponential
+mechanism. A variant is a list of rounds; sensitivities, steps and runs are here.
+Theory: docs/theory/mirror_descent.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ComposedEvent, Neighbouring, RepeatedEvent
+from skdp.privacy.report import Release
+from skdp.problems.rounding import EPS
+from skdp.problems.vertices import Point, VertexDesign, VertexProblem
+
+#: The point that is returned, in the requests of rounds.
+OUTPUT = -1
+_REFERENCE = "docs/theory/mirror_descent.md, Theorem 1"
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one iteration draws and reads.
+
+    Attributes
+    ----------
+    requests : tuple of (int, int)
+        Draws from the softmax of this round's scores: the number of the point that they are for,
+        and how many, per block.
+    point : int
+        Number of the point at which the gradient is taken; all its draws are made by then.
+    batch : int
+        Number of records that are averaged; 0 if there is no gradient.
+    level : int or None
+        N of a bias-reduced gradient; None for a plain one.
+    correction : float
+        C_M of a bias-reduced gradient.
+    """
+
+    requests: tuple[tuple[int, int], ...]
+    point: int = 0
+    batch: int = 0
+    level: int | None = None
+    correction: float = 1.0
+
+    @property
+    def n_draws(self) -> int:
+        """Draws per block."""
+        return sum(count for _, count in self.requests)
+
+    @property
+    def weight(self) -> float:
+        """Half the largest change of the gradient of one record in units of its oscillation.
+
+        1 for a plain gradient; the c_r / 2 of Lemma 4 for a bias-reduced one.
+        """
+        if self.level is None:
+            return 1.0
+        c = self.correction
+        return 2.0 * c - 1.0 if self.level == 0 else 2.0 * c + 2.0**-self.level
+
+    @property
+    def batch_scale(self) -> float:
+        """Number that a record's change is divided by, ``batch / 2^level``."""
+        return self.batch / 2.0 ** (self.level or 0)
+
+    @property
+    def terms(self) -> float:
+        """Bound on a computed gradient in units of the magnitude."""
+        if self.level is None:
+            return 1.0
+        return 2.0 * self.correction * 2.0**self.level + 1.0
+
+    def gradient(self, problem: VertexProblem, point: Point, batch: slice) -> Point:
+        """Compute the gradient at the point, bias-reduced if the round has a level."""
+        if self.level is None:
+            return problem.gradients(point, batch)
+        half, first = 2**self.level, tuple(drawn[:1] for drawn in point)
+        whole = problem.gradients(point, batch)
+        nested = problem.gradients(tuple(drawn[:half] for drawn in point), batch)
+        single = nested if self.level == 0 else problem.gradients(first, batch)
+        factor = self.correction * half
+        return tuple(factor * (a - b) + c for a, b, c in zip(whole, nested, single, strict=True))
+
+
+@dataclass(frozen=True)
+class VertexPlan(Plan):
+    """Rounds, steps and sensitivities, all from public numbers.
+
+    Attributes
+    ----------
+    design : VertexDesign
+    rounds : tuple of Round
+    steps : tuple of float
+        tau, per block.
+    full_batch : bool
+        Whether each round reads all records, or its own ones.
+    average : bool
+        Whether the result is the average of all points after the first, which costs no draws of
+        its own; else it is made of the draws that were requested for it.
+    algorithm : str
+        The published algorithm.
+    numbers : tuple of (str, number)
+        More for the report.
+    """
+
+    design: VertexDesign
+    rounds: tuple[Round, ...]
+    steps: tuple[float, ...]
+    full_batch: bool
+    average: bool
+    algorithm: str
+    numbers: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def n_draws(self) -> int:
+        """Draws that are charged: all but those of the first round, whose scores are 0."""
+        return len(self.design.sizes) * sum(each.n_draws for each in self.rounds[1:])
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return tuple(self._release(block) for block in range(len(self.design.sizes)))
+
+    def _release(self, block: int) -> Release:
+        design, relation = self.design, Neighbouring.REPLACE_ONE
+        draws = [
+            (SoftmaxMechanism(self.steps[block] * unit), count)
+            for unit, count in score_sensitivities(design, self.rounds, self.full_batch)[block]
+        ]
+        worst = max((mechanism for mechanism, _ in draws), key=lambda each: each.sensitivity)
+        count = sum(count for _, count in draws)
+        name = "vertices" if len(design.sizes) == 1 else f"vertices of block {block + 1}"
+        event = ComposedEvent([RepeatedEvent(m.event(relation), n) for m, n in draws])
+        return Release(
+            f"{name}, {count} draws",
+            "exponential",
+            worst.sensitivity,
+            1.0,
+            design.sizes[block],
+            design.n_records,
+            _REFERENCE,
+            event,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "algorithm": self.algorithm,
+            "n_rounds": len(self.rounds),
+            "n_draws": self.n_draws,
+            "steps": list(self.steps),
+            "full_batch": self.full_batch,
+            **dict(self.numbers),
+        }
+
+    def run(self, data: VertexProblem, run: Run) -> Result:
+        """Carry out the plan; the result's point holds the vertices, one array per block."""
+        if data.design != self.design:
+            raise ValueError("the problem has other public numbers than the plan.")
+        scores = [GridScores(self, block) for block in range(len(self.design.sizes))]
+        points: dict[int, list[list[np.ndarray]]] = {}
+        start = 0
+        for each in self.rounds:
+            for target, count in each.requests:
+                drawn = [block.draw(count, run.noise) for block in scores]
+                points.setdefault(target, [[] for _ in scores])
+                for parts, part in zip(points[target], drawn, strict=True):
+                    parts.append(part)
+            if each.batch:
+                if self.full_batch:
+                    batch = slice(0, each.batch)
+                else:
+                    batch, start = slice(start, start + each.batch), start + each.batch
+                gradient = each.gradient(data, _joined(points[each.point]), batch)
+                for block, part in zip(scores, gradient, strict=True):
+                    block.add(part)
+        if not self.average:
+            return Result(_joined(points[OUTPUT]), self)  # type: ignore[arg-type]
+        # the first point was drawn before anything was known
+        later = [points[number] for number in sorted(points) if number > 0]
+        merged = [[part for parts in later for part in parts[b]] for b in range(len(scores))]
+        return Result(_joined(merged), self)  # type: ignore[arg-type]
+
+
+def _joined(parts: Sequence[Sequence[np.ndarray]]) -> Point:
+    return tuple(np.concatenate(each) for each in parts)
+
+
+class GridScores:
+    """Scores of a block's vertices: integers times a public step, so that sums are exact.
+
+    Only :meth:`draw` leaves the algorithm.
+    """
+
+    def __init__(self, plan: VertexPlan, block: int) -> None:
+        self._grid = grid(plan.design, plan.rounds, block)
+        sign = 1.0 if block == 0 else -1.0  # descent in the first block, ascent in the second
+        self._factor = -sign * plan.steps[block] * self._grid
+        self._sums = np.zeros(plan.design.sizes[block])
+
+    def add(self, gradient: np.ndarray) -> None:
+        """Add a gradient, rounded to the grid."""
+        self._sums += np.rint(gradient / self._grid)
+
+    def draw(self, count: int, noise: NoiseSource) -> np.ndarray:
+        """Draw vertices from the softmax of the scores."""
+        return _draw(self._factor * self._sums, count, noise)
+
+
+def _draw(scores: np.ndarray, count: int, noise: NoiseSource) -> np.ndarray:
+    return SoftmaxMechanism(1.0).draw(scores, count, noise)
+
+
+def grid(design: VertexDesign, rounds: Sequence[Round], block: int) -> float:
+    """Choose the spacing of gradients: fine beside what a record does, with exact sums."""
+    total = sum(each.terms for each in rounds) * design.magnitudes[block]
+    fine = design.oscillations[block] / design.n_records * 2.0**-16
+    return float(2.0 ** math.ceil(math.log2(max(fine, total * 2.0**-50))))
+
+
+def score_sensitivities(
+    design: VertexDesign, rounds: Sequence[Round], full_batch: bool
+) -> list[list[tuple[float, int]]]:
+    """Bound how far scores of neighbours are apart, in units of the step.
+
+    Returns
+    -------
+    list of list of (float, int)
+        Per block: sensitivity and number of the draws of each round after the first. (Theorem 1 of
+        docs/theory/mirror_descent.md; the rounding of sums, of the grid and of the scores is in.)
+    """
+    result = []
+    for block in range(len(design.sizes)):
+        spacing = grid(design, rounds, block)
+        largest = exact = noise = total = 0.0
+        draws: dict[float, int] = {}
+        for previous, each in pairwise(rounds):
+            if previous.batch:
+                moved = previous.weight * design.oscillations[block] / previous.batch_scale
+                largest, exact = max(largest, moved), exact + moved
+                rounding = design.rounding(block, previous.batch)
+                noise += 2.0 * previous.terms * rounding + spacing
+                total += previous.terms * design.magnitudes[block]
+            unit = (exact if full_batch else largest) + noise + 4.0 * EPS * (total + noise)
+            if each.n_draws:
+                unit *= 1.0 + 1e-12
+                draws[unit] = draws.get(unit, 0) + each.n_draws
+        result.append(list(draws.items()))
+    return result
+
+
+def private_steps(
+    design: VertexDesign,
+    rounds: Sequence[Round],
+    full_batch: bool,
+    budget: PrivacyBudget,
+    shapes: Sequence[float],
+) -> tuple[float, ...]:
+    """Return the largest steps within a budget that are in proportion to `shapes`."""
+    per_block = score_sensitivities(design, rounds, full_batch)
+    draws = [
+        (shape * unit, count)
+        for shape, block in zip(shapes, per_block, strict=True)
+        for unit, count in block
+    ]
+    scale = calibrated_draws(budget, draws)
+    return tuple(scale * shape for shape in shapes)
+
+
+def theory_steps(design: VertexDesign, n_rounds: int, factor: float = 1.0) -> tuple[float, ...]:
+    """``factor * sqrt(log d / T) / L0`` for each block."""
+    return tuple(
+        factor * math.sqrt(log / n_rounds) / magnitude
+        for log, magnitude in zip(design.log_sizes, design.magnitudes, strict=True)
+    )
+
+
+def finished(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    rounds: Sequence[Round],
+    mode: str,
+    algorithm: str,
+    *,
+    full_batch: bool = False,
+    average: bool = False,
+    caps: Sequence[float] | None = None,
+    **numbers: Any,
+) -> VertexPlan:
+    """Choose the steps: what privacy allows, in "paper" mode at most `caps`."""
+    shapes = theory_steps(design, 1)
+    steps = private_steps(design, rounds, full_batch, budget, shapes)
+    if mode == "paper" and caps is not None:
+        steps = tuple(map(min, steps, caps))
+    return VertexPlan(
+        design, tuple(rounds), steps, full_batch, average, algorithm, tuple(numbers.items())
+    )

@@ -1,0 +1,278 @@
+"""Problems over products of simplices, for algorithms that release vertices.
+
+A point is given by vertices that were drawn: block u of it is the mean of the unit vectors of
+``point[u]``. The first block minimises, the second, if there is one, maximises. Partial derivatives
+of one record in block u stay in a known interval of width ``oscillations[u]``; that is all that
+privacy needs.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp._checks import check_count, check_positive
+from skdp.problems.losses import Loss
+from skdp.problems.records import Block, Records
+from skdp.problems.rounding import EPS, ROUNDING_SLACK
+from skdp.problems.silence import without_warnings
+
+#: Columns that are looked for among the entries of a CSR matrix; more are read row by row.
+_FEW_COLUMNS = 8
+#: Vertices that were drawn, one array per block.
+Point = tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
+class VertexDesign:
+    """Public numbers about a problem over simplices.
+
+    Attributes
+    ----------
+    n_records : int
+    sizes : tuple of int
+        Number of vertices of each block: one or two of them.
+    magnitudes : tuple of float
+        Bound on the absolute value of a partial derivative of one record, per block.
+    oscillations : tuple of float
+        Bound on the difference of that derivative between two records, at one point.
+    """
+
+    n_records: int
+    sizes: tuple[int, ...]
+    magnitudes: tuple[float, ...]
+    oscillations: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        check_count("n_records", self.n_records)
+        if not 1 <= len(self.sizes) == len(self.magnitudes) == len(self.oscillations) <= 2:
+            raise ValueError("a problem has one or two blocks, with a number of each kind.")
+        for size, magnitude, oscillation in zip(
+            self.sizes, self.magnitudes, self.oscillations, strict=True
+        ):
+            check_count("sizes", size, 2)
+            check_positive(magnitudes=magnitude, oscillations=oscillation)
+
+    @property
+    def log_sizes(self) -> tuple[float, ...]:
+        return tuple(math.log(size) for size in self.sizes)
+
+    def rounding(self, block: int, batch: int) -> float:
+        """Bound the error of a computed mean of partial derivatives over `batch` records.
+
+        Sums in any order, one chain at worst: docs/theory/mirror_descent.md, section 3.
+        """
+        return EPS * (batch + 32.0) * self.magnitudes[block]
+
+
+class VertexProblem(ABC):
+    """A mean of one function per record over a product of simplices."""
+
+    design: VertexDesign
+
+    @abstractmethod
+    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
+        """Average the partial derivatives at a point over consecutive records.
+
+        What one record adds must not depend on the others, and must be computed in the same way
+        whichever the others are. Each record's derivatives are within the bounds of the design.
+        """
+
+    def value(self, point: Point, batch: slice) -> float:
+        """Average the function at a point over consecutive records."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class FunctionProblem(VertexProblem):
+    """A problem made of functions of the mean vertices, such as a game.
+
+    Parameters
+    ----------
+    design : VertexDesign
+    derivative : callable ``(points, batch) -> sequence of ndarray``
+        From weights on the vertices, one array per block, and a slice of records, to the partial
+        derivatives of each of them, shape (m, sizes[u]). They are clipped to the magnitudes, and
+        what is not a number becomes 0.
+    function : callable ``(points, batch) -> ndarray of shape (m,)``, optional
+    """
+
+    design: VertexDesign
+    derivative: Callable[[Point, slice], Any]
+    function: Callable[[Point, slice], np.ndarray] | None = None
+
+    def weights(self, point: Point) -> Point:
+        """Return the means of the vertices, as weights."""
+        return tuple(
+            np.bincount(drawn, minlength=size) / len(drawn)
+            for drawn, size in zip(point, self.design.sizes, strict=True)
+        )
+
+    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
+        records = self.derivative(self.weights(point), batch)
+        return tuple(
+            np.clip(np.nan_to_num(each, nan=0.0), -bound, bound).mean(axis=0)
+            for each, bound in zip(records, self.design.magnitudes, strict=True)
+        )
+
+    def value(self, point: Point, batch: slice) -> float:
+        if self.function is None:
+            raise ValueError("the problem has no function.")
+        return float(np.mean(self.function(self.weights(point), batch)))
+
+
+@dataclass(frozen=True)
+class LinearDesign(VertexDesign):
+    """Public numbers about a linear model in an l1 ball.
+
+    The vertices are ``+radius`` and ``-radius`` times each unit vector of the coefficients, in this
+    order. There may be an L2 penalty of `alpha`.
+    """
+
+    radius: float
+    feature_bound: float
+    derivative_bound: float
+    alpha: float = 0.0
+
+    @classmethod
+    def of(
+        cls,
+        loss: Loss,
+        n_records: int,
+        width: int,
+        radius: float,
+        feature_bound: float,
+        alpha: float = 0.0,
+    ) -> LinearDesign:
+        """Bound the derivatives: ``radius * feature_bound * |loss'|`` (margins are bounded).
+
+        An L2 penalty of `alpha` is the same for all records: it adds to the magnitude alone.
+        """
+        check_positive(coef_norm_l1=radius, feature_bound=feature_bound)
+        bound = loss.lipschitz(1.0, radius * feature_bound)
+        magnitude = radius * feature_bound * bound * ROUNDING_SLACK
+        if alpha * radius > 1e9 * feature_bound * bound:
+            raise ValueError(f"alpha == {alpha:g} is too large: the penalty would hide the loss.")
+        total = magnitude + alpha * radius**2 * ROUNDING_SLACK
+        sizes, moved = (2 * width,), (2.0 * magnitude,)
+        return cls(n_records, sizes, (total,), moved, radius, feature_bound, bound, alpha)
+
+
+class LinearProblem(VertexProblem):
+    """A linear model with coefficients in an l1 ball, on features that are bounded entrywise.
+
+    Parameters
+    ----------
+    records : Records
+        Entries at most `design.feature_bound`, the intercept feature included; see
+        :func:`clipped_entries`. Not scaled down by a norm.
+    loss : Loss
+        Of one margin.
+    design : LinearDesign
+    """
+
+    design: LinearDesign
+
+    def __init__(self, records: Records, loss: Loss, design: LinearDesign) -> None:
+        if records.scale is not None or records.factors is not None:
+            raise ValueError("rows must not be scaled by their norm.")
+        self.records, self.loss, self.design = records, loss, design
+
+    def margins(self, point: Point, batch: slice) -> np.ndarray:
+        """Compute the margins of a sparse point, from the columns that it names.
+
+        Entry by entry, so that a record's margin is a function of the record and the point.
+        """
+        width, (drawn,) = self.records.width, point
+        vertices, counts = np.unique(drawn, return_counts=True)
+        weights = np.zeros(width)
+        np.add.at(weights, vertices % width, np.where(vertices < width, counts, -counts))
+        return column_margins(self.records, weights * (self.design.radius / len(drawn)), batch)
+
+    @without_warnings()
+    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
+        half = self.gradient_of(self.margins(point, batch), batch)
+        if self.design.alpha:
+            half += self.design.alpha * self.design.radius * self.coefficients(point)
+        return (np.concatenate([half, -half]),)
+
+    def gradient_of(self, margins: np.ndarray, batch: slice) -> np.ndarray:
+        """Average ``radius * derivative(margin) * row`` over a batch; the last is the intercept."""
+        limit, offset = self.design.derivative_bound, batch.start
+
+        def statistic(block: Block) -> np.ndarray:
+            assert isinstance(block.positions, slice)
+            part = margins[block.positions.start - offset : block.positions.stop - offset]
+            slopes = np.nan_to_num(self.loss.derivative(part, block.targets), nan=0.0)
+            return block.pull_back(np.clip(slopes, -limit, limit))[0]
+
+        total = self.records.total(statistic, part=batch)
+        return np.asarray(total) * (self.design.radius / (batch.stop - batch.start))
+
+    def value(self, point: Point, batch: slice) -> float:
+        values = self.loss.value(self.margins(point, batch), self.records.targets[batch])
+        return float(values.mean())
+
+    def coefficients(self, point: Point) -> np.ndarray:
+        """Return the coefficients of a point, the intercept's last."""
+        return vertex_coefficients(point[0], self.records.width, self.design.radius)
+
+
+def vertex_coefficients(drawn: np.ndarray, width: int, radius: float) -> np.ndarray:
+    """Average vertices of an l1 ball; the l1 norm of the result is at most `radius`."""
+    counts = np.bincount(drawn, minlength=2 * width)
+    weights = (counts[:width] - counts[width:]) * (radius / len(drawn))
+    norm = math.fsum(np.abs(weights))
+    return np.asarray(weights if norm <= radius else weights * (radius / norm * (1.0 - 4.0 * EPS)))
+
+
+def column_margins(records: Records, weights: np.ndarray, batch: slice) -> np.ndarray:
+    """Add up the columns of nonzero weights; no copy of X is made.
+
+    Entry by entry or row by row, so that a margin is a function of its record and the weights.
+    """
+    margins = np.zeros(batch.stop - batch.start)
+    d = records.matrix.shape[1]
+    if records.intercept:
+        margins += records.intercept * weights[d]
+    X = records.matrix
+    if records.is_sparse and np.count_nonzero(weights[:d]) > _FEW_COLUMNS:
+        return margins + records.block(batch).matrix @ weights[:d]
+    if records.is_sparse:
+        pointers = X.indptr[batch.start : batch.stop + 1]
+        entries = slice(pointers[0], pointers[-1])
+        indices, data = X.indices[entries], X.data[entries]
+    for j in np.flatnonzero(weights[:d]):
+        if records.is_sparse:
+            where = np.flatnonzero(indices == j)
+            rows = np.searchsorted(pointers, where + pointers[0], side="right") - 1
+            margins[rows] += weights[j] * data[where].astype(np.float64)
+        else:
+            margins += weights[j] * X[batch, j].astype(np.float64)
+    return margins
+
+
+def clipped_entries(X: Any, bound: float) -> Any:
+    """Clip the entries of a dense or CSR matrix to ``[-bound, bound]``; a copy only if needed."""
+    if sp.issparse(X):
+        X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # without stale flags
+        if not X.has_canonical_format:
+            X = X.copy()
+            X.sum_duplicates()
+    values = X.data if sp.issparse(X) else X
+    if values.size == 0 or (values.max() <= bound and values.min() >= -bound):
+        return X
+    if not sp.issparse(X):
+        return np.clip(X, -bound, bound)
+    return type(X)((np.clip(X.data, -bound, bound), X.indices, X.indptr), shape=X.shape)
+
+
+def default_radius(loss: Loss, feature_bound: float) -> float:
+    """Public radius of the l1 ball: margins up to the largest target, or 3 for classes."""
+    return (loss.target_bound or 3.0) / feature_bound

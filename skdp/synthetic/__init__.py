@@ -1,0 +1,5 @@
+"""Private synthetic data."""
+
+from skdp.synthetic.synthetic_data import DPSyntheticData
+
+__all__ = ["DPSyntheticData"]

@@ -1,0 +1,409 @@
+"""Private synthetic records of a categorical table."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from skdp._checks import InvalidTypeError, check_count, check_option, check_real
+from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
+from skdp.algorithms.plan import Run
+from skdp.linear_model.base import check_random_state, randomness, refuse_fit_params
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
+from skdp.problems import (
+    CategoricalRecords,
+    Marginals,
+    QueryMatrix,
+    QueryObjective,
+    Workload,
+    universe_size,
+)
+from skdp.synthetic.tables import (
+    TableFormat,
+    declared_categories,
+    encode,
+    has_missing,
+    inferred_categories,
+    validated,
+)
+
+#: Largest universe whose distribution is written out.
+_MAX_TABLE = 1 << 24
+
+
+class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Learn the distribution of a categorical table privately, and sample synthetic records.
+
+    A distribution of records is fitted to the answers of linear queries, such as all two-way
+    marginals. Any number of records can be sampled from it, and any question answered, at no
+    further cost.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Privacy budget, > 0.
+    delta : float, default=1e-6
+        In [0, 1), far below 1 / n_samples. 0 is pure epsilon-differential privacy, for which there
+        is ``method="mirror_descent"``.
+    categories : "auto", list of list or dict, default="auto"
+        Public categories of each column: one list per column, or a dict of lists by column name.
+        None in a list stands for missing values. "auto" takes the values in X, which the
+        guarantee does not cover, and warns.
+    queries : str or array-like of shape (n_queries, n_cells), default="2-way"
+        What the distribution is fitted to. "k-way" for a number k: all marginals of k columns. A
+        matrix: its columns are the combinations of categories in C order (the category of the last
+        column changes first), its entries the values of a query.
+    neighbouring : {"replace_one"}, default="replace_one"
+        Neighbouring tables differ in one record replaced; their number is public.
+    method : {"auto", "adaptive", "mirror_descent"}, default="auto"
+        "adaptive" draws badly answered marginals and measures them with Gaussian noise, round by
+        round; it keeps a junction tree, so tables may have many columns. "mirror_descent" only
+        draws queries (Gonzalez et al. 2024, Theorem 1.1), on up to 2^20 combinations of
+        categories. "auto" is "adaptive", for ``delta == 0`` "mirror_descent".
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper", for ``method="mirror_descent"``: number of rounds and steps of the theorem.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws the noise from the operating system's secure generator. Anything else
+        makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
+
+    Attributes
+    ----------
+    categories_ : list of ndarray
+        Of each column.
+    distribution_ : ndarray of shape (n_categories_0, n_categories_1, ...)
+        Fitted probabilities. Only for up to 2^24 combinations of categories; :meth:`answer` has no
+        such limit.
+    privacy_ : PrivacyReport
+        All releases and their cost.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    Notes
+    -----
+    As a step of a pipeline, ``fit_transform`` replaces the records by as many synthetic ones, so
+    that what follows is fitted to synthetic records and is private. ``transform`` passes records
+    on as they are, so that the pipeline predicts for real ones. A target has to be a column of the
+    table: rows of X and of a separate y would no longer belong together.
+
+    Names and types of the columns and the number of records are public.
+
+    References
+    ----------
+    .. [1] T. Gonzalez, C. Guzman, C. Paquette, "Mirror descent algorithms with nearly
+       dimension-independent rates for differentially-private stochastic saddle-point problems",
+       COLT 2024, section 1.4.
+    .. [2] R. McKenna, B. Mullins, D. Sheldon, G. Miklau, "AIM: an adaptive and iterative mechanism
+       for differentially private synthetic data", VLDB 2022.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.synthetic import DPSyntheticData
+    >>> rng = np.random.default_rng(0)
+    >>> smokes = rng.random(5000) < 0.3
+    >>> ill = rng.random(5000) < np.where(smokes, 0.4, 0.1)
+    >>> X = np.column_stack([smokes, ill]).astype(int)
+    >>> model = DPSyntheticData(categories=[[0, 1], [0, 1]], random_state=0).fit(X)
+    >>> model.sample(1000).shape
+    (1000, 2)
+    >>> bool(np.abs(model.distribution_[1, 1] - 0.12) < 0.02)
+    True
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        *,
+        delta: float = 1e-6,
+        categories: Any = "auto",
+        queries: Any = "2-way",
+        neighbouring: str = "replace_one",
+        method: str = "auto",
+        calibration: str = "analytic",
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.categories = categories
+        self.queries = queries
+        self.neighbouring = neighbouring
+        self.method = method
+        self.calibration = calibration
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> DPSyntheticData:
+        """Learn the distribution of a table privately.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Every value must be among the categories of its column.
+        y : None
+            Ignored.
+        **fit_params : dict
+            Must be empty. `sample_weight` is refused, because the guarantee is per record.
+
+        Returns
+        -------
+        self : DPSyntheticData
+
+        Raises
+        ------
+        ValueError
+            For invalid parameters or input, before anything is computed. The error is for the
+            data holder and lies outside of the guarantee.
+        """
+        refuse_fit_params(fit_params)
+        staged = copy.copy(self)
+        staged._fit(X)
+        self.__dict__ = staged.__dict__
+        return self
+
+    def _fit(self, X: Any) -> None:
+        order = self._check_parameters()
+        given = None if _is_auto(self.categories) else self.categories
+        allow_nan = given is not None and _any_missing(given)
+        X = validated(self, X, allow_nan=allow_nan, reset=True)
+        self._names = _column_names(X)
+        categories = (
+            inferred_categories(X) if given is None else declared_categories(given, self._names)
+        )
+        self._categories, self._format = categories, TableFormat.of(X, categories)
+        sizes = tuple(len(values) for values in categories)
+        workload: Workload = (
+            QueryMatrix(sizes, self.queries) if order is None else Marginals(sizes, order)
+        )
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        objective = QueryObjective(workload, X.shape[0], Neighbouring(self.neighbouring))
+        choice = choose(SYNTHETIC_METHODS, self.method, objective, budget, self.calibration)
+        records = CategoricalRecords(encode(X, categories, self._names), sizes)
+        if given is None:
+            warnings.warn(
+                "The categories were inferred from the data, which the privacy guarantee does not "
+                "cover. Declare them with the parameter `categories`.",
+                PrivacyLeakWarning,
+                stacklevel=3,
+            )
+        rng, noise = randomness(self.random_state)
+        result: Any = choice.plan.run(records, Run(rng=rng, noise=noise))
+        self._model, self._workload, self._n_records = result.model, workload, X.shape[0]
+        self.categories_ = [_array_of(values) for values in categories]
+        self._report(choice.method, result.plan, given is None)
+
+    def _check_parameters(self) -> int | None:
+        """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        check_real("epsilon", self.epsilon, 1e-20, 1e20)
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
+        check_option("calibration", self.calibration, ("analytic", "paper"))
+        check_random_state(self.random_state)
+        relation = Neighbouring(self.neighbouring)
+        name = self.method
+        if name == "auto":
+            name = "mirror_descent" if budget.is_pure else "adaptive"
+        SYNTHETIC_METHODS[name].check(name, budget, relation, self.calibration)
+        if not isinstance(self.queries, str):
+            return None
+        return _order(self.queries)
+
+    def _report(self, method: str, plan: Any, is_inferred: bool) -> None:
+        """Set ``privacy_``."""
+        n, delta = plan.n_records, float(self.delta)
+        caveats: tuple[str, ...] = ()
+        if delta * n >= 1.0:
+            caveats += (
+                f"delta == {delta:g} is not below 1 / {n}: publishing a record drawn at "
+                "random would satisfy such a guarantee",
+            )
+            warnings.warn(f"{caveats[0]}.", UserWarning, stacklevel=4)
+        if is_inferred:
+            caveats += ("categories were inferred from the data, without privacy",)
+        if self.random_state is not None:
+            caveats += (
+                "random_state was given: anyone who knows it can subtract the noise, and clones "
+                "share it. The guarantee holds only if it stays secret and is used for this fit "
+                "alone",
+            )
+        self.privacy_ = PrivacyReport(
+            epsilon=float(self.epsilon),
+            delta=delta,
+            neighbouring=Neighbouring(self.neighbouring),
+            method=method,
+            releases=plan.releases,
+            plan={"n_categories": list(self._workload.sizes), **plan.to_dict()},
+            caveats=caveats,
+            remarks=plan.remarks(),
+        )
+
+    @property
+    def distribution_(self) -> np.ndarray:
+        """Fitted probabilities of all combinations of categories."""
+        if "_model" not in self.__dict__:
+            raise AttributeError("distribution_: the model is not fitted.")
+        size = universe_size(self._workload.sizes)
+        if size > _MAX_TABLE:
+            raise AttributeError(
+                f"distribution_: {size} combinations of categories are too many to write out; "
+                "answer() gives marginals."
+            )
+        return np.asarray(self._model.table())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> Any:
+        """Sample synthetic records; this costs no privacy.
+
+        Each record has the fitted distribution. The records of one call are drawn together so that
+        their marginals vary less than those of independent ones.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState, Generator or None, default=None
+            Of the sampling; it need not be secret.
+
+        Returns
+        -------
+        X : ndarray or data frame of shape (n_samples, n_features)
+            Of the kind, column names and types of the table that was fitted.
+        """
+        check_is_fitted(self)
+        check_count("n_samples", n_samples)
+        codes = self._model.sample(int(n_samples), randomness(random_state)[0])
+        return self._format.decode(codes, self._categories)
+
+    def answer(self, queries: Any = None) -> Any:
+        """Answer linear queries from the fitted distribution; this costs no privacy.
+
+        Parameters
+        ----------
+        queries : str, sequence or array-like, default=None
+            - "k-way": all marginals of k columns;
+            - a sequence of tuples of column names, or positions where X had no names;
+            - a matrix as for the parameter `queries`.
+
+            None: the queries of the fit.
+
+        Returns
+        -------
+        answers : dict of tuple to ndarray, or ndarray of shape (n_queries,)
+            Marginal distributions by columns, or the answers of a matrix.
+        """
+        check_is_fitted(self)
+        queries = self.queries if queries is None else queries
+        if isinstance(queries, str):
+            groups: Sequence[tuple[int, ...]] = Marginals(
+                self._workload.sizes, _order(queries)
+            ).columns
+        elif isinstance(queries, Sequence) and all(isinstance(key, tuple) for key in queries):
+            positions = {name: j for j, name in enumerate(self._names)}
+            unknown = [name for key in queries for name in key if name not in positions]
+            if unknown:
+                raise ValueError(f"queries name columns that X did not have: {unknown}.")
+            groups = [tuple(positions[name] for name in key) for key in queries]
+            if any(len(set(key)) < len(key) or not key for key in groups):
+                raise ValueError("queries: each tuple must name distinct columns, at least one.")
+        else:
+            return QueryMatrix(self._workload.sizes, queries).answers(self.distribution_)
+        return {
+            tuple(self._names[c] for c in key): np.asarray(self._model.marginal(key))
+            for key in groups
+        }
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fit to the records, and replace them by as many synthetic ones.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+        y : None
+            Must be None: synthetic records do not belong to the rows of a target, which would
+            also be passed on without privacy. A warning says so.
+
+        Returns
+        -------
+        X : ndarray or data frame of shape (n_samples, n_features)
+        """
+        if y is not None:
+            warnings.warn(
+                "y is not made synthetic: its rows do not belong to the synthetic rows, and what "
+                "is fitted to it is not private. Make the target a column of X.",
+                PrivacyLeakWarning,
+                stacklevel=2,
+            )
+        self.fit(X, **fit_params)
+        # the first generator of the seed; the noise comes from the second
+        rng = randomness(self.random_state)[0]
+        return self._format.decode(self._model.sample(self._n_records, rng), self._categories)
+
+    def transform(self, X: Any) -> Any:
+        """Pass records on as they are, for what was fitted to synthetic ones.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Every value must be among the categories of its column.
+
+        Returns
+        -------
+        X : ndarray or data frame of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        X = validated(self, X, allow_nan=has_missing(self._categories), reset=False)
+        encode(X, self._categories, self._names)
+        return X
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_model" in self.__dict__
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.input_tags.allow_nan = not _is_auto(self.categories) and _any_missing(self.categories)
+        tags.non_deterministic = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _is_auto(categories: Any) -> bool:
+    if isinstance(categories, str):
+        if categories != "auto":
+            raise InvalidTypeError(f"categories == {categories!r}, must be 'auto' or lists.")
+        return True
+    return False
+
+
+def _order(queries: str) -> int:
+    """Read the number k of "k-way"."""
+    order = queries.removesuffix("-way")
+    if not (queries.endswith("-way") and order.isdecimal() and int(order) >= 1):
+        raise ValueError(f"queries == {queries!r}, must be 'k-way', such as '2-way', or a matrix.")
+    return int(order)
+
+
+def _any_missing(categories: Any) -> bool:
+    """Whether declared categories of any form have a missing value among them."""
+    lists = categories.values() if isinstance(categories, dict) else categories
+    try:
+        return has_missing(tuple(tuple(values) for values in lists))
+    except TypeError:
+        return False  # refused later
+
+
+def _column_names(X: Any) -> tuple[Any, ...]:
+    return tuple(X.columns) if hasattr(X, "columns") else tuple(range(X.shape[1]))
+
+
+def _array_of(values: tuple[Any, ...]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    plain = np.asarray(values) if all(type(v) is type(values[0]) for v in values) else array
+    return plain if plain.shape == array.shape and plain.dtype.kind in "biufU" else array

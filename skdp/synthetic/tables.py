@@ -1,0 +1,239 @@
+"""Categorical tables as integer codes, and back: arrays, pandas and polars data frames.
+
+No data frame library is imported: frames are taken apart and made by their own methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skdp._checks import InvalidTypeError
+from skdp._records import validate_records
+
+Categories = tuple[tuple[Any, ...], ...]
+
+
+def library_of(X: Any) -> str:
+    """Return "pandas", "polars" or "numpy"."""
+    module = type(X).__module__.partition(".")[0]
+    is_frame = module in ("pandas", "polars") and hasattr(X, "columns")
+    return module if is_frame else "numpy"
+
+
+def validated(estimator: Any, X: Any, *, allow_nan: bool, reset: bool) -> Any:
+    """Check the shape and the column names of a table; arrays are made of what is no frame."""
+    if library_of(X) != "numpy":
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if X.shape[0] == 0 or X.shape[1] == 0:
+            raise ValueError(
+                f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) "
+                f"(shape={tuple(X.shape)}) while a minimum of 1 is required."
+            )
+        return X
+    if isinstance(X, (list, tuple)):
+        X = _object_array(X)
+    finite = "allow-nan" if allow_nan else True
+    return validate_records(estimator, X, dtype=None, ensure_all_finite=finite, reset=reset)
+
+
+def _object_array(rows: Sequence[Any]) -> Any:
+    """Make an array that keeps the types of a list of rows of strings or of mixed values."""
+    array = np.asarray(rows, dtype=object)
+    try:
+        numeric = np.asarray(rows)
+    except ValueError:
+        return array
+    return numeric if numeric.dtype.kind in "biufc" else array
+
+
+def columns_of(X: Any) -> list[list[Any]]:
+    """Return the values of each column as Python objects."""
+    if library_of(X) == "pandas":
+        return [X.iloc[:, j].tolist() for j in range(X.shape[1])]
+    if library_of(X) == "polars":
+        return [column.to_list() for column in X.get_columns()]
+    return [X[:, j].tolist() for j in range(X.shape[1])]
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, NaT or pandas' NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA has no truth value
+        return True
+    except ValueError:
+        return False
+
+
+def has_missing(categories: Categories) -> bool:
+    """Whether a missing value is among the categories of a column."""
+    return any(_is_missing(value) for values in categories for value in values)
+
+
+def inferred_categories(X: Any) -> Categories:
+    """Collect the values of each column in increasing order; this is not private."""
+    found = []
+    for j, column in enumerate(columns_of(X)):
+        try:
+            values = set(column)
+        except TypeError:
+            raise InvalidTypeError(f"Column {j} of X holds values that are not hashable.") from None
+        if any(_is_missing(value) for value in values):
+            raise ValueError(
+                f"Column {j} of X contains NaN or None: declare `categories` with None among them, "
+                "or fill missing values with a public constant."
+            )
+        try:
+            found.append(tuple(sorted(values)))
+        except TypeError:
+            found.append(tuple(sorted(values, key=lambda value: (str(type(value)), repr(value)))))
+    return tuple(found)
+
+
+def declared_categories(categories: Any, names: Sequence[Any]) -> Categories:
+    """Match declared categories with the columns of a table.
+
+    Raises
+    ------
+    ValueError, InvalidTypeError
+        If a column has none, or some twice, or if they are not a list or a dict of lists.
+    """
+    if isinstance(categories, Mapping):
+        missing = [name for name in names if name not in categories]
+        unknown = [name for name in categories if name not in set(names)]
+        if missing or unknown:
+            raise ValueError(
+                f"categories must name the columns of X: missing {missing}, unknown {unknown}."
+            )
+        categories = [categories[name] for name in names]
+    elif isinstance(categories, (str, bytes)) or not hasattr(categories, "__iter__"):
+        raise InvalidTypeError(
+            "categories must be 'auto', a list with the categories of each column, or a dict of "
+            f"such lists by column name; got {type(categories).__name__}."
+        )
+    lists = []
+    for values in categories:
+        if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
+            raise InvalidTypeError("categories must hold one list per column.")
+        lists.append(tuple(values.tolist() if hasattr(values, "tolist") else values))
+    if len(lists) != len(names):
+        raise ValueError(
+            f"categories has {len(lists)} lists, X has {len(names)} columns: declare one list per "
+            "column."
+        )
+    for name, values in zip(names, lists, strict=True):
+        keys = [None if _is_missing(value) else value for value in values]
+        try:
+            n_distinct = len(set(keys))
+        except TypeError:
+            raise InvalidTypeError(f"categories of column {name!r} must be hashable.") from None
+        if not values or n_distinct != len(values):
+            raise ValueError(f"categories of column {name!r} must be distinct, and at least one.")
+    return tuple(lists)
+
+
+def encode(X: Any, categories: Categories, names: Sequence[Any]) -> np.ndarray:
+    """Replace values by the positions of their categories.
+
+    Raises
+    ------
+    ValueError
+        If a value is not among the declared categories; the message names no value.
+    """
+    codes = np.empty((X.shape[0], len(categories)), dtype=np.intp)
+    for j, (column, values) in enumerate(zip(columns_of(X), categories, strict=True)):
+        index = {value: k for k, value in enumerate(values) if not _is_missing(value)}
+        try:
+            found = map(index.get, column, repeat(-1))
+            codes[:, j] = np.fromiter(found, dtype=np.intp, count=len(column))
+        except TypeError:
+            raise InvalidTypeError(
+                f"Column {names[j]!r} of X holds values that are not hashable."
+            ) from None
+        unknown = np.flatnonzero(codes[:, j] < 0)
+        missing = [k for k, value in enumerate(values) if _is_missing(value)]
+        are_missing = [_is_missing(column[i]) for i in unknown]
+        if missing and all(are_missing):
+            codes[unknown, j] = missing[0]
+        elif any(are_missing) and not missing:
+            raise ValueError(
+                f"Column {names[j]!r} of X contains NaN or None: declare None among its "
+                "`categories`, or fill missing values with a public constant."
+            )
+        elif unknown.size:
+            raise ValueError(
+                f"Column {names[j]!r} of X holds a value that is not among its `categories`. "
+                "Declare all that are possible, or map the others to one of them before."
+            )
+    return codes
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """How a table is made: the class, names and types of the one that was fitted.
+
+    Attributes
+    ----------
+    library : str
+    kind : type
+        Class of the frame; of arrays: ndarray.
+    names : tuple
+    dtypes : tuple
+        One type per column; of arrays: that of the array, once. Types that list categories list
+        the declared ones.
+    """
+
+    library: str
+    kind: type
+    names: tuple[Any, ...]
+    dtypes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, X: Any, categories: Categories) -> TableFormat:
+        """Take the format of a validated table."""
+        library = library_of(X)
+        if library == "numpy":
+            kept = X.dtype
+            if kept.kind in "SU":  # wide enough for all categories
+                width = max(len(value) for values in categories for value in values)
+                kept = np.dtype((kept.type, max(width, 1)))
+            return cls(library, np.ndarray, tuple(range(X.shape[1])), (kept,))
+        dtypes = X.dtypes.tolist() if library == "pandas" else list(X.dtypes)
+        pairs = zip(dtypes, categories, strict=True)
+        kept = tuple(_declared_dtype(dtype, values) for dtype, values in pairs)
+        return cls(library, type(X), tuple(X.columns), kept)
+
+    def decode(self, codes: np.ndarray, categories: Categories) -> Any:
+        """Make a table from codes."""
+        columns = []
+        for j, values in enumerate(categories):
+            objects = np.empty(len(values), dtype=object)
+            objects[:] = values
+            columns.append(objects[codes[:, j]])
+        if self.library == "numpy":
+            return np.stack(columns, axis=1).astype(self.dtypes[0])
+        if self.library == "polars":
+            schema = dict(zip(self.names, self.dtypes, strict=True))
+            data = {name: c.tolist() for name, c in zip(self.names, columns, strict=True)}
+            return self.kind(data, schema=schema)
+        frame = self.kind(dict(enumerate(columns)))
+        frame = frame.astype(dict(enumerate(self.dtypes)))
+        frame.columns = list(self.names)
+        return frame
+
+
+def _declared_dtype(dtype: Any, values: tuple[Any, ...]) -> Any:
+    """Replace the categories that a type lists, which may come from the records."""
+    present = [value for value in values if not _is_missing(value)]
+    name = type(dtype).__name__
+    if name == "CategoricalDtype":
+        return type(dtype)(present, ordered=dtype.ordered)
+    if name == "Enum":
+        return type(dtype)(present)
+    return dtype

@@ -1,0 +1,612 @@
+"""Mirror descent with draws of vertices: accounting by enumeration, errata, invariants."""
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.algorithms import (
+    Run,
+    boosted_mirror_descent,
+    frank_wolfe,
+    plan_anytime_mirror_descent,
+    plan_bias_reduced_mirror_descent,
+    plan_boosted_mirror_descent,
+    plan_mirror_descent,
+    vertex_rounds,
+)
+from skdp.algorithms.bias_reduced_mirror_descent import (
+    correction,
+    published_work,
+    truncated_geometric,
+)
+from skdp.algorithms.mirror_descent import zcdp_of
+from skdp.algorithms.vertex_rounds import Round, VertexPlan, grid, score_sensitivities
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
+from skdp.problems import LogisticLoss, Records
+from skdp.problems.vertices import (
+    FunctionProblem,
+    LinearDesign,
+    LinearProblem,
+    VertexDesign,
+    clipped_entries,
+    vertex_coefficients,
+)
+
+BUDGET = PrivacyBudget(1.0, 1e-6)
+RHO = (math.sqrt(-math.log(1e-6) + 1.0) - math.sqrt(-math.log(1e-6))) ** 2
+
+
+def quiet(seed=0):
+    rng = np.random.default_rng(seed)
+    return Run(rng=rng, noise=NoiseSource(rng.bytes))
+
+
+def rho_of(plan):
+    return ZCDPAccountant().compose(plan.event).total
+
+
+def table_problem(tables, n_blocks=1):
+    """Records with derivatives of +-1 that depend on which vertex was drawn most.
+
+    tables : shape (n, vertices, n_blocks, vertices): of each record, at each most drawn vertex.
+    """
+    n, size = len(tables), tables.shape[1]
+    design = VertexDesign(n, (size,) * n_blocks, (1.0,) * n_blocks, (2.0,) * n_blocks)
+
+    def derivative(points, batch):
+        return tables[batch, int(points[0].argmax())].transpose(1, 0, 2)
+
+    return FunctionProblem(design, derivative)
+
+
+class Script:
+    """Follow a list of vertices instead of drawing, and add up their log probabilities."""
+
+    def __init__(self, monkeypatch):
+        monkeypatch.setattr(vertex_rounds, "_draw", self.draw)
+
+    def start(self, choices):
+        self.left, self.log_probability, self.count = list(choices), 0.0, 0
+        return self
+
+    def draw(self, scores, count, noise):
+        drawn = np.array([self.left.pop(0) for _ in range(count)], dtype=np.intp)
+        law = scores - scores.max()
+        law -= math.log(np.exp(law).sum())
+        self.log_probability += float(law[drawn].sum())
+        self.count += count
+        return drawn
+
+
+def transcript_laws(plan, problems, monkeypatch):
+    """Log probabilities of all sequences of draws, for each problem."""
+    script, size = Script(monkeypatch), plan.design.sizes[0]
+    total = len(plan.design.sizes) * sum(each.n_draws for each in plan.rounds)
+    laws = []
+    for problem in problems:
+        law = []
+        for choices in itertools.product(range(size), repeat=total):
+            plan.run(problem, script.start(choices) and quiet())
+            assert not script.left
+            law.append(script.log_probability)
+        laws.append(np.array(law))
+    for law in laws:
+        assert np.exp(law).sum() == pytest.approx(1.0)
+    return laws
+
+
+def worst_ratio(laws, rho):
+    """Largest Renyi divergence in units of order times rho."""
+    ratio = 0.0
+    for p, q in itertools.permutations(laws):
+        for order in (1.25, 2.0, 8.0, 64.0):
+            log_sum = np.logaddexp.reduce(order * p + (1.0 - order) * q)
+            ratio = max(ratio, log_sum / (order - 1.0) / (order * rho))
+    return ratio
+
+
+def neighbours(n, size, rng, n_blocks=1, record=0):
+    tables = rng.choice([-1.0, 1.0], size=(n, size, n_blocks, size))
+    other = tables.copy()
+    other[record] = rng.choice([-1.0, 1.0], size=(size, n_blocks, size))
+    return tables, other
+
+
+def hardest(n, n_blocks=1):
+    """The first record pushes two vertices apart, whatever was drawn; or the other way round."""
+    tables = np.ones((n, 2, n_blocks, 2))
+    tables[..., 1] = -1.0
+    other = tables.copy()
+    other[0] *= -1.0
+    return tables, other
+
+
+def plans(rng):
+    one, two = (VertexDesign(3, (2,) * b, (1.0,) * b, (2.0,) * b) for b in (1, 2))
+    return {
+        "paper": plan_mirror_descent(one, BUDGET, n_rounds=3, mode="paper"),
+        "three vertices": plan_mirror_descent(one, BUDGET, n_rounds=3, n_vertices=3),
+        "practical": plan_mirror_descent(one, BUDGET, n_rounds=4),
+        "disjoint": plan_mirror_descent(one, BUDGET, n_rounds=4, full_batch=False),
+        "saddle": plan_mirror_descent(two, BUDGET, n_rounds=4),
+        "anytime": plan_anytime_mirror_descent(
+            one, BUDGET, rng=rng, n_rounds=3, period=2, n_vertices=2, full_batch=False
+        ),
+        "bias reduced": VertexPlan(
+            one,
+            tuple(
+                Round(((t, 2 ** (k + 1)),), t, 1, k, correction(1)) for t, k in enumerate((0, 1, 0))
+            ),
+            (0.05,),
+            False,
+            True,
+            "Algorithm 3",
+        ),
+    }
+
+
+NAMES = tuple(plans(np.random.default_rng(0)))
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_laws_of_transcripts_stay_within_the_accounted_cost(name, monkeypatch):
+    rng = np.random.default_rng(1)
+    plan = plans(rng)[name]
+    blocks = len(plan.design.sizes)
+    rho, worst = rho_of(plan), 0.0
+    for tables in (hardest(3, blocks), neighbours(3, 2, rng, blocks)):
+        laws = transcript_laws(plan, [table_problem(t, blocks) for t in tables], monkeypatch)
+        worst = max(worst, worst_ratio(laws, rho))
+        epsilon = tightest_epsilon(plan.event, 1e-3)
+        p, q = laws
+        delta = np.maximum(np.exp(p) - math.exp(epsilon) * np.exp(q), 0.0).sum()
+        assert delta <= 1e-3
+    # at N = 0 the three points coincide, and the worst record is milder than what is charged
+    assert (0.02 if name == "bias reduced" else 0.1) < worst <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize("name", ["practical", "disjoint"])
+def test_the_audit_finds_steps_of_twice_the_size(name, monkeypatch):
+    plan = plans(np.random.default_rng(1))[name]
+    loud = replace(plan, steps=tuple(2.0 * step for step in plan.steps))
+    laws = transcript_laws(loud, [table_problem(t) for t in hardest(3)], monkeypatch)
+    assert worst_ratio(laws, rho_of(plan)) > 2.0
+
+
+@pytest.mark.audit
+def test_scores_of_neighbours_are_as_far_apart_as_planned(monkeypatch):
+    """For the same draws; a record of +-L0 attains the bound, and no pair exceeds it."""
+    seen = []
+    monkeypatch.setattr(
+        vertex_rounds,
+        "_draw",
+        lambda scores, count, noise: seen.append(scores) or np.zeros(count, int),
+    )
+    for name in NAMES:
+        plan = plans(np.random.default_rng(2))[name]
+        blocks = len(plan.design.sizes)
+        bounds = score_sensitivities(plan.design, plan.rounds, plan.full_batch)
+        largest = max(unit for unit, _ in bounds[0]) * plan.steps[0]
+        moved = 0.0
+        for tables in (hardest(3, blocks), neighbours(3, 2, np.random.default_rng(3), blocks)):
+            both = []
+            for table in tables:
+                seen.clear()
+                plan.run(table_problem(table, blocks), quiet())
+                both.append(list(seen))
+            moved = max(moved, max(np.abs(a - b).max() for a, b in zip(*both, strict=True)))
+        assert moved <= largest
+        if name != "bias reduced":  # its three points coincide here
+            assert moved > 0.99 * largest
+
+
+def test_steps_agree_with_the_closed_formula():
+    """tau = (B / L0) sqrt(rho / (2 N)), with N charged draws of disjoint batches."""
+    design = VertexDesign(100_000, (1000, 10), (1.0, 1.0), (2.0, 2.0))
+    plan = plan_mirror_descent(design, BUDGET, n_rounds=897, n_vertices=98, mode="paper")
+    batch = 100_000 // 896
+    assert plan.rounds[0].batch == batch == 111
+    # all draws of rounds 2..T but the last oracle point, which nobody looks at
+    assert plan.n_draws == 2 * (896 * 99 - 98)
+    free = replace(plan, steps=(1.0, 1.0))
+    assert rho_of(free) == pytest.approx(plan.n_draws * (4.0 / batch) ** 2 / 8.0, rel=1e-4)
+    # the vectors of the specification
+    draws = 2 * 896 * 99
+    assert batch * math.sqrt(RHO / (2 * draws)) == pytest.approx(0.0246294, rel=1e-5)
+    tau_paper = batch / (16.0 * math.sqrt(897 * 99 * math.log(1e6)))
+    assert tau_paper == pytest.approx(0.00626334, rel=1e-5)
+    assert plan.steps[0] > 0.0246  # the conversion is tighter than the closed one
+
+
+def test_full_batches_cost_a_third():
+    design = VertexDesign(100_000, (50,), (1.0,), (2.0,))
+    full = replace(plan_mirror_descent(design, BUDGET, n_rounds=200), steps=(1.0,))
+    split = replace(
+        plan_mirror_descent(design, BUDGET, n_rounds=200, full_batch=False), steps=(1.0,)
+    )
+    n, t = 100_000, 200
+    closed = 2.0 / n**2 * (t - 1) * t * (2 * t - 1) / 6.0
+    assert rho_of(full) == pytest.approx(closed, rel=1e-3)
+    assert rho_of(full) / rho_of(split) == pytest.approx(1.0 / 3.0, rel=0.02)
+
+
+def test_published_numbers_of_the_bias_reduced_algorithm():
+    design = VertexDesign(100_000, (1000, 10), (1.0, 1.0), (2.0, 2.0))
+    published = 1.0 / (48.0 * 81.0 * math.log(1e6))
+    most, work, step, alpha = published_work(design, published)
+    assert most == 4
+    assert (work, step, alpha) == pytest.approx((443.030, 0.0231353, 0.00886059), rel=1e-5)
+    assert published / (step * alpha) ** 2 == pytest.approx(work)
+    most, work, step, alpha = published_work(design, RHO / 243.0)
+    assert most == 4
+    assert (work, step, alpha) == pytest.approx((870.581, 0.0165039, 0.0174116), rel=1e-4)
+
+
+def test_levels_are_truncated_geometric():
+    """E2: C_M is above 1; with 1 in its place the probabilities would not add up."""
+    assert [correction(m) for m in range(5)] == [1.0, 1.5, 1.75, 1.875, 1.9375]
+    for most in range(5):
+        law = 0.5 ** np.arange(most + 1) / correction(most)
+        assert law.sum() == pytest.approx(1.0)
+        assert law @ 2.0 ** np.arange(most + 1) == pytest.approx((most + 1) / correction(most))
+    # false alarms: 1e-6, by five standard deviations
+    drawn = truncated_geometric(3, 40_000, np.random.default_rng(0))
+    assert np.bincount(drawn)[0] / 40_000 == pytest.approx(1.0 / 1.875, abs=0.0125)
+
+
+def expected(level, c, probability):
+    """Mean of a bias-reduced gradient of x^3 over all draws of two vertices, by enumeration."""
+    design = VertexDesign(1, (2,), (100.0,), (200.0,))
+    cube = FunctionProblem(
+        design, lambda points, batch: [np.array([[points[0][0] ** 2, points[0][1] ** 4]])]
+    )
+    each, mean = Round(((0, 2 ** (level + 1)),), 0, 1, level, c), np.zeros(2)
+    for choices in itertools.product(range(2), repeat=2 ** (level + 1)):
+        drawn = np.array(choices)
+        chance = np.prod(np.where(drawn == 0, probability, 1.0 - probability))
+        mean += chance * each.gradient(cube, (drawn,), slice(0, 1))[0]
+    return mean
+
+
+def plain(count, probability):
+    """Mean gradient at `count` draws."""
+    mean = np.zeros(2)
+    for choices in itertools.product(range(2), repeat=count):
+        drawn = np.array(choices)
+        chance = np.prod(np.where(drawn == 0, probability, 1.0 - probability))
+        share = (drawn == 0).mean()
+        mean += chance * np.array([share**2, (1.0 - share) ** 4])
+    return mean
+
+
+def test_the_bias_is_that_of_the_most_draws():
+    """The mean over N is the mean gradient at 2^(M + 1) draws; not so with C_M = 1 (E2)."""
+    most, p = 2, 0.3
+    c = correction(most)
+
+    def mean(factor):
+        return sum(0.5**k / c * expected(k, factor, p) for k in range(most + 1))
+
+    assert mean(c) == pytest.approx(plain(2 ** (most + 1), p), abs=1e-12)
+    assert np.abs(mean(1.0) - plain(2 ** (most + 1), p)).max() > 0.01
+    assert np.abs(plain(1, p) - plain(2 ** (most + 1), p)).max() > 0.01
+
+
+@pytest.mark.parametrize("most", [0, 1, 4])
+def test_sensitivity_of_a_bias_reduced_gradient_is_attained(most):
+    """E3: the published constant is 4.5 tau alpha L0; c_r reaches almost 9."""
+    c = correction(most)
+    largest = 0.0
+    for level in range(most + 1):
+        factor = c * 2**level
+        # changes of the three gradients by at most 2 L0 each; at N = 0 two are the same one
+        signs = itertools.product([-2.0, 2.0], repeat=2 if level == 0 else 3)
+        attained = max(abs(factor * (s[0] - s[1]) + (s[1] if level == 0 else s[2])) for s in signs)
+        each = Round(((0, 2 ** (level + 1)),), 0, 1, level, c)
+        assert each.weight * 2.0 / each.batch_scale == pytest.approx(attained)
+        largest = max(largest, attained / 2**level)
+    assert largest < 9.0
+    if most == 4:
+        assert largest > 7.8 > 4.5
+
+
+def test_batches_of_the_bias_reduced_algorithm_are_rounded_up():
+    """E7: rounding down would exceed 2^N / |B| <= alpha. E5: as many outputs as steps."""
+    design = VertexDesign(100_000, (100,), (1.0,), (2.0,))
+    plan = plan_bias_reduced_mirror_descent(
+        design, BUDGET, rng=np.random.default_rng(0), mode="paper"
+    )
+    *_, alpha = published_work(design, zcdp_of(BUDGET) / 243.0)
+    ratios = [2.0**each.level / each.batch for each in plan.rounds]
+    assert max(ratios) <= alpha
+    floors = [max(1, math.floor(2.0**each.level / alpha)) for each in plan.rounds]
+    assert max(2.0**r.level / b for r, b in zip(plan.rounds, floors, strict=True)) > alpha
+    assert sum(each.batch for each in plan.rounds) <= design.n_records
+    numbers = dict(plan.numbers)
+    assert sum(2.0**each.level for each in plan.rounds) <= numbers["work"]
+    outputs = [dict(each.requests)[vertex_rounds.OUTPUT] for each in plan.rounds]
+    assert outputs == [1] * len(plan.rounds)
+
+
+GAME = np.array([[0.0, 1.0], [2.0, 3.0]])
+
+
+def game(matrix, n=400):
+    """Rows minimise, columns maximise; all records are alike."""
+    bound = float(np.abs(matrix).max())
+    design = VertexDesign(n, matrix.shape, (bound,) * 2, (bound,) * 2)
+
+    def derivative(points, batch):
+        m, (x, y) = batch.stop - batch.start, points
+        return np.tile(matrix @ y, (m, 1)), np.tile(x @ matrix, (m, 1))
+
+    def function(points, batch):
+        return np.full(batch.stop - batch.start, points[0] @ matrix @ points[1])
+
+    return FunctionProblem(design, derivative, function)
+
+
+def test_the_second_block_ascends():
+    """E1: with the printed sign both blocks would descend, to column 0."""
+    loose = PrivacyBudget(1e4, 1e-6)
+    plan = plan_mirror_descent(game(GAME).design, loose, n_rounds=40)
+    rows, columns = plan.run(game(GAME), quiet()).point
+    assert (rows == 0).mean() > 0.9
+    assert (columns == 1).mean() > 0.9
+    printed = replace(plan, steps=(plan.steps[0], -plan.steps[1]))
+    _, columns = printed.run(game(GAME), quiet()).point
+    assert (columns == 0).mean() > 0.9
+
+
+@pytest.mark.slow
+def test_boosting_returns_one_of_its_runs():
+    loose = PrivacyBudget(1e5, 1e-6)
+    problem = game(GAME, 40_000)
+    options = {"value_bound": 3.0, "n_runs": 2, "n_responses": 2, "work": 64.0, "most": 1}
+    result = boosted_mirror_descent(problem, loose, run=quiet(), **options)
+    rows, columns = result.point
+    assert (rows == 0).mean() > 0.7
+    assert (columns == 1).mean() > 0.7
+    event = result.plan.event
+    assert tightest_epsilon(event, 1e-6) == loose.epsilon
+    size = result.plan.quarter
+    assert result.plan.gap_sensitivity >= 16.0 * 3.0 / (4 * size)
+    with pytest.raises(ValueError, match="too few"):
+        plan_boosted_mirror_descent(game(GAME, 400).design, BUDGET, value_bound=3.0)
+
+
+@pytest.mark.slow
+def test_boosting_defaults_follow_beta():
+    design = VertexDesign(4_000_000, (2, 2), (3.0, 3.0), (3.0, 3.0))
+    plan = plan_boosted_mirror_descent(
+        design, BUDGET, value_bound=3.0, rng=np.random.default_rng(0), work=8.0, most=1
+    )
+    assert (len(plan.runs), plan.n_responses) == (7, 11)
+    for part in (*plan.runs, *plan.responses):
+        assert tightest_epsilon(part.event, 1e-6) <= 1.0
+
+
+@pytest.mark.audit
+def test_mixtures_need_their_normalisers():
+    """E14: the average of softmaxes is no softmax of log-sum-exps, and its range exceeds eta."""
+    g = np.array([[3.0, 0.0, 0.0, -3.0], [0.0, 0.0, 2.0, 2.0]])
+    soft = np.exp(-g) / np.exp(-g).sum(axis=1, keepdims=True)
+    lse = np.exp(-g).sum(axis=0)
+    assert np.abs(soft.mean(axis=0) - lse / lse.sum()).max() > 0.1
+    rng, eta, largest, renyi = np.random.default_rng(0), 0.5, 0.0, 0.0
+    for _ in range(3000):
+        g = rng.normal(scale=8.0, size=(2, 4))
+        shift = 0.5 * eta * rng.choice([-1.0, 1.0], size=4)
+        p, q = (
+            (
+                np.exp(s - s.max(1, keepdims=True))
+                / np.exp(s - s.max(1, keepdims=True)).sum(1, keepdims=True)
+            ).mean(0)
+            for s in (g, g + shift)
+        )
+        largest = max(largest, np.ptp(np.log(p / q)))
+        renyi = max(renyi, math.log((p**2 / q).sum()) / (2.0 * eta**2 / 8.0))
+        assert np.abs(np.log(p / q)).max() <= eta + 1e-9
+    assert largest > 1.3 * eta
+    assert renyi <= 1.0 + 1e-9
+
+
+def test_maurey_bounds():
+    """Bias of values and gradients at K draws; the value's is exact for a quadratic."""
+    rng, size, count = np.random.default_rng(5), 6, 8
+    h = rng.uniform(-1.0, 1.0, size=(size, size))
+    h = (h + h.T) / 2.0
+    x = rng.dirichlet(np.ones(size))
+    draws = rng.multinomial(count, x, size=40_000) / count
+    values = 0.5 * np.einsum("ri,ij,rj->r", draws, h, draws)
+    covariance = np.diag(x) - np.outer(x, x)
+    exact = (h * covariance).sum() / (2.0 * count)
+    spread = values.std() / math.sqrt(len(values))
+    # false alarms: 1e-6
+    assert values.mean() - 0.5 * x @ h @ x == pytest.approx(exact, abs=5.0 * spread)
+    assert abs(exact) <= (1.0 - (x**2).sum()) / count
+    # a linear model's logistic loss: L1 = u^2 / 4, L2 = u^3 / (6 sqrt 3)
+    u, a = 3.0, 3.0 * rng.choice([-1.0, 1.0], size=size)
+
+    def slope(points):
+        return a / (1.0 + np.exp(-points @ a))[..., None]
+
+    bias = np.abs(slope(draws).mean(axis=0) - slope(x)).max()
+    assert bias <= 2.0 * u**3 / (6.0 * math.sqrt(3.0)) / count
+    assert bias <= 4.0 * u**2 / 4.0 / math.sqrt(count)
+    assert bias > 1e-3
+    second = (np.abs(slope(draws) - slope(x)).max(axis=1) ** 2).mean()
+    assert second <= (u**2 / 4.0) ** 2 * (36.0 + 4.0 * math.log(2 * size)) / count
+
+
+def linear_case(n=60, d=5, seed=0, X=None):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, d)) if X is None else X
+    y = (X[:, 0] > 0).astype(float)
+    design = LinearDesign.of(LogisticLoss(), n, d, 2.0, 1.0)
+    return LinearProblem(Records(X, 10.0, targets=y), LogisticLoss(), design)
+
+
+@pytest.mark.parametrize("name", ["paper", "practical", "anytime", "bias"])
+def test_draws_and_records_are_as_planned(name, monkeypatch):
+    problem, counts, touched = linear_case(), [], []
+    draw, gradients = vertex_rounds._draw, LinearProblem.gradients
+
+    def count_draws(scores, count, noise):
+        if np.ptp(scores) > 0 or counts or touched:
+            counts.append(count)
+        return draw(scores, count, noise)
+
+    def count_records(self, point, batch):
+        touched.append((batch.start, batch.stop))
+        return gradients(self, point, batch)
+
+    monkeypatch.setattr(vertex_rounds, "_draw", count_draws)
+    monkeypatch.setattr(LinearProblem, "gradients", count_records)
+    rng = np.random.default_rng(0)
+    plan = {
+        "paper": lambda: plan_mirror_descent(
+            problem.design, BUDGET, n_rounds=7, n_vertices=3, mode="paper"
+        ),
+        "practical": lambda: plan_mirror_descent(problem.design, BUDGET, n_rounds=7),
+        "anytime": lambda: plan_anytime_mirror_descent(
+            problem.design, BUDGET, rng=rng, n_rounds=7, full_batch=False
+        ),
+        "bias": lambda: plan_bias_reduced_mirror_descent(
+            problem.design, BUDGET, rng=rng, work=16.0, most=2
+        ),
+    }[name]()
+    plan.run(problem, quiet())
+    assert (
+        sum(counts)
+        == plan.n_draws
+        == sum(
+            event_count
+            for _, event_count in score_sensitivities(plan.design, plan.rounds, plan.full_batch)[0]
+        )
+    )
+    if name == "practical":
+        assert touched == [(0, 60)] * 6
+        return
+    batches = sorted(set(touched))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(batches))
+    assert batches[-1][1] <= 60
+
+
+def test_records_beyond_the_last_batch_are_not_read():
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, size=(65, 5))
+    changed = X.copy()
+    changed[60:] *= -1.0
+    plan = plan_mirror_descent(
+        linear_case(n=65).design, BUDGET, n_rounds=7, n_vertices=9, full_batch=False
+    )
+    assert sum(each.batch for each in plan.rounds) == 60
+    points = [plan.run(linear_case(n=65, X=Z), quiet()).point[0].tolist() for Z in (X, changed)]
+    assert points[0] == points[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"n_rounds": 1}, "n_rounds == 1, must be >= 2"),
+        ({"n_rounds": 62, "full_batch": False}, "needs a record of its own"),
+        ({"n_vertices": 0}, "n_vertices == 0"),
+        ({"mode": "fast"}, "mode"),
+    ],
+)
+def test_impossible_plans_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        plan_mirror_descent(linear_case().design, BUDGET, **options)
+
+
+def test_small_data_cannot_reduce_bias():
+    with pytest.raises(ValueError, match="too few records"):
+        plan_bias_reduced_mirror_descent(VertexDesign(10, (9,), (1.0,), (2.0,)), BUDGET)
+    with pytest.raises(ValueError, match="more than the 10 records"):
+        plan_anytime_mirror_descent(
+            VertexDesign(10, (9,), (1.0,), (2.0,)), BUDGET, n_rounds=11, full_batch=False
+        )
+
+
+def test_gradients_are_those_of_the_risk():
+    problem = linear_case()
+    drawn = np.array([0, 7, 3, 3])
+    w = problem.coefficients((drawn,))
+    assert w == pytest.approx([0.5, 0.0, -0.5, 1.0, 0.0])
+    X, y = problem.records.matrix, problem.records.targets
+    slopes = 1.0 / (1.0 + np.exp(-X @ w)) - y
+    expected = 2.0 * X[5:20].T @ slopes[5:20] / 15.0
+    (gradient,) = problem.gradients((drawn,), slice(5, 20))
+    assert gradient == pytest.approx(np.concatenate([expected, -expected]))
+
+
+def test_rounding_of_gradients_is_within_its_bound():
+    """A sum that cancels: against exact arithmetic."""
+    rng = np.random.default_rng(7)
+    X = rng.choice([-1.0, 1.0], size=(20_000, 2))
+    X[:, 1] = 1.0 - 1e-9 * rng.uniform(size=20_000)
+    problem = linear_case(n=20_000, d=2, X=X)
+    design, records = problem.design, problem.records
+    drawn = np.array([1])
+    (gradient,) = problem.gradients((drawn,), slice(0, 20_000))
+    slopes = LogisticLoss().derivative(problem.margins((drawn,), slice(0, 20_000)), records.targets)
+    exact = [math.fsum(slopes * X[:, j]) * 2.0 / 20_000 for j in range(2)]
+    error = np.abs(gradient[:2] - exact).max()
+    assert error <= design.rounding(0, 20_000)
+    spacing = grid(design, plan_mirror_descent(design, BUDGET).rounds, 0)
+    assert design.rounding(0, 20_000) + spacing < 0.01 * design.oscillations[0] / 20_000
+
+
+def test_coefficients_stay_in_the_ball():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        radius = float(rng.uniform(0.1, 7.0))
+        drawn = rng.integers(0, 20, size=int(rng.integers(1, 60)))
+        w = vertex_coefficients(drawn, 10, radius)
+        assert math.fsum(np.abs(w)) <= radius
+        assert np.count_nonzero(w) <= len(drawn)
+
+
+def test_clipping_of_entries():
+    X = np.array([[2.0, 0.0], [-3.0, 0.5]])
+    assert clipped_entries(X, 1.0).tolist() == [[1.0, 0.0], [-1.0, 0.5]]
+    assert clipped_entries(X, 5.0) is X
+    twice = sp.csr_matrix(
+        (np.array([0.8, 0.8]), np.array([0, 0]), np.array([0, 2, 2])), shape=(2, 2)
+    )
+    assert clipped_entries(twice, 1.0).toarray().tolist() == [[1.0, 0.0], [0.0, 0.0]]
+    assert twice.nnz == 2
+    assert clipped_entries(sp.csr_matrix(X), 1.0).toarray().tolist() == [[1.0, 0.0], [-1.0, 0.5]]
+
+
+def test_frank_wolfe_costs_its_draws_and_stays_in_the_ball():
+    problem = linear_case(n=5000)
+    result = frank_wolfe(problem, BUDGET, run=quiet(), n_rounds=10)
+    assert math.fsum(np.abs(result.point)) <= 2.0
+    assert result.point[0] > 0.5
+    assert tightest_epsilon(result.plan.event, 1e-6) <= 1.0
+    # a record moves the mean gradient by 2 L0 / n at most: a pair that almost attains it
+    X = np.ones((50, 1))
+    gradients = []
+    for y in (0.0, 1.0):
+        targets = np.zeros(50)
+        targets[0] = y
+        design = LinearDesign.of(LogisticLoss(), 50, 1, 8.0, 1.0)
+        small = LinearProblem(Records(X, 2.0, targets=targets), LogisticLoss(), design)
+        gradients.append(small.gradients((np.array([0]),), slice(0, 50))[0])
+    moved = np.abs(gradients[0] - gradients[1]).max()
+    assert 0.4 * design.oscillations[0] / 50 < moved <= design.oscillations[0] / 50
+
+
+def test_pure_budgets_are_split_plainly():
+    design = VertexDesign(1000, (8,), (1.0,), (2.0,))
+    plan = plan_mirror_descent(design, PrivacyBudget(1.0), n_rounds=5, full_batch=False)
+    assert tightest_epsilon(plan.event, 0.0) == pytest.approx(1.0, rel=1e-6)
+    assert tightest_epsilon(plan.event, 0.0) <= 1.0
+    assert plan.steps[0] == pytest.approx(250.0 / (4.0 * 4), rel=1e-3)

@@ -1,0 +1,147 @@
+"""The method "mirror_descent" of linear models: l1 ball, entrywise bounds, sparse input."""
+
+import io
+import math
+import pickle
+import pickletools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
+from skdp.algorithms.vertex_rounds import GridScores
+from skdp.privacy import tightest_epsilon
+
+METHOD = {"method": "mirror_descent", "random_state": 0}
+
+
+def data(n=4000, d=30, seed=0):
+    X = np.random.default_rng(seed).uniform(-1.5, 1.5, size=(n, d))
+    return X, (X[:, 0] - X[:, 1] > 0).astype(int)
+
+
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_classifiers_learn_within_budget_and_ball(delta):
+    X, y = data()
+    model = DPLogisticRegression(delta=delta, classes=[0, 1], **METHOD).fit(X, y)
+    assert model.score(X, y) > 0.85
+    assert math.fsum(np.abs(model.coef_[0])) + abs(model.intercept_[0]) <= 3.0
+    report = model.privacy_
+    assert report.plan["radius"] == 3.0
+    assert tightest_epsilon(report.event, delta) <= 1.0
+    assert report.plan["n_draws"] == report.plan["n_rounds"] - 1
+    assert np.count_nonzero(model.coef_) <= report.plan["n_draws"]
+    assert "l1 ball of radius 3" in str(report)
+    assert "shortened" not in str(report)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPRidge(target_range=(-1, 3), **METHOD),
+        DPLinearRegressor(loss="huber", target_range=(-1, 3), **METHOD),
+    ],
+    ids=["ridge", "huber"],
+)
+def test_regressors_learn(model):
+    X, _ = data()
+    y = 1.0 + np.clip(X, -1.0, 1.0)[:, 0]
+    model.fit(X, y)
+    assert model.score(X, y) > 0.5
+    assert model.privacy_.plan["radius"] == 2.0
+    assert abs(model.intercept_ - 1.0) < 0.5
+
+
+def test_entries_are_clipped_in_fit_and_prediction():
+    X, y = data()
+    fit = DPLinearClassifier(loss="squared_hinge", feature_bound=0.5, classes=[0, 1], **METHOD).fit
+    wild, tame = fit(X, y), None
+    scores = wild.decision_function(X)
+    tame = fit(np.clip(X, -0.5, 0.5), y)
+    assert (wild.coef_ == tame.coef_).all()
+    assert (scores == tame.decision_function(np.clip(X, -0.5, 0.5))).all()
+    assert X.max() > 1.4  # the caller's array is as it was
+
+
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csr_array, lambda X: X.astype(np.float32)])
+def test_kinds_of_matrices_agree(make):
+    X, y = data()
+    X[np.abs(X) < 0.75] = 0.0
+    X = X.astype(np.float32).astype(np.float64)
+    dense, other = (DPLogisticRegression(classes=[0, 1], **METHOD).fit(Z, y) for Z in (X, make(X)))
+    assert other.coef_ == pytest.approx(dense.coef_)
+    assert other.decision_function(make(X)) == pytest.approx(dense.decision_function(X), abs=1e-6)
+
+
+def test_sparse_matrices_are_not_made_dense():
+    rng = np.random.default_rng(0)
+    X = sp.random(3000, 20_000, density=1e-3, format="csr", random_state=rng)
+    y = (rng.uniform(size=3000) > 0.5).astype(int)
+    copies = []
+
+    class Watched(sp.csr_matrix):
+        def toarray(self, *args, **kwargs):
+            copies.append(self.shape)
+            return super().toarray(*args, **kwargs)
+
+    model = DPLogisticRegression(classes=[0, 1], **METHOD).fit(Watched(X), y)
+    assert model.coef_.shape == (1, 20_000)
+    assert not copies
+
+
+def test_no_private_iterate_is_kept():
+    X, y = data()
+    model = DPLogisticRegression(classes=[0, 1], **METHOD).fit(X, y)
+    sizes = [
+        value.size
+        for value in vars(model).values()
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f"
+    ]
+    assert max(sizes) == 30  # the coefficients; scores would have 62 entries
+    stored = pickle.dumps(model)
+    assert len(stored) < 20_000
+    names = {op[1] for op in pickletools.genops(io.BytesIO(stored)) if isinstance(op[1], str)}
+    assert not any("VertexPlan" in name or GridScores.__name__ in name for name in names)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (DPLogisticRegression(data_norm=1.0), "clips the entries of X"),
+        (DPLogisticRegression(neighbouring="add_remove"), "replace_one"),
+        (DPLogisticRegression(coef_norm=1.0, classes=[0, 1]), "has no ball and no solver"),
+        (DPLogisticRegression(alpha=1e12, classes=[0, 1]), "too large"),
+        (DPLogisticRegression(classes=range(3)), "supports two only"),
+        (DPLogisticRegression(coef_norm_l1=0.0), "coef_norm_l1 == 0"),
+        (DPLogisticRegression(feature_bound=-1.0), "feature_bound == -1"),
+        (DPLinearClassifier(loss="hinge", classes=[0, 1]), "smooth losses"),
+        (DPLinearRegressor(loss="quantile"), "smooth losses"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_refused(estimator, message):
+    X, y = data(n=40)
+    with pytest.raises(ValueError, match=message):
+        estimator.set_params(**METHOD).fit(X, y)
+
+
+@pytest.mark.slow
+def test_a_penalty_shrinks_the_coefficients():
+    X, y = data(n=20_000)
+    free, held = (
+        DPLogisticRegression(alpha=alpha, classes=[0, 1], **METHOD).fit(X, y)
+        for alpha in ("auto", 1.0)
+    )
+    assert (free.alpha_, held.alpha_) == (0.0, 1.0)
+    assert (held.coef_**2).sum() < 0.5 * (free.coef_**2).sum()
+    assert tightest_epsilon(held.privacy_.event, 1e-6) <= 1.0
+
+
+def test_more_records_give_a_better_fit():
+    test, labels = data(n=4000, seed=9)
+    scores = []
+    for n in (200, 20_000):
+        X, y = data(n=n)
+        scores.append(DPLogisticRegression(classes=[0, 1], **METHOD).fit(X, y).score(test, labels))
+    assert scores[1] > scores[0] + 0.1

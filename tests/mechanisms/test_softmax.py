@@ -1,0 +1,197 @@
+"""Draws from a softmax: their law, bit by bit, and their cost."""
+
+import math
+from collections import Counter
+from decimal import Context, Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws
+from skdp.mechanisms.softmax import _below_exp, draw_softmax
+from skdp.privacy import (
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    Neighbouring,
+    PrivacyBudget,
+    PureAccountant,
+    RepeatedEvent,
+    ZCDPAccountant,
+    tightest_epsilon,
+)
+
+
+class Script(NoiseSource):
+    """Words that a test dictates."""
+
+    def __init__(self, words):
+        self.left = list(words)
+        super().__init__(lambda n: np.array([self.left.pop(0) for _ in range(n // 8)], np.uint64))
+
+
+def seeded(seed):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def test_frequencies_are_those_of_the_softmax():
+    # false alarms: 1e-4
+    scores = np.array([0.0, 0.5, -1.0, 2.0, -8.0, -40.0])
+    counts = np.bincount(draw_softmax(scores, 200_000, seeded(0)), minlength=6)
+    law = np.exp(scores - 2.0) / np.exp(scores - 2.0).sum()
+    assert stats.chisquare(counts[:5], 200_000 * law[:5] / law[:5].sum()).pvalue > 1e-4
+    assert counts[5] == 0
+
+
+def test_scores_may_be_shifted_and_shuffled():
+    # false alarms: 1e-4
+    scores = 1e3 + np.linspace(-3.0, 0.0, 1000)[np.random.default_rng(1).permutation(1000)]
+    draws = draw_softmax(scores, 200_000, seeded(2))
+    law = np.exp(scores - 1e3) / np.exp(scores - 1e3).sum()
+    counts = np.bincount(draws, minlength=1000)
+    assert stats.chisquare(counts, 200_000 * law).pvalue > 1e-4
+
+
+def test_what_double_precision_would_never_draw_has_its_probability():
+    """A tail index is proposed by its integer weight, and kept with the rest of its probability."""
+    # one index at 0, one at -100; proposals at the end of the total are those of the latter
+    bits = 59
+    rest = 2.0**bits * math.exp(-100.0)  # the chance to keep it, about 2^-85
+    first = int(rest * 2.0**128) >> 64  # the first 64 bits of that chance
+    assert first == 0
+    second = int(rest * 2.0**128) % 2**64
+    for word, expected in [(second - 2**20, True), (second + 2**20, False)]:
+        assert _below_exp(0, -100.0, 0.0, bits, 1, Script([word])) is expected
+    assert not _below_exp(1, -100.0, 0.0, bits, 1, Script([]))
+
+
+@pytest.mark.parametrize("exponent", [-1e300, -1e5, -800.0])
+def test_remote_scores_cost_few_words(exponent):
+    assert not _below_exp(0, exponent, 0.0, 20, 1, Script([0] * 3 + [1] + [0] * 20))
+
+
+def test_comparisons_agree_with_rational_enclosures():
+    """Refined decisions against a threshold of 200 digits."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        score, bits = -rng.uniform(0.0, 50.0), int(rng.integers(20, 60))
+        count = int(2.0**bits * math.exp(score) * rng.uniform(1.0, 3.0)) + 1
+        exact = Fraction(Context(prec=200).exp(Decimal(score))) * 2**bits / count
+        words = math.floor(exact * 2**192)
+        top, middle, low = words >> 128, (words >> 64) % 2**64, words % 2**64
+        shift = int(rng.integers(1, 2**40))
+        for sign in (-1, 1):
+            moved = (top << 128) + (middle << 64) + low + sign * shift
+            script = Script([(moved >> 64) % 2**64, moved % 2**64, *[0] * 4])
+            assert _below_exp(moved >> 128, score, 0.0, bits, count, script) is (sign < 0)
+
+
+def test_the_law_is_exact_for_a_whole_tree_of_short_words():
+    """Proposal and comparison as integers: the law that the code states, term by term."""
+    scores = np.array([0.0, -1.5, -3.0])
+    bits = 60 - 2
+    counts = (np.exp(scores) * 2.0**bits * (1.0 + 4.0 * 2.0**-40)).astype(np.int64) + 1
+    chances = np.exp(scores) * 2.0**bits / counts
+    assert (chances < 1.0).all()
+    law = counts * chances / (counts * chances).sum()
+    assert law == pytest.approx(np.exp(scores) / np.exp(scores).sum(), rel=1e-12)
+    # the proposals that the words pick are the cells of the cumulative counts
+    ends = np.cumsum(counts)
+    total_bits = (int(ends[-1]) - 1).bit_length()
+    picked = Counter()
+    for word in [
+        0,
+        int(ends[0]) - 1,
+        int(ends[0]),
+        int(ends[1]) - 1,
+        int(ends[1]),
+        int(ends[2]) - 1,
+    ]:
+        picked[int(draw_softmax(scores, 1, Script([word << (64 - total_bits), 0]))[0])] += 1
+    assert picked == {0: 2, 1: 2, 2: 2}
+    # the first word beyond the total is refused
+    beyond = [int(ends[2]) << (64 - total_bits), 0, 0]
+    assert draw_softmax(scores, 1, Script(beyond))[0] == 0
+
+
+@pytest.mark.parametrize("scores", [np.array([]), np.zeros((2, 2)), np.array([0.0, np.nan])])
+def test_scores_are_checked(scores):
+    with pytest.raises(ValueError, match="scores"):
+        draw_softmax(scores, 1, seeded(0))
+
+
+@pytest.mark.audit
+def test_ranges_of_random_neighbours_stay_within_the_event():
+    rng = np.random.default_rng(4)
+    mechanism = SoftmaxMechanism(0.3)
+    event = mechanism.event(Neighbouring.REPLACE_ONE)
+    assert event == ExponentialMechanismEvent(0.6, Neighbouring.REPLACE_ONE)
+    rho = ZCDPAccountant().compose(event).total
+    worst = 0.0
+    for _ in range(2000):
+        scores = rng.normal(size=4)
+        moved = scores + 0.3 * rng.choice([-1.0, 1.0], size=4)
+        p, q = (np.exp(s) / np.exp(s).sum() for s in (scores, moved))
+        assert np.ptp(np.log(p / q)) <= 0.6 + 1e-12
+        for order in (1.5, 2.0, 8.0):
+            divergence = math.log((p**order * q ** (1.0 - order)).sum()) / (order - 1.0)
+            worst = max(worst, divergence / (order * rho))
+    assert 0.9 < worst <= 1.0 + 1e-9
+
+
+def test_release_counts_the_draws():
+    release = SoftmaxMechanism(0.3).describe("vertices", 8, 100, "a lemma", n_draws=7)
+    assert release.event == RepeatedEvent(
+        ExponentialMechanismEvent(0.6, Neighbouring.REPLACE_ONE), 7
+    )
+    assert (release.mechanism, release.sensitivity, release.dimension) == ("exponential", 0.3, 8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [(1.0, 1e-6), (1.0, 0.0)])
+@pytest.mark.parametrize("draws", [[(2.0, 100)], [(0.1, 3), (1.0, 5), (7.0, 1)]])
+def test_calibration_spends_the_budget_and_no_more(budget, draws):
+    budget = PrivacyBudget(*budget)
+
+    def event(scale):
+        return ComposedEvent(
+            [
+                RepeatedEvent(SoftmaxMechanism(scale * unit).event(Neighbouring.REPLACE_ONE), n)
+                for unit, n in draws
+            ]
+        )
+
+    scale = calibrated_draws(budget, draws)
+    assert tightest_epsilon(event(scale), budget.delta) <= budget.epsilon
+    best = min(
+        accountant().compose(event(1.001 * scale)).get_epsilon(budget.delta)
+        for accountant in (PureAccountant, ZCDPAccountant)
+    )
+    assert best > budget.epsilon
+
+
+def test_pure_calibration_is_plain_composition():
+    scale = calibrated_draws(PrivacyBudget(1.0), [(2.0, 100)])
+    assert scale == pytest.approx(1.0 / 400.0, rel=1e-8)
+
+
+def test_dp_accounting_agrees_on_one_draw_and_on_many():
+    """Its bound for exponential mechanisms by zCDP is the package's."""
+    dp_accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.rdp import RdpAccountant
+
+    epsilon, count, delta = 0.05, 200, 1e-6
+    ours = RepeatedEvent(ExponentialMechanismEvent(epsilon, Neighbouring.REPLACE_ONE), count)
+    rho = ZCDPAccountant().compose(ours).total
+    assert rho == pytest.approx(count * epsilon**2 / 8.0)
+    theirs = RdpAccountant(neighboring_relation=dp_accounting.NeighboringRelation.REPLACE_ONE)
+    theirs.compose(dp_accounting.dp_event.ZCDpEvent(rho))
+    assert ZCDPAccountant().compose(ours).get_epsilon(delta) == pytest.approx(
+        theirs.get_epsilon(delta), rel=0.02
+    )
+
+
+def test_no_draws_cannot_be_calibrated():
+    with pytest.raises(ValueError, match="no draws"):
+        calibrated_draws(PrivacyBudget(1.0, 1e-6), [(1.0, 0)])

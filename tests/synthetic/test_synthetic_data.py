@@ -1,0 +1,295 @@
+import json
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdp.privacy import PrivacyLeakWarning
+from skdp.synthetic import DPSyntheticData
+
+CATEGORIES = {"job": ["a", "b", "c", "d"], "ill": [False, True], "age": [20, 40, 60]}
+N = 2000
+
+
+def values(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    job = rng.choice(["a", "b", "c"], n, p=[0.5, 0.3, 0.2])
+    ill = rng.random(n) < np.where(job == "a", 0.8, 0.2)
+    return {"job": job, "ill": ill, "age": rng.choice([20, 40, 60], n)}
+
+
+def pandas_table(n=N, seed=0):
+    columns = values(n, seed)
+    job = pd.Categorical(columns["job"])
+    return pd.DataFrame({**columns, "job": job, "age": columns["age"].astype("int16")})
+
+
+def polars_table(n=N, seed=0):
+    types = {"job": pl.Enum(["a", "b", "c"]), "ill": pl.Boolean, "age": pl.Int16}
+    return pl.DataFrame({k: v.tolist() for k, v in values(n, seed).items()}, schema=types)
+
+
+def array_table(n=N, seed=0):
+    return np.column_stack([column.astype(object) for column in values(n, seed).values()])
+
+
+def declared(**parameters):
+    return DPSyntheticData(**{"categories": CATEGORIES, "random_state": 0, **parameters})
+
+
+def lists():
+    return list(CATEGORIES.values())
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("delta", [1e-6, 0.0])
+def test_scikit_learn_checks(delta):
+    results = check_estimator(
+        DPSyntheticData(delta=delta, random_state=0), on_fail=None, on_skip=None
+    )
+    assert not [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    # fit_transform gives synthetic records and transform real ones, so that the checks that
+    # compare them are skipped (as for every random transformer); SCIPY_ARRAY_API is not set
+    skipped = {r["check_name"] for r in results if r["status"] == "skipped"}
+    assert skipped <= {
+        "check_array_api_input",
+        "check_pipeline_consistency",
+        "check_transformer_data_not_an_array",
+        "check_transformer_general",
+    }
+    assert len(results) - len(skipped) > 35
+
+
+def test_pandas_frames_keep_names_and_types():
+    model = declared().fit(pandas_table())
+    out = model.sample(50, random_state=1)
+    assert isinstance(out, pd.DataFrame)
+    assert list(out.columns) == ["job", "ill", "age"]
+    assert out["ill"].dtype == bool
+    assert out["age"].dtype == "int16"
+    # the type lists the declared categories, and not those of the records
+    assert list(out["job"].dtype.categories) == CATEGORIES["job"]
+    assert set(out["age"]) <= {20, 40, 60}
+    assert list(model.feature_names_in_) == ["job", "ill", "age"]
+
+
+def test_polars_frames_keep_names_and_types():
+    out = declared().fit(polars_table()).sample(50, random_state=1)
+    assert isinstance(out, pl.DataFrame)
+    types = {"job": pl.Enum(CATEGORIES["job"]), "ill": pl.Boolean, "age": pl.Int16}
+    assert dict(out.schema) == types
+
+
+@pytest.mark.parametrize("dtype", ["<U1", "S1", "int8", "float32", "bool", object])
+def test_arrays_keep_their_type(dtype):
+    X = np.array([[0, 1], [1, 1], [1, 0]]).astype(dtype)
+    found = sorted(set(X.ravel().tolist()))
+    out = DPSyntheticData(categories=[found, found], random_state=0).fit(X).sample(9)
+    assert out.dtype == X.dtype
+    assert out.shape == (9, 2)
+    assert set(out.ravel().tolist()) <= set(found)
+
+
+def test_the_kind_of_table_does_not_matter():
+    tables = [
+        declared().fit(pandas_table()).distribution_,
+        declared().fit(polars_table()).distribution_,
+        declared(categories=lists()).fit(array_table()).distribution_,
+        declared(categories=lists()).fit(array_table().tolist()).distribution_,
+    ]
+    for table in tables[1:]:
+        np.testing.assert_array_equal(table, tables[0])
+    assert tables[0].shape == (4, 2, 3)
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_missing_values_are_a_category_if_declared(missing):
+    X = np.array([["u", missing], ["v", "q"], ["v", missing]], dtype=object)
+    parameters = {"random_state": 0, "delta": 1e-3}
+    model = DPSyntheticData(categories=[["u", "v"], [None, "q"]], **parameters).fit(X)
+    assert model.sample(20).shape == (20, 2)
+    with pytest.raises(ValueError, match="NaN"):
+        DPSyntheticData(categories=[["u", "v"], ["q"]], **parameters).fit(X)
+
+
+def test_answers_and_samples_are_near_the_records():
+    """n = 2000, epsilon 5: marginals within 0.05, seeded."""
+    frame = pandas_table()
+    model = declared(epsilon=5.0).fit(frame)
+    exact = pd.crosstab(frame["job"].astype(str), frame["ill"]).to_numpy() / N
+    found = model.answer([("job", "ill")])[("job", "ill")]
+    assert np.abs(found[:3] - exact).max() < 0.05
+    np.testing.assert_allclose(model.answer([("ill", "job")])[("ill", "job")], found.T)
+    sample = model.sample(N, random_state=0)
+    again = pd.crosstab(sample["job"], sample["ill"], dropna=False).to_numpy() / N
+    assert np.abs(again - found).max() < 0.01
+    assert set(model.answer()) == {("job", "ill"), ("job", "age"), ("ill", "age")}
+    assert set(model.answer("1-way")) == {("job",), ("ill",), ("age",)}
+    np.testing.assert_allclose(model.distribution_.sum(axis=2), found, atol=1e-9)
+
+
+def test_queries_of_a_matrix():
+    rng = np.random.default_rng(0)
+    matrix = rng.integers(0, 2, (20, 24)).astype(float)
+    frame = pandas_table()
+    cells = np.ravel_multi_index(
+        (frame["job"].cat.codes, frame["ill"].astype(int), frame["age"] // 20 - 1), (4, 2, 3)
+    )
+    for method in ("adaptive", "mirror_descent"):
+        model = declared(epsilon=10.0, queries=matrix, method=method).fit(frame)
+        error = np.abs(model.answer() - matrix[:, cells].mean(axis=1))
+        assert error.max() < (0.05 if method == "adaptive" else 0.25)
+        np.testing.assert_allclose(model.answer(matrix[:3]), model.answer()[:3])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"delta": 1.0}, "delta"),
+        ({"queries": "pairs"}, "queries"),
+        ({"queries": "0-way"}, "queries"),
+        ({"queries": np.ones((2, 5))}, "queries"),
+        ({"method": "magic"}, "method"),
+        ({"method": "adaptive", "delta": 0.0}, "needs delta > 0"),
+        ({"calibration": "paper"}, "calibration"),
+        ({"neighbouring": "add_remove"}, "replace_one"),
+        ({"categories": "all"}, "categories"),
+        ({"categories": 3}, "categories"),
+        ({"categories": lists()[:2]}, "2 lists"),
+        ({"categories": ["ab", [0], [1]]}, "one list per column"),
+        ({"categories": [["a", "a"], [0], [1]]}, "distinct"),
+        ({"categories": {"job": ["a"]}}, "missing"),
+        ({"categories": {**CATEGORIES, "pay": [1]}}, "unknown"),
+        ({"random_state": "x"}, "random_state"),
+    ],
+)
+def test_bad_parameters(parameters, match):
+    with pytest.raises(ValueError, match=match):
+        declared(**parameters).fit(pandas_table(20))
+
+
+def test_undeclared_values_are_refused_without_being_named():
+    frame = pandas_table(50)
+    frame["age"] = frame["age"].where(np.arange(50) != 7, 33)
+    with pytest.raises(ValueError, match="Column 'age'") as caught:
+        declared().fit(frame)
+    assert "33" not in str(caught.value)
+    model = declared().fit(pandas_table(50))
+    with pytest.raises(ValueError, match="Column 'age'"):
+        model.transform(frame)
+
+
+def test_only_inferred_categories_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        declared().fit(pandas_table())
+    with pytest.warns(PrivacyLeakWarning, match="`categories`"):
+        model = declared(categories="auto").fit(pandas_table())
+    assert [list(part) for part in model.categories_] == [["a", "b", "c"], [0, 1], [20, 40, 60]]
+    assert any("categories" in caveat for caveat in model.privacy_.caveats)
+
+
+def test_the_first_step_of_a_pipeline():
+    """What follows is fitted to synthetic records; predictions are for real ones."""
+    frame, seen = pandas_table(300), []
+
+    class Seen(OneHotEncoder):
+        def fit(self, X, y=None):
+            seen.append(X)
+            return super().fit(X)
+
+    pipeline = make_pipeline(
+        declared(), Seen(sparse_output=False), KMeans(2, n_init=1, random_state=0)
+    )
+    labels = pipeline.fit(frame).predict(frame)
+    assert labels.shape == (300,)
+    assert seen[0].shape == frame.shape
+    assert not seen[0].equals(frame)
+    # the pipeline's own transform passes real records on
+    pd.testing.assert_frame_equal(pipeline[0].transform(frame), frame)
+
+
+@pytest.mark.parametrize(
+    ("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)]
+)
+def test_set_output(container, kind):
+    model = declared(categories=lists()).set_output(transform=container)
+    frame = polars_table(60)
+    assert isinstance(model.fit_transform(frame), kind)
+    out = model.transform(frame)
+    assert isinstance(out, kind)
+    assert list(out.columns) == list(model.get_feature_names_out()) == ["job", "ill", "age"]
+
+
+def test_a_target_beside_the_table_is_warned_of():
+    with pytest.warns(PrivacyLeakWarning, match="column of X"):
+        declared().fit_transform(pandas_table(50), np.zeros(50))
+
+
+def test_reports():
+    model = declared(random_state=None).fit(pandas_table())
+    report = model.privacy_
+    assert (report.epsilon, report.delta, report.method) == (1.0, 1e-6, "adaptive")
+    assert json.loads(json.dumps(report.to_dict()))["plan"]["n_categories"] == [4, 2, 3]
+    assert not report.caveats
+    assert "all pairs of columns are measured" in str(report)
+    few = declared().fit(pandas_table(100)).privacy_
+    assert "single columns" in str(few)
+    with pytest.warns(UserWarning, match="delta == 0.1"):
+        declared(delta=0.1).fit(pandas_table(50))
+    assert declared(delta=0.0).fit(pandas_table(50)).privacy_.method == "mirror_descent"
+
+
+def test_reports_and_attributes_do_not_depend_on_the_records():
+    one, two = declared().fit(pandas_table(seed=0)), declared().fit(pandas_table(seed=1))
+    assert one.privacy_ == two.privacy_
+    assert sorted(vars(one)) == sorted(vars(two))
+    # no attribute holds a number per record
+    assert len(pickle.dumps(declared().fit(pandas_table(20_000)))) < 1.5 * len(pickle.dumps(one))
+
+
+def test_seeds_and_clones():
+    frame = pandas_table()
+    one, two = (clone(declared()).fit(frame).distribution_ for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    free = declared(random_state=None)
+    assert np.any(clone(free).fit(frame).distribution_ != free.fit(frame).distribution_)
+    pd.testing.assert_frame_equal(free.sample(5, random_state=3), free.sample(5, random_state=3))
+
+
+def test_what_needs_a_fit():
+    model = declared()
+    for call in (model.sample, model.answer, lambda: model.transform(pandas_table(5))):
+        with pytest.raises(NotFittedError):
+            call()
+    assert not hasattr(model, "distribution_")
+    fitted = declared().fit(pandas_table(50))
+    with pytest.raises(ValueError, match="n_samples"):
+        fitted.sample(0)
+    with pytest.raises(ValueError, match="did not have"):
+        fitted.answer([("job", "pay")])
+    with pytest.raises(ValueError, match="distinct"):
+        fitted.answer([("job", "job")])
+    with pytest.raises(ValueError, match="sample_weight"):
+        declared().fit(pandas_table(50), sample_weight=np.ones(50))
+
+
+def test_wide_tables_have_answers_but_no_table():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 10, (500, 12))
+    model = DPSyntheticData(categories=[range(10)] * 12, random_state=0).fit(X)
+    assert not hasattr(model, "distribution_")
+    assert model.answer([(0, 11)])[(0, 11)].shape == (10, 10)
+    with pytest.raises(ValueError, match="mirror_descent"):
+        DPSyntheticData(categories=[range(10)] * 12, method="mirror_descent").fit(X)
