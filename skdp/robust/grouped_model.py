@@ -239,7 +239,9 @@ class GroupedLinearModel(DPLinearModel):
         """The mode of the groups; "auto" by whether proportions were declared."""
         if self.group_mode != "auto":
             return self.group_mode
-        return "histogram" if self.group_proportions is None else "proportions"
+        # the published calibration releases the coefficients alone
+        is_declared = self.group_proportions is not None or self.calibration == "paper"
+        return "proportions" if is_declared else "histogram"
 
     def _group_weights(
         self, codes: np.ndarray, are_given: bool, design: Design
