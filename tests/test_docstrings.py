@@ -45,6 +45,7 @@ FAMILIES = {
     # Gaussian noise only; public factors only; of the last step
     "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK, SYNTHETIC),
     "group_mode": (GROUPED, NETWORK),
+    "max_group_weight": (GROUPED, NETWORK),
     "group_proportions_": (GROUPED, NETWORK),
     "group_weights_": (GROUPED, NETWORK),
     "coef_": (MULTICLASS, BINARY, REGRESSORS),
@@ -57,7 +58,7 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED + NETWORK, TUNED, SYNTHETIC),
+    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, NETWORK, TUNED, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget

@@ -320,6 +320,15 @@ class CenteredRows:
         out[:, -1] = self._constant * weights[:, -1] - weights[:, :-1] @ self._shift
         return out
 
+    def coefficients(
+        self, weights: np.ndarray, offsets: np.ndarray, intercept: float
+    ) -> np.ndarray:
+        """Turn weights of A and margins beside them into flat weights of ``(x, intercept)``."""
+        point = self.weights(weights)
+        if intercept:
+            point[:, -1] = (point[:, -1] + offsets) / intercept
+        return point.ravel()
+
     def sums(self, sums: np.ndarray) -> np.ndarray:
         """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
         out = sums / self._unit

@@ -56,11 +56,17 @@ class GroupObjective(Objective):
     histogram_share : float, default=0.0
         Part of the budget that is spent first, on noisy proportions of the groups; 0: none are
         released.
+    proportions : tuple of float, optional
+        Public ones, for methods that weigh the groups themselves. None: they are released.
+    weight_limit : float, default=inf
+        Bound on the weight of a record of a group, for the same methods.
     """
 
     weights: GroupWeights = field(kw_only=True)
     release_weights: bool = False
     histogram_share: float = 0.0
+    proportions: tuple[float, ...] | None = None
+    weight_limit: float = math.inf
 
     @property
     def radius(self) -> float:

@@ -17,6 +17,7 @@ from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
+from skdp.algorithms.noisy_descent_ascent import covers, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
     has_theorem,
@@ -198,6 +199,12 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     return _is_plain(objective) and not budget.is_pure
 
 
+def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
+    """Whether the same holds for the worst-group method, which its weights have to suit."""
+    has_weights = not objective.weights.clipped
+    return _gradient_leads(objective, budget) and has_weights and covers(objective.risk.loss)
+
+
 def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:
     """Whether released statistics were better than the others in measurements."""
     return _is_plain(objective) and is_best(objective, budget)
@@ -265,6 +272,14 @@ GROUP_METHODS: dict[str, Method] = {
         published_epsilon=2.0,
     ),
     "output": Method(partial(plan_max_group_loss, n_phases=1), is_bounded=True),
+    "gradient": Method(
+        plan_noisy_descent_ascent,
+        leads=_group_gradient_leads,
+        relations=tuple(Neighbouring),
+        needs_delta=True,
+        is_penalised=False,
+        has_ball=False,
+    ),
 }
 
 #: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.

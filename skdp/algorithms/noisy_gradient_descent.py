@@ -75,6 +75,8 @@ class NoisyGradientDescentPlan(Plan):
         follows from the released frequencies.
     target_variance : float, default=0.15
         Of numeric targets, in units of the squared bound; replaced by the released one.
+    largest_factor : float, default=1.0
+        Of the clipped gradients of records.
     """
 
     objective: Objective
@@ -89,6 +91,7 @@ class NoisyGradientDescentPlan(Plan):
     is_squared: bool
     slowness: float = 1.0
     target_variance: float = PRIOR_VARIANCE
+    largest_factor: float = 1.0
 
     @property
     def loss(self) -> Loss:
@@ -109,7 +112,7 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def sensitivity(self) -> float:
         """What one record changes in the sum of clipped gradients, without rounding."""
-        return _replaced(self.objective.neighbouring) * self.clip_norm
+        return _replaced(self.objective.neighbouring) * self.clip_norm * self.largest_factor
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -202,95 +205,141 @@ class NoisyGradientDescentPlan(Plan):
         }
 
     def run(self, data: Records, run: Run) -> Result:
-        design = self.objective.design
+        with without_warnings():
+            descent = self.prepare(data, run.noise)
+            weights = descent.weights(run.noise)
+            plan, rows = descent.plan, descent.rows
+            weights, offsets = plan._rescaled(rows, weights, descent.offsets, run.noise)
+            return Result(rows.coefficients(weights, offsets, data.intercept), plan)
+
+    def prepare(self, data: Records, noise: NoiseSource) -> Descent:
+        """Release what the steps need to know of the records."""
+        design, loss = self.objective.design, self.loss
         design.check(data)
-        data.check_targets(self.loss)
+        data.check_targets(loss)
         if data.factors is not None:  # norms are those of the columns without factors
             raise ValueError("Records whose columns are scaled have no centered rows.")
-        with without_warnings():
-            centering, plan = Centering.unknown(design.n_features, self.loss.n_outputs), self
-            if self.centering is not None:
-                centering = self.centering.release(data, run.noise)
-                plan = replace(self, target_variance=centering.target_variance)
-            if isinstance(self.loss, LogisticLoss):
-                frequency = float(expit(centering.offsets[0]))
-                plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
-            rows = CenteredRows(data, centering, self.n_blocks)
-            inverse = None
-            if self.moments is not None and self.moments.is_projected:
-                plan = replace(plan, rate=plan.rate / self.moments.largest(rows, run.noise))
-            elif self.moments is not None:
-                inverse, ridge = self.moments.inverse(rows, run.noise)
-                plan = replace(plan, moments=replace(self.moments, noise=ridge))
-            weights = plan._descend(rows, centering, inverse, run.noise)
-            weights, offsets = plan._rescaled(rows, weights, centering.offsets, run.noise)
-            point = rows.weights(weights)
-            if data.intercept:
-                point[:, -1] = (point[:, -1] + offsets) / data.intercept
-            return Result(point.ravel(), plan)
+        centering, plan = Centering.unknown(design.n_features, loss.n_outputs), self
+        if self.centering is not None:
+            centering = self.centering.release(data, noise)
+            plan = replace(self, target_variance=centering.target_variance)
+        if isinstance(loss, LogisticLoss):
+            frequency = float(expit(centering.offsets[0]))
+            plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
+        rows = CenteredRows(data, centering, self.n_blocks)
+        inverse = None
+        if self.moments is not None and self.moments.is_projected:
+            plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
+        elif self.moments is not None:
+            inverse, ridge = self.moments.inverse(rows, noise)
+            plan = replace(plan, moments=replace(self.moments, noise=ridge))
+        return Descent(plan, rows, centering.offsets, inverse)
 
-    def _descend(
-        self,
-        rows: CenteredRows,
-        centering: Centering,
-        inverse: np.ndarray | None,
-        noise: NoiseSource,
-    ) -> np.ndarray:
-        loss, design, clip = self.loss, self.objective.design, self.clip_norm
-        relation, n = self.objective.neighbouring, design.n_records * design.size_ratio
-        bound, d = rows.norm_bound, design.n_features
-        # sums of rows that are not centered, with residuals of at most clip / 0.2
-        amplified = rows.amplification
-        rounding = sum_rounding(design, clip * amplified)
-        fixed = self.sensitivity * ROUNDING_SLACK + rounding
-        offset = float(np.linalg.norm(centering.offsets))
+    def noise_variance(self) -> float:
+        """Variance of the averaged weights in a direction of average curvature."""
+        loss, design = self.loss, self.objective.design
+        flatness = 1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
+        unit = self.sensitivity * self.n_blocks / design.n_records
+        typical = 1.0 / design.n_features
+        factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
+        curvature = 0.8 / flatness * typical * factor
+        return factor**2 * self.schedule.average_variance(curvature, unit)
 
-        def sensitivity(weights: np.ndarray) -> float:
-            if relation is Neighbouring.REPLACE_ONE:
-                return fixed
-            # records change their positions, and so their margins and norms in the last bits
-            length = float(np.linalg.norm(weights))
-            margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
-            norms = 4.0 * (d + 8) * EPS * amplified**2 * clip
-            return fixed + n * (bound * margins + norms)
-
-        def total(weights: np.ndarray, k: int) -> np.ndarray:
-            return clipped_sum(rows, loss, weights, centering.offsets, clip, k)
-
-        shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
-        return descend(
-            self.schedule, total, sensitivity, shape, design.n_records, noise, unit, inverse
-        )
+    def shrinkage(self, square: float, size: int, variance: float) -> float:
+        """Factor of the margins by what the noise of their weights is."""
+        signal = 0.0 if square == 0.0 else 1.0 - size * variance / square
+        if self.is_squared:
+            power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
+            return float(max(signal, 0.0) ** power)
+        signal = max(signal, 0.05)
+        return 0.85 * math.sqrt(signal) if self.loss.n_margins == 1 else signal**0.25
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
     ) -> tuple[np.ndarray, np.ndarray]:
         """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
-        loss, design = self.loss, self.objective.design
-        has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
+        has_odds = isinstance(self.loss, LogisticLoss | SoftmaxLoss)
         if not (has_odds or self.is_squared):
             return weights, offsets
-        curvature = 1.0 / (
-            1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
-        )
-        unit = self.sensitivity * self.n_blocks / design.n_records
-        # of a direction of average curvature, which steps are preconditioned by
-        typical = 1.0 / design.n_features
-        factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
-        variance = factor**2 * self.schedule.average_variance(
-            0.8 * curvature * typical * factor, unit
-        )
         square = float((weights**2).sum())
-        signal = 0.0 if square == 0.0 else 1.0 - weights.size * variance / square
-        if self.is_squared:
-            power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
-            return max(signal, 0.0) ** power * weights, offsets
-        signal = max(signal, 0.05)
-        shrinkage = 0.85 * math.sqrt(signal) if loss.n_margins == 1 else signal**0.25
-        if self.temperature is None:
+        shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
+        if self.is_squared or self.temperature is None:
             return shrinkage * weights, offsets
         shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
         return shrinkage * weights, offsets + offset
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Noisy steps that are ready to start.
+
+    Attributes
+    ----------
+    plan : NoisyGradientDescentPlan
+        With the numbers that follow from earlier releases.
+    rows : CenteredRows
+    offsets : ndarray of shape (n_outputs,)
+        Margins of a constant model.
+    inverse : ndarray of shape (width, width) or None
+        Preconditioner.
+    """
+
+    plan: NoisyGradientDescentPlan
+    rows: CenteredRows
+    offsets: np.ndarray
+    inverse: np.ndarray | None
+
+    def weights(
+        self,
+        noise: NoiseSource,
+        start: np.ndarray | None = None,
+        factors: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Release the average of the iterates, as weights of centered rows.
+
+        Parameters
+        ----------
+        noise : NoiseSource
+        start : ndarray of shape (n_outputs, width), optional
+            Released weights, to start from. Default: 0.
+        factors : ndarray of shape (n_groups,), optional
+            Of the clipped gradients of the records of each group; none is above the plan's
+            `largest_factor`. Default: 1.
+        """
+        plan, rows = self.plan, self.rows
+        loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
+        relation, n = plan.objective.neighbouring, design.n_records * design.size_ratio
+        bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
+        shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
+        origin = np.zeros(shape) if start is None else start
+        # sums of rows that are not centered, with residuals of at most clip / 0.2
+        amplified = rows.amplification
+        rounding = sum_rounding(design, clip * amplified * largest)
+        fixed = plan.sensitivity * ROUNDING_SLACK + rounding
+        offset = float(np.linalg.norm(self.offsets))
+
+        def sensitivity(weights: np.ndarray) -> float:
+            if relation is Neighbouring.REPLACE_ONE:
+                return fixed
+            # records change their positions, and so their margins and norms in the last bits
+            length = float(np.linalg.norm(origin + weights))
+            margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
+            norms = 4.0 * (d + 8) * EPS * amplified**2 * clip
+            return fixed + n * (bound * margins + norms) * largest
+
+        def total(weights: np.ndarray, k: int) -> np.ndarray:
+            return clipped_sum(rows, loss, origin + weights, self.offsets, clip, k, factors)
+
+        return origin + descend(
+            plan.schedule,
+            total,
+            sensitivity,
+            shape,
+            design.n_records,
+            noise,
+            unit,
+            self.inverse,
+        )
 
 
 def plan_noisy_gradient_descent(
@@ -301,6 +350,7 @@ def plan_noisy_gradient_descent(
     damping: float | None = None,
     temperature_share: float | None = None,
     moments_share: float | None = None,
+    reserved: float = 0.0,
 ) -> NoisyGradientDescentPlan:
     """Choose clipping, steps and the parts of the budget from public numbers.
 
@@ -313,21 +363,23 @@ def plan_noisy_gradient_descent(
     calibration : {"analytic"}
     damping, temperature_share, moments_share : float, optional
         In place of the planned numbers, for tests.
+    reserved : float, default=0.0
+        Part of the squared mu that is left to other releases.
     """
     is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
     if not objective.risk.is_smooth:
         objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
     given = objective, budget, is_squared, damping, temperature_share
     if moments_share is not None:
-        return _planned(*given, moments_share)
-    plan = _planned(*given, 0.03)
+        return _planned(*given, moments_share, reserved=reserved)
+    plan = _planned(*given, 0.03, reserved=reserved)
     if plan.missing_steps <= 1.0:
         return plan
     if plan.is_preconditioned:
         # better second moments make up for steps: their noise falls as the root of the share,
         # and with it the square of the number of steps
-        return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3))
-    return _planned(*given, 0.03, is_projected=True)
+        return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3), reserved=reserved)
+    return _planned(*given, 0.03, is_projected=True, reserved=reserved)
 
 
 def _planned(
@@ -338,6 +390,7 @@ def _planned(
     temperature_share: float | None,
     moments_share: float,
     is_projected: bool = False,
+    reserved: float = 0.0,
 ) -> NoisyGradientDescentPlan:
     """Plan with a part of the budget for second moments of rows, or of a projection of them."""
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
@@ -364,7 +417,7 @@ def _planned(
     if moments_share:
         mu_moments = mu * math.sqrt(moments_share)
         moments = plan_row_moments(design, relation, mu_moments, is_projected)
-    parts = share + temperature_share + (moments_share if moments else 0.0)
+    parts = reserved + share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)
 
     stable = 1.0 / loss.curvature  # the step of Newton's method, at least
@@ -409,11 +462,13 @@ def clipped_sum(
     offsets: np.ndarray,
     clip_norm: float,
     k: int = 0,
+    group_factors: np.ndarray | None = None,
 ) -> np.ndarray:
     """Sum the gradients of the records of block k, each clipped to a norm; no noise.
 
     The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
-    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``.
+    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
+    multiplied by the factor of the record's group.
     """
     raw, offset = rows.weights(weights), offsets.squeeze()
 
@@ -426,6 +481,9 @@ def clipped_sum(
             lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
             factors = np.minimum(1.0, clip_norm / np.maximum(lengths * norms, 1e-300))
             residuals = residuals * factors[:, None]
+        if group_factors is not None:
+            own = group_factors[block.groups]
+            residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
         return block.pull_back(residuals)
 
     with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped

@@ -252,12 +252,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
 
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""
-        caveats: tuple[str, ...] = ()
-        if self.neighbouring == "add_remove" and self.n_public is None:
-            caveats += (
-                "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
-                "that number had been fixed beforehand",
-            )
+        caveats = self._size_caveats()
         if resolve_solver(self.solver).holds_records:
             warnings.warn(
                 "The solver holds a fitted estimator, which stays in this model without noise: do "
@@ -270,6 +265,15 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
                 "`solver` before the model is published",
             )
         return caveats
+
+    def _size_caveats(self) -> tuple[str, ...]:
+        """State what is disclosed about the number of records."""
+        if self.neighbouring == "replace_one" or self.n_public is not None:
+            return ()
+        return (
+            "n_public was not given: len(X) is disclosed, and the guarantee holds only as if "
+            "that number had been fixed beforehand",
+        )
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
         """Make the risk of a loss: its mean, or tilted."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,7 +18,8 @@ from skdp.algorithms.methods import GROUP_METHODS, Method, choose
 from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import EmpiricalRisk, GroupWeights, Records
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
 from skdp.robust.group_labels import (
     are_named,
     as_labels,
@@ -33,7 +35,9 @@ _NO_GROUPS = (
     "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
     "metadata routing and call set_fit_request(groups=True)."
 )
-_MODES = ("proportions", "public", "histogram", "floored")
+_MODES = ("auto", "proportions", "public", "histogram", "floored")
+#: Part of the budget for noisy proportions, and largest weight over the relative noise of a mean.
+_HISTOGRAM_SHARE, _WEIGHT_FOR_NOISE = 0.1, 0.08
 
 
 class GroupedLinearModel(DPLinearModel):
@@ -42,12 +46,11 @@ class GroupedLinearModel(DPLinearModel):
     group_mode: str
     group_names: Any
     group_proportions: Any
-    max_group_weight: float
-    histogram_share: float
+    max_group_weight: float | str
+    histogram_share: float | str
     release_group_weights: bool
 
     _methods: Mapping[str, Method] = GROUP_METHODS
-    n_public = None
     _group_column: str | None = None
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Any:
@@ -173,49 +176,90 @@ class GroupedLinearModel(DPLinearModel):
             groups, self.group_names_ = self._default_groups(records.targets)
             records = records.with_targets(records.targets, groups)
         n_groups = len(self.group_names_)
-        weights, proportions = self._group_weights(records.groups, are_given)
-        has_histogram = self.group_mode == "histogram" and n_groups > 1
+        plain = self._objective(records, risk)
+        weights, proportions = self._group_weights(records.groups, are_given, plain.design)
+        has_histogram = self._mode == "histogram" and n_groups > 1
+        share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)
         objective = GroupObjective(
-            **vars(self._objective(records, risk)),
+            **vars(plain),
             weights=weights,
             release_weights=bool(self.release_group_weights),
-            histogram_share=float(self.histogram_share) if has_histogram else 0.0,
+            histogram_share=share if has_histogram else 0.0,
+            proportions=None if proportions is None else tuple(proportions.tolist()),
+            weight_limit=math.inf
+            if self.max_group_weight == "auto"
+            else float(self.max_group_weight),
         )
         budget = PrivacyBudget(self.epsilon, self.delta)
-        plan = choose(self._methods, self.method, objective, budget, self.calibration).plan
-        result = self._pay_and_run(plan, records)
-        if result.plan.proportions is not None:
-            proportions = np.array(result.plan.proportions)
-        self.alpha_, largest = result.plan.alpha, result.plan.objective.weights.largest
-        for name, value in (("group_weights_", result.y), ("group_proportions_", proportions)):
+        choice = choose(
+            self._methods,
+            self.method,
+            objective,
+            budget,
+            self.calibration,
+            has_solver=self._has_solver,
+        )
+        for alarm in choice.plan.alarms():
+            warnings.warn(alarm, UserWarning, stacklevel=4)
+        result = self._pay_and_run(choice.plan, records)
+        done = result.plan
+        found = getattr(done, "proportions", None)
+        proportions = proportions if found is None else np.array(found)
+        self.alpha_, largest, method = done.alpha, done.objective.weights.largest, choice.method
+        released = getattr(result, "y", None)
+        if method == "phased" and done.n_phases == 1:
+            method = "output"
+        elif method == "gradient":
+            factors = getattr(done, "factors", None)
+            largest = (1.0,) * n_groups if factors is None else factors
+            released = proportions if factors is None else np.array(done.weights)
+            released = released if self.release_group_weights else None
+        for name, value in (("group_weights_", released), ("group_proportions_", proportions)):
             self.__dict__.pop(name, None)  # of an earlier fit
             if value is not None:
                 setattr(self, name, value)
         public: dict[str, Any] = {
-            "group_mode": self.group_mode,
+            "group_mode": self._mode,
             "group_names": [str(name) for name in self.group_names_],
         }
         if proportions is not None:
             public["group_proportions"] = proportions.tolist()
         return self._report(
-            "output" if result.plan.n_phases == 1 else "phased",
+            method,
             result,
             records,
             risk,
             caveats + self._group_caveats(are_given),
             public,
-            (*self._group_remarks(largest, proportions), *result.plan.remarks()),
+            (*self._group_remarks(method, largest, proportions), *result.plan.remarks()),
         )
 
+    @property
+    def _mode(self) -> str:
+        """The mode of the groups; "auto" by whether proportions were declared."""
+        if self.group_mode != "auto":
+            return self.group_mode
+        # the published calibration releases the coefficients alone
+        is_declared = self.group_proportions is not None or self.calibration == "paper"
+        return "proportions" if is_declared else "histogram"
+
     def _group_weights(
-        self, codes: np.ndarray, are_given: bool
+        self, codes: np.ndarray, are_given: bool, design: Design
     ) -> tuple[GroupWeights, np.ndarray | None]:
         """Return the weights of the groups and their public proportions, if they matter."""
-        n_groups, bound = len(self.group_names_), float(self.max_group_weight)
-        if self.group_mode == "public":
+        n_groups = len(self.group_names_)
+        if self.max_group_weight != "auto":
+            bound = float(self.max_group_weight)
+        elif self.delta == 0:
+            bound = 10.0
+        else:  # as far as the noise of a mean gradient allows
+            mu = gaussian_mu(self.epsilon, self.delta)
+            noise = 2.0 * math.sqrt(design.n_features) / (design.n_records * mu)
+            bound = min(max(_WEIGHT_FOR_NOISE / noise, 1.0), 1000.0)
+        if self._mode == "public":
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             return GroupWeights.of_proportions(proportions, bound, public_groups=True), proportions
-        if self.group_mode == "proportions":
+        if self._mode == "proportions":
             proportions = np.full(n_groups, 1.0 / n_groups)
             if self.group_proportions is not None:
                 proportions = checked_proportions(
@@ -225,20 +269,25 @@ class GroupedLinearModel(DPLinearModel):
                 warnings.warn(
                     "group_proportions were not declared: all groups are taken to be equally "
                     "large, and a smaller one counts for less. Declare public ones, or use "
-                    "group_mode='histogram'.",
+                    "group_mode='auto'.",
                     UserWarning,
                     stacklevel=5,
                 )
             return GroupWeights.of_proportions(proportions, bound), proportions
         if n_groups == 1:  # it has all the records: nothing to estimate, nothing to clip
             return GroupWeights((1.0,)), None
-        return GroupWeights((bound,) * n_groups, clipped=self.group_mode == "floored"), None
+        return GroupWeights((bound,) * n_groups, clipped=self._mode == "floored"), None
 
-    def _group_remarks(self, weights: Sequence[float], proportions: Any) -> Iterator[str]:
+    def _group_remarks(
+        self, method: str, weights: Sequence[float], proportions: Any
+    ) -> Iterator[str]:
         """Yield what the groups weigh, and which count for less than a group."""
         named = [f"{name} {w:.3g}" for name, w in zip(self.group_names_, weights, strict=True)]
         listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
-        yield f"groups ({self.group_mode}) and their largest weights: {listed}"
+        if method == "gradient":
+            yield f"groups ({self._mode}) and the weights of their records: {listed}"
+            return
+        yield f"groups ({self._mode}) and their largest weights: {listed}"
         shares = () if proportions is None else proportions
         for name, weight, share in zip(self.group_names_, weights, shares, strict=False):
             if 0.0 < share * weight < 0.999:
@@ -246,26 +295,59 @@ class GroupedLinearModel(DPLinearModel):
 
     def _group_caveats(self, are_given: bool) -> tuple[str, ...]:
         """State what the guarantee says about the groups."""
-        caveats: tuple[str, ...] = ()
+        caveats = self._size_caveats()
         if are_given and self.group_names is None:
             caveats += ("group_names were inferred from groups",)
         if self.calibration == "paper":
             caveats += ("calibration='paper' spends half of the budget",)
-        if self.group_mode == "public":
+        if self._mode == "public":
             what = "group" if are_given else "class"
             caveats += (f"the {what} of each record is taken as public: it is not protected",)
         return caveats
 
     def _check_parameters(self) -> None:
         check_option("group_mode", self.group_mode, _MODES)
-        if self.group_proportions is not None and self.group_mode != "proportions":
+        if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError(
                 f"group_proportions are for group_mode='proportions', not {self.group_mode!r}."
             )
-        check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
-        check_real("histogram_share", self.histogram_share, 1e-6, 1.0 - 1e-6)
+        for name, bounds in (
+            ("max_group_weight", (1.0, 1e9)),
+            ("histogram_share", (1e-6, 1.0 - 1e-6)),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, str) and value == "auto":
+                continue
+            check_real(name, value, *bounds)
         check_bool("release_group_weights", self.release_group_weights)
         super()._check_parameters()
+        if self.method == "gradient" and not (self._is_covered and self._mode != "floored"):
+            raise ValueError(
+                "method='gradient' is for the log loss, and not for group_mode='floored'."
+            )
+
+    @property
+    def _row(self) -> Method:
+        """Row of the method; that of "auto" follows from the parameters alone."""
+        is_gradient = (
+            self.method == "auto"
+            and self.calibration == "analytic"
+            and self.delta > 0
+            and not self._has_solver
+            and self.alpha == "auto"
+            and self.coef_norm is None
+            and self.objective == "empirical"
+            and self._mode != "floored"
+            and self._is_covered
+        )
+        if is_gradient:
+            return self._methods["gradient"]
+        return self._methods["phased" if self.method == "auto" else self.method]
+
+    @property
+    def _is_covered(self) -> bool:
+        """Whether the loss is one that the method "gradient" is made for."""
+        raise NotImplementedError
 
     def _check_solver(self) -> None:
         resolve_solver(self.solver, saddle=True)

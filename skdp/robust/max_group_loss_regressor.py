@@ -28,26 +28,29 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     loss : {"squared_error", "huber", "absolute_error", "quantile"}, default="squared_error"
         As in :class:`~skdp.linear_model.DPLinearRegressor`. The noise grows with the largest
         possible loss: "huber" has less of it than "squared_error".
-    group_mode : {"proportions", "public", "histogram", "floored"}, default="proportions"
-        Weights of the groups' losses; group sizes are private unless said otherwise.
+    group_mode : {"auto", "proportions", "public", "histogram", "floored"}, default="auto"
+        Weights of the groups' losses; group sizes are private unless said otherwise. "auto" is
+        "proportions" where `group_proportions` are declared, and "histogram" otherwise.
 
         - "proportions": 1 / p_g, with the public `group_proportions` p_g.
         - "public": n_samples / n_g. Neighbours have the same groups: the noise is smaller, but
           whether somebody belongs to a group is not protected.
-        - "histogram": 1 / p_g, with noisy p_g that cost `histogram_share` of the budget.
+        - "histogram": 1 / p_g, with noisy p_g that cost a part of the budget.
         - "floored": n_samples / n_g, clipped at `max_group_weight`. Needs neither proportions nor
-          a budget for them, but more noise.
+          a budget for them, but more noise. Not for the method "gradient".
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : array-like, dict or None, default=None
         Public proportions of the groups for "proportions", in the order of `group_names` (sorted,
         if these are None) or by name (also a Series of pandas); their sum is 1. None: equal ones,
         with a warning. They must not be frequencies in the private records.
-    max_group_weight : float, default=10.0
+    max_group_weight : "auto" or float, default="auto"
         Bound W on the weight of a group, >= 1. Noise grows with it. A group with a share p below
-        1 / W counts for p W of a group, and may be left behind at any budget.
-    histogram_share : float, default=0.1
-        Part of the budget that "histogram" spends on the proportions.
+        1 / W counts for p W of a group. "auto": what the noise of the budget allows, by public
+        numbers; the method "gradient" then has no bound, and chooses the weights itself.
+    histogram_share : "auto" or float, default="auto"
+        Part of the budget that "histogram" spends on the proportions. "auto": planned by the
+        method "gradient", else 0.1.
     release_group_weights : bool, default=False
         Whether ``group_weights_`` is released, in the same budget: the coefficients get more noise.
     alpha : "auto" or float, default="auto"
@@ -70,12 +73,18 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         unpenalised one would have unbounded sensitivity.
     intercept_scaling : float, default=0.1
         Value of that feature in units of `data_norm`.
-    neighbouring : {"replace_one"}, default="replace_one"
-        Neighbouring data sets differ in one record replaced: features, target and group.
-    method : {"auto", "output", "phased"}, default="auto"
-        "output" adds noise once, to the solution for all records. "phased" solves on disjoint
-        blocks of records, each around the noisy solution before, where a public bound is smaller
-        for it. "auto" is "phased"; ``privacy_.method`` is the method in use.
+    neighbouring : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbouring data sets differ in one record replaced, or (method "gradient") in one record
+        added or removed: features, target and group.
+    n_public : int or None, default=None
+        Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
+    method : {"auto", "gradient", "output", "phased"}, default="auto"
+        "gradient" (log loss, delta > 0) is planned noisy descent: first that of the plain model,
+        then from there on, with weights of the groups by their noisy losses; it has no `alpha`,
+        `coef_norm` or `solver`. "output" adds noise once, to the solution for all records.
+        "phased" solves on disjoint blocks of records, each around the noisy solution before, where
+        a public bound is smaller for it. "auto" is "gradient" where it applies and no penalty, ball
+        or solver was asked for, else "phased"; ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
@@ -99,7 +108,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         Private coefficients, in units of y per unit of X.
     intercept_ : float
     alpha_ : float
-        The penalty used; in phases, `alpha`.
+        The penalty used; in phases, `alpha`; of "gradient" that which early stopping of the plain
+        model is about equivalent to.
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
     group_proportions_ : ndarray of shape (n_groups,)
@@ -140,11 +150,11 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         delta: float = 1e-6,
         *,
         loss: str = "squared_error",
-        group_mode: str = "proportions",
+        group_mode: str = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
-        max_group_weight: float = 10.0,
-        histogram_share: float = 0.1,
+        max_group_weight: float | str = "auto",
+        histogram_share: float | str = "auto",
         release_group_weights: bool = False,
         alpha: float | str = "auto",
         data_norm: float | None = None,
@@ -155,6 +165,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         neighbouring: str = "replace_one",
+        n_public: int | None = None,
         method: str = "auto",
         objective: str = "empirical",
         solver: Any = "auto",
@@ -181,6 +192,7 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.neighbouring = neighbouring
+        self.n_public = n_public
         self.method = method
         self.objective = objective
         self.solver = solver
@@ -188,6 +200,10 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
+
+    @property
+    def _is_covered(self) -> bool:
+        return False
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)

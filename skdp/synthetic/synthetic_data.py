@@ -15,7 +15,9 @@ from skdp._checks import InvalidTypeError, check_count, check_option, check_real
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import check_random_state, randomness, refuse_fit_params
+from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
 from skdp.problems import (
@@ -39,7 +41,7 @@ from skdp.synthetic.tables import (
 _MAX_TABLE = 1 << 24
 
 
-class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Learn the distribution of a categorical table privately, and sample synthetic records.
 
     A distribution of records is fitted to the answers of linear queries, such as all two-way
@@ -70,6 +72,9 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         categories. "auto" is "adaptive", for ``delta == 0`` "mirror_descent".
     calibration : {"analytic", "paper"}, default="analytic"
         "paper", for ``method="mirror_descent"``: number of rounds and steps of the theorem.
+    accountant : BudgetAccountant or None, default=None
+        The budget that a fit is charged to before it reads a record, besides those of the open
+        ``with`` blocks of :class:`skdp.BudgetAccountant`. None: those alone, if there are any.
     random_state : int, RandomState, Generator or None, default=None
         None draws the noise from the operating system's secure generator. Anything else
         makes it reproducible, for tests: anyone who knows the seed can subtract the noise.
@@ -128,6 +133,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         neighbouring: str = "replace_one",
         method: str = "auto",
         calibration: str = "analytic",
+        accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
         self.epsilon = epsilon
@@ -137,6 +143,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.neighbouring = neighbouring
         self.method = method
         self.calibration = calibration
+        self.accountant = accountant
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> DPSyntheticData:
@@ -160,6 +167,8 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         ValueError
             For invalid parameters or input, before anything is computed. The error is for the
             data holder and lies outside of the guarantee.
+        BudgetExceededError
+            If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
         staged = copy.copy(self)
@@ -192,6 +201,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
                 PrivacyLeakWarning,
                 stacklevel=3,
             )
+        self._spend(choice.plan.event)
         rng, noise = randomness(self.random_state)
         result: Any = choice.plan.run(records, Run(rng=rng, noise=noise))
         self._model, self._workload, self._n_records = result.model, workload, X.shape[0]
@@ -206,6 +216,7 @@ class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
         check_option("calibration", self.calibration, ("analytic", "paper"))
         check_random_state(self.random_state)
+        check_accountant(self.accountant)
         relation = Neighbouring(self.neighbouring)
         name = self.method
         if name == "auto":

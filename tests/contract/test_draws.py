@@ -104,7 +104,7 @@ def additive(laboratory):
 
 def is_descent(release):
     """Whether a release stands for many steps as one."""
-    return release.name.startswith("sums of clipped gradients")
+    return "sums of clipped gradients" in release.name
 
 
 def is_linear_term(release):
@@ -132,7 +132,7 @@ def parts_of(fitted, laboratory):
         if release.reference.endswith("folds"):
             count = plan["n_folds"]
         elif is_descent(release):
-            count = plan["n_steps"]
+            count = int(release.name.split(", ")[1].split()[0])
         elif release is releases[-1] and "block_sizes" in plan:
             count = len(plan["block_sizes"])
         pairs.append((release, draws[:count]))

@@ -8,6 +8,7 @@ import importlib
 import inspect
 import pkgutil
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import AccountedMixin, tightest_epsilon
 from skdp.privacy.events import flatten_event
 from skdp.problems import Records
+from skdp.synthetic import DPSyntheticData
 
 
 def _tables():
@@ -29,9 +31,17 @@ def _tables():
     return [{"X": rng.uniform(-1, 1, (20, 3))}, {"X": np.full((20, 3), 1e9)}]
 
 
+def _categorical_tables():
+    rng = np.random.default_rng(0)
+    return [{"X": rng.integers(0, 3, (200, 3))}, {"X": np.zeros((200, 3), dtype=int)}]
+
+
 #: Estimators whose records are no (X, y, groups): how to make one, and the arguments of two fits on
 #: very different records of one public shape.
-OTHERS = {"DPStandardScaler": (DPStandardScaler, _tables)}
+OTHERS = {
+    "DPStandardScaler": (DPStandardScaler, _tables),
+    "DPSyntheticData": (partial(DPSyntheticData, categories=[[0, 1, 2]] * 3), _categorical_tables),
+}
 
 
 @pytest.fixture(autouse=True)

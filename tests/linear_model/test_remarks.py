@@ -42,6 +42,7 @@ def test_a_report_tells_what_groups_weigh():
         group_names=[0, 1],
         group_proportions=[0.95, 0.05],
         max_group_weight=4.0,
+        method="phased",
     )
     text = str(model.fit(X, y, groups=y).privacy_)
     assert "groups (proportions) and their largest weights: 0 1.05, 1 4" in text

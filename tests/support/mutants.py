@@ -47,8 +47,31 @@ _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
 _MOMENTS = "tests/algorithms/test_row_moments.py"
+_WORST_GROUP = "tests/algorithms/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
 
 MUTANTS = (
+    Mutant(
+        "the largest weight of a group is left out of the noise of gradients",
+        "algorithms/noisy_gradient_descent.py",
+        "* self.clip_norm * self.largest_factor",
+        "* self.clip_norm",
+        _WORST_GROUP,
+    ),
+    Mutant(
+        "losses of the groups are not clipped",
+        "algorithms/noisy_descent_ascent.py",
+        "return [np.minimum(values, largest) - centre]",
+        "return [10.0 * values - centre]",
+        _WORST_GROUP,
+    ),
+    Mutant(
+        "sizes of the groups are used exactly",
+        "algorithms/noisy_descent_ascent.py",
+        "shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)",
+        "shares = rows.full_total(lambda block, _: np.bincount("
+        "block.groups, minlength=self.objective.weights.n_groups)) / n",
+        _WORST_GROUP,
+    ),
     Mutant(
         "moments of replaced records have the noise for added ones",
         "algorithms/tuning/moments.py",

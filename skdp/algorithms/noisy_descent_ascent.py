@@ -1,0 +1,438 @@
+"""Planned noisy descent for the worst group: the plain model first, then what its losses call for.
+
+The plain model is that of :mod:`skdp.algorithms.noisy_gradient_descent`, with a part of the
+budget. Noisy losses of the groups under it decide how the groups are weighed. A second descent
+goes on from the plain model with these weights, and its noise follows the largest weight in use.
+Last, scale and shift of the margins are fitted to the worst group. Every number of the plan is a
+function of public numbers or of earlier releases. Theory: docs/theory/worst_group.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp.algorithms.centering import CenteredRows
+from skdp.algorithms.group_sums import (
+    THEORY,
+    GroupSums,
+    ScaleFit,
+    has_shift,
+    loss_range,
+    loss_sensitivity,
+)
+from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.algorithms.noisy_gradient_descent import (
+    NoisyGradientDescentPlan,
+    plan_noisy_gradient_descent,
+)
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.worst_group_weights import shrunk_losses, worst_case_weights
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
+from skdp.problems.silence import without_warnings
+
+#: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
+_SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.005, 0.06, 2000.0), (0.01, 0.12, 3000.0)
+#: Part of the steps' budget that the plain model gets.
+_PLAIN = 0.25
+#: Releases of the fit of the scale.
+_ROUNDS = 3
+#: Least proportion that is taken into account.
+_LEAST_PROPORTION = 0.001
+#: Least weight of a group in units of its proportion.
+_FLOOR = 0.25
+#: Largest weight of a record below which the plain model is taken: the worst group is a large one.
+_LEAST_FACTOR = 1.6
+#: Price of unequal weights; see docs/theory/worst_group.md.
+_SPREAD_PRICE = 0.06
+#: Factors of the price after a step of the weights that went too far, and after others.
+_TOO_FAR, _NOT_FAR = 3.0, 0.8
+#: Largest weight of a group in one look, unless it has as many records.
+_CEILING = 0.6
+#: Error of all weights for one look at the losses, and least and largest number of several.
+_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.03, 6, 16
+#: Error of all weights, relative to the norm of rows, above which groups are not looked at.
+_LARGEST_ERROR = 0.1
+
+
+@dataclass(frozen=True)
+class NoisyDescentAscentPlan(Plan):
+    """Releases of the worst-group method, in their order.
+
+    Attributes
+    ----------
+    objective : GroupObjective
+    plain : NoisyGradientDescentPlan
+        Of the first descent.
+    n_looks : int
+        Looks at the losses of the groups, each followed by a weighted descent.
+    mu_weighted : float
+        Of the Gaussian differential privacy of all weighted descents.
+    damping_weighted : float
+        Of its number of steps, as in the plan of the first one.
+    sizes : GroupSums or None
+        None where proportions are public.
+    losses : GroupSums
+    scale : GroupSums or None
+        None where the scale of the margins is not fitted.
+    n_rounds : int
+        Releases of the fit of the scale.
+    temperature : TemperaturePlan or None
+        In place of that fit, for the same budget, where the plain model is taken.
+    price : float
+        Of noise, by the square of the largest weight.
+    proportions : tuple of float or None
+        Public or, after a run, released.
+    weights : tuple of float or None
+        After a run: of the groups' losses, in the second descent.
+    """
+
+    objective: GroupObjective
+    plain: NoisyGradientDescentPlan
+    n_looks: int
+    mu_weighted: float
+    damping_weighted: float
+    sizes: GroupSums | None
+    losses: GroupSums
+    scale: GroupSums | None
+    n_rounds: int
+    temperature: TemperaturePlan | None
+    price: float
+    proportions: tuple[float, ...] | None
+    weights: tuple[float, ...] | None = None
+    passes: tuple[NoisyGradientDescentPlan, ...] = ()
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """Parts of the weighted descents in their budget: half of it is for the last one."""
+        if self.n_looks == 1:
+            return (1.0,)
+        return (*[0.5 / (self.n_looks - 1)] * (self.n_looks - 1), 0.5)
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.plain.risk
+
+    @property
+    def loss(self) -> Loss:
+        return self.plain.loss
+
+    @property
+    def factors(self) -> tuple[float, ...] | None:
+        """Weights of the records of each group in the second descent."""
+        if self.weights is None or self.proportions is None:
+            return None
+        return tuple(q / p for q, p in zip(self.weights, self.proportions, strict=True))
+
+    @property
+    def alpha(self) -> float:
+        """Penalty that early stopping of the plain model is about equivalent to."""
+        return self.plain.alpha
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        objective = self.objective
+        parts = [*self.plain.releases]
+        if self.sizes is not None:
+            parts.append(self.sizes.describe())
+        for k, part in enumerate(self.parts):
+            number = self.passes[k].schedule.n_steps if self.passes else "all"
+            steps = GaussianMechanism(
+                self.plain.sensitivity * ROUNDING_SLACK, 1.0 / (self.mu_weighted * math.sqrt(part))
+            ).describe(
+                f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
+                objective.dimension,
+                objective.design.n_records,
+                f"{THEORY}, Lemma 1",
+                objective.neighbouring,
+            )
+            parts += [self.losses.describe(), steps]
+        if self.temperature is not None and self.weights == self.proportions is not None:
+            parts.append(self.temperature.describe(objective.neighbouring))
+        elif self.scale is not None:
+            parts += [self.scale.describe()] * self.n_rounds
+        return tuple(parts)
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.plain.alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say which of both models was released, and what noise lets one expect."""
+        error = self.losses.sensitivity / (self.losses.mu * self.objective.design.n_records)
+        expected = (
+            f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
+            f"the group, in each of {self.n_looks} looks"
+        )
+        if self.weights is None or self.weights != self.proportions:
+            return (expected,)
+        return (expected, "the worst group is a large one: the plain model was taken")
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers: dict[str, Any] = {"mu_weighted": self.mu_weighted, "n_looks": self.n_looks}
+        if self.weights is not None:
+            numbers["group_weights"] = list(self.weights)
+        return {**self.plain.to_dict(), **numbers}
+
+    def run(self, data: Records, run: Run) -> Result:
+        self.objective.weights.check_groups(data.groups)
+        with without_warnings():
+            noise = run.noise
+            descent = self.plain.prepare(data, noise)
+            rows, offsets = descent.rows, descent.offsets
+            plain = descent.weights(noise)
+            proportions = self._proportions(rows, noise)
+            noise_plain = descent.plan.noise_variance()
+            shrinkage = self._shrinkage(plain, noise_plain)
+            best, point, passes = proportions, plain, []
+            price, excess = _SPREAD_PRICE, np.zeros(len(proportions))
+            for k in range(self.n_looks):
+                losses = self._group_losses(rows, shrinkage * point, offsets, proportions, noise)
+                # smaller steps where the last one went too far
+                former, excess = excess, losses - best @ losses
+                price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
+                best = worst_case_weights(
+                    losses,
+                    proportions,
+                    noise_price=self.price,
+                    spread_price=price,
+                    largest=self.objective.weight_limit,
+                    center=best,
+                    # of one look: no other one would find that the step went too far
+                    ceiling=_CEILING if self.n_looks == 1 else 1.0,
+                )
+                floor = _FLOOR / self.n_looks
+                weights = floor * proportions + (1.0 - floor) * best
+                # nothing is to be won where the worst group is a large one, but noise
+                is_plain = self.n_looks == 1 and (weights / proportions).max() < _LEAST_FACTOR
+                weights = proportions if is_plain else weights
+                factors = weights / proportions
+                second = replace(
+                    descent, plan=self._weighted_plan(descent.plan, float(factors.max()), k)
+                )
+                # two independent estimates of the plain model are averaged
+                start = None if is_plain else point
+                point = second.weights(noise, start, factors)
+                variance = second.plan.noise_variance()
+                passes.append(second.plan)
+                shrinkage = self._shrinkage(point, variance)
+            if is_plain:
+                share = noise_plain / (noise_plain + variance)
+                point = plain + share * (point - plain)
+                variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
+                shrinkage = self._shrinkage(point, variance)
+            if is_plain and self.temperature is not None:
+                shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
+                point, offsets = shrinkage * point, offsets + shift
+            else:
+                point, offsets = self._rescaled(rows, point, offsets, shrinkage, proportions, noise)
+            done = replace(
+                self,
+                plain=descent.plan,
+                passes=tuple(passes),
+                proportions=tuple(proportions.tolist()),
+                weights=tuple(weights.tolist()),
+            )
+            return Result(rows.coefficients(point, offsets, data.intercept), done)
+
+    def _proportions(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+        """Return the groups' proportions, public or released; positive, of sum 1."""
+        least = _LEAST_PROPORTION
+        if self.sizes is None:
+            shares = np.array(self.proportions)
+        else:
+            n = self.objective.design.n_records
+            counts, scale = self.sizes.release(
+                rows, lambda block: [np.ones(len(block.targets))], noise
+            )
+            shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
+        shares = np.maximum(shares, least)
+        return np.asarray(shares / shares.sum())
+
+    def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
+        square = float((weights**2).sum())
+        return self.plain.shrinkage(square, weights.size, variance)
+
+    def _group_losses(
+        self,
+        rows: CenteredRows,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+    ) -> np.ndarray:
+        """Release the groups' losses under released weights, and shrink them."""
+        raw, shift, loss = rows.weights(weights), offsets.squeeze(), self.loss
+        centre, largest = loss_range(loss)
+
+        def terms(block: Block) -> list[np.ndarray]:
+            values = loss.value(block.margins(raw) + shift, block.targets)
+            return [np.minimum(values, largest) - centre]
+
+        n = self.objective.design.n_records
+        moved = 2.0 * self._margin_rounding(rows, weights, offsets) + 16.0 * EPS * largest
+        sums, scale = self.losses.release(rows, terms, noise, moved)
+        sizes = n * proportions
+        return shrunk_losses(centre + sums[:, 0] / sizes, scale / sizes, proportions, n)
+
+    def _margin_rounding(
+        self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
+    ) -> float:
+        """Bound what margins change by when records change their positions."""
+        d = self.objective.design.n_features
+        size = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
+        return 2.0 * (d + 8) * EPS * size
+
+    def _weighted_plan(
+        self, plan: NoisyGradientDescentPlan, largest: float, k: int
+    ) -> NoisyGradientDescentPlan:
+        """Plan the second descent for the largest factor of a group's gradients.
+
+        Second moments of weighted rows are up to that factor larger.
+        """
+        return replace(
+            plan,
+            mu=self.mu_weighted * math.sqrt(self.parts[k]),
+            damping=self.damping_weighted * math.sqrt(self.parts[k]),
+            largest_factor=largest,
+            rate=plan.rate / largest,
+            slowness=plan.slowness * largest,
+        )
+
+    def _rescaled(
+        self,
+        rows: CenteredRows,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        shrinkage: float,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fit scale and (for two classes) shift of the margins to the group that is worst then."""
+        if self.scale is None:
+            return shrinkage * weights, offsets
+        fit = ScaleFit(self.plain, rows, weights, offsets, proportions)
+        theta = np.zeros(fit.n_parameters)
+        for _ in range(self.n_rounds):
+            derivatives, scale = self.scale.release(
+                rows,
+                lambda block: fit.terms(block, shrinkage, theta),  # noqa: B023
+                noise,
+                self._margin_rounding(rows, weights, offsets) * fit.amplification(shrinkage, theta),
+            )
+            theta = theta + fit.step(derivatives, scale, shrinkage, theta)
+            if not np.isfinite(theta).all():
+                theta = np.zeros(fit.n_parameters)
+            change = theta[0] / fit.unit
+            theta[0] = fit.unit * min(max(change, -0.75 * shrinkage), 0.6)
+        shift = theta[1] if fit.has_shift else 0.0
+        return (shrinkage + theta[0] / fit.unit) * weights, offsets + shift
+
+
+def plan_noisy_descent_ascent(
+    objective: GroupObjective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+) -> Plan:
+    """Choose the parts of the budget from public numbers.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+        Of the log loss. It has no part for a penalty or a ball.
+    budget : PrivacyBudget
+        With delta > 0.
+    calibration : {"analytic"}
+
+    Returns
+    -------
+    NoisyDescentAscentPlan
+        That of the plain model alone if there is one group, or where noise would hide the groups'
+        losses.
+    """
+    if not covers(objective.risk.loss):
+        raise ValueError("The noisy descent for the worst group is for the log loss.")
+    whole = plan_noisy_gradient_descent(objective, budget)
+    n_groups = objective.weights.n_groups
+    design, relation = objective.design, objective.neighbouring
+    error = whole.relative_noise
+    spread = error * math.sqrt(design.n_features)
+    if n_groups == 1 or spread >= _LARGEST_ERROR:
+        return whole
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    replaced = relation is Neighbouring.REPLACE_ONE
+    has_sizes = objective.proportions is None
+    noise = (2.0 if replaced else 1.0) / (mu * design.n_records)
+    sizes_share, losses_share, scale_share = (
+        min(max((factor * noise) ** 2, least), largest)
+        for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
+    )
+    n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
+    n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
+    reserved = sizes_share * has_sizes + losses_share + scale_share
+    plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
+    sizes = None
+    if has_sizes:
+        sensitivity = math.sqrt(2.0) if replaced else 1.0
+        sizes = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(sizes_share),
+            sensitivity,
+            1.0,
+            "sizes of the groups",
+            "Lemma 3",
+        )
+    losses = GroupSums(
+        plain,
+        n_groups,
+        mu * math.sqrt(losses_share / n_looks),
+        loss_sensitivity(plain.loss, replaced),
+        loss_range(plain.loss)[1],
+        "losses of the groups",
+        "Lemma 2",
+    )
+    scale = GroupSums(
+        plain,
+        n_groups,
+        mu * math.sqrt(scale_share / _ROUNDS),
+        2.0 if replaced else 1.0,
+        1.0,
+        "derivatives of the groups' losses in scale and shift",
+        "Lemma 4",
+        6 if has_shift(plain) else 3,
+    )
+    return NoisyDescentAscentPlan(
+        objective,
+        # as long a path for the budget as that of one descent: the first part of it, and the rest
+        replace(
+            plain,
+            mu=plain.mu * math.sqrt(_PLAIN),
+            damping=plain.damping / math.sqrt(_PLAIN),
+        ),
+        n_looks,
+        plain.mu * math.sqrt(1.0 - _PLAIN),
+        plain.damping * math.sqrt(1.0 - _PLAIN),
+        sizes,
+        losses,
+        scale,
+        _ROUNDS,
+        plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share)),
+        8.0 * error**2 * math.sqrt(design.n_features),
+        objective.proportions,
+    )
+
+
+def covers(loss: Loss) -> bool:
+    """Whether the method is made for a loss."""
+    return isinstance(loss, LogisticLoss | SoftmaxLoss)

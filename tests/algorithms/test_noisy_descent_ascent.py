@@ -1,0 +1,339 @@
+"""Planned noisy descent for the worst group: draws, lemmas, weights, fallbacks, quality."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from laboratory import Laboratory
+from scipy.optimize import minimize
+from scipy.special import expit
+from sklearn.metrics import log_loss
+
+from skdp import DPLogisticRegression
+from skdp.algorithms import GroupObjective
+from skdp.algorithms.group_sums import loss_sensitivity
+from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
+from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
+from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group_weights import minimax_step, shrunk_losses, worst_case_weights
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, Records, SoftmaxLoss
+from skdp.robust import DPMaxGroupLossClassifier
+
+REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
+
+
+def seeded(seed=0):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def data_of(loss, seed, n, is_plain=False):
+    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
+
+    The labels of the second group contradict those of the first one, unless the plain model shall
+    be taken: then the first group is the worst one.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
+    groups = np.where(rng.random(n) < 0.2, 1, 0)
+    groups[7] = 2
+    is_binary = isinstance(loss, LogisticLoss)
+    y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
+    if is_plain:
+        y = np.where(groups == 0, rng.integers(2 if is_binary else 3, size=n), 0)
+    return X, y.astype(float if is_binary else int), groups
+
+
+def records_of(X, y, groups, kind="dense", intercept=0.1):
+    make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
+    records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
+    records.block_size = 8  # many parts of blocks
+    return records
+
+
+def planned(loss, records, relation, epsilon=50.0, delta=0.01, proportions=None, n_groups=4):
+    n_public = None if relation is REPLACE else 90  # a nominal number
+    goal = GroupObjective(
+        EmpiricalRisk(loss),
+        Design.of(records, n_public),
+        neighbouring=relation,
+        weights=GroupWeights((10.0,) * n_groups),
+        proportions=proportions,
+    )
+    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+#: Loss, kind of matrix, intercept, epsilon, public proportions, whether the plain model is taken.
+FITS = [
+    (LogisticLoss(), "dense", 0.1, 1e4, None, False),
+    (LogisticLoss(), "csr", 0.0, 100.0, None, False),
+    (LogisticLoss(), "float32", 0.1, 100.0, (0.7, 0.2, 0.05, 0.05), False),
+    (SoftmaxLoss(3), "dense", 0.1, 1e4, None, False),
+    (SoftmaxLoss(3), "csr", 0.1, 200.0, (0.7, 0.2, 0.05, 0.05), False),
+    (LogisticLoss(), "dense", 0.1, 300.0, None, True),
+    (SoftmaxLoss(3), "csr", 0.0, 300.0, None, True),
+]
+
+
+@RELATIONS
+@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
+def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
+    """Every draw of a run, replayed on neighbours: a record changes row, label and group."""
+    loss, kind, intercept, epsilon, proportions, is_plain = case
+    X, y, groups = data_of(loss, 0, 100, is_plain)
+    records = records_of(X, y, groups, kind, intercept)
+    plan = planned(loss, records, relation, epsilon, 0.01, proportions)
+    assert isinstance(plan, NoisyDescentAscentPlan)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    draws, done = laboratory.draws, result.plan
+    expected, passes = [], iter(done.passes)
+    for release in done.releases:
+        word = release.name.split()[0]
+        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
+        scale = release.noise_scale / release.sensitivity
+        expected += [scale] if steps is None else list(steps.schedule.multipliers)
+    assert len(draws) == len(expected)
+    for draw, scale in zip(draws, expected, strict=True):
+        assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
+    whole = gaussian_mu(epsilon, 0.01) ** 2
+    claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
+    assert sum(claims) == pytest.approx(whole, rel=1e-9)
+    assert (max(done.factors) == 1.0) == is_plain
+    assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
+    costs = []
+    for other in neighbours(loss, X, y, groups, kind, intercept, relation):
+        with Laboratory(releases=laboratory.releases) as watched:
+            again = plan.run(other, Run(noise=seeded(0)))
+        assert np.array_equal(again.point, result.point)
+        cost = 0.0
+        for mine, its in zip(draws, watched.draws, strict=True):
+            moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
+            assert its.mechanism.sensitivity == limit
+            assert moved <= limit
+            cost += (moved / mine.scale) ** 2
+        costs.append(cost)
+    assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
+
+
+def neighbours(loss, X, y, groups, kind, intercept, relation):
+    """One record removed, or replaced by one of another row, label and group."""
+    other, *_ = data_of(loss, 1, 100)
+    for i in (7, 50):
+        if relation is ADD:
+            parts = np.delete(X, i, 0), np.delete(y, i), np.delete(groups, i)
+            yield records_of(*parts, kind, intercept)
+            continue
+        for group in (0, 2, 3) if i == 7 else (3,):
+            A, t, g = X.copy(), y.copy(), groups.copy()
+            A[i], t[i], g[i] = -10.0 * other[i], (y[i] + 1) % 2, group
+            yield records_of(A, t, g, kind, intercept)
+
+
+@RELATIONS
+def test_a_transcript_replays_on_unrelated_data(relation):
+    """Nothing but the releases decides about noise and coefficients."""
+    loss = LogisticLoss()
+    records = records_of(*data_of(loss, 0, 100))
+    plan = planned(loss, records, relation, 200.0)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    X, y, groups = data_of(loss, 5, 100)
+    unrelated = records_of(3.0 * X[:, ::-1], 1.0 - y, 3 - groups)
+    with Laboratory(releases=laboratory.releases) as watched:
+        again = plan.run(unrelated, Run(noise=seeded(0)))
+    assert [draw.scale for draw in watched.draws] == [draw.scale for draw in laboratory.draws]
+    np.testing.assert_array_equal(again.point, result.point)
+    assert again.plan == result.plan
+
+
+# ------------------------------------------------------------------------------------------- plan
+
+
+@RELATIONS
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4)], ids=repr)
+@pytest.mark.parametrize("proportions", [None, (0.7, 0.2, 0.05, 0.05)])
+@pytest.mark.parametrize(("n", "epsilon"), [(30, 0.1), (500, 1.0), (10**5, 0.1), (10**6, 30.0)])
+def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
+    ratio = 1.0 if relation is REPLACE else 10.0
+    goal = GroupObjective(
+        EmpiricalRisk(loss),
+        Design(1.01, 10, n, 4096, ratio, 0.1),
+        neighbouring=relation,
+        weights=GroupWeights((10.0,) * 4),
+        proportions=proportions,
+    )
+    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
+    is_plain = n == 30 or (n == 500 and relation is REPLACE)
+    assert isinstance(plan, NoisyGradientDescentPlan) == is_plain
+    mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
+    assert math.hypot(*mus) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
+    assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+    names = [release.name for release in plan.releases]
+    assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
+
+
+# ----------------------------------------------------------------------------------------- lemmas
+
+
+def test_losses_move_by_the_bound():
+    """Lemma 2 is attained under both relations; a change of the group does not exceed it."""
+    for loss in (LogisticLoss(), SoftmaxLoss(5)):
+        k = 2 if isinstance(loss, LogisticLoss) else 5
+        centre = math.log(k)
+        values = np.array([-centre, 2.0 - math.log(2.0)])  # losses 0, and at or above the limit
+        same = abs(values[0] - values[1])
+        moved = [np.hypot(a, b) for a in values for b in values]
+        assert loss_sensitivity(loss, True) == pytest.approx(max(same, *moved), rel=1e-12)
+        assert loss_sensitivity(loss, False) == pytest.approx(abs(values).max(), rel=1e-12)
+
+
+# ---------------------------------------------------------------------------------------- weights
+
+P = np.array([0.7, 0.15, 0.1, 0.05])
+L = np.array([0.35, 0.45, 0.6, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("noise_price", "spread_price", "expected"),
+    [
+        (0.0, 0.01, [0.0, 0.0, 3.333333, 13.333333]),
+        (0.001, 0.01, [0.0, 0.347878, 6.318789, 6.318789]),
+        (0.01, 0.01, [0.351263, 2.51372, 2.51372, 2.51372]),
+        (0.001, 0.06, [0.535167, 1.3685, 2.6185, 3.165164]),
+    ],
+)
+def test_reference_weights(noise_price, spread_price, expected):
+    q = worst_case_weights(L, P, noise_price=noise_price, spread_price=spread_price)
+    np.testing.assert_allclose(q / P, expected, atol=2e-6)
+
+
+def test_weights_are_the_best_of_their_programme():
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        p, losses = rng.dirichlet(np.ones(5)), rng.uniform(0.2, 1.0, size=5)
+        p = 0.9 * p + 0.02
+
+        def value(q, p=p, losses=losses):
+            return q @ losses - 0.003 * max(q / p) ** 2 - 0.03 * (q**2 / p).sum()
+
+        q = worst_case_weights(losses, p, noise_price=0.003, spread_price=0.03)
+        best = minimize(
+            lambda z, p=p, losses=losses: (
+                -(z[:5] @ losses - 0.003 * z[5] ** 2 - 0.03 * (z[:5] ** 2 / p).sum())
+            ),
+            np.append(p, 1.0),
+            bounds=[(0, 1)] * 5 + [(1, None)],
+            constraints=[
+                {"type": "eq", "fun": lambda z: z[:5].sum() - 1.0},
+                {"type": "ineq", "fun": lambda z, p=p: z[5] - z[:5] / p},
+            ],
+        )
+        assert q.sum() == pytest.approx(1.0) and (q >= 0).all()
+        assert value(q) >= -best.fun - 0.01 * abs(best.fun)
+        limited = worst_case_weights(losses, p, noise_price=0.0, spread_price=1e-4, largest=2.0)
+        assert (limited / p).max() <= 2.0 + 1e-9
+
+
+def test_equal_losses_leave_the_proportions():
+    losses = shrunk_losses(np.full(4, 0.5), np.full(4, 0.01), P, 1000)
+    q = worst_case_weights(losses, P, noise_price=0.001, spread_price=0.06)
+    np.testing.assert_allclose(q, P, rtol=1e-9)
+
+
+def test_noise_does_not_pass_for_a_difference():
+    """Of losses whose errors are as large as their spread nothing remains."""
+    noisy = shrunk_losses(np.array([0.5, 0.9, 0.2, 1.5]), np.array([0.01, 0.5, 0.5, 1.0]), P, 1000)
+    assert np.ptp(noisy) < 0.1  # of 1.3
+    clear = shrunk_losses(L, np.full(4, 1e-4), P, 10**6)
+    np.testing.assert_allclose(clear, L, atol=2e-3)
+
+
+def test_minimax_step_is_that_of_a_solver():
+    rng = np.random.default_rng(1)
+    losses, gradients = rng.uniform(0.3, 0.6, size=4), 0.1 * rng.normal(size=(4, 2))
+    hessians = np.einsum("gij,gkj->gik", *(rng.normal(size=(4, 2, 2)),) * 2)
+    d = minimax_step(losses, gradients, hessians, 0.01 * np.eye(2), np.full(2, 9.0), P, 2000)
+
+    def largest(d):
+        values = losses + gradients @ d + 0.5 * np.einsum("gij,i,j->g", hessians, d, d)
+        return values.max() + 0.005 * d @ d
+
+    best = min(
+        minimize(largest, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12}).fun
+        for start in (d, np.zeros(2))
+    )
+    assert largest(d) <= best + 2e-3
+
+
+# ----------------------------------------------------------------------------------------- models
+
+
+def conflicting(n, seed=0):
+    """One record of ten has labels of its own."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = np.where(rng.random(n) < 0.1, "few", "most")
+    margins = np.where(groups == "few", 12.0 * X[:, 1], 12.0 * X[:, 0] - 4.0 * X[:, 1])
+    return X, (rng.random(n) < expit(margins)).astype(int), groups
+
+
+def fit(epsilon, data, **options):
+    declared = {"classes": [0, 1], "data_norm": 1.0, "group_names": ["few", "most"]}
+    X, y, groups = data
+    model = DPMaxGroupLossClassifier(epsilon, **{**declared, "random_state": 0, **options})
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("options", [{}, {"neighbouring": "add_remove"}, {"group_mode": "public"}])
+def test_the_worst_group_is_better_off_by_default(options):
+    """0.6 and more below the plain model's; far from any chance."""
+    data = conflicting(20000)
+    X, y, groups = data
+    plain = DPLogisticRegression(classes=[0, 1], data_norm=1.0, random_state=0).fit(X, y)
+    model = fit(1.0, data, **options)
+    assert model.privacy_.method == "gradient"
+    worst = model.group_losses(X, y, groups).max()
+    few = groups == "few"
+    assert worst < 0.65 < 1.2 < log_loss(y[few], plain.predict_proba(X[few]))
+
+
+def test_without_noise_it_is_the_minimax_model():
+    """Its largest loss in the sample is 0.570 to 0.573 by a solver."""
+    data = conflicting(20000)
+    losses = fit(1e6, data).group_losses(*data)
+    assert losses.max() < 0.585 and np.ptp(losses) < 0.02
+
+
+def test_a_large_worst_group_leaves_the_plain_model():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20000, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = np.where(rng.random(20000) < 0.3, "few", "most")
+    y = (rng.random(20000) < expit(X[:, 0] * np.where(groups == "few", 20.0, 3.0))).astype(int)
+    model = fit(1.0, (X, y, groups))
+    assert "the plain model was taken" in str(model.privacy_)
+
+
+def test_explicit_wishes_lead_to_the_saddle_methods():
+    data = conflicting(300)
+    for wish in (
+        {"solver": "extragradient"},
+        {"coef_norm": 3.0},
+        {"delta": 0.0},
+        {"loss": "hinge"},
+    ):
+        assert fit(1.0, data, **wish).privacy_.method in ("output", "phased")
+    model = fit(50.0, data, group_mode="public", group_names=["few", "most", "none"])
+    assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()
