@@ -35,7 +35,10 @@ def test_a_norm_that_was_not_declared_warns(kind):
 def test_the_default_norm_is_one(kind):
     X, y = records(kind, norm=5.0)
     default, one = (declared(kind, data_norm=bound).fit(X, y) for bound in (None, 1.0))
-    assert np.array_equal(default.coef_, one.coef_)
+    assert np.array_equal(default.predict(X), one.predict(X))
+    for name in {"coef_", "coefs_"} & set(vars(default)):
+        for found, expected in zip(getattr(default, name), getattr(one, name), strict=True):
+            assert np.array_equal(found, expected)
     assert default.data_norm_ == one.data_norm_ == 1.0
 
 
