@@ -24,6 +24,7 @@ from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
 from skdp.synthetic import DPSyntheticData
@@ -42,6 +43,7 @@ __all__ = [
     "DPLogisticRegression",
     "DPLogisticRegressionCV",
     "DPMaxGroupLossClassifier",
+    "DPMaxGroupLossMLPClassifier",
     "DPMaxGroupLossRegressor",
     "DPRidge",
     "DPRidgeCV",

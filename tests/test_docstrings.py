@@ -21,6 +21,7 @@ LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
 LINEAR = LINEAR_CLASSIFIERS + LINEAR_REGRESSORS
 ADVERSARIAL = ("DPAdversarialClassifier", "DPAdversarialRegressor")
 GROUPED = ("DPMaxGroupLossClassifier", "DPMaxGroupLossRegressor")
+NETWORK = ("DPMaxGroupLossMLPClassifier",)
 SYNTHETIC = ("DPSyntheticData",)
 TUNED = ("DPLogisticRegressionCV", "DPRidgeCV")
 BINARY = ("DPAdversarialClassifier", "DPLogisticRegressionCV")
@@ -39,8 +40,14 @@ FAMILIES = {
     # some methods of linear models have their own
     "intercept_scaling": (LINEAR, ADVERSARIAL + GROUPED, TUNED),
     # two classes only
-    "classes": (MULTICLASS, BINARY),
-    "classes_": (MULTICLASS, BINARY),
+    "classes": (MULTICLASS + NETWORK, BINARY),
+    "classes_": (MULTICLASS + NETWORK, BINARY),
+    # Gaussian noise only; public factors only; of the last step
+    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, NETWORK, SYNTHETIC),
+    "group_mode": (GROUPED, NETWORK),
+    "max_group_weight": (GROUPED, NETWORK),
+    "group_proportions_": (GROUPED, NETWORK),
+    "group_weights_": (GROUPED, NETWORK),
     "coef_": (MULTICLASS, BINARY, REGRESSORS),
     "intercept_": (MULTICLASS, BINARY, REGRESSORS),
     # losses of each kind of target; the others refer to the linear models
@@ -51,13 +58,12 @@ FAMILIES = {
         ("DPMaxGroupLossRegressor",),
     ),
     # other values
-    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, TUNED, SYNTHETIC),
+    "neighbouring": (LINEAR + ADVERSARIAL, GROUPED, NETWORK, TUNED, SYNTHETIC),
     "method": (LINEAR, ADVERSARIAL, GROUPED, TUNED[:1], TUNED[1:], SYNTHETIC),
     "solver": (LINEAR, ADVERSARIAL, GROUPED, TUNED),
     # published phases, which spend half of the budget
     "calibration": (LINEAR + ADVERSARIAL, GROUPED, SYNTHETIC),
     # draws in place of spherical Laplace noise
-    "delta": (LINEAR + ADVERSARIAL + GROUPED + TUNED, SYNTHETIC),
 }
 
 

@@ -21,6 +21,7 @@ from skdp.algorithms.boosted_mirror_descent import (
     boosted_mirror_descent,
     plan_boosted_mirror_descent,
 )
+from skdp.algorithms.dp_rgda import dp_rgda, plan_dp_rgda
 from skdp.algorithms.dp_sgd import dp_sgd, plan_dp_sgd
 from skdp.algorithms.dp_sgda import dp_sgda, plan_dp_sgda
 from skdp.algorithms.exponential_mechanism import (
@@ -68,6 +69,7 @@ from skdp.algorithms.private_solvers import (
     PrivateSolver,
 )
 from skdp.algorithms.regularized_risk import plan_regularized_risk
+from skdp.algorithms.rgda_steps import EscapePhase, plan_escape_phase
 from skdp.algorithms.saddle_output_perturbation import (
     plan_saddle_output_perturbation,
     saddle_output_perturbation,
@@ -77,6 +79,7 @@ __all__ = [
     "GROUP_METHODS",
     "METHODS",
     "SYNTHETIC_METHODS",
+    "EscapePhase",
     "GroupObjective",
     "HistogramPlan",
     "LocalizedGradientDescent",
@@ -96,6 +99,7 @@ __all__ = [
     "boosted_mirror_descent",
     "dp_bilevel",
     "dp_localized_gd",
+    "dp_rgda",
     "dp_sgd",
     "dp_sgda",
     "exponential_mechanism",
@@ -113,8 +117,10 @@ __all__ = [
     "plan_bias_reduced_mirror_descent",
     "plan_bilevel",
     "plan_boosted_mirror_descent",
+    "plan_dp_rgda",
     "plan_dp_sgd",
     "plan_dp_sgda",
+    "plan_escape_phase",
     "plan_exponential_mechanism",
     "plan_frank_wolfe",
     "plan_linear_mirror_descent",

@@ -79,9 +79,12 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         self.classes_ = classes
         records = self._records(X, targets, groups)
         weights = self._private_weights(records, self._risk(loss), caveats)
+        self._set_coefficients(weights, loss, X.shape[1])
+
+    def _set_coefficients(self, weights: np.ndarray, loss: Loss, d: int) -> None:
+        """Set the fitted weights of d features and of the intercept feature."""
         if isinstance(loss, SoftmaxLoss):
             weights = loss.basis @ weights
-        d = X.shape[1]
         self.coef_ = np.ascontiguousarray(weights[:, :d])
         self.intercept_ = (
             weights[:, d] * self._intercept_value if self.fit_intercept else np.zeros(len(weights))

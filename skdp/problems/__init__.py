@@ -11,6 +11,7 @@ from skdp.problems.counting import counted
 from skdp.problems.declared import DeclaredProblem, DeclaredSaddleProblem
 from skdp.problems.domains import Ball, Box, Domain, Simplex, WholeSpace
 from skdp.problems.finite_sum import Batch, FiniteSumProblem, ball_problem
+from skdp.problems.group_network import GroupNetworkProblem, Network
 from skdp.problems.losses import (
     ClippedLogisticLoss,
     HalfSquaredLoss,
@@ -19,6 +20,7 @@ from skdp.problems.losses import (
     SquaredHingeLoss,
 )
 from skdp.problems.max_group_loss import GroupWeights, MaxGroupLossProblem, max_group_loss_constants
+from skdp.problems.minimax import MinimaxProblem, NullControl, RecordGradients
 from skdp.problems.multiclass_losses import OneVsRestLoss, SoftmaxLoss
 from skdp.problems.penalties import PenaltyGroups
 from skdp.problems.piecewise_linear import (
@@ -58,6 +60,7 @@ __all__ = [
     "Domain",
     "EmpiricalRisk",
     "FiniteSumProblem",
+    "GroupNetworkProblem",
     "GroupWeights",
     "HalfSquaredLoss",
     "HingeLoss",
@@ -65,6 +68,9 @@ __all__ = [
     "Loss",
     "Marginals",
     "MaxGroupLossProblem",
+    "MinimaxProblem",
+    "Network",
+    "NullControl",
     "Objective",
     "OneVsRestLoss",
     "PenaltyGroups",
@@ -75,6 +81,7 @@ __all__ = [
     "QuantileLoss",
     "QueryMatrix",
     "QueryObjective",
+    "RecordGradients",
     "Records",
     "SaddleConstants",
     "SaddleProblem",

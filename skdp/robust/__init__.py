@@ -3,11 +3,13 @@
 from skdp.robust.adversarial_classifier import DPAdversarialClassifier
 from skdp.robust.adversarial_regressor import DPAdversarialRegressor
 from skdp.robust.max_group_loss_classifier import DPMaxGroupLossClassifier
+from skdp.robust.max_group_loss_mlp import DPMaxGroupLossMLPClassifier
 from skdp.robust.max_group_loss_regressor import DPMaxGroupLossRegressor
 
 __all__ = [
     "DPAdversarialClassifier",
     "DPAdversarialRegressor",
     "DPMaxGroupLossClassifier",
+    "DPMaxGroupLossMLPClassifier",
     "DPMaxGroupLossRegressor",
 ]

@@ -13,6 +13,7 @@ from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
 
@@ -21,6 +22,7 @@ CLASSIFIERS = (
     DPLinearClassifier,
     DPAdversarialClassifier,
     DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
     DPLogisticRegressionCV,
 )
 REGRESSORS = (

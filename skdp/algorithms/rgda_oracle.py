@@ -1,0 +1,159 @@
+"""Noisy gradients of a minimax problem, of which a ledger allows a number that is fixed beforehand.
+
+The oracle is the only part of DP-RGDA that holds records. A query draws one batch and releases the
+two blocks of the gradient, jointly or one after the other, or how far they moved since an earlier
+point. Sensitivities: docs/theory/dp_rgda.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms.sampled_gaussian import poisson_sample
+from skdp.problems.minimax import BlockName, MinimaxProblem, Point
+
+Kind = Literal["refresh", "increment"]
+#: Clipping norms below it are far from the end of double precision, and clip everything.
+_NEGLIGIBLE = 1e-100
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Numbers, noise and clipping of the queries.
+
+    Attributes
+    ----------
+    refresh, increment : SampledGaussianMechanism or None
+        Per query, with the sensitivity in units of the clipping norm: 1 for add/remove and 2 for
+        replace-one neighbours. None: there are none.
+    clip, clip_difference : float
+        Largest norms of a record's gradient, and of a difference of two.
+    smoothness : float
+        A difference is also clipped to this multiple of the distance of the points. It bounds
+        noise; the guarantee does not depend on it.
+    n_public : int
+        Public number of records.
+    share_y : float or None
+        Of a linear dual, the share of the first release (of the gradient in y) in
+        ``1 / z^2 = 1 / z_y^2 + 1 / z_x^2``. None: both blocks are one release.
+    unit_y : float
+        Factor of the clipping norms of the gradient in y, where it is a release of its own.
+    """
+
+    refresh: SampledGaussianMechanism
+    increment: SampledGaussianMechanism | None
+    clip: float
+    clip_difference: float
+    smoothness: float
+    n_public: int
+    share_y: float | None = None
+    unit_y: float = 1.0
+
+    def mechanism(self, kind: Kind) -> SampledGaussianMechanism:
+        """Return the mechanism of a kind of queries."""
+        mechanism = self.refresh if kind == "refresh" else self.increment
+        if mechanism is None:
+            raise RuntimeError("The ledger has no increments.")
+        return mechanism
+
+    def multiplier(self, kind: Kind, block: BlockName) -> float:
+        """Return the noise of a block of the sum, in units of its clipping norm."""
+        mechanism, share = self.mechanism(kind), 1.0
+        if block != "joint":
+            assert self.share_y is not None
+            share = self.share_y if block == "y" else 1.0 - self.share_y
+        return mechanism.noise_multiplier * mechanism.sensitivity / math.sqrt(share)
+
+
+class NoisyGradientOracle:
+    """Noisy means of clipped vectors of the records; refuses more queries than the ledger has.
+
+    Parameters
+    ----------
+    problem : MinimaxProblem
+    ledger : Ledger
+    noise : NoiseSource
+        Of the batches and of the noise.
+
+    Attributes
+    ----------
+    counts : dict of str to int
+        Queries so far.
+    """
+
+    def __init__(self, problem: MinimaxProblem, ledger: Ledger, noise: NoiseSource) -> None:
+        self._problem, self.ledger, self._noise = problem, ledger, noise
+        self.counts: dict[str, int] = {"refresh": 0, "increment": 0}
+
+    def query(self, kind: Kind) -> Query:
+        """Begin a query on a fresh batch.
+
+        Raises
+        ------
+        RuntimeError
+            If all queries of the ledger are spent.
+        """
+        mechanism = self.ledger.mechanism(kind)
+        if self.counts[kind] >= mechanism.n_steps:
+            raise RuntimeError(f"All {mechanism.n_steps} queries ({kind}) of the ledger are spent.")
+        self.counts[kind] += 1
+        batch = poisson_sample(self._problem.n_records, mechanism.sampling_rate, self._noise)
+        return Query(self._problem, self.ledger, self._noise, kind, batch)
+
+
+class Query:
+    """Releases of one batch: the joint one, or that of y and then that of x."""
+
+    def __init__(
+        self,
+        problem: MinimaxProblem,
+        ledger: Ledger,
+        noise: NoiseSource,
+        kind: Kind,
+        batch: np.ndarray | None,
+    ) -> None:
+        self._problem, self._ledger, self._noise = problem, ledger, noise
+        self._kind: Kind = kind
+        self._batch = batch
+        joint = ledger.share_y is None
+        self._open: list[BlockName] = ["joint"] if joint else ["y", "x"]
+
+    def release(self, block: BlockName, point: Point, anchor: Point | None = None) -> np.ndarray:
+        """Release the mean of a block at `point`, or of its change since `anchor`.
+
+        Raises
+        ------
+        RuntimeError
+            If the block was released before, or an increment has no anchor.
+        """
+        if block not in self._open or (anchor is None) != (self._kind == "refresh"):
+            raise RuntimeError(f"This query ({self._kind}) does not pay for block {block!r}.")
+        self._open.remove(block)
+        problem, mechanism = self._problem, self._ledger.mechanism(self._kind)
+        clip = self.clip(block, point, anchor)
+        if clip < _NEGLIGIBLE:  # such as a change between equal points: no look at the records
+            return np.zeros(problem.dimension(block))
+        limit = problem.limit(clip, block, point, anchor)
+        total = problem.clipped_sum(block, point, anchor, limit, self._batch)
+        sensitivity = mechanism.sensitivity
+        multiplier = self._ledger.multiplier(self._kind, block) / sensitivity
+        noisy = GaussianMechanism(sensitivity * clip, multiplier).release(total, self._noise)
+        return np.asarray(noisy / (mechanism.sampling_rate * self._ledger.n_public))
+
+    def clip(self, block: BlockName, point: Point, anchor: Point | None) -> float:
+        """Return the clipping norm of a block, a function of released points."""
+        ledger, problem = self._ledger, self._problem
+        unit = ledger.unit_y if block == "y" else 1.0
+        weight = problem.largest_weight(block, point)
+        if anchor is None:
+            return ledger.clip * unit * weight
+        before = problem.largest_weight(block, anchor)
+        x, y = (np.linalg.norm(new - old) for new, old in zip(point, anchor, strict=True))
+        distance = ledger.smoothness * float(np.hypot(x, 0.0 if block == "y" else y))
+        clip = min(ledger.clip_difference * max(weight, before), distance * max(weight, before))
+        return clip * unit if math.isfinite(clip) else ledger.clip_difference * unit

@@ -1,0 +1,216 @@
+"""Non-convex minimax problems as sums over records, for algorithms that clip record by record.
+
+``min over x, max over y in Y of (1/n) sum_i F_i(x, y) + r(x, y)``: F_i depends on record i, and r
+on none. F_i may be non-convex in x. No constant is assumed to hold; the vectors of the records are
+clipped instead. See :class:`MinimaxProblem`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import numpy as np
+
+from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain, tree_sum
+
+#: A point (x, y).
+Point = tuple[np.ndarray, np.ndarray]
+#: A block of the gradient: that in x, that in y, or both, one after the other.
+BlockName = Literal["x", "y", "joint"]
+
+#: Records whose vectors are formed at a time.
+_ROWS = 512
+
+
+class MinimaxProblem(ABC):
+    """A minimax problem of records, whose vectors are clipped before they are summed.
+
+    Attributes
+    ----------
+    n_records, dimension_x, dimension_y : int
+    is_dual_linear : bool
+        Whether ``F_i = <y, a_i(x)>`` with a public r: then ``a_i`` is the gradient in y, and
+        :meth:`best_dual` solves for y.
+    """
+
+    n_records: int
+    dimension_x: int
+    dimension_y: int
+    is_dual_linear: bool = False
+    #: Records whose vectors are added in any order; these sums are added in a tree.
+    block_size: int = _ROWS
+
+    def dimension(self, block: BlockName) -> int:
+        """Return the number of coordinates of a block."""
+        sizes = {"x": self.dimension_x, "y": self.dimension_y}
+        return sizes.get(block, self.dimension_x + self.dimension_y)
+
+    @abstractmethod
+    def clipped_sum(
+        self,
+        block: BlockName,
+        point: Point,
+        anchor: Point | None,
+        limit: float,
+        batch: np.ndarray | None,
+    ) -> np.ndarray:
+        """Sum clipped vectors of the records of a batch, None for all; not private.
+
+        The vector of record i is its gradient at `point` or, with an `anchor`, the difference of
+        its gradients at both. It is scaled down to the Euclidean norm `limit` (the difference, and
+        not the gradients that it is made of). The data-free r does not count.
+        """
+
+    def rounding_error(self, block: BlockName, point: Point, anchor: Point | None) -> float:
+        """Bound how far other records can move the computed vector of a record, by rounding.
+
+        0, as here, if it is computed from this record alone.
+        """
+        return 0.0
+
+    def largest_weight(self, block: BlockName, point: Point) -> float:
+        """Public factor of the clipping norm of a block at a released point; 1 by default."""
+        return 1.0
+
+    def public_gradient(self, point: Point) -> Point:
+        """Return the gradient of the data-free r; 0 by default."""
+        return np.zeros(self.dimension_x), np.zeros(self.dimension_y)
+
+    def project_y(self, y: np.ndarray) -> np.ndarray:
+        """Project y onto Y; by default Y is the whole space."""
+        return y
+
+    def best_dual(self, mean: np.ndarray) -> np.ndarray:
+        """Maximise ``<y, mean> + r(x, y)`` over y, for a linear dual."""
+        raise NotImplementedError
+
+    def limit(self, clip: float, block: BlockName, point: Point, anchor: Point | None) -> float:
+        """Return the norm to clip to, so that a record moves the computed sum by at most `clip`.
+
+        Each of the vectors is off by a relative 1e-9 and by :meth:`rounding_error`, and their sum
+        by the rounding of its additions (docs/theory/dp_rgda.md, "Rounding"). Where rounding is
+        larger than the clip, all vectors are shortened until it no longer matters.
+        """
+        n = float(self.n_records)
+        relative = ROUNDING_SLACK + 2.0 * n * EPS * (chain(self.n_records, self.block_size) + 16.0)
+        shifted = 2.0 * n * self.rounding_error(block, point, anchor)
+        shifted = shifted if math.isfinite(shifted) else math.inf
+        return max(clip / (relative + 2.0 * n), (clip - shifted) / relative)
+
+    def batches(self, batch: np.ndarray | None) -> Iterator[np.ndarray]:
+        """Yield the positions of a batch, some hundreds at a time."""
+        positions = np.arange(self.n_records) if batch is None else batch
+        for start in range(0, len(positions), self.block_size):
+            yield positions[start : start + self.block_size]
+
+
+class RecordGradients(MinimaxProblem):
+    """A problem given by the matrix of its records' gradients; for small dimensions.
+
+    Parameters
+    ----------
+    n_records, dimension_x, dimension_y : int
+    gradients : callable ``(block, point, positions) -> ndarray (m, dimension)``
+        Gradients of the records at some positions, each computed from its record alone.
+    public_gradient : callable ``point -> (ndarray, ndarray)``, optional
+        Of the data-free r.
+    project_y : callable, optional
+    best_dual : callable, optional
+        Declares that the dual is linear.
+    """
+
+    def __init__(
+        self,
+        n_records: int,
+        dimension_x: int,
+        dimension_y: int,
+        gradients: Callable[[BlockName, Point, np.ndarray], np.ndarray],
+        *,
+        public_gradient: Callable[[Point], Point] | None = None,
+        project_y: Callable[[np.ndarray], np.ndarray] | None = None,
+        best_dual: Callable[[np.ndarray], np.ndarray] | None = None,
+    ) -> None:
+        self.n_records, self.dimension_x, self.dimension_y = n_records, dimension_x, dimension_y
+        self.gradients = gradients
+        self._public_gradient, self._project_y = public_gradient, project_y
+        self._best_dual, self.is_dual_linear = best_dual, best_dual is not None
+
+    def clipped_sum(
+        self,
+        block: BlockName,
+        point: Point,
+        anchor: Point | None,
+        limit: float,
+        batch: np.ndarray | None,
+    ) -> np.ndarray:
+        def part(positions: np.ndarray) -> np.ndarray:
+            vectors = self.gradients(block, point, positions)
+            if anchor is not None:
+                vectors = vectors - self.gradients(block, anchor, positions)
+            return clip_rows(vectors, limit).sum(axis=0)
+
+        total = tree_sum(map(part, self.batches(batch)))
+        return np.zeros(self.dimension(block)) if total is None else np.asarray(total)
+
+    def public_gradient(self, point: Point) -> Point:
+        made = self._public_gradient
+        return super().public_gradient(point) if made is None else made(point)
+
+    def project_y(self, y: np.ndarray) -> np.ndarray:
+        return y if self._project_y is None else self._project_y(y)
+
+    def best_dual(self, mean: np.ndarray) -> np.ndarray:
+        return super().best_dual(mean) if self._best_dual is None else self._best_dual(mean)
+
+
+class NullControl(MinimaxProblem):
+    """A problem whose records all have gradient 0: what an algorithm does without data."""
+
+    def __init__(self, problem: MinimaxProblem) -> None:
+        self.problem, self.is_dual_linear = problem, problem.is_dual_linear
+        self.n_records = problem.n_records
+        self.dimension_x, self.dimension_y = problem.dimension_x, problem.dimension_y
+
+    def clipped_sum(
+        self,
+        block: BlockName,
+        point: Point,
+        anchor: Point | None,
+        limit: float,
+        batch: np.ndarray | None,
+    ) -> np.ndarray:
+        return np.zeros(self.dimension(block))
+
+    def largest_weight(self, block: BlockName, point: Point) -> float:
+        return self.problem.largest_weight(block, point)
+
+    def public_gradient(self, point: Point) -> Point:
+        return self.problem.public_gradient(point)
+
+    def project_y(self, y: np.ndarray) -> np.ndarray:
+        return self.problem.project_y(y)
+
+    def best_dual(self, mean: np.ndarray) -> np.ndarray:
+        return self.problem.best_dual(mean)
+
+
+def clip_rows(vectors: np.ndarray, limit: float) -> np.ndarray:
+    """Scale rows down to a Euclidean norm; a row that is not finite, or too long, becomes 0."""
+    norms = np.linalg.norm(vectors, axis=1)
+    return (
+        vectors * clip_factors(norms, limit)[:, None]
+        if np.isfinite(norms).all()
+        else (
+            np.where(np.isfinite(norms)[:, None], vectors, 0.0)
+            * clip_factors(norms, limit)[:, None]
+        )
+    )
+
+
+def clip_factors(norms: np.ndarray, limit: float) -> np.ndarray:
+    """Return the factors that bring vectors of these norms to a limit; 0 for one not finite."""
+    factors = limit / np.maximum(norms, limit) if limit > 0.0 else np.zeros_like(norms)
+    return np.where(np.isfinite(norms), factors, 0.0)

@@ -1,0 +1,486 @@
+"""DP-RGDA: ledger, clipping, noise, and what the printed form gets wrong.
+
+The numbers of tests are those of the list in the specification, section 7.3.
+"""
+
+import math
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from plain_noise import PlainNoise
+
+from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
+from skdp.algorithms.rgda_oracle import Ledger, NoisyGradientOracle
+from skdp.algorithms.rgda_steps import OuterLoop, uniform_in_ball
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.privacy import PrivacyBudget, tightest_epsilon
+from skdp.privacy.events import ComposedEvent, Neighbouring
+from skdp.problems import NullControl, RecordGradients
+from skdp.problems.silence import without_warnings
+
+BUDGET = PrivacyBudget(1.0, 1e-6)
+
+
+def source(seed=0):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def run(seed=0):
+    return Run(rng=np.random.default_rng(seed), noise=source(seed + 1))
+
+
+class Silent(PlainNoise):
+    """No noise, and batches of all records."""
+
+    def standard_normal(self, size):
+        return np.zeros(size)
+
+
+def quadratic(n=50, d=3, seed=0, targets=None):
+    """Records ``x'A_i x / 2 + y'(x - b_i) - y'y / 2``, of which the last term holds no data."""
+    rng = np.random.default_rng(seed)
+    scale = 1.0 + rng.random((n, d))
+    shift = rng.normal(size=(n, d)) if targets is None else targets
+
+    def gradients(block, point, positions):
+        x, y = point
+        return np.hstack([scale[positions] * x + y, x - shift[positions]])
+
+    def public(point):
+        return np.zeros(d), -point[1]
+
+    problem = RecordGradients(n, d, d, gradients, public_gradient=public)
+    problem.scale, problem.shift = scale, shift
+    return problem
+
+
+def plan(problem, **options):
+    chosen = {"n_steps": 20, "period": 5, "clip": 1e6, "smoothness": 1e6, "normalise": False}
+    chosen |= {"noise_multiplier": 1.0} if "budget" not in options else {}
+    return plan_dp_rgda(
+        options.pop("budget", None),
+        n_public=problem.n_records,
+        dimension_x=problem.dimension_x,
+        dimension_y=problem.dimension_y,
+        linear_dual=problem.is_dual_linear,
+        **{**chosen, **options},
+    )
+
+
+# 1. the estimates are always for the anchor
+def test_without_noise_estimates_are_the_exact_gradients():
+    problem, seen = quadratic(), []
+    start = np.ones(3), np.zeros(3)
+    plan(problem, period=10, inner_steps=3).run(
+        problem,
+        Run(noise=Silent()),
+        start,
+        observe=lambda point, v, u: seen.append((point, v, u)),
+    )
+    assert len(seen) == 20
+    for (x, y), v, _ in seen:
+        # y is after the last ascent step: v belongs to the y before it, which v - mean A x is
+        mean = problem.scale.mean(0) * x
+        before = v - mean
+        assert_allclose(before + 0.1 * (x - problem.shift.mean(0) - before), y, atol=1e-9)
+
+
+# 2. one inner step moves y (as printed, it stands still for ever)
+def test_one_inner_step_moves_the_dual():
+    problem = quadratic()
+    result = plan(problem, inner_steps=1).run(
+        problem, Run(noise=Silent()), (np.ones(3), np.zeros(3))
+    )
+    assert np.linalg.norm(result.y) > 0.1
+
+
+# 3. the result depends on the data, and that of the null control does not
+def test_result_depends_on_the_data_and_null_control_does_not():
+    one, two = quadratic(), quadratic(targets=np.full((50, 3), 2.0))
+    results = [plan(p, clip=5.0).run(p, run()).point for p in (one, two)]
+    assert np.linalg.norm(results[0] - results[1]) > 1e-3
+    nulls = [plan(p, clip=5.0).run(NullControl(p), run()).point for p in (one, two)]
+    assert_allclose(*nulls, rtol=0, atol=0)
+
+    def zero(block, point, positions):
+        return np.zeros((len(positions), 6))
+
+    same = RecordGradients(50, 3, 3, zero, public_gradient=one._public_gradient)
+    assert_allclose(plan(same, clip=5.0).run(same, run()).point, nulls[0], rtol=0, atol=0)
+
+
+# 4. one record moves the sums by the clip, whatever it holds
+@pytest.mark.parametrize("factor", [1e6, -1e6, 1e300, math.inf, math.nan])
+@pytest.mark.parametrize("is_increment", [False, True])
+@without_warnings()  # as a run
+def test_one_record_moves_sums_by_no_more_than_the_clip(factor, is_increment):
+    base, clip = quadratic(), 0.7
+
+    def gradients(block, point, positions):
+        made = base.gradients(block, point, positions)
+        made[positions == 7] *= factor
+        return made
+
+    other = RecordGradients(50, 3, 3, gradients)
+    point = np.ones(3), np.zeros(3)
+    anchor = (np.full(3, 0.9), np.zeros(3)) if is_increment else None  # only x moves
+    sums = [
+        p.clipped_sum("joint", point, anchor, p.limit(clip, "joint", point, anchor), None)
+        for p in (base, other)
+    ]
+    assert np.isfinite(sums[1]).all()
+    assert np.linalg.norm(sums[0] - sums[1]) <= 2.0 * clip
+    everyone_but_one = np.delete(np.arange(50), 7)
+    limit = other.limit(clip, "joint", point, anchor)
+    without = other.clipped_sum("joint", point, anchor, limit, everyone_but_one)
+    assert np.linalg.norm(sums[1] - without) <= clip
+    # the noise of a change in x alone is not 0 (as printed, it is)
+    ledger = plan(base, clip=clip, smoothness=1.0).ledger
+    kind = "increment" if is_increment else "refresh"
+    query = NoisyGradientOracle(base, ledger, source()).query(kind)
+    assert query.clip("joint", point, anchor) > 0.1
+
+
+def test_difference_is_clipped_and_not_its_parts():
+    # two gradients at the clip in opposite directions: their difference is twice as long
+    problem = RecordGradients(1, 1, 1, lambda block, point, at: np.array([[point[0][0], 0.0]]))
+    ends = (np.array([5.0]), np.zeros(1)), (np.array([-5.0]), np.zeros(1))
+    total = problem.clipped_sum("joint", *ends, 1.0, None)
+    assert_allclose(np.linalg.norm(total), 1.0)
+
+
+# 5. the outer loop needs no data
+def test_outer_loop_replays_from_released_numbers():
+    problem, seen = quadratic(), []
+    escape = EscapePhase(alpha=0.5, step_size=0.1, radius=0.1, n_steps=5, movement=1e-3)
+    made = plan(problem, clip=5.0, n_steps=40, escape=escape, normalise=True, step_size=0.05)
+    result = made.run(problem, run(3), observe=lambda point, v, u: seen.append((point, v)))
+    loop = OuterLoop(np.zeros(3), 0.05, True, escape, made.radius, np.random.default_rng(3))
+    for (x, y), v in seen:
+        assert_allclose(loop.x, x, rtol=0, atol=0)
+        loop.move(y, v)
+    assert loop.status == result.status
+    assert_allclose(loop.x, result.last_x, rtol=0, atol=0)
+
+
+# 6. the oracle counts, and refuses what the ledger does not have
+def test_oracle_counts_every_query_and_refuses_more():
+    problem = quadratic()
+    made = plan(problem, n_steps=11, period=4, inner_steps=3)
+    ledger = made.ledger
+    assert (ledger.refresh.n_steps, ledger.increment.n_steps) == (3, 30)
+    oracle = NoisyGradientOracle(problem, ledger, source())
+    point = np.zeros(3), np.zeros(3)
+    for _ in range(3):
+        query = oracle.query("refresh")
+        query.release("joint", point)
+        with pytest.raises(RuntimeError, match="does not pay"):
+            query.release("joint", point)
+    with pytest.raises(RuntimeError, match="All 3 queries"):
+        oracle.query("refresh")
+    with pytest.raises(RuntimeError, match="does not pay"):
+        oracle.query("increment").release("joint", point)  # without an anchor
+    assert oracle.counts == {"refresh": 3, "increment": 1}
+    used = []
+
+    class Counting(RecordGradients):
+        def clipped_sum(self, block, point, anchor, limit, batch):
+            used.append("refresh" if anchor is None else "increment")
+            return super().clipped_sum(block, point, anchor, limit, batch)
+
+    counting = Counting(50, 3, 3, problem.gradients)
+    made.run(counting, run())
+    assert (used.count("refresh"), used.count("increment")) == (3, 30)
+
+
+# 7. the accounting table of the specification, section 3.3
+def cost(z_refresh, z_increment, n_increment, relation, rates=(0.5, 0.125), n_refresh=40):
+    unit = 1.0 if relation == "add_remove" else 2.0
+    parts = [
+        SampledGaussianMechanism(unit, z / unit, rate, number).event(Neighbouring(relation))
+        for z, rate, number in (
+            (z_refresh, rates[0], n_refresh),
+            (z_increment, rates[1], n_increment),
+        )
+    ]
+    return tightest_epsilon(ComposedEvent(tuple(parts)), 1e-6)
+
+
+def printed(z_refresh, z_increment):
+    """Both blocks of the printed noise, which are one release: 1 / z^2 adds."""
+    return z_refresh / math.sqrt(2.0), z_increment / math.sqrt(2.0)
+
+
+TABLE = [
+    (14.384, 14.384, 2000, "add_remove", {}, 2.0),
+    (28.649, 28.649, 2000, "replace_one", {}, 2.0),
+    (14.276, 14.276, 1960, "add_remove", {}, 2.0),
+    (28.431, 28.431, 1960, "replace_one", {}, 2.0),
+    (8.935, 8.935, 360, "add_remove", {}, 2.0),
+    (17.628, 17.628, 360, "replace_one", {}, 2.0),
+    (15.072, 15.072, 360, "add_remove", {"rates": (1.0, 0.125)}, 2.0),
+    (100.74, 100.74, 2000, "add_remove", {"rates": (1.0, 1.0)}, 2.0),
+    (201.5, 201.5, 2000, "replace_one", {"rates": (1.0, 1.0)}, 2.0),
+    (*printed(5.877, 4.646), 2000, "add_remove", {}, 10.46),
+    (*printed(5.877, 4.646), 2000, "replace_one", {}, 23.87),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row[0]:g}-{row[2]}-{row[3]}")
+def test_accounting_table_of_the_specification(row):
+    *numbers, options, expected = row
+    assert abs(cost(*numbers, **options) - expected) < 0.01
+
+
+@pytest.mark.slow
+def test_accounting_agrees_with_dp_accounting():
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+    from dp_accounting.rdp import RdpAccountant
+
+    z = 14.396
+    event = accounting.ComposedDpEvent(
+        [
+            accounting.SelfComposedDpEvent(
+                accounting.PoissonSampledDpEvent(rate, accounting.GaussianDpEvent(z)), number
+            )
+            for rate, number in ((0.5, 40), (0.125, 2000))
+        ]
+    )
+    pld = PLDAccountant().compose(event).get_epsilon(1e-6)
+    rdp = RdpAccountant().compose(event).get_epsilon(1e-6)
+    ours = cost(z, z, 2000, "add_remove")
+    assert ours == pytest.approx(1.998, abs=0.01) and ours == pytest.approx(pld, abs=0.01)
+    assert rdp == pytest.approx(2.148, abs=0.01) and ours <= rdp
+
+
+def test_accounting_of_full_batches_and_its_direction():
+    problem = quadratic()
+    epsilons = [
+        plan(problem, noise_multiplier=20.0, n_steps=steps, inner_steps=inner).epsilon(1e-6)
+        for steps, inner in ((20, 1), (40, 1), (40, 2))
+    ]
+    assert epsilons == sorted(epsilons) and epsilons[0] < epsilons[2]
+    made = plan(problem, budget=BUDGET, noise_ratio=0.5)
+    assert made.epsilon() == pytest.approx(1.0, rel=1e-6) and made.epsilon() <= 1.0 + 1e-12
+    # the two blocks of a linear dual cost what one joint release does
+    ledger = Ledger(made.ledger.refresh, None, 1.0, 1.0, 1.0, 50, share_y=0.3)
+    parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
+    assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
+
+
+@pytest.mark.slow
+def test_poisson_batches_keep_the_budget():
+    made = plan(quadratic(), budget=BUDGET, sampling_rate=0.5, n_steps=2, period=2)
+    assert 0.99 < made.epsilon() <= 1.0
+
+
+# 8. the noise has the variance that the ledger says
+def test_noise_of_the_estimates_has_the_variance_of_the_ledger():
+    n, dimension, steps = 50, 400, 10
+
+    def zero(block, point, positions):
+        return np.zeros((len(positions), dimension))
+
+    problem = RecordGradients(n, dimension, 0, zero)
+    made = plan(problem, n_steps=steps, period=steps, clip=2.0, clip_difference=0.3, smoothness=1e9)
+    seen = []
+    made.run(problem, run(), observe=lambda point, v, u: seen.append(v))
+    ledger = made.ledger
+    refresh = 2.0 * ledger.refresh.noise_multiplier * 2.0 / n
+    increment = 2.0 * ledger.increment.noise_multiplier * 0.3 / n
+    for m in (0, 4, 9):
+        variance = refresh**2 + m * increment**2
+        # 400 squares: a relative deviation of 0.07; false alarm below 1e-6
+        assert np.mean(seen[m] ** 2) == pytest.approx(variance, rel=0.36)
+
+
+# 9. the strict saddle
+def saddle(noise=0.0, dimension=10):
+    """``-x_1^2 / 2 + x_1^4 / 4 + sum x_j^2 / 2 + y x_2 - y^2 / 2``; minima at x_1 = +-1."""
+
+    def gradients(block, point, positions):
+        x, y = point
+        g = x.copy()
+        g[0] = x[0] ** 3 - x[0]
+        g[1] += y[0]
+        return np.concatenate([g, [x[1] - y[0]]])[None]
+
+    return RecordGradients(1, dimension, 1, gradients)
+
+
+def escaping(noise, n_steps, with_escape=True):
+    problem = saddle()
+    escape = plan_escape_phase(0.02, dimension=10, smoothness=2.5, hessian_lipschitz=7.2)
+    made = plan(
+        problem,
+        n_steps=n_steps,
+        period=n_steps,
+        inner_steps=5,
+        clip=10.0,
+        smoothness=10.0,
+        step_size=0.005,
+        step_size_y=0.5,
+        normalise=True,
+        escape=escape if with_escape else None,
+    )
+
+    class Fixed(PlainNoise):
+        """Gradients with an error of one deviation that does not grow."""
+
+        def standard_normal(self, size):
+            return np.zeros(size)
+
+    class Noisy(RecordGradients):
+        rng = np.random.default_rng(5)
+
+        def clipped_sum(self, block, point, anchor, limit, batch):
+            error = self.rng.normal(size=11) * noise
+            if anchor is not None:
+                error, self.last = error - self.last, error
+            else:
+                self.last = error
+            return super().clipped_sum(block, point, anchor, limit, batch) + error
+
+    noisy = Noisy(1, 10, 1, problem.gradients)
+    return made.run(noisy, Run(rng=np.random.default_rng(0), noise=Fixed()))
+
+
+def test_escape_from_the_strict_saddle_ends_at_a_minimum():
+    result = escaping(noise=0.0, n_steps=1500)
+    assert result.status == "sosp_candidate"
+    assert abs(abs(result.point[0]) - 1.0) < 0.01
+    stuck = escaping(noise=0.0, n_steps=300, with_escape=False)
+    assert np.linalg.norm(stuck.point) < 1e-12 and stuck.status == "max_iter"
+
+
+@pytest.mark.slow
+def test_escape_survives_little_noise_and_not_much():
+    little = escaping(noise=1e-4, n_steps=4000)
+    assert little.status == "sosp_candidate" and abs(abs(little.point[0]) - 1.0) < 0.01
+    assert escaping(noise=1e-3, n_steps=4000).status == "max_iter"
+
+
+def test_last_step_of_an_escape_phase_uses_up_the_movement_exactly():
+    escape = EscapePhase(alpha=1.0, step_size=0.5, radius=0.1, n_steps=100, movement=0.04)
+    loop = OuterLoop(np.zeros(4), 0.1, True, escape, 1e6, np.random.default_rng(0))
+    loop.move(np.zeros(1), np.full(4, 0.1))
+    assert loop.phase == "escape" and np.linalg.norm(loop.x) <= 0.1
+    places, v = [loop.x], np.array([0.2, 0.0, 0.0, 0.0])
+    for _ in range(50):
+        loop.move(np.zeros(1), v)
+        places.append(loop.x)
+        if loop.phase == "descent":
+            break
+        v = v * 1.5
+    moves = np.square(np.diff(places, axis=0)).sum(axis=1)
+    assert loop.phase == "descent" and len(moves) > 2
+    assert moves.sum() == pytest.approx(len(moves) * 0.04, rel=1e-12)
+    assert_allclose(moves[:-1], [(0.1 * 1.5**k) ** 2 for k in range(len(moves) - 1)])
+
+
+def test_momentum_and_decay_shape_the_descent_steps():
+    loop = OuterLoop(np.zeros(2), 1.0, True, None, 1e6, np.random.default_rng(0), 0.5, 4)
+    loop.move(np.zeros(1), np.array([2.0, 0.0]))
+    assert_allclose(loop.x, [-1.0, 0.0])
+    loop.move(np.zeros(1), np.array([0.0, 1.0]))  # the mean is now (0.5, 0.5)
+    assert_allclose(loop.x, [-1.0 - 0.75 / math.sqrt(2.0), -0.75 / math.sqrt(2.0)])
+
+
+def test_perturbation_is_uniform_in_the_ball():
+    rng = np.random.default_rng(0)
+    norms = np.array([np.linalg.norm(uniform_in_ball(3, 2.0, rng)) for _ in range(2000)])
+    assert norms.max() <= 2.0
+    # false alarm below 1e-6: 5 deviations of a mean of uniform variables
+    assert np.mean((norms / 2.0) ** 3) == pytest.approx(0.5, abs=5 * 0.289 / math.sqrt(2000))
+
+
+# 11. a shared dual: every query adds noise to every coordinate of u
+def test_every_coordinate_of_a_shared_dual_gets_noise():
+    n = 30
+
+    def gradients(block, point, positions):
+        own = np.zeros((len(positions), n))
+        own[np.arange(len(positions)), positions] = 1.0
+        return np.hstack([np.ones((len(positions), 2)), own])
+
+    problem, seen = RecordGradients(n, 2, n, gradients), []
+    made = plan(problem, n_steps=6, period=3, clip=1.0, sampling_rate=0.2)
+    made.run(problem, run(), observe=lambda point, v, u: seen.append(u))
+    batch = 0.2 * n
+    for u in seen:
+        assert (np.abs(u * batch - np.round(u * batch)) > 1e-9).all()
+
+
+# 12. the cost does not depend on where a run ends
+def test_cost_is_that_of_the_full_horizon():
+    problem = quadratic()
+    escape = EscapePhase(alpha=1e9, step_size=0.1, radius=0.1, n_steps=2, movement=1e9)
+    short, full = plan(problem, clip=5.0, escape=escape), plan(problem, clip=5.0)
+    results = [made.run(problem, run()) for made in (short, full)]
+    assert [result.status for result in results] == ["sosp_candidate", "max_iter"]
+    assert results[0].plan.event == results[1].plan.event
+    assert results[0].plan.ledger.refresh.n_steps + results[0].plan.ledger.increment.n_steps == 20
+
+
+# 14. a linear dual: fewer queries, and the path of many inner steps
+def test_linear_dual_follows_the_path_of_many_inner_steps():
+    base = quadratic()
+    solved = RecordGradients(
+        50, 3, 3, _linear(base), best_dual=lambda mean: mean, public_gradient=None
+    )
+    start = np.ones(3), np.zeros(3)
+    short = plan(solved, n_steps=12, period=4)
+    assert (short.ledger.refresh.n_steps, short.ledger.increment.n_steps) == (3, 9)
+    long = plan(base, n_steps=12, period=4, inner_steps=60, step_size_y=0.5)
+    paths = []
+    for made, problem in ((short, solved), (long, base)):
+        paths.append([])
+        made.run(
+            problem, Run(noise=Silent()), start, lambda point, v, u: paths[-1].append(point[0])
+        )
+    assert_allclose(paths[0], paths[1], atol=1e-8)
+
+
+def _linear(base):
+    def gradients(block, point, positions):
+        x, y = point
+        if block == "y":
+            return x - base.shift[positions]
+        return base.scale[positions] * x + y
+
+    return gradients
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"period": 21}, "period"),
+        ({"inner_steps": 0}, "inner_steps"),
+        ({"sampling_rate": 1.5}, "sampling_rate"),
+        ({"clip": 0.0}, "clip"),
+        ({"select": "best"}, "select"),
+        ({"noise_multiplier": None}, "Exactly one"),
+        ({"budget": PrivacyBudget(1.0, 0.0), "noise_multiplier": None}, "delta"),
+    ],
+)
+def test_invalid_options_are_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        plan(quadratic(), **options)
+
+
+def test_add_remove_needs_a_public_number_of_records():
+    problem = quadratic()
+    with pytest.raises(ValueError, match="n_public"):
+        dp_rgda(problem, BUDGET, neighbouring="add_remove", n_steps=3)
+    result = dp_rgda(problem, BUDGET, neighbouring="add_remove", n_public=60, n_steps=3)
+    assert result.plan.event.neighbouring is Neighbouring.ADD_REMOVE
+    assert result.plan.ledger.refresh.sensitivity == 1.0
+
+
+def test_escape_phase_drowned_in_noise_is_announced():
+    escape = plan_escape_phase(0.02, dimension=3, smoothness=1.0, hessian_lipschitz=1.0)
+    assert plan(quadratic(), clip=1.0, escape=escape).alarms()
+    assert not plan(quadratic(), clip=1e-9, escape=escape).alarms()
