@@ -24,7 +24,7 @@ from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
+from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 from skdp.problems import (
     MAX_SIZE_RATIO,
     Design,
@@ -202,10 +202,12 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         caveats: tuple[str, ...],
         public: dict[str, Any],
         remarks: tuple[str, ...] = (),
+        planned: tuple[Release, ...] = (),
     ) -> np.ndarray:
         """Set ``privacy_``, warn if the fit is useless, and return its weights.
 
-        `public` holds numbers besides those of the plan.
+        `public` holds numbers besides those of the plan, `planned` the releases as they were
+        planned before the run, if more than the first of them are to be looked at for a warning.
         """
         releases, n_records = result.plan.releases, records.n_records
         n_records = self._public_size(n_records) or n_records
@@ -244,8 +246,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             caveats=alarms + caveats,
             remarks=(*remarks, *noise_alarms(releases, *sizes)),
         )
-        # for the first release only: it may enter the plans of later ones
-        alarms += tuple(noise_alarms(releases[:1], *sizes))
+        # the first release may enter the plans of later ones, and then what their noise is
+        alarms += tuple(noise_alarms(planned or releases[:1], *sizes))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)

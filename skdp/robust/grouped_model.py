@@ -232,6 +232,7 @@ class GroupedLinearModel(DPLinearModel):
             caveats + self._group_caveats(are_given),
             public,
             (*self._group_remarks(method, largest, proportions), *result.plan.remarks()),
+            planned=() if method == "gradient" else choice.plan.releases,
         )
 
     @property

@@ -122,7 +122,10 @@ def test_no_argument_is_data():
         "methods", "name", "objective", "budget", "calibration", "may_split", "has_solver",
     }  # fmt: skip
     fields = set(inspect.signature(Objective).parameters)
-    assert fields == {"risk", "design", "alpha", "coef_norm", "neighbouring", "population"}
+    assert fields == {
+        "risk", "design", "alpha", "coef_norm", "neighbouring", "population", "coef_norm_l1",
+        "feature_bound",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("estimator", [DPLogisticRegression(classes=[0, 1]), DPRidge()], ids=str)

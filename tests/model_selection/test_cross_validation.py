@@ -186,10 +186,7 @@ def test_probabilities_and_callables():
 def test_frames_and_parameters_per_record():
     groups = np.arange(1000) % 2
     model = DPMaxGroupLossClassifier(data_norm=1.0, classes=[0, 1], group_names=[0, 1])
-    with pytest.warns(UserWarning, match="group_proportions"):
-        found = dp_cross_validate(
-            model, pd.DataFrame(X), pd.Series(Y), cv=2, params={"groups": groups}
-        )
+    found = dp_cross_validate(model, pd.DataFrame(X), pd.Series(Y), cv=2, params={"groups": groups})
     assert np.isfinite(found["test_score"]).all()
 
 
