@@ -370,6 +370,7 @@ def test_one_group_is_the_plain_model(mode):
     assert robust.group_scores(features, target, groups) == [robust.score(features, target)]
 
 
+@pytest.mark.mostly("slow", 4)
 @every_mode
 @pytest.mark.parametrize("names", [["no", "yes"], ["yes", "no"], [0, 1], [3, 1, 2]])
 def test_classes_are_the_default_groups(mode, names):
@@ -564,7 +565,7 @@ GRID = {"epsilon": [0.5, 5.0]}
 PIPED_GRID = {"dpmaxgrouplossclassifier__epsilon": [0.5, 5.0]}
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda model: model, piped], ids=["bare", "pipeline"])
 def test_metadata_routing(wrap, seen):
     """The groups of the training records reach every fit."""
@@ -610,6 +611,7 @@ def test_a_column_is_routed_by_its_name(seen):
     search.predict(frame)
 
 
+@pytest.mark.slow
 def test_groups_without_routing(seen):
     with config_context(enable_metadata_routing=False):
         steps = [("scale", BoundedScaler((-1, 1))), ("clf", classifier())]
@@ -776,7 +778,7 @@ def problem_of(fitted, features, y, groups):
     )
 
 
-@pytest.mark.mostly("audit", 1)
+@pytest.mark.audit
 @every_model
 @every_mode
 @pytest.mark.parametrize("delta", [1e-3, 0.0])
