@@ -19,6 +19,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Loss, SoftmaxLoss
 from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
 
 #: Where the proofs are.
 THEORY = "docs/theory/worst_group.md"
@@ -130,10 +131,15 @@ class ScaleFit:
         self.bound = rows.norm_bound * norm
         self.raw, self.shift = rows.weights(weights), offsets.squeeze()
 
-    def amplification(self, shrinkage: float, theta: np.ndarray) -> float:
-        """Bound what a term moves by, per rounding of a margin."""
-        largest = 1.0 + shrinkage + float(np.abs(theta).sum())
-        return 2.0 * largest * (1.0 + self.bound / self.unit) ** 2
+    def rounding(self, of_margin: float, shrinkage: float, theta: np.ndarray) -> float:
+        """Bound what a term moves by in its last bits, by Lemma 5.
+
+        `of_margin` bounds what a margin moves by before scale and shift.
+        """
+        sizes = np.abs(theta)
+        largest = 1.0 + shrinkage + float(sizes.sum())
+        moved = of_margin + 4.0 * EPS * float(sizes[1:].sum())
+        return 2.0 * largest * (1.0 + self.bound / self.unit) ** 2 * moved + 16.0 * EPS
 
     def terms(self, block: Block, shrinkage: float, theta: np.ndarray) -> list[np.ndarray]:
         """Return terms of norm 1 at most: half of the loss, its gradient and its Hessian."""

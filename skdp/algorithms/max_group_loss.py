@@ -56,6 +56,8 @@ class GroupObjective(Objective):
     histogram_share : float, default=0.0
         Part of the budget that is spent first, on noisy proportions of the groups; 0: none are
         released.
+    plans_share : bool, default=False
+        Whether methods that plan that part choose their own.
     proportions : tuple of float, optional
         Public ones, for methods that weigh the groups themselves. None: they are released.
     weight_limit : float, default=inf
@@ -65,6 +67,7 @@ class GroupObjective(Objective):
     weights: GroupWeights = field(kw_only=True)
     release_weights: bool = False
     histogram_share: float = 0.0
+    plans_share: bool = False
     proportions: tuple[float, ...] | None = None
     weight_limit: float = math.inf
 

@@ -46,6 +46,8 @@ from skdp.problems.silence import without_warnings
 _SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.005, 0.06, 2000.0), (0.01, 0.12, 3000.0)
 #: Part of the steps' budget that the plain model gets.
 _PLAIN = 0.25
+#: Largest part for the sizes of groups that may be asked for.
+_LARGEST_SHARE = 0.3
 #: Releases of the fit of the scale.
 _ROUNDS = 3
 #: Least proportion that is taken into account.
@@ -328,7 +330,7 @@ class NoisyDescentAscentPlan(Plan):
                 rows,
                 lambda block: fit.terms(block, shrinkage, theta),  # noqa: B023
                 noise,
-                self._margin_rounding(rows, weights, offsets) * fit.amplification(shrinkage, theta),
+                fit.rounding(self._margin_rounding(rows, weights, offsets), shrinkage, theta),
             )
             theta = theta + fit.step(derivatives, scale, shrinkage, theta)
             if not np.isfinite(theta).all():
@@ -362,6 +364,8 @@ def plan_noisy_descent_ascent(
     """
     if not covers(objective.risk.loss):
         raise ValueError("The noisy descent for the worst group is for the log loss.")
+    if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
+        raise ValueError("public groups: proven for neighbouring='replace_one' only.")
     whole = plan_noisy_gradient_descent(objective, budget)
     n_groups = objective.weights.n_groups
     design, relation = objective.design, objective.neighbouring
@@ -377,6 +381,13 @@ def plan_noisy_descent_ascent(
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
     )
+    if has_sizes and not objective.plans_share:
+        sizes_share = objective.histogram_share or sizes_share
+        if sizes_share > _LARGEST_SHARE:
+            raise ValueError(
+                f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
+                "method 'gradient': the rest is for the model."
+            )
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
     reserved = sizes_share * has_sizes + losses_share + scale_share

@@ -185,6 +185,7 @@ class GroupedLinearModel(DPLinearModel):
             weights=weights,
             release_weights=bool(self.release_group_weights),
             histogram_share=share if has_histogram else 0.0,
+            plans_share=self.histogram_share == "auto",
             proportions=None if proportions is None else tuple(proportions.tolist()),
             weight_limit=math.inf
             if self.max_group_weight == "auto"
@@ -311,6 +312,11 @@ class GroupedLinearModel(DPLinearModel):
         if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError(
                 f"group_proportions are for group_mode='proportions', not {self.group_mode!r}."
+            )
+        if self._mode == "public" and self.neighbouring != "replace_one":
+            raise ValueError(
+                "group_mode='public' is proven for neighbouring='replace_one' only: a record more "
+                "changes the sizes of the groups."
             )
         for name, bounds in (
             ("max_group_weight", (1.0, 1e9)),

@@ -14,7 +14,8 @@ from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.group_sums import loss_sensitivity
+from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.group_sums import ScaleFit, loss_sensitivity
 from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.plan import Run
@@ -25,6 +26,7 @@ from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, Records, SoftmaxLoss
+from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
@@ -184,6 +186,95 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
 
 
 # ----------------------------------------------------------------------------------------- lemmas
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
+def test_terms_of_the_scale_reach_their_bound(loss):
+    """Lemma 4: norms of at most 1, and nearly opposite vectors of records of one group."""
+    rng, n = np.random.default_rng(0), 4000
+    X = rng.normal(size=(n, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    records = records_of(X, rng.integers(0, 2, n), np.zeros(n, dtype=int))
+    rows = CenteredRows(records, Centering.unknown(3, loss.n_outputs))
+    plan = planned(loss, records, REPLACE, 1e4)
+    found = []
+    for size in (3.0, 30.0, 3000.0):
+        weights = size * rng.normal(size=(loss.n_outputs, records.width))
+        fit = ScaleFit(plan.plain, rows, weights, np.zeros(loss.n_outputs), np.ones(4) / 4)
+        for theta in ([0.0, 0.0], [-0.5, 0.3]):
+            terms = []
+
+            def part(block, _, fit=fit, theta=theta, terms=terms):
+                terms.append(np.array(fit.terms(block, 1.0, np.array(theta[: fit.n_parameters]))))
+                return np.zeros(1)
+
+            rows.full_total(part)
+            vectors = np.concatenate(terms, axis=1).T
+            assert np.linalg.norm(vectors, axis=1).max() <= 1.0 + 1e-12
+            found.append(np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min())))
+    assert 1.5 < max(found) <= 2.0
+    assert plan.scale.sensitivity == 2.0
+    assert planned(loss, records, ADD, 1e4).scale.sensitivity == 1.0
+
+
+@RELATIONS
+def test_rounding_is_that_of_lemma_5(relation):
+    """At n = 1e9 it is far above the slack of 1e-9: no part of it may be left out."""
+    size = 1e9
+    design = Design(1.01, 10, int(size), 4096, 1.0 if relation is REPLACE else 10.0, 0.1)
+    goal = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        design,
+        neighbouring=relation,
+        weights=GroupWeights((9.0,) * 4),
+    )
+    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-12))
+    for sums in (plan.losses, plan.scale, plan.sizes):
+        rounding = sum_rounding(design, sums.size)
+        assert rounding > 1e-3
+        for moved in (0.0, 1e-12):
+            expected = sums.sensitivity * (1.0 + 1e-9) + rounding
+            expected += 0.0 if relation is REPLACE else 10.0 * size * moved
+            assert sums.mechanism(moved).sensitivity == pytest.approx(expected, rel=1e-12)
+    records = records_of(np.eye(3), np.array([0, 1, 0]), np.zeros(3, dtype=int))
+    rows = CenteredRows(records, Centering.unknown(3, 1))
+    fit = ScaleFit(plan.plain, rows, np.full((1, 4), 2.0), np.zeros(1), np.ones(4) / 4)
+    factor = 2.0 * (1.0 + 0.5 + 0.7) * (1.0 + rows.norm_bound * 4.0 / fit.unit) ** 2
+    expected = factor * (1e-12 + 4.0 * EPS * 0.3) + 16.0 * EPS
+    found = fit.rounding(1e-12, 0.5, np.array([-0.4, 0.3]))
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_public_groups_are_for_replaced_records():
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(-0.5, 0.5, (200, 2)), np.arange(200) % 2, np.arange(200) // 50
+    model = DPMaxGroupLossClassifier(
+        group_mode="public", neighbouring="add_remove", n_public=200, classes=[0, 1]
+    )
+    with pytest.raises(ValueError, match="group_mode='public' is proven for"):
+        model.fit(X, y, groups=groups)
+    goal = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design(1.01, 10, 10**5, 4096, 10.0, 0.1),
+        neighbouring=ADD,
+        weights=GroupWeights.of_proportions([0.5, 0.5], 10.0, public_groups=True),
+        proportions=(0.5, 0.5),
+    )
+    with pytest.raises(ValueError, match="public groups"):
+        plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+
+
+def test_a_share_for_the_sizes_that_is_given_is_spent():
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(-0.5, 0.5, (5000, 2)), np.arange(5000) % 2, np.arange(5000) // 2500
+    options = {"data_norm": 1.0, "classes": [0, 1], "group_names": [0, 1], "random_state": 0}
+    model = DPMaxGroupLossClassifier(histogram_share=0.2, **options).fit(X, y, groups=groups)
+    (sizes,) = (part for part in model.privacy_.releases if part.name == "sizes of the groups")
+    whole = gaussian_mu(1.0, 1e-6)
+    assert 1.0 / sizes.event.noise_multiplier == pytest.approx(whole * math.sqrt(0.2), rel=1e-9)
+    assert tightest_epsilon(model.privacy_.event, 1e-6) == pytest.approx(1.0, rel=1e-6)
+    with pytest.raises(ValueError, match=r"histogram_share == 0\.5"):
+        model.set_params(histogram_share=0.5).fit(X, y, groups=groups)
 
 
 def test_losses_move_by_the_bound():
