@@ -24,6 +24,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -322,3 +323,27 @@ def summarise(table: pd.DataFrame) -> str:
     return str(
         table[[c for c in columns if c in table]].to_string(index=False, float_format="%.3g")
     )
+
+
+def plot(table: pd.DataFrame, path: Path) -> None:
+    """Draw Phi against epsilon for each instance, with 10 % and 90 % quantiles."""
+    from matplotlib import pyplot as plt
+
+    private = table[(table["kind"] == "data") & table["epsilon"].notna()]
+    instances = list(dict.fromkeys(private["instance"]))
+    figure, axes = plt.subplots(
+        1, len(instances), figsize=(5.5 * len(instances), 4), layout="constrained", squeeze=False
+    )
+    for axis, instance in zip(axes[0], instances, strict=True):
+        own = private[private["instance"] == instance]
+        for k, (method, rows) in enumerate(own.groupby("method", sort=False)):
+            errors = [rows["phi"] - rows["phi_low"], rows["phi_high"] - rows["phi"]]
+            axis.errorbar(
+                rows["epsilon"] * 1.03**k, rows["phi"], yerr=errors, marker="o", label=method
+            )
+        start = table[(table["instance"] == instance) & (table["method"] == "x_0")]
+        axis.axhline(float(start["phi"].iloc[0]), color="0.4", linestyle="--", label="start")
+        axis.set(title=instance, xlabel="epsilon", ylabel="Phi", xscale="log", yscale="log")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)

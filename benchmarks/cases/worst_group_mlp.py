@@ -21,6 +21,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -233,3 +234,31 @@ def summary(scores: list[dict[str, Any]], begin: float) -> dict[str, Any]:
 def summarise(table: pd.DataFrame) -> str:
     columns = ["data", "epsilon", "method", "worst_accuracy", "worst_log_loss", "accuracy"]
     return str(table[columns].to_string(index=False, float_format="%.3f"))
+
+
+def plot(table: pd.DataFrame, path: Path) -> None:
+    """Draw the worst group's log loss against epsilon for each data set."""
+    from matplotlib import pyplot as plt
+
+    names = list(dict.fromkeys(table["data"]))
+    figure, axes = plt.subplots(
+        1, len(names), figsize=(4.5 * len(names), 4), layout="constrained", squeeze=False
+    )
+    methods = list(dict.fromkeys(table["method"]))
+    for axis, name in zip(axes[0], names, strict=True):
+        for k, method in enumerate(methods):
+            rows = table[(table["data"] == name) & (table["method"] == method)]
+            if not rows.empty:
+                axis.errorbar(
+                    rows["epsilon"] * 1.02**k,
+                    rows["worst_log_loss"],
+                    yerr=rows["worst_log_loss_spread"],
+                    marker="o",
+                    color=f"C{k}",
+                    label=method,
+                )
+        axis.set(title=name, xlabel="epsilon", xscale="log")
+    axes[0][0].set_ylabel("log loss of the worst group")
+    figure.legend(*axes[0][-1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    figure.savefig(path, dpi=100)
+    plt.close(figure)

@@ -155,7 +155,7 @@ def test_law_of_the_mechanism(loss):
     rows, targets = records(loss)
     phi = LOSSES[loss]
     noise, draws = seeded(1), []
-    for _ in range(700):
+    for _ in range(1000):
         result = exponential_mechanism(
             rows.with_targets(targets),
             phi,
