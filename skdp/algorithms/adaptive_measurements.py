@@ -239,10 +239,10 @@ def plan_adaptive_measurements(
     require_replace_one(objective.neighbouring, "adaptive measurements")
     groups, n_records = groups_of(objective.workload), objective.n_records
     mu = (1.0 - 1e-9) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    n_rounds = _rounds(groups, n_records, mu)
+    n_rounds = _rounds(groups, n_records, mu) if groups.candidates else 0
     n_pairs = math.comb(len(groups.sizes), 2)
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
-    if pairs and len(groups.candidates) == n_pairs <= n_rounds / _COMPLETE:
+    if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / _COMPLETE:
         multiplier = math.sqrt(n_pairs) / mu
         return AdaptiveMeasurementsPlan(
             groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True

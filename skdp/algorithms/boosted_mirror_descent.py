@@ -129,7 +129,8 @@ class BoostedMirrorDescentPlan(Plan):
                     best = response.run(part, run).point[0]
                     pair = (best, point[1]) if free == 0 else (point[0], best)
                     bound = self.value_bound
-                    values[free].append(float(np.clip(data.value(pair, last), -bound, bound)))
+                    each = np.nan_to_num(data.values(pair, last), nan=0.0)
+                    values[free].append(float(np.clip(each, -bound, bound).mean()))
             gaps.append(max(values[1]) - min(values[0]))
         scores = np.array(gaps) * (-self.mechanism.sensitivity / self.gap_sensitivity)
         (chosen,) = self.mechanism.draw(scores * (1.0 - 1e-12), 1, run.noise)
@@ -155,7 +156,7 @@ def plan_boosted_mirror_descent(
         Of two blocks.
     budget : PrivacyBudget
     value_bound : float
-        Bf: the function of one record is within it; means are clipped to it.
+        Bf: the function of one record is clipped to it; what is not a number becomes 0.
     beta : float, default=0.05
         Probability of failure; ``I = ceil(log2(4 / beta))`` and ``J = ceil(log2(8 I / beta))``.
     n_runs, n_responses : int, optional

@@ -96,6 +96,8 @@ def plan_frank_wolfe(
     n_rounds : int, optional
         Default: ``(n sqrt(rho) / log d)^(2/3)``, between 2 and 500, as of mirror descent.
     """
+    if design.alpha:
+        raise ValueError("the Frank-Wolfe method has no penalty: alpha must be 0.")
     if n_rounds is None:
         wanted = (design.n_records * math.sqrt(zcdp_of(budget)) / design.log_sizes[0]) ** (2 / 3)
         n_rounds = max(2, min(round(wanted), 500))

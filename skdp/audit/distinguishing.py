@@ -258,8 +258,9 @@ def _statistics(here: np.ndarray, there: np.ndarray) -> list[Callable[[np.ndarra
     center = 0.5 * (here.mean(axis=0) + there.mean(axis=0))
     spread = 0.5 * (np.cov(here, rowvar=False) + np.cov(there, rowvar=False))
     spread = np.atleast_2d(spread)
-    # a part of the trace: fewer runs than numbers must not make it singular
-    spread = spread + 1e-3 * (np.trace(spread) / len(spread) + 1e-300) * np.eye(len(spread))
+    # a part of the trace: fewer runs than numbers must not make it singular; 1 without noise
+    typical = float(np.trace(spread)) / len(spread) or 1.0
+    spread = spread + 1e-3 * typical * np.eye(len(spread))
     direction = np.linalg.solve(spread, here.mean(axis=0) - there.mean(axis=0))
     scales = np.sqrt(np.diag(spread))
     middle = np.median(np.concatenate([here, there]), axis=0)

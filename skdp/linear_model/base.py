@@ -69,7 +69,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     #: Set by the estimators that have the parameters.
     tilt: float = 0.0
     coef_norm_l1: float | None = None
-    feature_bound: float = 1.0
+    feature_bound: float | None = None
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
         """Fit the model privately.
@@ -121,13 +121,19 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
                 "features with skdp.preprocessing.BoundedScaler(ranges) and Normalizer() and "
                 "declare data_norm=1.0; if rows are scaled already, declare their public bound."
             )
+        if self.feature_bound is None and self._is_entrywise:
+            yield (
+                "feature_bound was not declared: entries of X are clipped to [-1, 1]. Scale raw "
+                "features with skdp.preprocessing.BoundedScaler(ranges) and declare "
+                "feature_bound=1.0, or declare their public bound."
+            )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
         """Return the records with bounded rows and the intercept feature."""
         self.data_norm_ = self._norm_bound
         if self._is_entrywise:  # a norm that no row of bounded entries exceeds
-            self.data_norm_ = float(self.feature_bound) * math.sqrt(X.shape[1]) * 1.001
-            X = clipped_entries(X, float(self.feature_bound))
+            self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
+            X = clipped_entries(X, self._entry_bound)
         return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -190,7 +196,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             neighbouring=Neighbouring(self.neighbouring),
             population=self.objective == "population",
             coef_norm_l1=None if self.coef_norm_l1 is None else float(self.coef_norm_l1),
-            feature_bound=float(self.feature_bound),
+            feature_bound=self._entry_bound,
         )
 
     def _report(
@@ -292,10 +298,15 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         return 1.0 if self.data_norm is None else float(self.data_norm)
 
     @property
+    def _entry_bound(self) -> float:
+        """Public bound on an entry of X."""
+        return 1.0 if self.feature_bound is None else float(self.feature_bound)
+
+    @property
     def _intercept_value(self) -> float:
         """Value of the constant feature; 0 without an intercept."""
         if self._is_entrywise:
-            return float(self.feature_bound) * bool(self.fit_intercept)
+            return self._entry_bound * bool(self.fit_intercept)
         return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
     def _public_size(self, n_records: int) -> int | None:
@@ -317,7 +328,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         # squares of the bound must neither overflow nor vanish
         if self.data_norm is not None:
             check_real("data_norm", self.data_norm, 1e-50, 1e50)
-        check_real("feature_bound", self.feature_bound, 1e-50, 1e50)
+        if self.feature_bound is not None:
+            check_real("feature_bound", self.feature_bound, 1e-50, 1e50)
         if self.coef_norm_l1 is not None:
             check_real("coef_norm_l1", self.coef_norm_l1, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)

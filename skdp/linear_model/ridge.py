@@ -43,9 +43,10 @@ class DPRidge(DPLinearRegression):
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
         included. None: the largest absolute target after centering, 3 for classifiers, divided by
         `feature_bound`.
-    feature_bound : float, default=1.0
+    feature_bound : float or None, default=None
         Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
-        clipped to it, also in predictions. It is the value of the intercept's feature.
+        clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
+        with a warning.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.
@@ -137,7 +138,7 @@ class DPRidge(DPLinearRegression):
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
-        feature_bound: float = 1.0,
+        feature_bound: float | None = None,
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,

@@ -28,7 +28,12 @@ _DIGIT = np.uint64(2**21 - 1)
 
 
 def step_of(deviation: float) -> float:
-    """Return the step of the grid for noise of a standard deviation per coordinate."""
+    """Return the step of the grid for noise of a standard deviation per coordinate.
+
+    Deviations above 1e290 are refused: sums could overflow.
+    """
+    if not deviation <= 1e290:
+        raise ValueError(f"the noise has a standard deviation of {deviation:g}, above 1e290.")
     return math.ldexp(1.0, max(math.frexp(deviation)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
 
 

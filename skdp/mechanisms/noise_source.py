@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 import os
+import threading
+from typing import Any
 
 import numpy as np
 
@@ -36,17 +38,24 @@ class NoiseSource:
     def __init__(self, random_bytes: Bytes = os.urandom) -> None:
         self._bytes = random_bytes
         self._kept: dict[Law, PartialDraws] = {}
+        self._process, self._lock = os.getpid(), threading.Lock()
 
     def words(self, size: int) -> np.ndarray:
         """Draw independent uniform 64-bit integers."""
         return np.frombuffer(self._bytes(8 * size), dtype=np.uint64)
 
     def _draws(self, law: Law, size: int) -> PartialDraws:
-        kept = [self._kept[law]] if law in self._kept else []
-        missing = size - sum(len(draws.units) for draws in kept)
-        draws = joined([*kept, draw(law, missing, self._bytes)]) if missing > 0 else kept[0]
-        self._kept[law] = draws[size:]
+        with self._lock:
+            if self._process != os.getpid():  # a fork would draw what its parent draws
+                self._process, self._kept = os.getpid(), {}
+            kept = [self._kept[law]] if law in self._kept else []
+            missing = size - sum(len(draws.units) for draws in kept)
+            draws = joined([*kept, draw(law, missing, self._bytes)]) if missing > 0 else kept[0]
+            self._kept[law] = draws[size:]
         return draws[:size]
+
+    def __reduce__(self) -> Any:
+        raise TypeError("A NoiseSource cannot be copied: copies would draw the same noise.")
 
     def add_normal(self, value: np.ndarray, scale: float) -> np.ndarray:
         """Add independent normal noise of standard deviation `scale`, and round to a grid."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -28,7 +29,10 @@ _Scores = Callable[[Any, Any, np.ndarray], Any]
 def _log_probability(estimator: Any, X: Any, y: np.ndarray) -> np.ndarray:
     chances = estimator.predict_proba(X)
     of_label = np.searchsorted(estimator.classes_, y)
-    return np.log(chances[np.arange(len(y)), of_label])
+    of_label = np.minimum(of_label, len(estimator.classes_) - 1)
+    found = chances[np.arange(len(y)), of_label]
+    # a label that the model does not know has no probability
+    return np.log(np.where(estimator.classes_[of_label] == y, found, 0.0))
 
 
 #: One score per record, the larger the better.
@@ -135,13 +139,22 @@ def dp_cross_validate(
             f"No part of {estimator!r} is a private estimator: the scores would publish what a "
             "model learned without noise."
         )
+    if any(getattr(part, "neighbouring", None) == "add_remove" for part in parts):
+        raise ValueError(
+            "neighbouring == 'add_remove': a record more or less moves the others to other folds. "
+            "Cross-validation is for neighbouring='replace_one'."
+        )
     check_consistent_length(X, y)
     y = np.asarray(y)
     scores, low, high = _scoring(estimator, scoring, score_range)
     rng, noise = randomness(random_state)
     folds = _folds(cv, len(y), rng)
     overlap = OverlappingParts(_members(folds, len(y)))
-    accountants = [part for part in (accountant, *parts) if isinstance(part, BudgetAccountant)]
+    # keeps what all of it cost, also that of fits in other processes
+    recorder = BudgetAccountant(math.inf)
+    accountants = [
+        part for part in (recorder, accountant, *parts) if isinstance(part, BudgetAccountant)
+    ]
     found: dict[str, Any] = {"test_score": [], "score_noise": [], "estimator": []}
     with contextlib.ExitStack() as stack:
         for each in accountants:
@@ -160,7 +173,7 @@ def dp_cross_validate(
             found["estimator"].append(model)
     models = {"estimator": found.pop("estimator")} if return_estimator else {}
     arrays = {name: np.array(found[name]) for name in ("test_score", "score_noise")}
-    return {**arrays, "event": overlap.event, **models}
+    return {**arrays, "event": recorder.event, **models}
 
 
 def _scoring(

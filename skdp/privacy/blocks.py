@@ -90,7 +90,7 @@ def _file_of(process: int) -> str:
 def _of_parents() -> list[Block]:
     """Blocks that are open in the processes that this one descends from."""
     found, process = [], os.getppid()
-    while process > 1:
+    while process > 0:
         path = _file_of(process)
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if not hasattr(os, "getuid") or os.fstat(file.fileno()).st_uid == os.getuid():

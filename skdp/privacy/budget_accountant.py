@@ -134,7 +134,7 @@ class BudgetAccountant:
         check_real("delta", delta, 0.0, 1.0, closed="left")
         self.epsilon, self.delta = float(epsilon), float(delta)
         relation = None if neighbouring is None else Neighbouring(neighbouring)
-        self._blocks: list[str] = []
+        self._blocks: list[tuple[str, int]] = []
         self._is_temporary = path is None
         self._path = _temporary_path() if path is None else os.path.abspath(path)
         with contextlib.suppress(FileExistsError):
@@ -147,6 +147,12 @@ class BudgetAccountant:
                     f"delta={ledger.delta:g}; BudgetAccountant.load continues it."
                 )
             common_relation([ledger.event], relation or ledger.relation)
+            if relation is not None and relation is not ledger.relation:
+                made = "none" if ledger.relation is None else ledger.relation.value
+                raise ValueError(
+                    f"The ledger {self._path!r} was made for the relation {made}, not "
+                    f"{relation.value}: leave neighbouring out, or make another ledger."
+                )
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BudgetAccountant:
@@ -246,14 +252,16 @@ class BudgetAccountant:
     def __enter__(self) -> BudgetAccountant:
         with self._ledger():  # it must be there
             name = uuid.uuid4().hex
-        self._blocks.append(name)
+        self._blocks.append((name, os.getpid()))
         where = platform.node(), os.getpid()
         open_block(name, lambda: Block(self._path, name, *where, self._is_temporary))
         return self
 
     def __exit__(self, *exception: object) -> None:
-        name = self._blocks.pop()
+        name, process = self._blocks.pop()
         close_block(name)
+        if process != os.getpid():  # a fork leaves its copy of the block: the block goes on
+            return
         # if this fails, processes that were sent the block keep on paying
         with contextlib.suppress(LedgerError, OSError), self._ledger() as ledger:
             ledger.append({"closed": name})

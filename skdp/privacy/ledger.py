@@ -20,7 +20,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,8 +158,8 @@ def move_ledger(old: str, new: str) -> None:
     """
     with locked(old) as ledger:
         os.lseek(ledger.descriptor, 0, os.SEEK_SET)
-        _write_new(new, _read_all(ledger.descriptor))
-        ledger.append({"moved": new})
+        # a process that dies in between leaves no second ledger that could be spent from
+        _write_new(new, _read_all(ledger.descriptor), lambda: ledger.append({"moved": new}))
 
 
 def resolve(path: str) -> str:
@@ -279,8 +279,13 @@ def _read_all(descriptor: int) -> bytes:
     return b"".join(parts)
 
 
-def _write_new(path: str, data: bytes) -> None:
-    """Write a file that must not exist: complete and on the disk, or not at all."""
+def _write_new(path: str, data: bytes, announce: Callable[[], None] = lambda: None) -> None:
+    """Write a file that must not exist: complete and on the disk, or not at all.
+
+    `announce` is called when everything but the name is on the disk.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(f"There is a file {path!r}.")
     folder = Path(path).parent
     descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".skdp-")
     try:
@@ -288,6 +293,7 @@ def _write_new(path: str, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
+        announce()
         if sys.platform == "win32":
             os.rename(draft, path)  # refuses to replace a file there
         else:

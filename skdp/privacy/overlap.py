@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import os
 import threading
 from collections.abc import Callable, Iterator
 
@@ -52,7 +53,7 @@ class OverlappingParts:
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[None]:
         """Inside of this block, releases are from one part; of this thread, not of others."""
-        token = _CURRENT.set((self, number, threading.get_ident()))
+        token = _CURRENT.set((self, number, threading.get_ident(), os.getpid()))
         try:
             yield
         finally:
@@ -73,15 +74,16 @@ class OverlappingParts:
         return ComposedEvent(added), lambda: self._counts.update(counts)
 
 
-_CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int, int] | None] = contextvars.ContextVar(
-    "skdp_part", default=None
+_CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int, int, int] | None] = (
+    contextvars.ContextVar("skdp_part", default=None)
 )
 
 
 def share_of_part(event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
     """Return what an event adds to the cost of all, and a function to call once it is paid."""
     current = _CURRENT.get()
-    if current is None or current[2] != threading.get_ident():  # some threads inherit it
+    # some threads and processes inherit it
+    if current is None or current[2:] != (threading.get_ident(), os.getpid()):
         return event, lambda: None
-    parts, number, _ = current
+    parts, number = current[:2]
     return parts.share(number, event)

@@ -58,6 +58,11 @@ class VertexDesign:
         ):
             check_count("sizes", size, 2)
             check_positive(magnitudes=magnitude, oscillations=oscillation)
+            if oscillation > 2.0 * magnitude:
+                raise ValueError(
+                    f"oscillations == {oscillation:g}, must be at most twice the magnitude "
+                    f"{magnitude:g}."
+                )
 
     @property
     def log_sizes(self) -> tuple[float, ...]:
@@ -84,9 +89,13 @@ class VertexProblem(ABC):
         whichever the others are. Each record's derivatives are within the bounds of the design.
         """
 
+    def values(self, point: Point, batch: slice) -> np.ndarray:
+        """Return the function at a point for each of consecutive records, shape (m,)."""
+        raise NotImplementedError
+
     def value(self, point: Point, batch: slice) -> float:
         """Average the function at a point over consecutive records."""
-        raise NotImplementedError
+        return float(np.mean(self.values(point, batch)))
 
 
 @dataclass(frozen=True)
@@ -98,8 +107,9 @@ class FunctionProblem(VertexProblem):
     design : VertexDesign
     derivative : callable ``(points, batch) -> sequence of ndarray``
         From weights on the vertices, one array per block, and a slice of records, to the partial
-        derivatives of each of them, shape (m, sizes[u]). They are clipped to the magnitudes, and
-        what is not a number becomes 0.
+        derivatives of each of them, shape (m, sizes[u]). They are clipped to the interval that
+        ends at the magnitude and is as wide as the oscillation: ``[-m, m]`` if that is 2 m, and
+        ``[0, m]`` if it is m. What is not a number becomes its lower end.
     function : callable ``(points, batch) -> ndarray of shape (m,)``, optional
     """
 
@@ -117,14 +127,16 @@ class FunctionProblem(VertexProblem):
     def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
         records = self.derivative(self.weights(point), batch)
         return tuple(
-            np.clip(np.nan_to_num(each, nan=0.0), -bound, bound).mean(axis=0)
-            for each, bound in zip(records, self.design.magnitudes, strict=True)
+            np.clip(np.nan_to_num(each, nan=-math.inf), bound - width, bound).mean(axis=0)
+            for each, bound, width in zip(
+                records, self.design.magnitudes, self.design.oscillations, strict=True
+            )
         )
 
-    def value(self, point: Point, batch: slice) -> float:
+    def values(self, point: Point, batch: slice) -> np.ndarray:
         if self.function is None:
             raise ValueError("the problem has no function.")
-        return float(np.mean(self.function(self.weights(point), batch)))
+        return np.asarray(self.function(self.weights(point), batch))
 
 
 @dataclass(frozen=True)
@@ -182,6 +194,8 @@ class LinearProblem(VertexProblem):
     def __init__(self, records: Records, loss: Loss, design: LinearDesign) -> None:
         if records.scale is not None or records.factors is not None:
             raise ValueError("rows must not be scaled by their norm.")
+        if not _is_within(records.matrix, records.intercept, design.feature_bound):
+            raise ValueError("entries of X, or the intercept feature, exceed feature_bound.")
         self.records, self.loss, self.design = records, loss, design
 
     def margins(self, point: Point, batch: slice) -> np.ndarray:
@@ -215,9 +229,8 @@ class LinearProblem(VertexProblem):
         total = self.records.total(statistic, part=batch)
         return np.asarray(total) * (self.design.radius / (batch.stop - batch.start))
 
-    def value(self, point: Point, batch: slice) -> float:
-        values = self.loss.value(self.margins(point, batch), self.records.targets[batch])
-        return float(values.mean())
+    def values(self, point: Point, batch: slice) -> np.ndarray:
+        return self.loss.value(self.margins(point, batch), self.records.targets[batch])
 
     def coefficients(self, point: Point) -> np.ndarray:
         """Return the coefficients of a point, the intercept's last."""
@@ -260,6 +273,8 @@ def column_margins(records: Records, weights: np.ndarray, batch: slice) -> np.nd
 
 def clipped_entries(X: Any, bound: float) -> Any:
     """Clip the entries of a dense or CSR matrix to ``[-bound, bound]``; a copy only if needed."""
+    if X.dtype == np.float32 and float(np.float32(bound)) > bound:
+        bound = float(np.nextafter(np.float32(bound), np.float32(0.0)))
     if sp.issparse(X):
         X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)  # without stale flags
         if not X.has_canonical_format:
@@ -271,6 +286,13 @@ def clipped_entries(X: Any, bound: float) -> Any:
     if not sp.issparse(X):
         return np.clip(X, -bound, bound)
     return type(X)((np.clip(X.data, -bound, bound), X.indices, X.indptr), shape=X.shape)
+
+
+def _is_within(X: Any, intercept: float, bound: float) -> bool:
+    values = X.data if sp.issparse(X) else X
+    if intercept > bound:
+        return False
+    return bool(values.size == 0 or (values.max() <= bound and values.min() >= -bound))
 
 
 def default_radius(loss: Loss, feature_bound: float) -> float:

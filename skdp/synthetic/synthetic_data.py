@@ -180,15 +180,18 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         order = self._check_parameters()
         given = None if _is_auto(self.categories) else self.categories
         allow_nan = given is not None and _any_missing(given)
+        is_list = isinstance(X, (list, tuple))
         X = validated(self, X, allow_nan=allow_nan, reset=True)
         self._names = _column_names(X)
         categories = (
             inferred_categories(X) if given is None else declared_categories(given, self._names)
         )
-        self._categories, self._format = categories, TableFormat.of(X, categories)
+        self._categories, self._format = categories, TableFormat.of(X, categories, is_list)
         sizes = tuple(len(values) for values in categories)
         workload: Workload = (
-            QueryMatrix(sizes, self.queries) if order is None else Marginals(sizes, order)
+            QueryMatrix(sizes, self.queries)
+            if order is None
+            else Marginals(sizes, min(order, len(sizes)))
         )
         budget = PrivacyBudget(self.epsilon, self.delta)
         objective = QueryObjective(workload, X.shape[0], Neighbouring(self.neighbouring))

@@ -195,12 +195,17 @@ class TableFormat:
     dtypes: tuple[Any, ...]
 
     @classmethod
-    def of(cls, X: Any, categories: Categories) -> TableFormat:
-        """Take the format of a validated table."""
+    def of(cls, X: Any, categories: Categories, is_list: bool) -> TableFormat:
+        """Take the format of a validated table; the type of lists is that of the categories.
+
+        Types of arrays and frames are public. They are kept where they hold all categories.
+        """
         library = library_of(X)
         if library == "numpy":
-            kept = X.dtype
-            if kept.kind in "SU":  # wide enough for all categories
+            kept = _common_dtype(categories) if is_list else X.dtype
+            if kept.kind in "biu" and has_missing(categories):
+                kept = np.dtype(object)
+            elif kept.kind in "SU":  # wide enough for all categories
                 width = max(len(value) for values in categories for value in values)
                 kept = np.dtype((kept.type, max(width, 1)))
             return cls(library, np.ndarray, tuple(range(X.shape[1])), (kept,))
@@ -236,4 +241,18 @@ def _declared_dtype(dtype: Any, values: tuple[Any, ...]) -> Any:
         return type(dtype)(present, ordered=dtype.ordered)
     if name == "Enum":
         return type(dtype)(present)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biu" and len(present) < len(values):
+        return np.dtype(float if dtype.kind != "b" else object)
     return dtype
+
+
+def _common_dtype(categories: Categories) -> np.dtype[Any]:
+    """Return the type of an array of all categories; object unless all are numbers or strings."""
+    values = [value for column in categories for value in column]
+    if all(isinstance(value, str) for value in values):
+        return np.dtype(object)
+    try:
+        found = np.asarray(values)
+    except ValueError:
+        return np.dtype(object)
+    return found.dtype if found.dtype.kind in "biuf" else np.dtype(object)

@@ -130,6 +130,15 @@ def test_fits_of_this_package_and_less_noise(monkeypatch):
     assert audit_estimator(model, D, D_PRIME, **options).gaussian_lower_bound > 2.0
 
 
+def test_outputs_without_noise_are_told_apart():
+    class Exact(NoisyMean):
+        def fit(self, X, y):
+            self.coef_ = 2000.0 * (y[0] > 0)
+            return self
+
+    assert audit_estimator(Exact(1.0), D, D_PRIME, 100, random_state=0).refutes
+
+
 def test_own_scores_and_arguments_of_fit():
     class Grouped(NoisyMean):
         def fit(self, X, y, groups):

@@ -13,7 +13,7 @@ from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DP
 from skdp.algorithms.vertex_rounds import GridScores
 from skdp.privacy import tightest_epsilon
 
-METHOD = {"method": "mirror_descent", "random_state": 0}
+METHOD = {"method": "mirror_descent", "feature_bound": 1.0, "random_state": 0}
 
 
 def data(n=4000, d=30, seed=0):
@@ -55,7 +55,9 @@ def test_regressors_learn(model):
 
 def test_entries_are_clipped_in_fit_and_prediction():
     X, y = data()
-    fit = DPLinearClassifier(loss="squared_hinge", feature_bound=0.5, classes=[0, 1], **METHOD).fit
+    fit = DPLinearClassifier(
+        loss="squared_hinge", classes=[0, 1], **METHOD | {"feature_bound": 0.5}
+    ).fit
     wild, tame = fit(X, y), None
     scores = wild.decision_function(X)
     tame = fit(np.clip(X, -0.5, 0.5), y)
@@ -123,7 +125,7 @@ def test_no_private_iterate_is_kept():
 def test_mistakes_are_refused(estimator, message):
     X, y = data(n=40)
     with pytest.raises(ValueError, match=message):
-        estimator.set_params(**METHOD).fit(X, y)
+        estimator.set_params(**METHOD | {"feature_bound": estimator.feature_bound or 1.0}).fit(X, y)
 
 
 @pytest.mark.slow
@@ -145,3 +147,11 @@ def test_more_records_give_a_better_fit():
         X, y = data(n=n)
         scores.append(DPLogisticRegression(classes=[0, 1], **METHOD).fit(X, y).score(test, labels))
     assert scores[1] > scores[0] + 0.1
+
+
+def test_an_undeclared_bound_warns():
+    X, y = data(n=200)
+    model = DPLogisticRegression(classes=[0, 1], **METHOD | {"feature_bound": None})
+    with pytest.warns(UserWarning, match="feature_bound was not declared"):
+        model.fit(X, y)
+    assert model.privacy_.plan["feature_bound"] == 1.0

@@ -1,6 +1,10 @@
 """Partial draws: decisions against mpmath, laws, far tails, and the bits that are kept."""
 
+import copy
 import itertools
+import os
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 
 import mpmath
@@ -242,3 +246,33 @@ def test_bernoulli_draws_are_exact(probability):
             words = (digit.to_bytes(2, "little") for digit in digits)
             heads = NoiseSource(lambda n, words=words: next(words)).bernoulli(1, probability)
             assert bool(heads[0]) == (offset < 0)
+
+
+def test_no_copy_draws_the_same_noise():
+    source = NoiseSource()
+    source.standard_normal(1)
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            copied(source)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_draws_other_noise():
+    source = NoiseSource()
+    source.standard_normal(1)
+    read, write = os.pipe()
+    process = os.fork()
+    if process == 0:
+        os.write(write, source.standard_normal(5).tobytes())
+        os._exit(0)
+    os.waitpid(process, 0)
+    assert not set(source.standard_normal(5)) & set(np.frombuffer(os.read(read, 40)))
+    os.close(read)
+    os.close(write)
+
+
+def test_threads_share_no_draw():
+    source = NoiseSource()
+    with ThreadPoolExecutor(8) as pool:
+        drawn = np.concatenate(list(pool.map(source.standard_normal, [3] * 3000)))
+    assert len(np.unique(drawn)) == len(drawn)

@@ -223,5 +223,5 @@ def test_models_without_privacy_are_refused():
 
 def test_add_remove_is_refused():
     model = classifier(neighbouring="add_remove", n_public=800)
-    with pytest.raises(ValueError, match=r"add_remove.*other parts"):
+    with pytest.raises(ValueError, match=r"add_remove.*other folds"):
         dp_cross_validate(model, X, Y)

@@ -362,3 +362,23 @@ def test_only_its_process_removes_a_temporary_ledger():
     assert accountant.entries == ()
     budget_accountant._remove(folder, *owner)
     assert not os.path.exists(folder)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_that_leaves_the_block_does_not_close_it():
+    accountant = BudgetAccountant(math.inf)
+    with accountant:
+        process = os.fork()
+        if process == 0:
+            accountant.__exit__(None, None, None)  # as an exception that unwinds would
+            os._exit(0)
+        os.waitpid(process, 0)
+        spend(PureEvent(0.5, "replace_one"))
+    assert accountant.total().epsilon == 0.5
+
+
+def test_another_relation_than_that_of_the_file_is_refused(tmp_path):
+    path = tmp_path / "ledger"
+    BudgetAccountant(1.0, path=path)
+    with pytest.raises(ValueError, match="relation none, not replace_one"):
+        BudgetAccountant(1.0, path=path, neighbouring="replace_one")
