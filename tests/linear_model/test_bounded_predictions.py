@@ -9,6 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 every_estimator = pytest.mark.parametrize("kind", ESTIMATORS)
+linear_ones = pytest.mark.parametrize("kind", [k for k in ESTIMATORS if "MLP" not in k.__name__])
 
 
 def shortened(X, bound):
@@ -22,7 +23,7 @@ def outputs(model, X):
 
 
 @pytest.mark.mostly("slow", 7)
-@every_estimator
+@linear_ones
 @pytest.mark.parametrize("bound", [0.5, 1.0, 2.0])
 def test_a_prediction_is_that_of_the_shortened_row(kind, bound):
     """By the definition: coefficients times the bounded row, plus the intercept."""
@@ -59,7 +60,7 @@ def test_groups_are_scored_on_shortened_rows(kind):
         np.testing.assert_allclose(measure(1e6 * long, y, groups), measure(long, y, groups))
 
 
-@pytest.mark.parametrize("kind", [k for k in ESTIMATORS if "MLP" not in k.__name__])
+@linear_ones
 def test_rows_within_the_bound_are_left_alone(kind):
     X, y = records(kind, norm=0.9)
     model = declared(kind).fit(X, y)

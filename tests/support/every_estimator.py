@@ -38,6 +38,8 @@ ESTIMATORS = CLASSIFIERS + REGRESSORS
 def declared(kind, **parameters):
     """An estimator whose bounds are all declared, seeded."""
     public = {"classes": [0, 1]} if kind in CLASSIFIERS else {"target_range": (-1.0, 1.0)}
+    if kind is DPMaxGroupLossMLPClassifier:
+        public |= {"hidden_units": 4, "n_steps": 20}
     return kind(**{"data_norm": 1.0, "random_state": 0, **public, **parameters})
 
 
