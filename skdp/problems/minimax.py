@@ -87,15 +87,25 @@ class MinimaxProblem(ABC):
         """Maximise ``<y, mean> + r(x, y)`` over y, for a linear dual."""
         raise NotImplementedError
 
-    def limit(self, clip: float, block: BlockName, point: Point, anchor: Point | None) -> float:
+    def limit(
+        self,
+        clip: float,
+        block: BlockName,
+        point: Point,
+        anchor: Point | None,
+        size: float | None = None,
+    ) -> float:
         """Return the norm to clip to, so that a record moves the computed sum by at most `clip`.
+
+        `size` is a public bound on the number of records, by default their number: under add/remove
+        neighbours a limit that follows from their number would move all vectors.
 
         Each of the vectors is off by a relative 1e-9 and by :meth:`rounding_error`, and their sum
         by the rounding of its additions (docs/theory/dp_rgda.md, "Rounding"). Where rounding is
         larger than the clip, all vectors are shortened until it no longer matters.
         """
-        n = float(self.n_records)
-        relative = ROUNDING_SLACK + 2.0 * n * EPS * (chain(self.n_records, self.block_size) + 16.0)
+        n = float(self.n_records if size is None else size)
+        relative = ROUNDING_SLACK + 2.0 * n * EPS * (chain(n, self.block_size) + 16.0)
         shifted = 2.0 * n * self.rounding_error(block, point, anchor)
         shifted = shifted if math.isfinite(shifted) else math.inf
         return max(clip / (relative + 2.0 * n), (clip - shifted) / relative)

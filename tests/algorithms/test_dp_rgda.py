@@ -4,6 +4,7 @@ The numbers of tests are those of the list in the specification, section 7.3.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -484,3 +485,20 @@ def test_escape_phase_drowned_in_noise_is_announced():
     escape = plan_escape_phase(0.02, dimension=3, smoothness=1.0, hessian_lipschitz=1.0)
     assert plan(quadratic(), clip=1.0, escape=escape).alarms()
     assert not plan(quadratic(), clip=1e-9, escape=escape).alarms()
+
+
+def test_limits_of_clipping_follow_from_the_public_size():
+    """Neighbours of n and n + 1 records clip alike, also where the tree of a sum gets a level."""
+    seen = []
+
+    class Watched(RecordGradients):
+        def clipped_sum(self, block, point, anchor, limit, batch=None):
+            seen.append(limit)
+            return super().clipped_sum(block, point, anchor, limit, batch)
+
+    for n in (16 * 256, 16 * 256 + 1):
+        made = Watched(n, 3, 3, lambda block, point, rows: np.ones((len(rows), 3)))
+        ledger = replace(plan(made, neighbouring="add_remove").ledger, n_public=5000)
+        query = NoisyGradientOracle(made, ledger, source()).query("refresh")
+        query.release("joint", (np.ones(3), np.zeros(3)), None)
+    assert len(seen) == 2 and seen[0] == seen[1]
