@@ -94,7 +94,7 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = self._only_binary is None
         # an accuracy of 0.83 from 300 records: "output", which a tilt needs, has more noise
-        tags.classifier_tags.poor_score = self.tilt > 0
+        tags.classifier_tags.poor_score = self.tilt != 0
         return tags
 
     def decision_function(self, X: Any) -> np.ndarray:
