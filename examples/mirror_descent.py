@@ -35,6 +35,7 @@ def test_loss(method: str, n: int, d: int, seed: int) -> float:
     model = DPLogisticRegression(
         method=method,
         data_norm=None if method == "mirror_descent" else d**0.5,
+        feature_bound=1.0,
         fit_intercept=False,
         classes=[0, 1],
         random_state=seed,

@@ -183,7 +183,9 @@ def large(n: int, d: int) -> dict[str, Any]:
     size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    model = DPLogisticRegression(method="mirror_descent", classes=[0, 1], random_state=0).fit(X, y)
+    model = DPLogisticRegression(
+        method="mirror_descent", feature_bound=1.0, classes=[0, 1], random_state=0
+    ).fit(X, y)
     seconds = time.perf_counter() - start
     grown = 1024.0 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     return {
