@@ -8,28 +8,16 @@ import warnings
 import numpy as np
 import pytest
 from joblib import Parallel, delayed, parallel_config
-from sklearn.base import clone
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
-from sklearn.pipeline import make_pipeline
+from worker_fits import X, Y, build_and_fit, clone_and_fit, failing, pipeline
 
 import skdp
-from skdp import BoundedScaler, BudgetAccountant, BudgetExceededError, DPLogisticRegression
+from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise")
-
-RNG = np.random.default_rng(0)
-X = RNG.uniform(-0.5, 0.5, (200, 3))
-Y = (X[:, 0] > 0).astype(int)
-
-
-def pipeline(**parameters):
-    return make_pipeline(
-        BoundedScaler(),
-        DPLogisticRegression(**{"epsilon": 0.5, "data_norm": 2.0, "classes": [0, 1], **parameters}),
-    )
 
 
 def accountant(epsilon=100.0):
@@ -101,22 +89,14 @@ def test_an_overrun_is_an_error_if_asked_for():
         cross_validate(pipeline(), X, Y, cv=KFold(10), error_score="raise")
 
 
-def _build_and_fit(seed):
-    return pipeline(epsilon=0.1 + seed).fit(X, Y)
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("_live_workers")
 def test_estimators_that_are_made_in_a_worker():
     """No estimator is sent to the workers, and they are older than the block."""
     with accountant() as spent:
-        Parallel(n_jobs=2)(delayed(_build_and_fit)(i) for i in range(3))
-    Parallel(n_jobs=2)(delayed(_build_and_fit)(i) for i in range(3))
+        Parallel(n_jobs=2)(delayed(build_and_fit)(i) for i in range(3))
+    Parallel(n_jobs=2)(delayed(build_and_fit)(i) for i in range(3))
     assert len(spent.entries) == 3
-
-
-def _clone_and_fit(model):
-    return clone(model).fit(X, Y)
 
 
 @pytest.mark.slow
@@ -126,7 +106,7 @@ def test_estimators_that_are_sent_to_a_worker(monkeypatch):
     monkeypatch.setattr(blocks, "_file_of", lambda process: "/nonexistent/skdp")
     monkeypatch.setattr(blocks, "publish", lambda: None)
     with accountant() as spent:
-        fitted = Parallel(n_jobs=2)(delayed(_clone_and_fit)(pipeline()) for i in range(2))
+        fitted = Parallel(n_jobs=2)(delayed(clone_and_fit)(pipeline()) for i in range(2))
     assert len(spent.entries) == 2
     fitted[0].fit(X, Y)
     assert len(spent.entries) == 2
@@ -145,7 +125,7 @@ def test_other_programs_that_a_block_starts():
 
 def test_threads_of_a_block():
     with accountant() as spent:
-        threads = [threading.Thread(target=_build_and_fit, args=(i,)) for i in range(3)]
+        threads = [threading.Thread(target=build_and_fit, args=(i,)) for i in range(3)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -160,15 +140,11 @@ def test_meta_estimators_that_clone():
     assert len(spent.entries) == 3
 
 
-def _failing(problem, accuracy):
-    raise RuntimeError("no solution")
-
-
 @pytest.mark.parametrize("backend", ["threading", pytest.param("loky", marks=pytest.mark.slow)])
 def test_a_solver_that_raises_has_been_paid_for(backend):
     """Its answer is replaced, so that nobody learns that it raised; the price is the same."""
     with parallel_config(backend, n_jobs=2), accountant() as spent:
-        cross_validate(pipeline(solver=_failing), X, Y, cv=KFold(3), error_score="raise")
+        cross_validate(pipeline(solver=failing), X, Y, cv=KFold(3), error_score="raise")
     assert len(spent.entries) == 3
 
 
