@@ -23,6 +23,7 @@ FLOORS = {
     "model_selection": 5,
     "synthetic": 5,
     "audit": 6,
+    "inspection": 6,
 }
 #: Modules below all floors: they import nothing of the package.
 BELOW = {"_checks", "_records"}
@@ -30,7 +31,7 @@ BELOW = {"_checks", "_records"}
 FORBIDDEN = {("mechanisms", "problems"), ("solvers", "mechanisms"), ("problems", "mechanisms")}
 #: The relation between neighbours and nothing else of the privacy floor enters a problem.
 RUNTIME = {"numpy", "scipy", "sklearn", "skdp"} | set(sys.stdlib_module_names)
-OPTIONAL = {"dp_accounting"}
+OPTIONAL = {"dp_accounting", "matplotlib"}
 
 
 def imports(path):

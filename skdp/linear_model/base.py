@@ -8,6 +8,7 @@ import numbers
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count, check_option, check_real
 from skdp._records import validate_records
-from skdp.algorithms.methods import METHODS, choose
+from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Plan, Run
 from skdp.linear_model.remarks import noise_alarms
 from skdp.mechanisms import NoiseSource
@@ -153,19 +154,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
 
         Returns weights of shape (n_outputs, n_features + fit_intercept).
         """
-        objective = self._objective(records, risk)
-        budget = PrivacyBudget(self.epsilon, self.delta)
-        # several solves need a solver that keeps nothing from one block to the next
-        may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
-        choice = choose(
-            self._methods,
-            self.method,
-            objective,
-            budget,
-            self.calibration,
-            may_split=may_split,
-            has_solver=self._has_solver,
-        )
+        choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
         for alarm in choice.plan.alarms():
             warnings.warn(alarm, UserWarning, stacklevel=4)
         result = self._pay_and_run(choice.plan, records)
@@ -180,17 +169,48 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         self.alpha_ = self.privacy_.plan["alpha"]
         return weights
 
+    def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
+        """Choose the method and its plan from public numbers; no model here has groups."""
+        if n_groups is not None:
+            raise ValueError(f"n_groups == {n_groups}: {type(self).__name__} has no groups.")
+        # several solves need a solver that keeps nothing from one block to the next
+        may_split = isinstance(self.solver, str) or is_copyable(resolve_solver(self.solver))
+        return choose(
+            self._methods,
+            self.method,
+            self._objective(design, risk),
+            PrivacyBudget(self.epsilon, self.delta),
+            self.calibration,
+            may_split=may_split,
+            has_solver=self._has_solver,
+        )
+
+    def _plan_of_shape(
+        self, n_samples: int, n_features: int, n_classes: int | None, n_groups: int | None
+    ) -> tuple[Choice, Design]:
+        """Plan a fit on records of a shape; see :func:`skdp.inspection.plan_fit`."""
+        self._check_parameters()
+        n_public = self._public_size(n_samples)
+        # no row at all: the bounds of rows, and the size of a block, follow from the width
+        empty = Design.of(self._records(np.zeros((0, n_features)), np.zeros(0)), n_public)
+        design = replace(empty, n_records=n_public or n_samples)
+        return self._planned(design, self._public_risk(n_classes), n_groups), design
+
+    @abstractmethod
+    def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
+        """Make the risk from the parameters and the public number of classes, if it has any."""
+
     def _pay_and_run(self, plan: Plan, records: Records) -> Any:
         """Pay for the releases of a plan, then run it: the only place that does either."""
         self._spend(plan.event)
         run = Run(self.solver, *randomness(self.random_state), self.verbose)
         return plan.run(records, run)
 
-    def _objective(self, records: Records, risk: EmpiricalRisk) -> Objective:
+    def _objective(self, design: Design, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""
         return Objective(
             risk,
-            Design.of(records, self._public_size(records.n_records)),
+            design,
             alpha=0.0 if self.alpha == "auto" else float(self.alpha),
             coef_norm=None if self.coef_norm is None else float(self.coef_norm),
             neighbouring=Neighbouring(self.neighbouring),

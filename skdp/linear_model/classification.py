@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdp.linear_model.base import DPLinearModel, warn_inferred
-from skdp.problems import ClippedLogisticLoss, Loss, SoftmaxLoss
+from skdp.problems import ClippedLogisticLoss, EmpiricalRisk, Loss, SoftmaxLoss
 from skdp.problems.silence import without_warnings
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
@@ -80,6 +80,18 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         records = self._records(X, targets, groups)
         weights = self._private_weights(records, self._risk(loss), caveats)
         self._set_coefficients(weights, loss, X.shape[1])
+
+    def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
+        declared = (
+            None if self.classes is None else len(declared_labels("classes", self.classes, 2))
+        )
+        if None not in (declared, n_classes) and declared != n_classes:
+            raise ValueError(f"n_classes == {n_classes}, but classes declares {declared} labels.")
+        number = n_classes or declared or 2
+        if number > 2 and self._only_binary is not None:
+            raise ValueError(f"n_classes == {number}, but {self._only_binary}.")
+        self.classes_ = np.arange(number)
+        return self._risk(self._loss(number))
 
     def _set_coefficients(self, weights: np.ndarray, loss: Loss, d: int) -> None:
         """Set the fitted weights of d features and of the intercept feature."""

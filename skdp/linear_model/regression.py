@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 
 from skdp._checks import check_real
 from skdp.linear_model.base import DPLinearModel
-from skdp.problems import Loss
+from skdp.problems import EmpiricalRisk, Loss
 
 
 class DPLinearRegression(RegressorMixin, DPLinearModel):
@@ -26,20 +26,29 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
 
     def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
         self._check_parameters()
-        low, high = self._range
+        (low, high), middle = self._range, self._middle
         self._warn_undeclared()
         X, y = self._validated(X, y, y_numeric=True)
-        # without an intercept the model goes through the origin of the user's y
-        middle = 0.5 * low + 0.5 * high if self.fit_intercept else 0.0
-        bound = max(high - middle, middle - low)
         targets = np.clip(y, low, high) - middle
         records = self._records(X, targets, groups)
-        weights = self._private_weights(records, self._risk(self._loss(bound)))[0]
+        weights = self._private_weights(records, self._public_risk(None))[0]
         d = X.shape[1]
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (
             float(middle + weights[d] * self._intercept_value) if self.fit_intercept else 0.0
         )
+
+    def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
+        if n_classes is not None:
+            raise ValueError(f"n_classes == {n_classes}: {type(self).__name__} has no classes.")
+        (low, high), middle = self._range, self._middle
+        return self._risk(self._loss(max(high - middle, middle - low)))
+
+    @property
+    def _middle(self) -> float:
+        """Center of the targets; 0 without an intercept: the model then goes through 0."""
+        low, high = self._range
+        return 0.5 * low + 0.5 * high if self.fit_intercept else 0.0
 
     def _undeclared(self) -> Iterator[str]:
         yield from super()._undeclared()

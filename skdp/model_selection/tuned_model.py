@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_count, check_real
+from skdp.algorithms.methods import Choice
 from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import EmpiricalRisk, PenaltyGroups, Records
+from skdp.privacy.events import Neighbouring
+from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
 #: Lower bound of alpha in units of the squared norm bound of a row.
 _LEAST = 1e-6
@@ -45,16 +47,8 @@ class TunedLinearModel(DPLinearModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        n, cv = records.n_records, self.cv
-        if cv is not None and cv > n:
-            raise ValueError(f"cv == {cv}, but there are n_samples={n} only.")
-        method, penalties = self._methods[self.method], self._penalties(records.matrix.shape[1])
-        options = {"n_folds": None if cv is None else int(cv), "tune_share": float(self.tune_share)}
-        plan = method.plan(
-            TuningObjective.of(records, risk.loss, penalties),
-            PrivacyBudget(self.epsilon, self.delta),
-            **{name: options[name] for name in method.options},
-        )
+        plan = self._planned(Design.of(records), risk).plan
+        penalties = self._penalties(records.matrix.shape[1])
         result = self._pay_and_run(plan, records)
         several = self.penalty_groups is not None
         self.alpha_ = result.alpha if several else float(result.alpha[0])
@@ -64,6 +58,22 @@ class TunedLinearModel(DPLinearModel):
             "n_penalty_groups": penalties.n_groups,
         }
         return self._report(self.method, result, records, risk, caveats + self._caveats(), public)
+
+    def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
+        if n_groups is not None:
+            raise ValueError(f"n_groups == {n_groups}: {type(self).__name__} has no groups.")
+        n, cv = design.n_records, self.cv
+        if cv is not None and cv > n:
+            raise ValueError(f"cv == {cv}, but there are n_samples={n} only.")
+        method, penalties = self._methods[self.method], self._penalties(design.n_features)
+        options = {"n_folds": None if cv is None else int(cv), "tune_share": float(self.tune_share)}
+        sizes = self._norm_bound, self._intercept_value
+        plan = method.plan(
+            TuningObjective(risk.loss, penalties, design, *sizes, Neighbouring.REPLACE_ONE),
+            PrivacyBudget(self.epsilon, self.delta),
+            **{name: options[name] for name in method.options},
+        )
+        return Choice(self.method, plan, {})
 
     def _penalties(self, n_features: int) -> PenaltyGroups:
         """The groups of all coefficients; if there are several, the intercept is the last one."""

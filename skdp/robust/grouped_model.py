@@ -6,6 +6,7 @@ import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.max_group_loss import GroupObjective
-from skdp.algorithms.methods import GROUP_METHODS, Method, choose
+from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, choose
 from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
@@ -176,30 +177,9 @@ class GroupedLinearModel(DPLinearModel):
             groups, self.group_names_ = self._default_groups(records.targets)
             records = records.with_targets(records.targets, groups)
         n_groups = len(self.group_names_)
-        plain = self._objective(records, risk)
-        weights, proportions = self._group_weights(records.groups, are_given, plain.design)
-        has_histogram = self._mode == "histogram" and n_groups > 1
-        share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)
-        objective = GroupObjective(
-            **vars(plain),
-            weights=weights,
-            release_weights=bool(self.release_group_weights),
-            histogram_share=share if has_histogram else 0.0,
-            plans_share=self.histogram_share == "auto",
-            proportions=None if proportions is None else tuple(proportions.tolist()),
-            weight_limit=math.inf
-            if self.max_group_weight == "auto"
-            else float(self.max_group_weight),
-        )
-        budget = PrivacyBudget(self.epsilon, self.delta)
-        choice = choose(
-            self._methods,
-            self.method,
-            objective,
-            budget,
-            self.calibration,
-            has_solver=self._has_solver,
-        )
+        design = Design.of(records, self._public_size(records.n_records))
+        weights, proportions = self._group_weights(records.groups, are_given, design)
+        choice = self._choose(design, risk, weights, proportions)
         for alarm in choice.plan.alarms():
             warnings.warn(alarm, UserWarning, stacklevel=4)
         result = self._pay_and_run(choice.plan, records)
@@ -234,6 +214,57 @@ class GroupedLinearModel(DPLinearModel):
             public,
             (*self._group_remarks(method, largest, proportions), *result.plan.remarks()),
             planned=() if method == "gradient" else choice.plan.releases,
+        )
+
+    def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
+        codes, are_given = self._public_groups(n_groups)
+        choice = self._choose(design, risk, *self._group_weights(codes, are_given, design))
+        is_single = choice.method == "phased" and choice.plan.n_phases == 1
+        return replace(choice, method="output") if is_single else choice
+
+    def _public_groups(self, n_groups: int | None) -> tuple[np.ndarray, bool]:
+        """Set ``group_names_`` for a plan; return codes of equal groups, and if they are given."""
+        if self.group_names is not None:
+            declared = as_labels("group_names", self.group_names)
+            names = declared_labels("group_names", declared, 1)
+            if n_groups not in (None, len(names)):
+                raise ValueError(f"n_groups == {n_groups}, but group_names declares {len(names)}.")
+        elif n_groups is not None:
+            names = np.arange(n_groups)
+        else:
+            names = self._default_groups(np.zeros(0))[1]
+        self.group_names_ = names
+        return np.arange(len(names)), n_groups is not None or self.group_names is not None
+
+    def _choose(
+        self,
+        design: Design,
+        risk: EmpiricalRisk,
+        weights: GroupWeights,
+        proportions: np.ndarray | None,
+    ) -> Choice:
+        """Choose the method and its plan from public numbers."""
+        has_histogram = self._mode == "histogram" and len(weights.largest) > 1
+        share = _HISTOGRAM_SHARE if self.histogram_share == "auto" else float(self.histogram_share)
+        objective = GroupObjective(
+            **vars(self._objective(design, risk)),
+            weights=weights,
+            release_weights=bool(self.release_group_weights),
+            histogram_share=share if has_histogram else 0.0,
+            plans_share=self.histogram_share == "auto",
+            proportions=None if proportions is None else tuple(proportions.tolist()),
+            weight_limit=math.inf
+            if self.max_group_weight == "auto"
+            else float(self.max_group_weight),
+        )
+        budget = PrivacyBudget(self.epsilon, self.delta)
+        return choose(
+            self._methods,
+            self.method,
+            objective,
+            budget,
+            self.calibration,
+            has_solver=self._has_solver,
         )
 
     @property

@@ -12,6 +12,7 @@ from skdp._checks import check_count, check_option, check_real
 from skdp._records import validate_records
 from skdp.algorithms.group_network import BALANCE, N_STEPS, STEP, plan_group_network
 from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.algorithms.methods import Choice
 from skdp.linear_model.base import check_random_state
 from skdp.linear_model.classification import DPLinearClassification, encode
 from skdp.privacy.budget import PrivacyBudget
@@ -221,25 +222,11 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             records = records.with_targets(records.targets, groups)
         elif self.group_names is None:
             caveats += ("group_names were inferred from groups",)
-        weights = self._factors(records.groups, are_given)
         if self.group_mode == "public":
             what = "group" if are_given else "class"
             caveats += (f"the {what} of each record is taken as public: it is not protected",)
-        objective = GroupObjective(
-            risk,
-            Design.of(records),
-            neighbouring=Neighbouring(self.neighbouring),
-            weights=weights,
-        )
-        plan = plan_group_network(
-            objective,
-            PrivacyBudget(self.epsilon, self.delta),
-            hidden_units=int(self.hidden_units),
-            n_steps=int(self.n_steps),
-            step_size=float(self.step_size),
-            clip_norm=float(self.clip_norm),
-            balance=float(self.balance),
-        )
+        weights = self._factors(records.groups, are_given)
+        plan = self._network_plan(Design.of(records), risk, weights)
         for alarm in plan.alarms():
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
             caveats += (alarm,)
@@ -255,6 +242,25 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         }
         self._set_report(plan, public, records.n_records, caveats)
         return np.zeros((risk.loss.n_outputs, records.width))
+
+    def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
+        codes, are_given = self._public_groups(n_groups)
+        plan = self._network_plan(design, risk, self._factors(codes, are_given))
+        return Choice("rgda", plan, {})
+
+    def _network_plan(self, design: Design, risk: EmpiricalRisk, weights: GroupWeights) -> Any:
+        objective = GroupObjective(
+            risk, design, neighbouring=Neighbouring(self.neighbouring), weights=weights
+        )
+        return plan_group_network(
+            objective,
+            PrivacyBudget(self.epsilon, self.delta),
+            hidden_units=int(self.hidden_units),
+            n_steps=int(self.n_steps),
+            step_size=float(self.step_size),
+            clip_norm=float(self.clip_norm),
+            balance=float(self.balance),
+        )
 
     def _factors(self, codes: np.ndarray, are_given: bool) -> GroupWeights:
         """Return the factors of the groups' losses; set the proportions."""

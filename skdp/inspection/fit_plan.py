@@ -1,0 +1,282 @@
+"""What to expect of a private fit, from public numbers alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.special import gammaln
+from sklearn.base import clone
+
+from skdp._checks import InvalidTypeError, check_count
+from skdp.algorithms.methods import Choice
+from skdp.linear_model.base import DPLinearModel
+from skdp.linear_model.remarks import noise_alarms
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import Neighbouring, PrivacyEvent
+from skdp.privacy.report import Release
+
+
+@dataclass(frozen=True)
+class PlannedRelease:
+    """A release before it is made.
+
+    Attributes
+    ----------
+    release : Release
+        As in the report of a fit: mechanism, sensitivity, noise scale, reference.
+    noise_norm : float or None
+        Expected Euclidean norm of the noise; None for draws of the exponential mechanism.
+    records_of_noise : float or None
+        ``noise_norm / sensitivity``: the noise moves the release as far as it takes at least this
+        many other records to do.
+    relative_noise : float or None
+        ``noise_norm`` over a bound on how far the value can move from any data set to any other:
+        ``n_records * sensitivity`` (twice that under add/remove), or the diameter of the ball of
+        the coefficients. At 1 or more the noise is as large as the domain of the value. Steps that
+        are described "as one" have the noise of their average.
+    """
+
+    release: Release
+    noise_norm: float | None
+    records_of_noise: float | None
+    relative_noise: float | None
+
+    @classmethod
+    def of(cls, release: Release, radius: float = math.inf) -> PlannedRelease:
+        """Compute the expected norm of the noise of a release; `radius` is of the coefficients."""
+        d = release.dimension
+        if release.mechanism == "gaussian":  # the mean of a chi variable of d degrees of freedom
+            log_mean = 0.5 * math.log(2.0) + gammaln(0.5 * (d + 1)) - gammaln(0.5 * d)
+            norm = release.noise_scale * math.exp(log_mean)
+        elif release.mechanism == "spherical_laplace":  # Gamma(d)
+            norm = release.noise_scale * d
+        else:
+            return cls(release, None, None, None)
+        relation = release.event.neighbouring
+        replaced = 2.0 if relation is Neighbouring.ADD_REMOVE else 1.0
+        diameter = replaced * release.n_records * release.sensitivity
+        if release.name == "coefficients":
+            diameter = min(diameter, 2.0 * radius)
+        return cls(release, norm, norm / release.sensitivity, norm / diameter)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the release as plain Python types."""
+        numbers = {name: getattr(self, name) for name in _NOISE}
+        return {**self.release.to_dict(), **numbers}
+
+    def __str__(self) -> str:
+        release = self.release
+        line = (
+            f"{release.name}: {release.mechanism}, scale {release.noise_scale:.4g}, "
+            f"sensitivity {release.sensitivity:.4g}, dimension {release.dimension}"
+        )
+        if self.noise_norm is None:
+            return line
+        return (
+            f"{line}; noise of norm {self.noise_norm:.3g} = {self.records_of_noise:.3g} records "
+            f"({self.relative_noise:.2g} of the domain)"
+        )
+
+
+_NOISE = ("noise_norm", "records_of_noise", "relative_noise")
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """What a fit will release, and what it costs; made by :func:`plan_fit`.
+
+    Attributes
+    ----------
+    estimator : str
+        Name of its class.
+    n_samples, n_features : int
+    method : str
+        The private algorithm that a fit would run.
+    reason : str
+        Why it is this one.
+    epsilon, delta : float
+        The budget of the fit.
+    total_epsilon : float
+        Epsilon of all releases together at this delta, by :func:`skdp.privacy.tightest_epsilon`.
+    event : PrivacyEvent
+        What an accountant will be charged.
+    releases : tuple of PlannedRelease
+        Empty for tuners that plan the noise of their last fit as they choose the penalty; the event
+        holds all of them.
+    prediction_noise : float or None
+        Standard deviation of the noise in a prediction (of a regressor, in units of y) or a linear
+        score (of a classifier), for a row of the largest norm. None for methods whose noise enters
+        before a last computation, so that its size there depends on the records.
+    excess_loss : float or None
+        Bound on the expected excess of the mean loss on a reference design. It ranks methods, and
+        promises nothing for the data at hand. None where the method has none.
+    plan : dict
+        The numbers of the plan, those that are in ``privacy_.plan`` after a fit. What a method
+        computes from earlier releases may be other than planned then.
+    alarms : tuple of str
+        Reasons to expect a useless model.
+    remarks : tuple of str
+    """
+
+    estimator: str
+    n_samples: int
+    n_features: int
+    method: str
+    reason: str
+    epsilon: float
+    delta: float
+    total_epsilon: float
+    event: PrivacyEvent
+    releases: tuple[PlannedRelease, ...]
+    prediction_noise: float | None
+    excess_loss: float | None
+    plan: dict[str, Any]
+    alarms: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def neighbouring(self) -> Neighbouring | None:
+        """The relation that all of it holds under."""
+        return self.event.neighbouring
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain Python types, ready for JSON."""
+        values = {**vars(self)}
+        values |= {"event": self.event.to_dict(), "plan": dict(self.plan)}
+        values["releases"] = [release.to_dict() for release in self.releases]
+        return values | {name: list(values[name]) for name in ("alarms", "remarks")}
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.estimator} on {self.n_samples} records of {self.n_features} features: "
+            f"method {self.method!r} ({self.reason})",
+            f"  epsilon {self.total_epsilon:.4g} at delta {self.delta:g}",
+            *(f"  {release}" for release in self.releases),
+        ]
+        if self.prediction_noise is not None:
+            lines.append(f"  noise in a prediction: up to {self.prediction_noise:.3g}")
+        if self.excess_loss is not None:
+            lines.append(f"  bound on the expected excess loss: {self.excess_loss:.3g}")
+        lines.extend(f"  {remark}" for remark in self.remarks)
+        lines.extend(f"  alarm: {alarm}" for alarm in self.alarms)
+        return "\n".join(lines)
+
+
+def plan_fit(
+    estimator: Any,
+    n_samples: int,
+    n_features: int,
+    *,
+    n_classes: int | None = None,
+    n_groups: int | None = None,
+) -> FitPlan:
+    """Plan a fit from public numbers, before there are any data.
+
+    A fit on records of this shape makes the same plan: the method, the noise and the price of all
+    releases are functions of the parameters and of the sizes. It costs nothing, and can be
+    repeated until the plan is good.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Of :mod:`skdp.linear_model`, :mod:`skdp.robust` or :mod:`skdp.model_selection`; it is not
+        changed. Of a pipeline pass the last step, and the number of features that reach it.
+    n_samples : int
+        Number of records; under ``neighbouring="add_remove"`` it is the public number if
+        `n_public` is None.
+    n_features : int
+        Number of features, without the intercept. They are taken to be dense: a sparse X changes
+        the last digits, by the bounds on rounding.
+    n_classes : int or None, default=None
+        Of classifiers. None: those of `classes`, or 2.
+    n_groups : int or None, default=None
+        Of models for the worst group. None: those of `group_names`; the classes of a classifier and
+        one group of a regressor if there are none. With ``group_mode="public"``, whose noise
+        depends on the sizes of the groups, they are taken to be equal.
+
+    Returns
+    -------
+    FitPlan
+
+    Raises
+    ------
+    ValueError
+        For parameters and sizes that a fit would refuse.
+    TypeError
+        For other estimators.
+
+    See Also
+    --------
+    PrivacyUtilityDisplay : Scores of fits on records.
+
+    Examples
+    --------
+    >>> from skdp.inspection import plan_fit
+    >>> from skdp.linear_model import DPRidge
+    >>> model = DPRidge(epsilon=1.0, method="output", data_norm=1.0, target_range=(-1, 1))
+    >>> few, many = (plan_fit(model, n, n_features=10) for n in (1000, 100_000))
+    >>> few.method, round(few.total_epsilon, 3)
+    ('output', 1.0)
+    >>> bool(few.prediction_noise > 10 * many.prediction_noise)
+    True
+    """
+    if not isinstance(estimator, DPLinearModel):
+        raise InvalidTypeError(
+            "estimator must be a private model of skdp.linear_model, skdp.robust or "
+            f"skdp.model_selection, got {estimator!r}. Of a pipeline pass the last step."
+        )
+    check_count("n_samples", n_samples)
+    check_count("n_features", n_features)
+    for name, value, least in (("n_classes", n_classes, 2), ("n_groups", n_groups, 1)):
+        if value is not None:
+            check_count(name, value, least)
+    staged = clone(estimator)
+    choice, design = staged._plan_of_shape(int(n_samples), int(n_features), n_classes, n_groups)
+    plan = choice.plan
+    numbers = plan.to_dict()
+    radius = numbers.get("radius", math.inf)
+    releases = tuple(PlannedRelease.of(release, radius) for release in plan.releases)
+    alarms = noise_alarms(plan.releases, design.feature_norm, radius)
+    bound = plan.bound()
+    return FitPlan(
+        estimator=type(estimator).__name__,
+        n_samples=int(n_samples),
+        n_features=int(n_features),
+        method=choice.method,
+        reason=_reason(getattr(estimator, "method", choice.method), choice),
+        epsilon=float(estimator.epsilon),
+        delta=float(estimator.delta),
+        total_epsilon=tightest_epsilon(plan.event, float(estimator.delta)),
+        event=plan.event,
+        releases=releases,
+        prediction_noise=_prediction_noise(plan.releases, design.feature_norm),
+        excess_loss=bound if math.isfinite(bound) else None,
+        plan=numbers,
+        alarms=(*plan.alarms(), *alarms),
+        remarks=plan.remarks(),
+    )
+
+
+def _reason(asked: str, choice: Choice) -> str:
+    if asked != "auto":
+        return f"method={asked!r}"
+    if choice.bounds:
+        bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in choice.bounds.items())
+        return f"the smallest bound on the excess loss: {bounds}"
+    return "the default for these parameters"
+
+
+def _prediction_noise(releases: tuple[Release, ...], norm: float) -> float | None:
+    """Return the deviation of the noise in a score, if it is all added to the coefficients."""
+    if not releases:
+        return None
+    *earlier, last = releases
+    if last.name != "coefficients" or any(each.name.startswith("gradient") for each in earlier):
+        return None
+    if last.mechanism == "gaussian":
+        return last.noise_scale * norm
+    if last.mechanism == "spherical_laplace":  # d (d + 1) is the mean square of the norm
+        return last.noise_scale * math.sqrt(last.dimension + 1.0) * norm
+    return None
