@@ -31,7 +31,7 @@ BELOW = {"_checks", "_records"}
 FORBIDDEN = {("mechanisms", "problems"), ("solvers", "mechanisms"), ("problems", "mechanisms")}
 #: The relation between neighbours and nothing else of the privacy floor enters a problem.
 RUNTIME = {"numpy", "scipy", "sklearn", "skdp"} | set(sys.stdlib_module_names)
-OPTIONAL = {"dp_accounting", "matplotlib"}
+OPTIONAL = {"dp_accounting", "matplotlib", "opendp"}
 
 
 def imports(path):
@@ -89,7 +89,13 @@ def test_public_names_exist():
 
 def test_optional_packages_are_not_imported():
     """Importing skdp loads neither dp-accounting nor a plotting or frame library."""
-    heavy = ["dp_accounting", "matplotlib", "polars", "torch"]  # scikit-learn itself loads pandas
+    heavy = [
+        "dp_accounting",
+        "matplotlib",
+        "opendp",
+        "polars",
+        "torch",
+    ]  # scikit-learn itself loads pandas
     code = f"import skdp, sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 
@@ -44,7 +44,7 @@ class Run:
     ) -> None:
         self.solver = solver
         self.rng = np.random.default_rng() if rng is None else rng
-        self.noise = NoiseSource() if noise is None else noise
+        self.noise = secure_noise() if noise is None else noise
         self.verbose = verbose
 
 

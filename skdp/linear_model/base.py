@@ -20,7 +20,7 @@ from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Plan, Run
 from skdp.linear_model.remarks import noise_alarms
-from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
@@ -477,7 +477,7 @@ def randomness(random_state: Any) -> tuple[np.random.Generator, NoiseSource]:
     """Return separate generators for the solver and for the noise."""
     check_random_state(random_state)
     if random_state is None:
-        return np.random.default_rng(), NoiseSource()
+        return np.random.default_rng(), secure_noise()
     if isinstance(random_state, (np.random.RandomState, np.random.Generator)):
         entropy: Any = np.frombuffer(random_state.bytes(32), dtype=np.uint32).tolist()
     else:

@@ -10,7 +10,8 @@ from skdp.mechanisms.additive import (
     calibrated_mechanism,
 )
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
-from skdp.mechanisms.noise_source import NoiseSource
+from skdp.mechanisms.noise_source import NoiseSource, secure_noise
+from skdp.mechanisms.opendp_noise import OpenDPNoise, opendp_noise
 from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
 from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws, total_sensitivity
 
@@ -19,11 +20,14 @@ __all__ = [
     "Calibration",
     "GaussianMechanism",
     "NoiseSource",
+    "OpenDPNoise",
     "SampledGaussianMechanism",
     "SoftmaxMechanism",
     "SphericalLaplaceMechanism",
     "calibrated_draws",
     "calibrated_mechanism",
     "gaussian_noise_multiplier",
+    "opendp_noise",
+    "secure_noise",
     "total_sensitivity",
 ]

@@ -8,9 +8,12 @@ rounded to a public grid. One path serves secure and seeded bits.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import math
 import os
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -99,3 +102,23 @@ class NoiseSource:
             if ties.size:
                 heads[ties] = self.bernoulli(ties.size, rest)
         return heads
+
+
+_SOURCE: contextvars.ContextVar[Callable[[], NoiseSource]] = contextvars.ContextVar(
+    "skdp_noise", default=NoiseSource
+)
+
+
+def secure_noise() -> NoiseSource:
+    """Make the source of noise of a fit without a seed."""
+    return _SOURCE.get()()
+
+
+@contextlib.contextmanager
+def use_source(make: Callable[[], NoiseSource]) -> Iterator[None]:
+    """Let another source be the secure one of this thread, in a ``with`` block."""
+    token = _SOURCE.set(make)
+    try:
+        yield
+    finally:
+        _SOURCE.reset(token)
