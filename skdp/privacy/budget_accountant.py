@@ -44,7 +44,7 @@ from skdp.privacy.ledger import (
     repair,
     resolve,
 )
-from skdp.privacy.overlap import share_of_part
+from skdp.privacy.overlap import part_of
 
 #: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
 _SLACK = 1.0 + 1e-12
@@ -322,12 +322,10 @@ def spend(
         As for :meth:`BudgetAccountant.spend`.
     """
     check_accountant(accountant)
-    event, keep = share_of_part(event)
     while True:
         with contextlib.suppress(MovedLedgerError):  # while this process waited for its lock
             _spend_once(event, accountant, label, active_blocks(carried))
             break
-    keep()
 
 
 def _spend_once(
@@ -336,6 +334,7 @@ def _spend_once(
     label: str,
     blocks: tuple[Block, ...],
 ) -> None:
+    part = part_of(event)
     charged: dict[str, list[Block] | None] = {}  # None: whatever happened to the blocks
     if accountant is not None:
         charged[os.path.realpath(resolve(accountant.path))] = None
@@ -356,10 +355,13 @@ def _spend_once(
             remember_closed(ledger.closed)
             if named is None or any(block.id not in ledger.closed for block in named):
                 ledgers.append(ledger)
-        for ledger in ledgers:
-            _check(ledger, event, label)
-        for ledger in ledgers:
-            ledger.spend(event, label)
+        dues = [(event, None) if part is None else part.share(each.path, event) for each in ledgers]
+        for ledger, (due, _) in zip(ledgers, dues, strict=True):
+            _check(ledger, due, label)
+        for ledger, (due, note) in zip(ledgers, dues, strict=True):
+            ledger.spend(due, label)
+            if note is not None:
+                note()
 
 
 def _check(ledger: Ledger, event: PrivacyEvent, label: str) -> None:

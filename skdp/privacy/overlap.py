@@ -15,6 +15,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,6 +32,9 @@ from skdp.privacy.events import (
 class OverlappingParts:
     """The running cost of releases from parts of the records; replace-one neighbours.
 
+    Each ledger is charged by the releases that it was charged for itself: one that is opened inside
+    of a part pays for its first release in full.
+
     Parameters
     ----------
     members : ndarray of bool, shape (n_records, n_parts)
@@ -41,49 +45,53 @@ class OverlappingParts:
         #: Records that are in the same parts cost the same.
         kinds = np.unique(np.packbits(np.asarray(members, dtype=bool), axis=1), axis=0)
         self._members = np.unpackbits(kinds, axis=1, count=members.shape[1])
-        #: How often each kind of record is in a release of each kind.
-        self._counts: dict[PrivacyEvent, np.ndarray] = {}
-
-    @property
-    def event(self) -> PrivacyEvent:
-        """Bound on the releases that any one record is in: the largest number of each kind."""
-        most = {leaf: int(counts.max()) for leaf, counts in self._counts.items()}
-        return ComposedEvent([RepeatedEvent(leaf, count) for leaf, count in most.items() if count])
+        #: How often each kind of record is in a release of each kind, for each ledger.
+        self._counts: dict[str, dict[PrivacyEvent, np.ndarray]] = {}
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[None]:
         """Inside of this block, releases are from one part; of this thread, not of others."""
-        token = _CURRENT.set((self, number, threading.get_ident(), os.getpid()))
+        token = _CURRENT.set((Part(self, number), threading.get_ident(), os.getpid()))
         try:
             yield
         finally:
             _CURRENT.reset(token)
 
-    def share(self, number: int, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
-        """Return what a release from a part adds to :attr:`event`, and a function that adds it."""
-        if common_relation([event]) is Neighbouring.ADD_REMOVE:
-            raise ValueError(
-                "neighbouring == 'add_remove': a record more or less moves the others to other "
-                "parts. Parts of the records are for neighbouring='replace_one'."
-            )
-        counts, added = dict(self._counts), []
+
+class Part(NamedTuple):
+    """One of the overlapping parts."""
+
+    parts: OverlappingParts
+    number: int
+
+    def share(self, ledger: str, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
+        """Return what a release from the part adds to a ledger, and a function that notes it.
+
+        The sum of what is added is, for each kind of event, its largest number of a record.
+        """
+        members, known = self.parts._members, self.parts._counts.setdefault(ledger, {})
+        counts, added = dict(known), []
         for leaf, count in flatten_event(event):
-            before = counts.get(leaf, np.zeros(len(self._members), dtype=np.int64))
-            counts[leaf] = before + count * self._members[:, number].astype(np.int64)
+            before = counts.get(leaf, np.zeros(len(members), dtype=np.int64))
+            counts[leaf] = before + count * members[:, self.number].astype(np.int64)
             added.append(RepeatedEvent(leaf, int(counts[leaf].max() - before.max(initial=0))))
-        return ComposedEvent(added), lambda: self._counts.update(counts)
+        return ComposedEvent(added), lambda: known.update(counts)
 
 
-_CURRENT: contextvars.ContextVar[tuple[OverlappingParts, int, int, int] | None] = (
-    contextvars.ContextVar("skdp_part", default=None)
+_CURRENT: contextvars.ContextVar[tuple[Part, int, int] | None] = contextvars.ContextVar(
+    "skdp_part", default=None
 )
 
 
-def share_of_part(event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
-    """Return what an event adds to the cost of all, and a function to call once it is paid."""
+def part_of(event: PrivacyEvent) -> Part | None:
+    """Return the part of the records that an event of this thread is from; None: all of them."""
     current = _CURRENT.get()
     # some threads and processes inherit it
-    if current is None or current[2:] != (threading.get_ident(), os.getpid()):
-        return event, lambda: None
-    parts, number = current[:2]
-    return parts.share(number, event)
+    if current is None or current[1:] != (threading.get_ident(), os.getpid()):
+        return None
+    if common_relation([event]) is Neighbouring.ADD_REMOVE:
+        raise ValueError(
+            "neighbouring == 'add_remove': a record more or less moves the others to other "
+            "parts. Parts of the records are for neighbouring='replace_one'."
+        )
+    return current[0]

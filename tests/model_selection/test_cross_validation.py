@@ -1,5 +1,7 @@
 """dp_cross_validate: its scores, and its price as the folds overlap."""
 
+from typing import ClassVar
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -87,9 +89,47 @@ def test_overlap_is_the_largest_cost_of_a_record(seed):
                 spend(PureEvent(0.25, ONE))
             costs += 0.25 * members[:, number]
             assert accountant.total().epsilon == costs.max()
-    assert parts.event == accountant.event or set(flatten_event(parts.event)) == set(
-        flatten_event(accountant.event)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_an_accountant_pays_for_what_it_was_open_for(seed):
+    """One that is opened inside of a part, for a few releases at a time, owes what they cost."""
+    rng = np.random.default_rng(seed)
+    members = rng.random((30, 6)) < 0.5
+    parts, always, mine = (
+        OverlappingParts(members),
+        *(BudgetAccountant(float("inf")) for _ in range(2)),
     )
+    costs = np.zeros(30)
+    with always:
+        for number in rng.integers(6, size=20):
+            with parts.part(number):
+                if rng.random() < 0.5:
+                    spend(PureEvent(0.25, ONE))
+                else:
+                    with mine:
+                        spend(PureEvent(0.25, ONE))
+                    costs += 0.25 * members[:, number]
+                assert mine.total().epsilon == costs.max()
+    assert always.total().epsilon > mine.total().epsilon > 0
+
+
+def test_an_accountant_of_one_fold_is_charged_in_full():
+    class Watched(DPLogisticRegression):
+        """Opens an accountant in each fit."""
+
+        seen: ClassVar[list] = []
+
+        def fit(self, X, y):
+            with BudgetAccountant(10.0, 1e-5) as own:
+                super().fit(X, y)
+            self.seen.append(own.total().epsilon)
+            return self
+
+    model = Watched(epsilon=1.0, delta=0.0, data_norm=1.0, classes=[0, 1])
+    found = dp_cross_validate(model, X, Y, cv=4, epsilon=0.1)
+    assert Watched.seen == pytest.approx([1.0] * 4, rel=1e-3)
+    assert tightest_epsilon(found["event"], 0.0) == pytest.approx(3 * 1.0 + 0.1)
 
 
 @pytest.mark.parametrize(
