@@ -20,7 +20,8 @@ import numpy as np
 
 from skdp._checks import check_count, check_real
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.tuning.exponential import draw_by_score, draw_epsilon
+from skdp.algorithms.tuning.exponential import draw_epsilon
+from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
@@ -96,9 +97,8 @@ class QuantilesPlan(Plan):
         """Draw from columns in [-1, 1]; the point has shape (n_features, n_quantiles)."""
         if data.shape != (self.n_records, self.n_features):
             raise ValueError("The plan is for records of another shape.")
-        equal = np.zeros(self.n_candidates)
         drawn = [
-            draw_by_score(self.scores(column, quantile), equal, self.draw_epsilon, run.noise)
+            draw_exponential(self.scores(column, quantile), self.draw_epsilon, run.noise)
             for column in data.T
             for quantile in self.quantiles
         ]

@@ -36,6 +36,8 @@ _EXP_ERROR = 2.0**-40
 #: Enough digits for any sum of two doubles.
 _EXACT = Context(prec=2200, rounding=ROUND_HALF_EVEN)
 _MAX_SIZE = 2**30
+#: Scores of the exponential mechanism, and their part in an exponent, have no effect beyond these.
+_LARGEST_SCORE, _LARGEST_COST = 2.0**30, 1024.0
 #: More kinds of draws than these are calibrated by zCDP or pure composition alone.
 _MANY = 16
 #: A number of draws at which one costs next to nothing.
@@ -123,6 +125,46 @@ def draw_softmax(scores: np.ndarray, n_draws: int, noise: NoiseSource) -> np.nda
         indices[done : done + kept.size] = kept
         done += kept.size
     return indices
+
+
+def exponential_logits(
+    scores: np.ndarray, epsilon: float, log_prior: np.ndarray | None = None
+) -> np.ndarray:
+    """Return ``log_prior - epsilon scores / 2`` with rounding on the side of privacy.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        >= 0, small for good candidates; each moves by at most 1 between neighbours.
+    epsilon : float
+    log_prior : ndarray of shape (n,), optional
+        Public. Default: zeros.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+        As the real numbers that they store, between neighbours they move by at most ``epsilon / 2``
+        each: a draw from their softmax has a privacy loss of bounded range epsilon. Scores above
+        ``min(2^30, 2048 / epsilon)`` count as that. Proof: ``docs/theory/hypergradient.md``,
+        below Lemma 6.
+    """
+    largest = min(_LARGEST_SCORE, 2.0 * _LARGEST_COST / epsilon)
+    if log_prior is None:
+        log_prior, error = np.zeros(len(scores)), 0.0
+    else:
+        error = 2.0**-53 * (float(np.abs(log_prior).max()) + 2.0 * _LARGEST_COST)
+    used = max(epsilon - 4.0 * error, 0.0) * (1.0 - 2.0**-21)
+    return np.asarray(log_prior - 0.5 * used * np.minimum(scores, largest))
+
+
+def draw_exponential(
+    scores: np.ndarray,
+    epsilon: float,
+    noise: NoiseSource,
+    log_prior: np.ndarray | None = None,
+) -> int:
+    """Draw one index by the exponential mechanism; see :func:`exponential_logits`."""
+    return int(draw_softmax(exponential_logits(scores, epsilon, log_prior), 1, noise)[0])
 
 
 def _accept(

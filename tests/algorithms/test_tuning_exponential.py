@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import tuning_attacks as attacks
-from plain_noise import PlainNoise
 from scipy.special import softmax
 from scipy.stats import chisquare
 
@@ -13,7 +12,6 @@ from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as route
 from skdp.algorithms.tuning.exponential import (
-    draw_by_score,
     draw_epsilon,
     plan_score,
     relative_scores,
@@ -217,45 +215,6 @@ def test_log_ratios_of_draws_lie_in_an_interval_of_length_epsilon():
         ratio = logs[0] - logs[1]
         worst = max(worst, np.ptp(ratio), np.abs(ratio).max())
     assert 0.5 * epsilon < worst <= epsilon * (1 + 1e-12)
-
-
-@pytest.mark.audit
-def test_draws_have_their_law():
-    """Chi-square test, false alarms at the rate ALARM; a slightly other law would be seen."""
-    scores = np.array([0.0, 0.3, 1.0, 0.5, 2.0])
-    prior = np.array([-1.0, 0.2, 0.0, 0.4, 1.0])
-    noise, size = seeded(0), 40_000
-    draws = [draw_by_score(scores, prior, 1.5, noise) for _ in range(size)]
-    counts = np.bincount(draws, minlength=5)
-    law = softmax(prior - 0.75 * scores)
-    assert chisquare(counts, size * law).pvalue > ALARM
-    assert chisquare(counts, size * softmax(prior - 0.65 * scores)).pvalue < ALARM
-
-
-class Fixed(PlainNoise):
-    """A source with one exponential variable."""
-
-    def __init__(self, value):
-        self.value = value
-
-    def exponential(self, size):
-        return np.full(size, self.value)
-
-
-def test_draws_at_the_ends():
-    scores = np.array([0.0, 100.0, 0.0])
-    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(58.0)) == 1
-    assert draw_by_score(scores, np.zeros(3), 1.0, Fixed(0.0)) == 2
-    # no overflow, whatever the sizes
-    assert draw_by_score(np.array([1e9, 0.0]), np.zeros(2), 1e3, Fixed(0.7)) == 1
-
-
-@pytest.mark.parametrize("gap", [40.0, 100.0, 900.0, 1e5])
-def test_no_candidate_is_out_of_reach(gap):
-    """Its probability, ``exp(-gap)`` of the other's, is that of an exponential above the gap."""
-    scores = np.array([0.0, 2.0 * gap])
-    assert draw_by_score(scores, np.zeros(2), 1.0, Fixed(gap * (1.0 + 1e-12) + 1e-12)) == 1
-    assert draw_by_score(scores, np.zeros(2), 1.0, Fixed(gap * (1.0 - 1e-12) - 1e-12)) == 0
 
 
 @pytest.mark.mostly("slow", 1)

@@ -23,6 +23,7 @@ from skdp.algorithms.tuning import exponential as by_exponential
 from skdp.algorithms.tuning.splits import Splits
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.mechanisms import NoiseSource
+from skdp.mechanisms import softmax as softmax_draws
 from skdp.privacy import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
@@ -94,19 +95,12 @@ def test_coefficients_move_with_the_last_noise(name):
 # -------------------------------------------------------------------------------------- choices
 
 
-def uniform_source(number):
-    """Exponential variables that are all -log(number); everything else is drawn from a seed."""
-    source = NoiseSource(np.random.default_rng(SEED).bytes)
-    source.exponential = lambda size: np.full(size, -math.log(number))
-    return source
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
 def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
-    """Every uniform number is tried: thresholds of the choice by bisection.
+    """The chances of every candidate, which are drawn from exactly (test_softmax.py).
 
-    Probabilities are ``prior * exp(-epsilon s / 2)`` with the epsilon of the event and scores of
+    They are ``prior * exp(-epsilon s / 2)`` with the epsilon of the event and scores of
     sensitivity 1: losses in units of the sensitivities of `plan_score`.
     """
     rng = np.random.default_rng(1)
@@ -118,32 +112,32 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
     penalties = PenaltyGroups((0,), (1.0,), 0.01, 3.0)
     shared = {"coef_norm": 1.0, "n_candidates": 2, "tune_share": 0.5}
 
-    def chosen(number):
-        tuned = tune(
-            "exponential",
-            rows.with_targets(targets),
-            loss,
-            penalties,
-            budget,
-            run=Run("newton", noise=uniform_source(number)),
-            **shared,
-        )
+    seen = []
+
+    def chosen(index):
+        """Draw that candidate, and note the logarithms of the chances of all."""
+
+        def draw(logits, n_draws, noise):
+            seen.append(logits)
+            return np.array([index])
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(softmax_draws, "draw_softmax", draw)
+            source = NoiseSource(np.random.default_rng(SEED).bytes)
+            tuned = tune(
+                "exponential",
+                rows.with_targets(targets),
+                loss,
+                penalties,
+                budget,
+                run=Run("newton", noise=source),
+                **shared,
+            )
         return tuned, float(tuned.alpha[0])
 
-    def thresholds(low, high):
-        """Where the choice changes, and from what."""
-        at_low, at_high = chosen(low)[1], chosen(high)[1]
-        if at_low == at_high:
-            return []
-        if high - low < 1e-6:
-            return [(0.5 * (low + high), at_low)]
-        middle = 0.5 * (low + high)
-        return thresholds(low, middle) + thresholds(middle, high)
-
-    found = thresholds(1e-12, 1.0)
-    ends = [0.0, *(point for point, _ in found), 1.0]
-    alphas = np.array([*(alpha for _, alpha in found), chosen(1.0)[1]])
-    measured = np.diff(ends)
+    alphas = np.array([chosen(index)[1] for index in range(3)])
+    np.testing.assert_array_equal(seen[0], seen[2])
+    measured = np.exp(seen[0] - np.logaddexp.reduce(seen[0]))
     assert len(measured) == 3 and measured.min() > 1e-4
     # what the event says
     splits, objective = Splits(6), TuningObjective.of(rows, loss, penalties)
@@ -160,7 +154,7 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
         max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)
     ]
     prior = by_exponential.log_prior_weights(alphas[:, None], costs, 1.0)
-    epsilon = chosen(1.0)[0].plan.releases[0].event.epsilon
+    epsilon = chosen(0)[0].plan.releases[0].event.epsilon
     assert 0.5 * epsilon * np.ptp(scores) > 0.1  # otherwise the scores would not matter
     logs = prior - 0.5 * epsilon * np.array(scores)
     expected = np.exp(logs - logs.max())

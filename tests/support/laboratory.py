@@ -110,7 +110,7 @@ class Laboratory:
         for name in ("standard_normal", "exponential", "gamma", "direction"):
             self._substitute(name)
         self._replace("exact_sampling", "sample", self._point)
-        self._replace("tuning.exponential", "draw_by_score", self._choice)
+        self._replace("tuning.exponential", "draw_exponential", self._choice)
         for module in ("bilevel", "dp_sgd"):
             self._replace(module, "poisson_sample", self._batch)
         return self
@@ -221,7 +221,7 @@ class Laboratory:
             self._is_sampling = False
 
     def _choice(self, original: Any, *args: Any) -> int:
-        scores, log_prior, epsilon, _ = args
+        scores, epsilon, _, log_prior = args
         draw = self._begin("choice", 1, value=np.array(scores), rate=float(epsilon))
         self.draws[draw].details = {"log_prior": np.array(log_prior)}
         self._is_sampling = True

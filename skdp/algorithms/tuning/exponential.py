@@ -23,7 +23,8 @@ from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_a
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
-from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import gaussian_noise_multiplier
+from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
 from skdp.privacy.gaussian_dp import pure_epsilon
@@ -101,20 +102,6 @@ def log_prior_weights(candidates: np.ndarray, costs: np.ndarray, coef_norm: floa
     """
     bounds = costs + 0.5 * coef_norm**2 * candidates.mean(axis=1)
     return np.asarray(-_POWER * np.log(bounds / bounds.min()))
-
-
-def draw_by_score(
-    scores: np.ndarray, log_prior: np.ndarray, epsilon: float, noise: NoiseSource
-) -> int:
-    """Draw j with probability proportional to ``exp(log_prior_j - epsilon scores_j / 2)``.
-
-    By inversion of one uniform variable, in logarithms and the unlikely candidates first: no
-    candidate is so unlikely that it is never drawn.
-    """
-    logs = log_prior - 0.5 * epsilon * scores
-    order = np.argsort(logs, kind="stable")
-    below = np.logaddexp.accumulate(logs[order])
-    return int(order[np.searchsorted(below, below[-1] - noise.exponential(1)[0])])
 
 
 def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
@@ -211,5 +198,5 @@ class DrawPlan(HeldOutPlan):
         costs = np.array([self.final_fit(alpha).noise_cost for alpha in candidates])
         scores = relative_scores(np.mean(losses, axis=0), sensitivities, costs)
         log_prior = log_prior_weights(candidates, costs, self.norm_guess)
-        drawn = draw_by_score(scores, log_prior, self.draw_epsilon, run.noise)
+        drawn = draw_exponential(scores, self.draw_epsilon, run.noise, log_prior)
         return np.asarray(candidates[drawn])
