@@ -43,6 +43,8 @@ PROPOSAL_LIMIT = 1e6
 #: Largest ``n epsilon``, the unit of the exponents of the density, and smallest ratio of a local
 #: radius to the large one: rounded to 1e-4 there.
 _LARGEST_EXPONENT, _SMALLEST_SHARE = 1e11, 1e-12
+#: Base-2 logarithm of the width of a density in steps of the grid, and the least one of a step.
+_LOG_STEPS, _LEAST_LOG = 20, -1000
 #: Shells in the bound on the oscillation.
 _SHELLS = 16
 
@@ -77,6 +79,18 @@ class ExponentialPlan(Plan):
         """The factor s of the density ``exp(-s F(w))``: ``n epsilon / oscillation``."""
         return self.design.n_records * self.epsilon / self.oscillation
 
+    @property
+    def step(self) -> float:
+        """Step of the public grid of released points: at most 2^-20 of the width of any density.
+
+        A power of 2 that follows from bounds on the derivatives of F on the ball.
+        """
+        norm, s = self.design.feature_norm, self.concentration
+        slope = self.loss.lipschitz(norm, self.radius) + self.alpha * self.radius
+        curvature = self.loss.smoothness(norm) + self.alpha
+        width = min(max(1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)), self.radius)
+        return math.ldexp(1.0, max(math.frexp(width)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
+
     def bound(self) -> float:
         """``d / s`` (docs/theory/exponential_mechanism.md, Lemma 2)."""
         return self.design.width / self.concentration
@@ -105,7 +119,9 @@ class ExponentialPlan(Plan):
         balls = (CenteredBall(np.zeros(self.design.width), self.radius), *balls)
         with without_warnings():
             density = Density(records, self.loss, self.alpha, self.concentration, balls)
-            return draw(density, run.solver, run.rng, run.noise)
+            point = draw(density, run.solver, run.rng, run.noise)
+            # towards 0, so that it stays in the ball; + 0.0: no sign of zero
+            return np.asarray(np.trunc(point / self.step) * self.step) + 0.0
 
     def to_dict(self) -> dict[str, Any]:
         names = "alpha", "radius", "oscillation", "concentration", "log_proposals"

@@ -610,3 +610,26 @@ def test_the_draw_around_a_center_is_priced_for_its_norm():
         expected = _oscillation(LogisticLoss(), 1.0, *radii)
         assert around.oscillation == expected
     assert plan.localised(center).oscillation > 1.2 * plan.localised(np.zeros(3)).oscillation
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0])
+def test_points_are_on_a_grid_that_no_record_moves(scale):
+    """The lowest bits of a released point tell nothing: it is a multiple of a public step."""
+    rng = np.random.default_rng(0)
+    points, steps = [], set()
+    for spread in (1.0, 1e-3):
+        X = scale * spread * rng.uniform(-0.5, 0.5, (60, 2))
+        rows = Records(X, scale, 0.1 * scale, targets=(X[:, 0] > 0).astype(float))
+        plan = plan_exponential_mechanism(
+            LogisticLoss(), Design.of(rows), PrivacyBudget(5.0), radius=2.0 / scale
+        )
+        steps.add(plan.step)
+        points += [plan.run(rows, Run(noise=seeded(k))).point for k in range(20)]
+    (step,) = steps
+    points = np.array(points)
+    assert math.log2(step) == round(math.log2(step))
+    np.testing.assert_array_equal(points, np.rint(points / step) * step)
+    assert np.linalg.norm(points, axis=1).max() <= 2.0 / scale
+    # far below the spread of the points, of which as many are odd as even
+    assert step < 1e-5 * points.std(axis=0).min()
+    assert 0.3 < (np.rint(points / step) % 2).mean() < 0.7
