@@ -402,6 +402,32 @@ def test_budget(tmp_path):
     assert len(root.findall(SVG + "polyline")) == 3 + 2
 
 
+@pytest.mark.slow
+def test_privacy_utility(tmp_path):
+    """More records, less noise; accuracy grows with epsilon up to that without privacy."""
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "privacy_utility.svg"
+    result = run(
+        "privacy_utility.py",
+        "--output",
+        picture,
+        "--sizes",
+        200,
+        2000,
+        "--repeats",
+        3,
+        cwd=tmp_path,
+    )
+    assert result.returncode == 0, result.stderr
+    rows = re.findall(r"^ +(\d+) +gradient +(\S+) (\S+)$", result.stdout, re.M)
+    assert [int(row[0]) for row in rows] == [200, 2000]
+    few, many = ([float(number) for number in row[1:]] for row in rows)
+    assert few[0] > many[0] and few[1] > many[1]
+    curves = re.findall(r"accuracy (\S+), .* (\S+) at epsilon", result.stdout)
+    assert float(curves[1][1]) > float(curves[1][0])
+    assert b"<svg" in picture.read_bytes()
+
+
 def test_readme_example(capsys):
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S).group(
         1
