@@ -3,8 +3,8 @@
 Run ``python examples/privacy_utility.py``; it needs matplotlib. First it prints what
 ``plan_fit`` says of a logistic regression for a few numbers of records: public numbers, no data.
 Then it draws synthetic records and fits at several epsilons on repeated folds:
-``privacy_utility.svg`` beside this file. The curves are exact functions of the records. On private ones they would be a
-leak; these records are synthetic.
+``privacy_utility.svg`` beside this file. The curves are exact functions of the records. On private
+ones they would be a leak; these records are synthetic.
 """
 
 from __future__ import annotations
