@@ -139,8 +139,9 @@ class PrivacyUtilityDisplay:
         scores = sign * np.asarray(self.scores)
         mean, spread = scores.mean(axis=1), scores.std(axis=1)
         label = self.estimator_name if name is None else name
-        options = {"label": "private" if label is None else label}
-        self.line_ = self.fill_between_ = self.errorbar_ = self.baseline_ = None
+        options: dict[str, Any] = {"label": "private" if label is None else label}
+        self.line_: Any = None
+        self.fill_between_ = self.errorbar_ = self.baseline_ = None
         if std_display_style == "errorbar":
             options |= {"marker": "o", **(errorbar_kw or {})}
             self.errorbar_ = ax.errorbar(self.epsilons, mean, spread, **options)
@@ -255,8 +256,7 @@ class PrivacyUtilityDisplay:
         for epsilon in epsilons:
             for _ in folds:
                 values = {seed: int(rng.randint(_LARGEST_SEED)) for seed in seeds}
-                values[parameter] = epsilon
-                models.append(clone(estimator).set_params(**values))
+                models.append(clone(estimator).set_params(**values, **{parameter: epsilon}))
         run = Parallel(n_jobs=n_jobs)
         fits = zip(models, folds * len(epsilons), strict=True)
         found = run(delayed(_score)(model, X, y, fold, scoring, params) for model, fold in fits)

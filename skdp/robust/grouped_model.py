@@ -219,7 +219,7 @@ class GroupedLinearModel(DPLinearModel):
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
         choice = self._choose(design, risk, *self._group_weights(codes, are_given, design))
-        is_single = choice.method == "phased" and choice.plan.n_phases == 1
+        is_single = choice.method == "phased" and getattr(choice.plan, "n_phases", 0) == 1
         return replace(choice, method="output") if is_single else choice
 
     def _public_groups(self, n_groups: int | None) -> tuple[np.ndarray, bool]:
