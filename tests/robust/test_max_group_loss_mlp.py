@@ -209,7 +209,7 @@ def test_factors_that_depend_on_the_records_are_refused():
     design = Design.of(Records(np.zeros((4, 2)), 1.0))
     weights = GroupWeights((2.0, 2.0), clipped=True)
     objective = GroupObjective(EmpiricalRisk(LogisticLoss()), design, weights=weights)
-    with pytest.raises(ValueError, match="public"):
+    with pytest.raises(ValueError, match="do not depend on the records"):
         plan_group_network(objective, PrivacyBudget(1.0, 1e-6))
 
 
