@@ -6,7 +6,7 @@
   in three of four steps; "DP-GD on Phi" is the same objective with steps that are not normalised;
   DP-SGDA takes Poisson batches of 10 % and steps in x and y at once. Step sizes of the latter two:
   the best of two on other records of the same kind, which is not charged.
-- ``conflict``: that of the case ``worst_group``, a minority of a tenth that linear models can serve.
+- ``conflict``: that of the case ``worst_group``, a minority of a tenth that a linear model serves.
 - ``adult``, ``california`` with ``--adult PATH``, ``--california PATH``: defaults alone. Groups of
   Adult: sex and race with public shares; of California (median value above 200,000 dollars): the
   places of the census, taken as public.
