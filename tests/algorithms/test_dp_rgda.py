@@ -80,11 +80,11 @@ def test_without_noise_estimates_are_the_exact_gradients():
         observe=lambda point, v, u: seen.append((point, v, u)),
     )
     assert len(seen) == 20
-    for (x, y), v, _ in seen:
-        # y is after the last ascent step: v belongs to the y before it, which v - mean A x is
-        mean = problem.scale.mean(0) * x
-        before = v - mean
-        assert_allclose(before + 0.1 * (x - problem.shift.mean(0) - before), y, atol=1e-9)
+    for (x, y), v, u in seen:
+        # y is after the last ascent step: both estimates belong to the y before it
+        before = y - 0.1 * u
+        assert_allclose(v, problem.scale.mean(0) * x + before, rtol=0, atol=1e-12)
+        assert_allclose(u, x - problem.shift.mean(0) - before, rtol=0, atol=1e-12)
 
 
 # 2. one inner step moves y (as printed, it stands still for ever)
@@ -225,6 +225,8 @@ TABLE = [
     (201.5, 201.5, 2000, "replace_one", {"rates": (1.0, 1.0)}, 2.0),
     (*printed(5.877, 4.646), 2000, "add_remove", {}, 10.46),
     (*printed(5.877, 4.646), 2000, "replace_one", {}, 23.87),
+    (*printed(11.754, 4.646), 400, "add_remove", {"rates": (1.0, 0.125)}, 5.44),
+    (*printed(11.754, 4.646), 400, "replace_one", {"rates": (1.0, 0.125)}, 11.99),
 ]
 
 
@@ -233,6 +235,13 @@ TABLE = [
 def test_accounting_table_of_the_specification(row):
     *numbers, options, expected = row
     assert abs(cost(*numbers, **options) - expected) < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("z, rate, expected", [(2.2305, 1.0, 2.0), (0.468, 0.125, 8.87)])
+def test_accounting_of_single_queries(z, rate, expected):
+    event = SampledGaussianMechanism(1.0, z, rate, 1).event(Neighbouring.ADD_REMOVE)
+    assert abs(tightest_epsilon(event, 1e-6) - expected) < 0.01
 
 
 @pytest.mark.slow

@@ -98,7 +98,7 @@ def test_one_record_moves_a_sum_by_at_most_the_clip(hidden, classes, block, is_c
     assert largest > 0.8 * clip  # the clip is reached
 
 
-def reordered(loss, hidden, n=400, d=30, bound=1.0):
+def reordered(loss, hidden, n=150, d=30, bound=1.0):
     """One set of records in two orders."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
@@ -129,7 +129,7 @@ def reordered(loss, hidden, n=400, d=30, bound=1.0):
 )
 def test_rounding_of_others_is_within_its_bound(loss, hidden, block):
     unit = loss.target_bound or 1.0
-    made, n = reordered(loss, hidden, bound=unit), 400
+    made, n = reordered(loss, hidden, bound=unit), 150
     point = 100.0 * unit * point_of(made[0], 3)[0], np.full(3, 1 / 3)
     bound = made[0].rounding_error(block, point, None)
     one = [made[0].clipped_sum(block, point, None, 1e50, np.array([i])) for i in range(n)]
