@@ -451,7 +451,7 @@ def test_nonconvex_minimax(tmp_path):
     )
     assert result.returncode == 0, result.stderr
     assert result.stderr == ""
-    tables = result.stdout.split("own features")
+    tables = result.stdout.split("the same in both")
     plain, linear, network = (
         [numbers(re.search(rf"^{name} .*$", table, re.M)[0])[0] for table in tables]
         for name in ("plain", "worst group, linear", "worst group, network")

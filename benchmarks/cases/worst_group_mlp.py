@@ -197,7 +197,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.california is not None and not quick:
         sets.append(california(options.california))
     sets.append(made(*(500, 500) if quick else (10_000, 10_000)))
-    sets += [conflict(n, 0.1, n) for n in ((500,) if quick else (10_000, 50_000))]
+    sets.append(conflict(500 if quick else 50_000, 0.1, 10_000))
     for data in sets:
         is_real = data.name in ("adult", "california")
         for epsilon in (2.0,) if quick else (3.0, 8.0) if is_real else (0.5, 2.0, 8.0):

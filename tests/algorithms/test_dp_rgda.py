@@ -14,7 +14,7 @@ from plain_noise import PlainNoise
 from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
 from skdp.algorithms.rgda_oracle import Ledger, NoisyGradientOracle
 from skdp.algorithms.rgda_steps import OuterLoop, uniform_in_ball
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import NullControl, RecordGradients
@@ -61,7 +61,7 @@ def plan(problem, **options):
     chosen |= {"noise_multiplier": 1.0} if "budget" not in options else {}
     return plan_dp_rgda(
         options.pop("budget", None),
-        n_public=problem.n_records,
+        n_public=options.pop("n_public", problem.n_records),
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
         linear_dual=problem.is_dual_linear,
@@ -279,6 +279,35 @@ def test_accounting_of_full_batches_and_its_direction():
     ledger = Ledger(made.ledger.refresh, None, 1.0, 1.0, 1.0, 50, share_y=0.3)
     parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
     assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
+
+
+@pytest.mark.parametrize("kind", ["refresh", "increment"])
+def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(kind, monkeypatch):
+    """Sums over a batch are divided by the rate times the public size, not by what was drawn."""
+    n, batches, rates = 400, [], {"refresh": 0.3, "increment": 0.1}
+
+    class Watched(RecordGradients):
+        def clipped_sum(self, block, point, anchor, limit, batch=None):
+            batches.append(batch)
+            return super().clipped_sum(block, point, anchor, limit, batch)
+
+    def ones(block, point, rows):
+        return point[0] * np.ones((len(rows), 1))
+
+    problem, calls = Watched(n, 1, 0, ones), 60
+    made = plan(problem, n_steps=2 * calls, period=2, sampling_rate=0.3, n_public=500,
+                sampling_rate_difference=0.1, neighbouring="add_remove")  # fmt: skip
+    monkeypatch.setattr(GaussianMechanism, "release", lambda self, value, noise: value)
+    oracle = NoisyGradientOracle(problem, made.ledger, source())
+    point, start = (np.ones(1), np.zeros(0)), (np.zeros(1), np.zeros(0))
+    anchor = start if kind == "increment" else None
+    values = [oracle.query(kind).release("joint", point, anchor)[0] for _ in range(calls)]
+    sizes = np.array([len(batch) for batch in batches])
+    assert_allclose(values, sizes / (rates[kind] * 500), rtol=1e-6)
+    assert len({tuple(batch) for batch in batches}) == calls  # each drawn anew
+    # 6 deviations of a mean of binomial numbers: false alarm below 1e-8
+    deviation = math.sqrt(n * rates[kind] * (1.0 - rates[kind]) / calls)
+    assert abs(sizes.mean() - n * rates[kind]) < 6.0 * deviation
 
 
 @pytest.mark.slow
