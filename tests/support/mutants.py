@@ -391,27 +391,6 @@ MUTANTS = (
         f"{_NETWORK} one_record",
     ),
     Mutant(
-        "rgda: the escape phase begins without a perturbation",
-        "algorithms/rgda_steps.py",
-        "self.x = self.x + uniform_in_ball(self.x.size, self.escape.radius, self.rng)",
-        "self.x = self.x + 0.0 * uniform_in_ball(self.x.size, self.escape.radius, self.rng)",
-        f"{_RGDA} 'strict_saddle or last_step'",
-    ),
-    Mutant(
-        "rgda: a refresh does not replace the first difference",
-        "algorithms/rgda_plan.py",
-        "(v, u) if refresh else (self.data_v + v, self.data_u + u)",
-        "(v, u) if self.anchor is None else (self.data_v + v, self.data_u + u)",
-        f"{_RGDA} exact_gradients",
-    ),
-    Mutant(
-        "rgda: the dual stands still",
-        "algorithms/rgda_plan.py",
-        "y = moved if np.isfinite(moved).all() else y",
-        "y = moved if plan.inner_steps > 1 else y",
-        f"{_RGDA} one_inner_step",
-    ),
-    Mutant(
         "rgda: rounding is that of bounded derivatives for all losses",
         "problems/group_network.py",
         "return bound if self.loss.target_bound else max(_DERIVATIVE, bound)",
