@@ -242,3 +242,10 @@ def test_the_module_names_the_algorithm(algorithm, module):
         if number in numbers(match[0])
     )
     assert any(paper in part for part in near)
+
+
+@pytest.mark.parametrize("estimator", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
+def test_recursive_gradients_of_linear_models(estimator):
+    assert f'{estimator.__name__}(method="rgda")' in PAGE
+    model = fit(estimator, method="rgda")
+    assert model.privacy_.method == "rgda" and np.isfinite(model.coef_).all()

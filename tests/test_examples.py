@@ -464,3 +464,24 @@ def test_mirror_descent(tmp_path):
     assert ours[-1] < theirs[-1]
     assert ours[-1] < 0.65
     check_picture(picture, panels=1, lines=2, reference="no information")
+
+
+@pytest.mark.slow
+def test_nonconvex_minimax(tmp_path):
+    picture = tmp_path / "picture.svg"
+    result = run(
+        "nonconvex_minimax.py",
+        *("--seeds", 1, "--epsilon", 8, "--records", 4000, "--output", picture),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    tables = result.stdout.split("the same in both")
+    plain, linear, network = (
+        [numbers(re.search(rf"^{name} .*$", table, re.M)[0])[0] for table in tables]
+        for name in ("plain", "worst group, linear", "worst group, network")
+    )
+    assert plain[0] < 0.6 and linear[0] < 0.6 < 0.75 < network[0]
+    assert min(linear[1], network[1]) > 0.65
+    check_picture(picture, panels=2, lines=3, reference="no linear model")

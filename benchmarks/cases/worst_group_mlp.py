@@ -6,6 +6,7 @@
   in three of four steps; "DP-GD on Phi" is the same objective with steps that are not normalised;
   DP-SGDA takes Poisson batches of 10 % and steps in x and y at once. Step sizes of the latter two:
   the best of two on other records of the same kind, which is not charged.
+- ``conflict``: that of the case ``worst_group``, a minority of a tenth that a linear model serves.
 - ``adult``, ``california`` with ``--adult PATH``, ``--california PATH``: defaults alone. Groups of
   Adult: sex and race with public shares; of California (median value above 200,000 dollars): the
   places of the census, taken as public.
@@ -21,6 +22,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks import data as prepared
-from benchmarks.cases.worst_group import Data, adult
+from benchmarks.cases.worst_group import Data, adult, conflict
 from skdp.algorithms import Run, plan_dp_rgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
@@ -88,6 +90,7 @@ def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
             data.X, data.y
         ),
         "DPMaxGroupLossClassifier": grouped(DPMaxGroupLossClassifier),
+        "DPMaxGroupLossClassifier, rgda": grouped(partial(DPMaxGroupLossClassifier, method="rgda")),
         "DP-RGDA: DPMaxGroupLossMLPClassifier": grouped(DPMaxGroupLossMLPClassifier),
     }
 
@@ -194,8 +197,10 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.california is not None and not quick:
         sets.append(california(options.california))
     sets.append(made(*(500, 500) if quick else (10_000, 10_000)))
+    sets.append(conflict(500 if quick else 50_000, 0.1, 10_000))
     for data in sets:
-        for epsilon in (2.0,) if quick else (0.5, 2.0, 8.0) if data.name == "made" else (3.0, 8.0):
+        is_real = data.name in ("adult", "california")
+        for epsilon in (2.0,) if quick else (3.0, 8.0) if is_real else (0.5, 2.0, 8.0):
             rows += points_of(data, epsilon, seeds, quick)
     return rows
 
@@ -240,6 +245,8 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     """Draw the worst group's log loss against epsilon for each data set."""
     from matplotlib import pyplot as plt
 
+    sizes = table["n"].map(lambda n: f"n = {n:,}")
+    table = table.assign(data=table["data"] + ", " + sizes)
     names = list(dict.fromkeys(table["data"]))
     figure, axes = plt.subplots(
         1, len(names), figsize=(4.5 * len(names), 4), layout="constrained", squeeze=False

@@ -8,7 +8,7 @@ point. Sensitivities: docs/theory/dp_rgda.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -54,6 +54,18 @@ class Ledger:
     n_public: int
     share_y: float | None = None
     unit_y: float = 1.0
+
+    def with_less(self, share: float) -> Ledger:
+        """Return the ledger for a share of the budget; for batches of all records."""
+        used = (self.refresh, self.increment)
+        if any(each is not None and each.sampling_rate < 1.0 for each in used):
+            raise ValueError("A share of the budget is exact for batches of all records alone.")
+        refresh, increment = (
+            each and replace(each, noise_multiplier=each.noise_multiplier / math.sqrt(share))
+            for each in used
+        )
+        assert refresh is not None
+        return replace(self, refresh=refresh, increment=increment)
 
     def mechanism(self, kind: Kind) -> SampledGaussianMechanism:
         """Return the mechanism of a kind of queries."""

@@ -20,7 +20,7 @@ from skdp.problems.minimax import BlockName, MinimaxProblem, Point, clip_factors
 from skdp.problems.records import Block, Records
 from skdp.problems.rounding import EPS
 
-#: Bound on the derivative of the losses with respect to the margins.
+#: Bound on the derivative of the log losses with respect to the outputs: 1 and sqrt(2).
 _DERIVATIVE = 2.0
 
 
@@ -153,20 +153,29 @@ class GroupNetworkProblem(MinimaxProblem):
         return error if anchor is None else error + self._rounding_error(block, anchor)
 
     def _rounding_error(self, block: BlockName, point: Point) -> float:
-        network = self.network
+        network, loss = self.network, self.loss
         rows = network.input_scale * self.records.norm_bound
         products = 1.1 * EPS * (max(network.width, network.hidden_units) + 64.0)
         A, B = (float(np.linalg.norm(part)) for part in network.unpack(point[0]))
-        margins = products * rows * (A + 1.0)
+        unit = loss.target_bound or 1.0
+        derivative = self._derivative_bound(B if network.hidden_units else rows * A)
+        margins = products * rows * (A + (1.0 if network.hidden_units else unit))
         outputs, second = margins, rows
         if network.hidden_units:
-            outputs = B * network.output_scale * margins + products * (B + 1.0)
+            outputs = B * network.output_scale * margins + products * (B + unit)
             second = 1.0 + rows * B * network.output_scale
         if block == "y":
-            return 8.0 * _DERIVATIVE * (outputs + products)
-        residuals = self.loss.curvature * outputs + products * _DERIVATIVE
-        moved = residuals * second + _DERIVATIVE * (products + 2.0 * margins) * (1.0 + second)
+            return 8.0 * derivative * (outputs + products * max(unit, derivative))
+        residuals = loss.curvature * outputs + products * derivative
+        # the relative error of the hidden features and of their slopes
+        relative = products + (2.0 * margins if network.hidden_units else 0.0)
+        moved = residuals * second + derivative * relative * (1.0 + second)
         return 8.0 * self.largest_weight(block, point) * moved
+
+    def _derivative_bound(self, outputs: float) -> float:
+        """Bound the loss's derivative for outputs of a norm; that of log losses has one bound."""
+        bound = 1.01 * self.loss.lipschitz(1.0, outputs)
+        return bound if self.loss.target_bound else max(_DERIVATIVE, bound)
 
     def clipped_sum(
         self,

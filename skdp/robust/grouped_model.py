@@ -190,6 +190,8 @@ class GroupedLinearModel(DPLinearModel):
         released = getattr(result, "y", None)
         if method == "phased" and done.n_phases == 1:
             method = "output"
+        elif method == "rgda":
+            released = released if self.release_group_weights else None
         elif method == "gradient":
             factors = getattr(done, "factors", None)
             largest = (1.0,) * n_groups if factors is None else factors
@@ -363,6 +365,8 @@ class GroupedLinearModel(DPLinearModel):
             raise ValueError(
                 "method='gradient' is for the log loss, and not for group_mode='floored'."
             )
+        if self.method == "rgda" and self._mode == "floored":
+            raise ValueError("method='rgda' is not for group_mode='floored'.")
 
     @property
     def _row(self) -> Method:

@@ -49,12 +49,14 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         In (0, 1), far below 1 / n_samples.
     hidden_units : int, default=32
         Number of hidden features, which are hyperbolic tangents.
-    group_mode : {"proportions", "public"}, default="proportions"
-        Weights of the groups' losses.
+    group_mode : {"auto", "proportions", "public", "histogram"}, default="auto"
+        Weights of the groups' losses; group sizes are private unless said otherwise. "auto" is
+        "proportions" where `group_proportions` are declared, and "histogram" otherwise.
 
         - "proportions": 1 / p_g, with the public `group_proportions` p_g.
         - "public": n_samples / n_g. Neighbours have the same groups: whether somebody belongs to a
           group is not protected.
+        - "histogram": 1 / p_g, with noisy p_g that cost a small part of the budget.
     group_names : array-like or None, default=None
         The public set of groups. None: taken from `groups` with a `PrivacyLeakWarning`.
     group_proportions : array-like, dict or None, default=None
@@ -98,7 +100,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     group_names_ : ndarray of shape (n_groups,)
         Sorted.
     group_proportions_ : ndarray of shape (n_groups,)
-        Declared or public ones.
+        Declared, public or, for "histogram", private ones.
     group_weights_ : ndarray of shape (n_groups,)
         Weights of the groups in the last step, on the simplex; larger for groups with larger
         losses.
@@ -157,7 +159,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         delta: float = 1e-6,
         *,
         hidden_units: int = 32,
-        group_mode: str = "proportions",
+        group_mode: str = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
         max_group_weight: float = 10.0,
@@ -199,9 +201,9 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         for name in ("balance", "step_size", "clip_norm"):
             check_real(name, getattr(self, name), 1e-6, 1e6)
         check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
-        check_option("group_mode", self.group_mode, ("proportions", "public"))
+        check_option("group_mode", self.group_mode, ("auto", "proportions", "public", "histogram"))
         check_option("neighbouring", self.neighbouring, ("replace_one",))
-        if self.group_proportions is not None and self.group_mode != "proportions":
+        if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError("group_proportions are for group_mode='proportions'.")
         check_accountant(self.accountant)
         check_random_state(self.random_state)
@@ -222,25 +224,27 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             records = records.with_targets(records.targets, groups)
         elif self.group_names is None:
             caveats += ("group_names were inferred from groups",)
-        if self.group_mode == "public":
+        weights = self._factors(records.groups, are_given)
+        if self._mode == "public":
             what = "group" if are_given else "class"
             caveats += (f"the {what} of each record is taken as public: it is not protected",)
-        weights = self._factors(records.groups, are_given)
         plan = self._network_plan(Design.of(records), risk, weights)
         for alarm in plan.alarms():
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
             caveats += (alarm,)
         result = self._pay_and_run(plan, records)
         self.group_weights_ = result.y
+        if self._has_histogram:
+            self.group_proportions_ = np.array(result.plan.proportions)
         self._keep(result.point, plan.network, risk.loss)
         public = {
             "data_norm": records.data_norm,
             "feature_norm": records.norm_bound,
-            "group_mode": self.group_mode,
+            "group_mode": self._mode,
             "group_names": [str(name) for name in self.group_names_],
             "group_proportions": self.group_proportions_.tolist(),
         }
-        self._set_report(plan, public, records.n_records, caveats)
+        self._set_report(result.plan, public, records.n_records, caveats)
         return np.zeros((risk.loss.n_outputs, records.width))
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
@@ -250,7 +254,13 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
 
     def _network_plan(self, design: Design, risk: EmpiricalRisk, weights: GroupWeights) -> Any:
         objective = GroupObjective(
-            risk, design, neighbouring=Neighbouring(self.neighbouring), weights=weights
+            risk,
+            design,
+            neighbouring=Neighbouring(self.neighbouring),
+            weights=weights,
+            # the plan chooses the part of the budget
+            histogram_share=0.5 if self._has_histogram else 0.0,
+            plans_share=True,
         )
         return plan_group_network(
             objective,
@@ -262,11 +272,18 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             balance=float(self.balance),
         )
 
+    @property
+    def _has_histogram(self) -> bool:
+        return self._mode == "histogram" and len(self.group_names_) > 1
+
     def _factors(self, codes: np.ndarray, are_given: bool) -> GroupWeights:
         """Return the factors of the groups' losses; set the proportions."""
-        n_groups, is_public = len(self.group_names_), self.group_mode == "public"
+        n_groups, mode = len(self.group_names_), self._mode
+        bound = float(self.max_group_weight)
         self.group_proportions_ = np.full(n_groups, 1.0 / n_groups)
-        if is_public:
+        if mode == "histogram":  # until they are released
+            return GroupWeights((bound if n_groups > 1 else 1.0,) * n_groups)
+        if mode == "public":
             self.group_proportions_ = np.bincount(codes, minlength=n_groups) / len(codes)
         elif self.group_proportions is not None:
             self.group_proportions_ = checked_proportions(
@@ -275,12 +292,14 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         elif are_given and n_groups > 1:
             warnings.warn(
                 "group_proportions were not declared: all groups are taken to be equally large, "
-                "and a smaller one counts for less. Declare public ones.",
+                "and a smaller one counts for less. Declare public ones, or use "
+                "group_mode='auto'.",
                 UserWarning,
                 stacklevel=6,
             )
-        bound = float(self.max_group_weight)
-        return GroupWeights.of_proportions(self.group_proportions_, bound, public_groups=is_public)
+        return GroupWeights.of_proportions(
+            self.group_proportions_, bound, public_groups=mode == "public"
+        )
 
     def _keep(self, x: np.ndarray, network: Any, loss: Loss) -> None:
         """Set the weights of the layers in the units of raw rows."""

@@ -14,7 +14,7 @@ from plain_noise import PlainNoise
 from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
 from skdp.algorithms.rgda_oracle import Ledger, NoisyGradientOracle
 from skdp.algorithms.rgda_steps import OuterLoop, uniform_in_ball
-from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import NullControl, RecordGradients
@@ -61,7 +61,7 @@ def plan(problem, **options):
     chosen |= {"noise_multiplier": 1.0} if "budget" not in options else {}
     return plan_dp_rgda(
         options.pop("budget", None),
-        n_public=problem.n_records,
+        n_public=options.pop("n_public", problem.n_records),
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
         linear_dual=problem.is_dual_linear,
@@ -80,11 +80,11 @@ def test_without_noise_estimates_are_the_exact_gradients():
         observe=lambda point, v, u: seen.append((point, v, u)),
     )
     assert len(seen) == 20
-    for (x, y), v, _ in seen:
-        # y is after the last ascent step: v belongs to the y before it, which v - mean A x is
-        mean = problem.scale.mean(0) * x
-        before = v - mean
-        assert_allclose(before + 0.1 * (x - problem.shift.mean(0) - before), y, atol=1e-9)
+    for (x, y), v, u in seen:
+        # y is after the last ascent step: both estimates belong to the y before it
+        before = y - 0.1 * u
+        assert_allclose(v, problem.scale.mean(0) * x + before, rtol=0, atol=1e-12)
+        assert_allclose(u, x - problem.shift.mean(0) - before, rtol=0, atol=1e-12)
 
 
 # 2. one inner step moves y (as printed, it stands still for ever)
@@ -225,6 +225,8 @@ TABLE = [
     (201.5, 201.5, 2000, "replace_one", {"rates": (1.0, 1.0)}, 2.0),
     (*printed(5.877, 4.646), 2000, "add_remove", {}, 10.46),
     (*printed(5.877, 4.646), 2000, "replace_one", {}, 23.87),
+    (*printed(11.754, 4.646), 400, "add_remove", {"rates": (1.0, 0.125)}, 5.44),
+    (*printed(11.754, 4.646), 400, "replace_one", {"rates": (1.0, 0.125)}, 11.99),
 ]
 
 
@@ -233,6 +235,13 @@ TABLE = [
 def test_accounting_table_of_the_specification(row):
     *numbers, options, expected = row
     assert abs(cost(*numbers, **options) - expected) < 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("z, rate, expected", [(2.2305, 1.0, 2.0), (0.468, 0.125, 8.87)])
+def test_accounting_of_single_queries(z, rate, expected):
+    event = SampledGaussianMechanism(1.0, z, rate, 1).event(Neighbouring.ADD_REMOVE)
+    assert abs(tightest_epsilon(event, 1e-6) - expected) < 0.01
 
 
 @pytest.mark.slow
@@ -270,6 +279,35 @@ def test_accounting_of_full_batches_and_its_direction():
     ledger = Ledger(made.ledger.refresh, None, 1.0, 1.0, 1.0, 50, share_y=0.3)
     parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
     assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
+
+
+@pytest.mark.parametrize("kind", ["refresh", "increment"])
+def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(kind, monkeypatch):
+    """Sums over a batch are divided by the rate times the public size, not by what was drawn."""
+    n, batches, rates = 400, [], {"refresh": 0.3, "increment": 0.1}
+
+    class Watched(RecordGradients):
+        def clipped_sum(self, block, point, anchor, limit, batch=None):
+            batches.append(batch)
+            return super().clipped_sum(block, point, anchor, limit, batch)
+
+    def ones(block, point, rows):
+        return point[0] * np.ones((len(rows), 1))
+
+    problem, calls = Watched(n, 1, 0, ones), 60
+    made = plan(problem, n_steps=2 * calls, period=2, sampling_rate=0.3, n_public=500,
+                sampling_rate_difference=0.1, neighbouring="add_remove")  # fmt: skip
+    monkeypatch.setattr(GaussianMechanism, "release", lambda self, value, noise: value)
+    oracle = NoisyGradientOracle(problem, made.ledger, source())
+    point, start = (np.ones(1), np.zeros(0)), (np.zeros(1), np.zeros(0))
+    anchor = start if kind == "increment" else None
+    values = [oracle.query(kind).release("joint", point, anchor)[0] for _ in range(calls)]
+    sizes = np.array([len(batch) for batch in batches])
+    assert_allclose(values, sizes / (rates[kind] * 500), rtol=1e-6)
+    assert len({tuple(batch) for batch in batches}) == calls  # each drawn anew
+    # 6 deviations of a mean of binomial numbers: false alarm below 1e-8
+    deviation = math.sqrt(n * rates[kind] * (1.0 - rates[kind]) / calls)
+    assert abs(sizes.mean() - n * rates[kind]) < 6.0 * deviation
 
 
 @pytest.mark.slow

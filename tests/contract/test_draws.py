@@ -112,6 +112,14 @@ def is_linear_term(release):
     return release.name == "gradient at the minimiser"
 
 
+def has_two_draws(report, release):
+    """Whether each event of a release stands for two draws, of which the second follows the first.
+
+    The queries of DP-RGDA: the losses of the groups, and then the gradient.
+    """
+    return report.method == "rgda" and release.name == "gradients"
+
+
 def parts_of(fitted, laboratory):
     """The draws of each release, in order: pairs (release, draws)."""
     report = fitted.privacy_
@@ -133,6 +141,8 @@ def parts_of(fitted, laboratory):
             count = plan["n_folds"]
         elif is_descent(release):
             count = int(release.name.split(", ")[1].split()[0])
+        elif has_two_draws(report, release):
+            count *= 2
         elif release is releases[-1] and "block_sizes" in plan:
             count = len(plan["block_sizes"])
         pairs.append((release, draws[:count]))
@@ -153,6 +163,9 @@ def test_draws_are_those_of_the_report(name):
         assert draws
         if is_descent(release):
             check_steps(report, release, draws)
+            continue
+        if has_two_draws(report, release):
+            check_queries(report, release, draws)
             continue
         for draw in draws:
             if draw.kind == "choice":
@@ -201,6 +214,17 @@ def check_steps(report, release, draws):
     for k in range(report.plan["n_blocks"]):
         costs = multipliers[k :: report.plan["n_blocks"]] ** -2.0
         assert costs.sum() == pytest.approx(leaf.noise_multiplier**-2.0, rel=1e-9)
+
+
+def check_queries(report, release, draws):
+    """Pairs of draws that together cost what one event of the release costs."""
+    ((leaf, count),) = leaves(release.event)
+    assert count == report.plan["n_steps"] == len(draws) // 2
+    scales = np.array([draw.scale / draw.mechanism.sensitivity for draw in draws]).reshape(-1, 2)
+    np.testing.assert_allclose((scales**-2.0).sum(axis=1), leaf.noise_multiplier**-2.0, rtol=1e-9)
+    sizes = {draw.dimension for draw in draws[::2]}, {draw.dimension for draw in draws[1::2]}
+    assert sizes[0] == {len(report.plan["group_names"])}
+    assert sum(map(sum, sizes)) == release.dimension
 
 
 def check_scales(report, release, draws):

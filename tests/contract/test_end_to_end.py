@@ -29,14 +29,14 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records
 
 SEED = 0
 #: Methods that release moments or gradients, not coefficients.
-MOMENTS = ("sufficient_statistics", "newton", "gradient", "statistics")
+MOMENTS = ("sufficient_statistics", "newton", "gradient", "statistics", "rgda")
 #: The way from the last release to the model is that of delta > 0 for delta 0 as well.
 ADDITIVE = [
     name
     for name, case in CASES.items()
     if case.parameters.get("delta") != 0
     and case.parameters.get("method") not in MOMENTS
-    and not any(mode in name for mode in ("histogram", "floored", "cv"))
+    and not any(mode in name for mode in ("histogram", "floored", "cv", "network"))
 ]
 
 

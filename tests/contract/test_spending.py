@@ -23,7 +23,6 @@ from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import AccountedMixin, tightest_epsilon
 from skdp.privacy.events import flatten_event
 from skdp.problems import Records
-from skdp.robust import DPMaxGroupLossMLPClassifier
 from skdp.synthetic import DPSyntheticData
 
 
@@ -37,20 +36,10 @@ def _categorical_tables():
     return [{"X": rng.integers(0, 3, (200, 3))}, {"X": np.zeros((200, 3), dtype=int)}]
 
 
-def _grouped_rows():
-    rng = np.random.default_rng(0)
-    parts = {"y": np.arange(60) % 2, "groups": np.arange(60) // 2 % 2}
-    return [{"X": rng.uniform(-1, 1, (60, 3)), **parts}, {"X": np.full((60, 3), 1e9), **parts}]
-
-
 #: Estimators without a case there: how to make one, and the arguments of two fits on
 #: very different records of one public shape.
 OTHERS = {
     "DPStandardScaler": (DPStandardScaler, _tables),
-    "DPMaxGroupLossMLPClassifier": (
-        partial(DPMaxGroupLossMLPClassifier, hidden_units=2, n_steps=3),
-        _grouped_rows,
-    ),
     "DPSyntheticData": (partial(DPSyntheticData, categories=[[0, 1, 2]] * 3), _categorical_tables),
 }
 

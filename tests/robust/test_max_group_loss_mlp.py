@@ -1,9 +1,13 @@
 """The network for the worst group: gradients, sensitivity, and what scikit-learn expects."""
 
+import itertools
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.algorithms.group_network import plan_group_network
@@ -14,12 +18,18 @@ from skdp.problems import (
     EmpiricalRisk,
     GroupNetworkProblem,
     GroupWeights,
+    HalfSquaredLoss,
     LogisticLoss,
     Network,
     Records,
     SoftmaxLoss,
+    SquaredHingeLoss,
 )
-from skdp.robust import DPMaxGroupLossMLPClassifier
+from skdp.robust import (
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
+    DPMaxGroupLossRegressor,
+)
 
 FAST = {"hidden_units": 4, "n_steps": 6, "data_norm": 1.0, "random_state": 0}
 
@@ -88,25 +98,84 @@ def test_one_record_moves_a_sum_by_at_most_the_clip(hidden, classes, block, is_c
     assert largest > 0.8 * clip  # the clip is reached
 
 
-def test_rounding_of_others_is_within_its_bound():
-    n, d = 400, 30
+def reordered(loss, hidden, n=150, d=30, bound=1.0):
+    """One set of records in two orders."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(n, d)), rng.integers(0, 2, n).astype(float)
+    y = bound * rng.uniform(-1.0, 1.0, n) if loss.target_bound else y
     groups = rng.integers(0, 3, n)
     made = []
     for order in (slice(None), slice(None, None, -1)):
         records = Records(
             np.ascontiguousarray(X[order]), 1.0, 0.3, targets=y[order], groups=groups[order]
         )
-        network = Network(records.width, 16, 1, 1.5)
-        made.append(
-            GroupNetworkProblem(records, LogisticLoss(), GroupWeights((3.0,) * 3), network, 0.3)
-        )
-    point = 100.0 * point_of(made[0], 3)[0], np.full(3, 1 / 3)
-    one = [made[0].clipped_sum("x", point, None, 1e9, np.array([i])) for i in range(n)]
-    many = made[1].clipped_sum("x", point, None, 1e9, None)
+        network = Network(records.width, hidden, 1, 1.5)
+        made.append(GroupNetworkProblem(records, loss, GroupWeights((3.0,) * 3), network, 0.3))
+    return made
+
+
+@pytest.mark.parametrize("block", ["x", "y"])
+@pytest.mark.parametrize(
+    "loss, hidden",
+    [
+        (LogisticLoss(), 16),
+        (LogisticLoss(), 0),
+        (HalfSquaredLoss(1.0), 0),
+        (HalfSquaredLoss(1e-9), 0),
+        (HalfSquaredLoss(1e6), 0),
+        (SquaredHingeLoss(), 0),
+    ],
+    ids=repr,
+)
+def test_rounding_of_others_is_within_its_bound(loss, hidden, block):
+    unit = loss.target_bound or 1.0
+    made, n = reordered(loss, hidden, bound=unit), 150
+    point = 100.0 * unit * point_of(made[0], 3)[0], np.full(3, 1 / 3)
+    bound = made[0].rounding_error(block, point, None)
+    one = [made[0].clipped_sum(block, point, None, 1e50, np.array([i])) for i in range(n)]
+    turned = [
+        made[1].clipped_sum(block, point, None, 1e50, np.array([n - 1 - i])) for i in range(n)
+    ]
+    assert max(np.linalg.norm(a - b) for a, b in zip(one, turned, strict=True)) <= bound
+    many = made[1].clipped_sum(block, point, None, 1e50, None)
     error = np.linalg.norm(np.sum(one, axis=0) - many)
-    assert 0.0 < error <= n * made[0].rounding_error("x", point, None)
+    assert 0.0 < error <= n * bound
+    if not hidden:  # it is so small that clipping hardly changes: the vectors are far larger
+        assert bound < 1e-9 * max(np.linalg.norm(each) for each in one)
+
+
+@pytest.mark.parametrize("hidden", [0, 4])
+@pytest.mark.parametrize(
+    "loss",
+    [LogisticLoss(), SoftmaxLoss(7), HalfSquaredLoss(0.5), SquaredHingeLoss()],
+    ids=repr,
+)
+def test_derivatives_of_losses_are_within_the_bound_of_rounding(loss, hidden):
+    """For outputs as large as the weights allow; the worst is reached within a factor of 3."""
+    rng, largest = np.random.default_rng(0), 0.0
+    n = 60
+    targets = rng.choice([0.0, 1.0], n)
+    if loss.target_bound:
+        targets = (2.0 * targets - 1.0) * loss.target_bound
+    elif loss.n_outputs > 1:
+        targets = rng.integers(0, 7, n)
+    groups = np.zeros(n, dtype=int)
+    records = Records(rng.normal(size=(n, 3)), 1.0, 0.3, targets=targets, groups=groups)
+    network = Network(records.width, hidden, loss.n_outputs, 1.5)
+    problem = GroupNetworkProblem(records, loss, GroupWeights((1.0,)), network, 0.3)
+    for size in (0.1, 10.0, 1000.0):
+        x = size * rng.normal(size=problem.dimension_x)
+        block = records.block(slice(0, n))
+        outputs, _ = network.forward(block, x)
+        margins = outputs if outputs.shape[1] > 1 else outputs[:, 0]
+        found = np.linalg.norm(loss.derivative(margins, targets).reshape(n, -1), axis=1)
+        A, B = (np.linalg.norm(part) for part in network.unpack(x))
+        reach = B if hidden else 1.5 * records.norm_bound * A
+        assert np.linalg.norm(outputs, axis=1).max() <= reach * (1.0 + 1e-12)
+        bound = problem._derivative_bound(reach)
+        assert found.max() <= bound
+        largest = max(largest, found.max() / bound)
+    assert largest > 1.0 / 3.0
 
 
 def test_best_dual_maximises_the_penalised_mean():
@@ -209,8 +278,143 @@ def test_factors_that_depend_on_the_records_are_refused():
     design = Design.of(Records(np.zeros((4, 2)), 1.0))
     weights = GroupWeights((2.0, 2.0), clipped=True)
     objective = GroupObjective(EmpiricalRisk(LogisticLoss()), design, weights=weights)
-    with pytest.raises(ValueError, match="public"):
+    with pytest.raises(ValueError, match="do not depend on the records"):
         plan_group_network(objective, PrivacyBudget(1.0, 1e-6))
+
+
+GROUPS = {"group_names": ["a", "b"], "data_norm": 1.0, "random_state": 0}
+LINEAR = {**GROUPS, "method": "rgda"}
+
+
+def sized(n, share=0.2, seed=0):
+    """A small group whose labels follow another feature than those of the large one."""
+    rng = np.random.default_rng(seed)
+    groups = np.where(rng.random(n) < share, "b", "a")
+    X = rng.uniform(-0.7, 0.7, size=(n, 2))
+    return X, np.where(groups == "a", X[:, 0], X[:, 1]), groups
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **own: DPMaxGroupLossMLPClassifier(
+            **GROUPS, hidden_units=3, n_steps=4, classes=[0, 1], **own
+        ),
+        lambda **own: DPMaxGroupLossClassifier(**LINEAR, classes=[0, 1], **own),
+        lambda **own: DPMaxGroupLossRegressor(**LINEAR, target_range=(-1.0, 1.0), **own),
+    ],
+    ids=["network", "classifier", "regressor"],
+)
+def test_undeclared_proportions_are_released_within_the_budget(make):
+    X, y, groups = sized(4000)
+    if "classes" in make().get_params():
+        y = (y > 0).astype(int)
+    model = make(epsilon=1.0).fit(X, y, groups=groups)
+    report = model.privacy_
+    assert report.plan["group_mode"] == "histogram"
+    first, steps = report.releases
+    assert (first.name, first.dimension, steps.name) == ("group proportions", 2, "gradients")
+    assert tightest_epsilon(report.event, 1e-6) == pytest.approx(1.0, rel=1e-6)
+    # the released ones: near those of the records, but not equal, and of sum 1
+    exact = np.array([(groups == name).mean() for name in "ab"])
+    found = model.group_proportions_
+    assert found.sum() == pytest.approx(1.0) and (found != exact).all()
+    # 6 deviations of the noise and of the share that raises the sum to 1: false alarm below 1e-8
+    assert np.abs(found - exact).max() < 12 * first.noise_scale
+    expected = np.minimum(1.0 / found, 10.0 if "hidden_units" in model.get_params() else 1e3)
+    assert_allclose(report.plan["largest_group_weights"], expected, rtol=1e-12)
+    declared = make(epsilon=1.0, group_proportions=[0.8, 0.2]).fit(X, y, groups=groups)
+    assert declared.privacy_.plan["group_mode"] == "proportions"
+    assert [release.name for release in declared.privacy_.releases] == ["gradients"]
+    # the noise of a step is larger by what the proportions cost, and by no more
+    ratio = report.plan["noise_multiplier_refresh"]
+    ratio /= declared.privacy_.plan["noise_multiplier_refresh"]
+    assert 1.0 < ratio <= 1.0 / np.sqrt(0.96) + 1e-9
+
+
+def test_released_proportions_are_those_of_the_noise():
+    """The plan adds to the counts what its noise says, and raises what is below twice the noise."""
+    X, y, groups = sized(2000, share=0.0)
+    model = DPMaxGroupLossClassifier(0.1, **LINEAR, classes=[0, 1])
+    model.fit(X, (y > 0).astype(int), groups=groups)
+    release = model.privacy_.releases[0]
+    assert release.sensitivity == pytest.approx(np.sqrt(2.0) / 2000, rel=1e-6)
+    found = model.group_proportions_
+    least = max(0.001, 2.0 * release.noise_scale)
+    assert found[1] >= least / (1.0 + 8.0 * release.noise_scale) and found[0] > found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["squared_error", "huber"])
+def test_linear_models_serve_a_small_group_at_any_scale_of_targets(loss):
+    X, y, groups = sized(20_000)
+    losses = []
+    for scale in (1.0, 1e-6, 1e6):
+        model = DPMaxGroupLossRegressor(
+            3.0, loss=loss, target_range=(-scale, scale), group_proportions=[0.8, 0.2], **LINEAR
+        ).fit(X, scale * y, groups=groups)
+        worst = model.group_losses(X, scale * y, groups).max() / scale**2
+        start = 0.5 * np.mean(y[groups == "b"] ** 2) if loss == "squared_error" else np.inf
+        assert worst < 0.75 * start
+        losses.append(worst)
+    assert_allclose(losses, losses[0], rtol=0.02)
+
+
+def test_rgda_of_linear_models_is_asked_for_and_refuses_kinks():
+    X, y, groups = sized(300)
+    labels = (y > 0).astype(int)
+    auto = DPMaxGroupLossClassifier(**GROUPS, classes=[0, 1], group_proportions=[0.8, 0.2])
+    assert auto.fit(X, labels, groups=groups).privacy_.method != "rgda"
+    for parameters, message in (
+        ({"loss": "hinge"}, "smooth loss"),
+        ({"group_mode": "floored"}, "floored"),
+        ({"alpha": 0.1}, "alpha"),
+        ({"delta": 0.0}, "delta"),
+        ({"neighbouring": "add_remove"}, "replace_one"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            DPMaxGroupLossClassifier(**LINEAR, classes=[0, 1], **parameters).fit(
+                X, labels, groups=groups
+            )
+    with pytest.raises(ValueError, match="smooth loss"):
+        DPMaxGroupLossRegressor(**LINEAR, target_range=(-1, 1), loss="quantile").fit(
+            X, y, groups=groups
+        )
+
+
+def test_group_weights_of_linear_models_are_kept_if_asked_for():
+    X, y, groups = sized(300)
+    found = []
+    for release in (False, True):
+        model = DPMaxGroupLossRegressor(
+            **LINEAR, target_range=(-1.0, 1.0), release_group_weights=release
+        ).fit(X, y, groups=groups)
+        assert hasattr(model, "group_weights_") == release
+        found.append(model)
+    assert found[1].group_weights_.sum() == pytest.approx(1.0)
+    assert_allclose(found[0].coef_, found[1].coef_, rtol=0, atol=0)  # they cost nothing more
+
+
+@pytest.mark.parametrize("kind", [DPMaxGroupLossMLPClassifier, DPMaxGroupLossClassifier])
+def test_clones_pickles_and_seeds_give_the_same_model(kind):
+    own = {"hidden_units": 3, "n_steps": 4} if kind is DPMaxGroupLossMLPClassifier else {}
+    own |= {} if own else {"method": "rgda"}
+    X, y, groups = sized(200)
+    y = (y > 0).astype(int)
+    model = kind(**GROUPS, classes=[0, 1], **own).fit(X, y, groups=groups)
+    scores = model.decision_function(X)
+    copies = [
+        pickle.loads(pickle.dumps(model)),
+        clone(model).fit(X, y, groups=groups),
+        clone(pickle.loads(pickle.dumps(model))).fit(X, y, groups=groups),
+    ]
+    for each in copies:
+        assert_allclose(each.decision_function(X), scores, rtol=0, atol=0)
+        assert each.get_params() == model.get_params() and each.privacy_ == model.privacy_
+    others = [clone(model).set_params(random_state=state) for state in (1, None, None)]
+    different = [each.fit(X, y, groups=groups).decision_function(X) for each in others]
+    for first, second in itertools.combinations([scores, *different], 2):
+        assert (first != second).all()
 
 
 @pytest.mark.filterwarnings("ignore")

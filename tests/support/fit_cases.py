@@ -26,6 +26,7 @@ from skdp.robust import (
     DPAdversarialClassifier,
     DPAdversarialRegressor,
     DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
     DPMaxGroupLossRegressor,
 )
 
@@ -356,6 +357,35 @@ def _grouped() -> list[Case]:
     return cases
 
 
+def _recursive() -> list[Case]:
+    """DP-RGDA: linear models, and a network."""
+    shared = {"delta": 0.01, "epsilon": 200.0}
+    linear, network = {"method": "rgda"}, {"hidden_units": 2, "n_steps": 3}
+    proportions = {"group_proportions": [0.5, 0.25, 0.25]}
+    rows: list[tuple[str, type, int, int, dict[str, Any]]] = [
+        ("classifier, proportions", DPMaxGroupLossClassifier, 2, 3, linear | proportions),
+        ("classifier, three classes", DPMaxGroupLossClassifier, 3, 3, linear),
+        ("regressor", DPMaxGroupLossRegressor, 0, 3, linear),
+        ("regressor, huber", DPMaxGroupLossRegressor, 0, 0, linear | {"loss": "huber"}),
+        ("network, proportions", DPMaxGroupLossMLPClassifier, 2, 3, network | proportions),
+        ("network", DPMaxGroupLossMLPClassifier, 3, 3, network),
+        ("network, public", DPMaxGroupLossMLPClassifier, 2, 3, network | {"group_mode": "public"}),
+        ("network, much noise", DPMaxGroupLossMLPClassifier, 2, 0, network | {"epsilon": 0.3}),
+    ]
+    return [
+        Case(
+            f"rgda, {name}",
+            estimator,
+            {**shared, **parameters},
+            n=12,
+            n_classes=n_classes,
+            n_groups=n_groups,
+            whole_budget=False,
+        )
+        for name, estimator, n_classes, n_groups, parameters in rows
+    ]
+
+
 def _tuned() -> list[Case]:
     cases = []
     for name, estimator, n_classes in (
@@ -393,7 +423,7 @@ def _tuned() -> list[Case]:
 
 #: All of them, by name.
 CASES: dict[str, Case] = {
-    case.name: case for case in (*_linear(), *_special(), *_grouped(), *_tuned())
+    case.name: case for case in (*_linear(), *_special(), *_grouped(), *_recursive(), *_tuned())
 }
 
 

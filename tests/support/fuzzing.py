@@ -85,7 +85,7 @@ def random_case(rng: np.random.Generator) -> Case:
         if parameters["alpha"] == 0 and parameters["coef_norm"] is None:
             parameters["coef_norm"] = 1.0
         parameters["objective"] = one("empirical", "population")
-    if method == "gradient" and rng.random() < 0.9:  # else it is refused
+    if method in ("gradient", "rgda") and rng.random() < 0.9:  # else it is refused
         parameters |= {"alpha": "auto", "coef_norm": None, "objective": "empirical"}
         parameters |= {"solver": "auto", "delta": one(1e-6, 0.1)}
         if rng.random() < 0.3:

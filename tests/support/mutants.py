@@ -48,6 +48,9 @@ _STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
 _MOMENTS = "tests/algorithms/test_row_moments.py"
 _WORST_GROUP = "tests/algorithms/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
+_RGDA = "tests/algorithms/test_dp_rgda.py -k"
+_NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
+_RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
 
 MUTANTS = (
     Mutant(
@@ -295,6 +298,125 @@ MUTANTS = (
         "1.0 / np.sqrt(s * precision)",
         "0.7 / np.sqrt(s * precision)",
         "tests/contract/test_end_to_end.py -k density",
+    ),
+    Mutant(
+        "rgda: differences of gradients are not clipped",
+        "problems/minimax.py",
+        "return clip_rows(vectors, limit).sum(axis=0)",
+        "return (vectors if anchor else clip_rows(vectors, limit)).sum(axis=0)",
+        f"{_RGDA} 'one_record or is_clipped'",
+    ),
+    Mutant(
+        "rgda: differences of a network's gradients are not clipped",
+        "problems/group_network.py",
+        "scale = clip_factors(np.hypot(size, bound), limit)[:, None]",
+        "scale = np.ones((len(size), 1))",
+        f"{_NETWORK} one_record",
+    ),
+    Mutant(
+        "rgda: the norm of a network's gradient leaves out the second layer",
+        "problems/group_network.py",
+        "            if features is not None:\n                square",
+        "            if features is None:\n                square",
+        f"{_NETWORK} one_record",
+    ),
+    Mutant(
+        "rgda: losses of the groups are not clipped",
+        "problems/group_network.py",
+        "np.clip(np.nan_to_num(values, nan=0.0), -limit, limit)",
+        "np.nan_to_num(values, nan=0.0)",
+        f"{_NETWORK} one_record",
+    ),
+    Mutant(
+        "rgda: each block of a query has the noise of the whole query",
+        "algorithms/rgda_oracle.py",
+        'share = self.share_y if block == "y" else 1.0 - self.share_y',
+        "share = 1.0",
+        f"{_RGDA} full_batches",
+    ),
+    Mutant(
+        "rgda: noise has the scale of add/remove neighbours",
+        "algorithms/dp_rgda.py",
+        "sensitivity = 1.0 if relation is Neighbouring.ADD_REMOVE else 2.0",
+        "sensitivity = 1.0",
+        _RGDA_FITS,
+    ),
+    Mutant(
+        "rgda: batches are larger than the rate that is paid for",
+        "algorithms/rgda_oracle.py",
+        "self._problem.n_records, mechanism.sampling_rate, self._noise",
+        "self._problem.n_records, min(1.0, 2.0 * mechanism.sampling_rate), self._noise",
+        f"{_RGDA} batches_are",
+    ),
+    Mutant(
+        "rgda: sums are divided by the realised batch",
+        "algorithms/rgda_oracle.py",
+        "noisy / (mechanism.sampling_rate * self._ledger.n_public)",
+        "noisy / max(1, problem.n_records if self._batch is None else len(self._batch))",
+        f"{_RGDA} batches_are",
+    ),
+    Mutant(
+        "rgda: inner steps are not paid for",
+        "algorithms/dp_rgda.py",
+        "counts[0] + counts[1] / ratio**2",
+        "counts[0] + counts[1] / ratio**2 * 0.0",
+        f"{_RGDA} full_batches",
+    ),
+    Mutant(
+        "rgda: the oracle answers more queries than the ledger has",
+        "algorithms/rgda_oracle.py",
+        "if self.counts[kind] >= mechanism.n_steps:",
+        "if self.counts[kind] > mechanism.n_steps:",
+        f"{_RGDA} oracle_counts",
+    ),
+    Mutant(
+        "rgda: a change in x alone has no noise",
+        "algorithms/rgda_oracle.py",
+        'float(np.hypot(x, 0.0 if block == "y" else y))',
+        "float(y)",
+        f"{_RGDA} one_record",
+    ),
+    Mutant(
+        "rgda: noise does not grow with the weights of the groups",
+        "algorithms/rgda_oracle.py",
+        "GaussianMechanism(sensitivity * clip, multiplier)",
+        "GaussianMechanism(sensitivity * min(clip, self._ledger.clip), multiplier)",
+        _RGDA_FITS,
+    ),
+    Mutant(
+        "rgda: gradients are clipped before their group's weight",
+        "problems/group_network.py",
+        "scale = clip_factors(np.sqrt(square), limit)[:, None]",
+        "scale = (clip_factors(np.sqrt(square) / self.largest_weight('x', point), limit)[:, None])",
+        f"{_NETWORK} one_record",
+    ),
+    Mutant(
+        "rgda: rounding is that of bounded derivatives for all losses",
+        "problems/group_network.py",
+        "return bound if self.loss.target_bound else max(_DERIVATIVE, bound)",
+        "return _DERIVATIVE",
+        f"{_NETWORK} 'derivatives or rounding'",
+    ),
+    Mutant(
+        "rgda: proportions have the noise for one count",
+        "algorithms/group_network.py",
+        "math.sqrt(2.0) * ROUNDING_SLACK / design.n_records",
+        "ROUNDING_SLACK / design.n_records",
+        _RGDA_FITS,
+    ),
+    Mutant(
+        "rgda: proportions are not paid for by the steps",
+        "algorithms/group_network.py",
+        "rgda.ledger.with_less(1.0 - share)",
+        "rgda.ledger",
+        f"{_NETWORK} undeclared",
+    ),
+    Mutant(
+        "rgda: proportions are used exactly",
+        "algorithms/group_network.py",
+        "noisy = self.sizes.release(counts / len(groups), noise)",
+        "noisy = counts / len(groups)",
+        f"{_NETWORK} undeclared",
     ),
 )
 
