@@ -233,7 +233,7 @@ class GroupedLinearModel(DPLinearModel):
             caveats + self._group_caveats(are_given),
             public,
             (*self._group_remarks(method, largest, proportions), *result.plan.remarks()),
-            planned=() if method == "gradient" else choice.plan.releases,
+            planned=choice.plan.releases if method in ("output", "phased") else (),
         )
 
     @property
@@ -256,7 +256,9 @@ class GroupedLinearModel(DPLinearModel):
             bound = 10.0
         else:  # as far as the noise of a mean gradient allows
             mu = gaussian_mu(self.epsilon, self.delta)
-            noise = 2.0 * math.sqrt(design.n_features) / (design.n_records * mu)
+            # a draw of a vertex has the noise of the logarithm of their number
+            d = math.log(2.0 * design.width) if self._is_entrywise else design.n_features
+            noise = 2.0 * math.sqrt(d) / (design.n_records * mu)
             bound = min(max(_WEIGHT_FOR_NOISE / noise, 1.0), 1000.0)
         if self._mode == "public":
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
@@ -332,6 +334,8 @@ class GroupedLinearModel(DPLinearModel):
             raise ValueError(
                 "method='gradient' is for the log loss, and not for group_mode='floored'."
             )
+        if self._is_entrywise and self._mode == "floored":
+            raise ValueError("method='mirror_descent' is not for group_mode='floored'.")
 
     @property
     def _row(self) -> Method:
