@@ -93,8 +93,9 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         "phased" solves on disjoint blocks of records, each around the noisy solution before, where
         a public bound is smaller for it. "mirror_descent" (smooth losses, of classifiers two
         classes) draws vertices of an l1 ball, for many features that are bounded entrywise; it has
-        `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient" where it applies and no penalty, ball
-        or solver was asked for, else "phased"; ``privacy_.method`` is the method in use.
+        `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient"
+        where it applies and no penalty, ball or solver was asked for, else "phased";
+        ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
