@@ -14,6 +14,7 @@ from typing import Any
 
 from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
+from skdp.algorithms.group_mirror_descent import plan_group_mirror_descent
 from skdp.algorithms.group_network import plan_group_network
 from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.max_group_loss import plan_max_group_loss
@@ -282,6 +283,7 @@ GROUP_METHODS: dict[str, Method] = {
         has_ball=False,
     ),
     "rgda": Method(plan_group_network, needs_delta=True, is_penalised=False, has_ball=False),
+    "mirror_descent": Method(plan_group_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.

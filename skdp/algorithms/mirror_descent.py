@@ -204,15 +204,24 @@ def plan_linear_mirror_descent(
     ValueError
         For losses with kinks or of several margins, or as :func:`plan_mirror_descent`.
     """
+    check_linear(objective)
+    descent = plan_mirror_descent(linear_design(objective), budget, **options)
+    return LinearMirrorDescentPlan(objective, descent)
+
+
+def check_linear(objective: Objective) -> None:
+    """Refuse relations and losses that the proof for linear models does not cover."""
     loss = objective.risk.loss
     require_replace_one(objective.neighbouring, "mirror descent")
     if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
         raise ValueError(
             "method='mirror_descent' is for smooth losses, and of classifiers for two classes."
         )
-    bound = objective.feature_bound
+
+
+def linear_design(objective: Objective) -> LinearDesign:
+    """Return the public numbers of a linear model in the l1 ball of an objective."""
+    loss, bound, design = objective.risk.loss, objective.feature_bound, objective.design
     radius = objective.coef_norm_l1 or default_radius(loss, bound)
-    design = objective.design
     public = (design.n_records, design.width, radius, bound, objective.alpha)
-    linear = LinearDesign.of(loss, *public)
-    return LinearMirrorDescentPlan(objective, plan_mirror_descent(linear, budget, **options))
+    return LinearDesign.of(loss, *public)

@@ -215,7 +215,7 @@ class GroupedLinearModel(DPLinearModel):
             caveats + self._group_caveats(are_given),
             public,
             (*self._group_remarks(method, largest, proportions), *result.plan.remarks()),
-            planned=() if method == "gradient" else choice.plan.releases,
+            planned=() if method in ("gradient", "mirror_descent") else choice.plan.releases,
         )
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
@@ -289,7 +289,9 @@ class GroupedLinearModel(DPLinearModel):
             bound = 10.0
         else:  # as far as the noise of a mean gradient allows
             mu = gaussian_mu(self.epsilon, self.delta)
-            noise = 2.0 * math.sqrt(design.n_features) / (design.n_records * mu)
+            # a draw of a vertex has the noise of the logarithm of their number
+            d = math.log(2.0 * design.width) if self._is_entrywise else design.n_features
+            noise = 2.0 * math.sqrt(d) / (design.n_records * mu)
             bound = min(max(_WEIGHT_FOR_NOISE / noise, 1.0), 1000.0)
         if self._mode == "public":
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
@@ -367,6 +369,8 @@ class GroupedLinearModel(DPLinearModel):
             )
         if self.method == "rgda" and self._mode == "floored":
             raise ValueError("method='rgda' is not for group_mode='floored'.")
+        if self._is_entrywise and self._mode == "floored":
+            raise ValueError("method='mirror_descent' is not for group_mode='floored'.")
 
     @property
     def _row(self) -> Method:

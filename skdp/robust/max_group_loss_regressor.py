@@ -61,6 +61,14 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     coef_norm : float or None, default=None
         Radius of the ball of the coefficients (intercept weight included). None: the norm of a
         good predictor on isotropic rows. A smaller radius means less noise: it bounds the losses.
+    coef_norm_l1 : float or None, default=None
+        Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
+        included. None: the largest absolute target after centering, 3 for classifiers, divided by
+        `feature_bound`.
+    feature_bound : float or None, default=None
+        Of "mirror_descent": public bound on the absolute value of an entry of X, > 0. Entries are
+        clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
+        with a warning.
     target_range : tuple of two floats or None, default=None
         Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
         predictions are centered at its middle. None: (-1, 1), with a warning.
@@ -78,15 +86,18 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         added or removed: features, target and group.
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
-    method : {"auto", "gradient", "output", "phased", "rgda"}, default="auto"
+    method : {"auto", "gradient", "output", "phased", "rgda", "mirror_descent"}, default="auto"
         "gradient" (log loss, delta > 0) is planned noisy descent: first that of the plain model,
         then from there on, with weights of the groups by their noisy losses; it has no `alpha`,
         `coef_norm` or `solver`. "output" adds noise once, to the solution for all records.
         "phased" solves on disjoint blocks of records, each around the noisy solution before, where
         a public bound is smaller for it. "rgda" (smooth losses, delta > 0) takes 100 noisy steps of
         one length, each with weights of the groups by their noisy losses (docs/nonconvex_minimax.md
-        has a comparison). "auto" is "gradient" where it applies and no penalty, ball or solver was
-        asked for, else "phased"; ``privacy_.method`` is the method in use.
+        has a comparison). "mirror_descent" (smooth losses, of classifiers two classes) draws
+        vertices of an l1 ball, for many features that are bounded entrywise; it has
+        `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient"
+        where it applies and no penalty, ball or solver was asked for, else "phased";
+        ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
@@ -161,6 +172,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         alpha: float | str = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
+        coef_norm_l1: float | None = None,
+        feature_bound: float | None = None,
         target_range: tuple[float, float] | None = None,
         huber_threshold: float | None = None,
         quantile: float = 0.5,
@@ -188,6 +201,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.alpha = alpha
         self.data_norm = data_norm
         self.coef_norm = coef_norm
+        self.coef_norm_l1 = coef_norm_l1
+        self.feature_bound = feature_bound
         self.target_range = target_range
         self.huber_threshold = huber_threshold
         self.quantile = quantile

@@ -610,3 +610,32 @@ def test_pure_budgets_are_split_plainly():
     assert tightest_epsilon(plan.event, 0.0) == pytest.approx(1.0, rel=1e-6)
     assert tightest_epsilon(plan.event, 0.0) <= 1.0
     assert plan.steps[0] == pytest.approx(250.0 / (4.0 * 4), rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "period", "draws", "batch", "paper", "step"),
+    [(1614, 5, 234, 61, 0.00523756, 0.0206410), (3894, 23, 165, 25, 0.00333745, 0.0131613)],
+)
+def test_published_numbers_of_the_anytime_algorithm(rounds, period, draws, batch, paper, step):
+    """The vectors of the specification, for 100,000 records: first and second order."""
+    design = VertexDesign(100_000, (1000,), (1.0,), (2.0,))
+    plan = plan_anytime_mirror_descent(
+        design,
+        BUDGET,
+        rng=np.random.default_rng(0),
+        n_rounds=rounds,
+        period=period,
+        n_vertices=draws,
+        full_batch=False,
+        mode="paper",
+    )
+    assert {each.batch for each in plan.rounds} - {0} == {batch}
+    # K (q + floor(T / q)) draws in all; K of them need no records
+    counted = draws * (period + rounds // period - 1)
+    assert 0.95 * counted < plan.n_draws <= counted
+    assert batch * math.sqrt(RHO / (2 * counted)) == pytest.approx(step, rel=1e-5)
+    draws_paper = rounds * draws / period + period * draws
+    published = batch / (8.0 * math.sqrt(2.0 * draws_paper * math.log(1e6)))
+    assert published == pytest.approx(paper, rel=1e-4)
+    free = replace(plan, steps=(step,))
+    assert rho_of(free) == pytest.approx(RHO * plan.n_draws / counted, rel=1e-3)

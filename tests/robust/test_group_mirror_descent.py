@@ -1,0 +1,318 @@
+"""The method "mirror_descent" for the worst group: sensitivities, transcripts, l1 ball."""
+
+import itertools
+import math
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.utils.estimator_checks import check_estimator
+
+from skdp import BudgetAccountant
+from skdp.algorithms import Run, vertex_rounds
+from skdp.algorithms.group_mirror_descent import plan_group_mirror_descent
+from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.algorithms.vertex_rounds import score_sensitivities
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    GroupWeights,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Records,
+)
+from skdp.problems.group_vertices import GroupLinearProblem
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+
+METHOD = {"method": "mirror_descent", "feature_bound": 1.0, "random_state": 0}
+GROUPS = {"group_names": [0, 1], "group_proportions": [0.75, 0.25]}
+BUDGET = PrivacyBudget(1.0, 1e-6)
+
+
+def classifier(**parameters):
+    return DPMaxGroupLossClassifier(**{"classes": [0, 1], **METHOD, **GROUPS, **parameters})
+
+
+def regressor(**parameters):
+    return DPMaxGroupLossRegressor(**{"target_range": (-1, 1), **METHOD, **GROUPS, **parameters})
+
+
+def data(n=8000, d=12, seed=0):
+    """Two groups, each with a feature of its own that decides."""
+    rng = np.random.default_rng(seed)
+    X = rng.choice([-1.0, 1.0], size=(n, d))
+    groups = (rng.uniform(size=n) < 0.25).astype(int)
+    return X, np.where(groups == 0, X[:, 0], X[:, 1]), groups
+
+
+def quiet():
+    return Run(noise=NoiseSource(np.random.default_rng(0).bytes))
+
+
+def plan_for(n, loss, weights=(1.0 / 0.75, 4.0), d=1, budget=BUDGET, **options):
+    public = Design(feature_norm=2.0, width=d, n_records=n)
+    objective = GroupObjective(
+        EmpiricalRisk(loss), public, weights=GroupWeights(weights), coef_norm_l1=2.0
+    )
+    return plan_group_mirror_descent(objective, budget, **options)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"delta": 0.0}, {"group_mode": "histogram", "group_proportions": None}],
+    ids=str,
+)
+def test_both_groups_are_served_within_budget_and_ball(parameters):
+    X, y, groups = data(8000)
+    model = classifier(epsilon=10.0, release_group_weights=True, **parameters)
+    model.fit(X, (y > 0).astype(int), groups=groups)
+    if model.delta:  # without it, so few records give little
+        assert max(model.group_losses(X, (y > 0).astype(int), groups)) < 0.66
+    assert math.fsum(np.abs(model.coef_[0])) + abs(model.intercept_[0]) <= 3.0
+    report = model.privacy_
+    assert 9.0 < tightest_epsilon(report.event, model.delta) <= 10.0
+    assert report.plan["n_draws"] == 2 * (report.plan["n_rounds"] - 1)
+    assert len(report.releases) == (3 if "group_mode" in parameters else 2)
+    assert model.group_weights_.sum() == pytest.approx(1.0)
+    assert model.alpha_ == 0.0
+    again = classifier(epsilon=10.0, **parameters).fit(X, (y > 0).astype(int), groups=groups)
+    assert not hasattr(again, "group_weights_")
+    assert (again.coef_ == model.coef_).all()
+
+
+def test_the_worst_group_gains_over_the_mean():
+    X, y, groups = data()
+    model = regressor(epsilon=3.0, fit_intercept=False).fit(X, y, groups=groups)
+    plain = DPMaxGroupLossRegressor(
+        target_range=(-1, 1), epsilon=3.0, fit_intercept=False, **METHOD
+    ).fit(X, y)
+    losses = model.group_losses(X, y, groups)
+    assert plain.privacy_.plan["n_draws"] == plain.privacy_.plan["n_rounds"] - 1  # one group
+    of_mean = 0.5 * ((plain.predict(X) - y)[groups == 1] ** 2).mean()
+    assert max(losses) < of_mean - 0.05
+    assert math.fsum(np.abs(model.coef_)) <= 1.0
+
+
+def gradients(problem, drawn, group):
+    return problem.gradients((np.array([drawn]), np.array([group])), slice(0, 4))
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0)], ids=repr)
+def test_gradients_of_neighbours_are_as_far_apart_as_planned(loss):
+    """All pairs of extreme records and groups; both bounds are nearly attained."""
+    plan = plan_for(4, loss, d=2)
+    design = plan.descent.design
+    ends = (0.0, 1.0) if isinstance(loss, LogisticLoss) else (-1.0, 1.0)
+    rest = (
+        np.array([[0.3, 1.0], [-0.7, 0.1], [1.0, -1.0]]),
+        np.array([ends[0], ends[1], ends[1]]),
+        [0, 1, 1],
+    )
+    found = {}
+    rows = itertools.product((-1.0, 1.0), repeat=2)
+    for x, y, g in itertools.product(rows, ends, (0, 1)):
+        records = Records(
+            np.vstack([[x], rest[0]]),
+            2.0,
+            targets=np.array([y, *rest[1]]),
+            groups=np.array([g, *rest[2]]),
+        )
+        problem = GroupLinearProblem(records, loss, design, plan.objective.weights)
+        for drawn, group in itertools.product(range(4), range(2)):
+            found.setdefault((drawn, group), []).append(gradients(problem, drawn, group))
+    for block in range(2):
+        moved = max(
+            np.abs(a[block] - b[block]).max()
+            for each in found.values()
+            for a, b in itertools.combinations(each, 2)
+        )
+        bound = design.oscillations[block] / 4
+        assert 0.99 * bound < moved <= bound
+
+
+def test_gradients_are_those_of_the_weighted_risk():
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(-1, 1, (50, 3)), rng.integers(2, size=50), rng.integers(2, size=50)
+    plan = plan_for(50, LogisticLoss(), d=3)
+    problem = GroupLinearProblem(
+        Records(X, 2.0, targets=y.astype(float), groups=groups),
+        LogisticLoss(),
+        plan.descent.design,
+        plan.objective.weights,
+    )
+    first, second = problem.gradients((np.array([0, 5]), np.array([1])), slice(0, 50))
+    margins = X @ [1.0, 0.0, -1.0]  # the radius is 2
+    losses = np.logaddexp(0.0, margins) - y * margins
+    factors = np.array([0.25 / 0.75, 1.0])
+    assert second == pytest.approx(factors * np.bincount(groups, losses, 2) / 50)
+    slopes = 1.0 / (1.0 + np.exp(-margins)) - y
+    half = 2.0 * X.T @ (slopes * (groups == 1)) / 50
+    assert first == pytest.approx(np.concatenate([half, -half]))
+
+
+class Script:
+    """Follow listed vertices, and add up their log probabilities."""
+
+    def __init__(self, choices):
+        self.left, self.total = list(choices), 0.0
+
+    def draw(self, scores, count, noise):
+        drawn = np.array([self.left.pop(0) for _ in range(count)])
+        self.total += float((scores - np.logaddexp.reduce(scores))[drawn].sum())
+        return drawn
+
+
+def largest_ratio(plan, pair, monkeypatch):
+    """Largest Renyi divergence of the exact laws of transcripts, over order times rho."""
+    laws = []
+    for records in pair:
+        law = []
+        for choices in itertools.product(range(2), repeat=2 * len(plan.descent.rounds)):
+            script = Script(choices)
+            monkeypatch.setattr(vertex_rounds, "_draw", script.draw)
+            plan.run(records, quiet())
+            law.append(script.total)
+        laws.append(np.array(law))
+        assert np.exp(law).sum() == pytest.approx(1.0)
+    rho = ZCDPAccountant().compose(plan.event).total
+    ratios = [
+        np.logaddexp.reduce(a * p + (1.0 - a) * q) / (a - 1.0) / (a * rho)
+        for p, q in itertools.permutations(laws)
+        for a in (1.25, 2.0, 16.0)
+    ]
+    return max(ratios)
+
+
+@pytest.mark.audit
+@pytest.mark.parametrize("changed", ["label", "group"])
+def test_exact_laws_of_transcripts_stay_within_the_accounted_cost(changed, monkeypatch):
+    """One record changes its label or its group; steps of three times the size are found."""
+    X, groups = np.ones((3, 1)), np.array([1, 0, 0])
+    y = np.array([1.0, 0.0, 1.0])
+    pair = [Records(X, 2.0, targets=y, groups=groups)]
+    if changed == "label":
+        pair.append(Records(X, 2.0, targets=np.array([0.0, 0.0, 1.0]), groups=groups))
+    else:
+        pair.append(Records(X, 2.0, targets=y, groups=np.array([0, 0, 0])))
+    plan = plan_for(3, LogisticLoss(), n_rounds=4)
+    quarter = largest_ratio(plan, pair, monkeypatch)
+    assert 0.02 < quarter <= 1.0
+
+
+def test_noise_drawn_is_noise_stated(monkeypatch):
+    """Scores move by what the releases say per draw, for the largest change of a record."""
+    plan, seen = plan_for(3, HalfSquaredLoss(1.0), weights=(2.0, 2.0), n_rounds=6), []
+    monkeypatch.setattr(
+        vertex_rounds,
+        "_draw",
+        lambda scores, count, noise: seen.append(scores) or np.zeros(count, dtype=int),
+    )
+    for x in (1.0, -1.0):
+        seen.clear()
+        X = np.array([[x], [1.0], [1.0]])
+        records = Records(X, 2.0, targets=np.array([-1.0] * 3), groups=np.zeros(3, dtype=int))
+        plan.run(records, quiet())
+        if x > 0:
+            first = list(seen)
+    moved = np.array([np.abs(a - b).max() for a, b in zip(first, seen, strict=True)])
+    # blocks alternate; all draws name vertex 0, so that w is the radius
+    bounds = score_sensitivities(plan.descent.design, plan.descent.rounds, True)
+    for block, release in enumerate(plan.releases):
+        stated = [unit * plan.descent.steps[block] for unit, _ in bounds[block]]
+        assert release.sensitivity == pytest.approx(max(stated))
+        assert (moved[2 + block :: 2] <= stated).all()
+        # residuals of 3 and -1 times the row and the radius, against 3 and -3; losses 9/2 and 1/2
+        part = (1.0 / 3.0, 8.0 / 9.0)[block]
+        assert moved[2 + block :: 2] == pytest.approx(np.array(stated) * part, rel=1e-3)
+    assert (moved[:2] == 0).all()  # the first draws cost nothing
+
+
+def test_the_event_does_not_depend_on_the_proportions():
+    """A histogram's plan is paid for before the weights of the groups are known."""
+    X, y, groups = data(400)
+    events = []
+    for codes in (groups, np.zeros_like(groups)):
+        accountant = BudgetAccountant(2.0, 1e-5)
+        model = classifier(
+            group_mode="histogram", group_proportions=None, accountant=accountant
+        ).fit(X, (y > 0).astype(int), groups=codes)
+        events.append(repr(model.privacy_.event))
+    assert events[0] == events[1]
+
+
+@pytest.mark.parametrize("model", [classifier, regressor])
+def test_whole_state_follows_from_the_draws(model, monkeypatch):
+    """With the same vertices drawn, other records leave the same model, bit by bit."""
+    states = []
+    for seed in range(2):
+        rng = np.random.default_rng(5)
+        monkeypatch.setattr(
+            vertex_rounds,
+            "_draw",
+            lambda scores, count, noise, rng=rng: rng.integers(len(scores), size=count),
+        )
+        X, y, groups = data(40, seed=seed)
+        fitted = model(release_group_weights=True).fit(X, (y > 0).astype(int), groups=groups)
+        states.append(pickle.dumps(fitted))
+    assert states[0] == states[1]
+
+
+def test_csr_rows_stay_sparse(monkeypatch):
+    X, y, groups = data(600)
+    X[np.random.default_rng(1).uniform(size=X.shape) < 0.7] = 0.0
+    dense = classifier().fit(X, (y > 0).astype(int), groups=groups)
+    sparse = sp.csr_matrix(X)
+    with monkeypatch.context() as patch:
+        patch.setattr(sp.csr_matrix, "toarray", None)
+        patch.setattr(sp.csr_array, "toarray", None)
+        other = classifier().fit(sparse, (y > 0).astype(int), groups=groups)
+    assert other.coef_ == pytest.approx(dense.coef_)
+
+
+def test_entries_are_clipped_in_fit_and_prediction():
+    X, y, groups = data(600)
+    wild, tame = (
+        classifier(feature_bound=0.5).fit(Z, (y > 0).astype(int), groups=groups)
+        for Z in (X, 0.5 * X)
+    )
+    assert (wild.coef_ == tame.coef_).all()
+    assert (wild.decision_function(X) == tame.decision_function(0.5 * X)).all()
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (classifier(data_norm=1.0), "clips the entries of X"),
+        (classifier(neighbouring="add_remove"), "replace_one"),
+        (classifier(coef_norm=1.0), "has no ball and no solver"),
+        (classifier(group_mode="floored", group_proportions=None), "floored"),
+        (classifier(classes=range(3)), "supports two only"),
+        (classifier(loss="hinge"), "smooth losses"),
+        (classifier(feature_bound=0.0), "feature_bound == 0"),
+        (regressor(loss="quantile"), "smooth losses"),
+        (regressor(coef_norm_l1=-1.0), "coef_norm_l1 == -1"),
+        (regressor(calibration="paper"), "has no calibration"),
+    ],
+    ids=str,
+)
+def test_mistakes_are_refused(model, message):
+    X, y, groups = data(40)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, (y > 0).astype(int), groups=groups)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", [DPMaxGroupLossClassifier, DPMaxGroupLossRegressor])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_check_estimator(model):
+    parameters = {"group_proportions": None} if model is DPMaxGroupLossRegressor else {}
+    estimator = model(**METHOD, **parameters)
+    failed = [
+        (each["check_name"], str(each["exception"]))
+        for each in check_estimator(estimator, on_fail=None, on_skip=None)
+        if each["status"] == "failed"
+    ]
+    assert not failed
