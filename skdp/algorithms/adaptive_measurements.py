@@ -204,7 +204,7 @@ class AdaptiveMeasurementsPlan(Plan):
         return float(distance) - self._allowance(sums.size)
 
 
-def _rounds(groups: Groups, n_records: int, mu: float) -> int:
+def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
     """Choose the number of rounds from public numbers (docs/theory/linear_queries.md, section 4).
 
     The more, the larger the records' signal is beside the noise of one measurement of the mean
@@ -239,14 +239,27 @@ def plan_adaptive_measurements(
     require_replace_one(objective.neighbouring, "adaptive measurements")
     groups, n_records = groups_of(objective.workload), objective.n_records
     mu = (1.0 - 1e-9) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    n_rounds = _rounds(groups, n_records, mu) if groups.candidates else 0
-    n_pairs = math.comb(len(groups.sizes), 2)
+    n_rounds = planned_rounds(groups, n_records, mu) if groups.candidates else 0
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
+    n_pairs = math.comb(len(groups.sizes), 2)
     if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / _COMPLETE:
-        multiplier = math.sqrt(n_pairs) / mu
-        return AdaptiveMeasurementsPlan(
-            groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
-        )
+        return complete_plan(groups, n_records, mu)
+    return rounds_plan(groups, n_records, mu, n_rounds)
+
+
+def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurementsPlan:
+    """Spend mu of Gaussian DP on one measurement of each candidate; all are pairs of columns."""
+    n_pairs = len(groups.candidates)
+    multiplier = math.sqrt(n_pairs) / mu
+    return AdaptiveMeasurementsPlan(
+        groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
+    )
+
+
+def rounds_plan(
+    groups: Groups, n_records: int, mu: float, n_rounds: int
+) -> AdaptiveMeasurementsPlan:
+    """Spend mu of Gaussian DP on single columns and some rounds of a draw and a measurement."""
     first = 0.0 if not groups.first else _FIRST_SHARE if n_rounds else 1.0
     each = (1.0 - first) * mu**2 / max(n_rounds, 1)
     return AdaptiveMeasurementsPlan(

@@ -189,9 +189,9 @@ def plan_is_adaptive(plan):
 def laws(plan, one, two):
     """Probabilities of all sequences of draws on two tables, for every data-free first draw."""
     n_queries = 2 * plan.workload.n_queries
-    pairs = []
-    for script in itertools.product(range(n_queries), repeat=plan.n_rounds - 3):
-        for start in range(2):  # the first draw is uniform and does not depend on the records
+    pairs, starts = [], range(1 if plan.batch_size is None else 2)
+    for script in itertools.product(range(n_queries), repeat=plan.n_charged - 1):
+        for start in starts:  # with batches, the first draw does not depend on the records
             probabilities = []
             for data in (one, two):
                 with pytest.MonkeyPatch.context() as patch:
@@ -206,7 +206,7 @@ def laws(plan, one, two):
             pairs.append((start, *probabilities))
     return [
         tuple(np.concatenate([pair[k] for pair in pairs if pair[0] == start]) for k in (1, 2))
-        for start in range(2)
+        for start in starts
     ]
 
 
