@@ -49,7 +49,7 @@ _FIRST_SHARE, _DRAW_SHARE = 0.15, 0.1
 #: Iterations of the fits: the first, those between rounds, and the last.
 _FIRST_FIT, _FIT, _LAST_FIT = 100, 20, 300
 #: Share of all pairs from which on all of them are measured instead.
-_COMPLETE = 0.7
+_COMPLETE = 0.55
 #: Most rounds.
 _MAX_ROUNDS = 200
 
@@ -205,7 +205,7 @@ class AdaptiveMeasurementsPlan(Plan):
 
 
 def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
-    """Choose the number of rounds from public numbers (docs/theory/linear_queries.md, section 4).
+    """Choose the number of rounds from public numbers (docs/theory/linear_queries.md, section 2).
 
     The more, the larger the records' signal is beside the noise of one measurement of the mean
     number of queries.
@@ -218,7 +218,7 @@ def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
     else:
         cells = sum(groups.n_queries(key) for key in groups.candidates) / n_candidates
         signal = 3.1 * (n_records * mu / cells) ** 2
-        wanted = d * (0.5 + 0.1 * math.log10(max(signal, 1.0)) ** 2)
+        wanted = d * (0.25 + 0.1 * math.log10(max(signal, 1.0)) ** 2)
         wanted = max(wanted, d - 1)
     return int(min(max(wanted, 1), n_candidates, _MAX_ROUNDS))
 

@@ -244,8 +244,9 @@ def test_reports():
     assert json.loads(json.dumps(report.to_dict()))["plan"]["n_categories"] == [4, 2, 3]
     assert not report.caveats
     assert "all pairs of columns are measured" in str(report)
-    few = declared().fit(pandas_table(100)).privacy_
-    assert "single columns" in str(few)
+    X = np.random.default_rng(0).integers(0, 9, (100, 5))
+    wide = DPSyntheticData(categories=[range(9)] * 5, random_state=0).fit(X).privacy_
+    assert "single columns" in str(wide)
     with pytest.warns(UserWarning, match="delta == 0.1"):
         declared(delta=0.1).fit(pandas_table(50))
     assert declared(delta=0.0).fit(pandas_table(50)).privacy_.method == "mirror_descent"
