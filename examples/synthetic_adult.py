@@ -151,9 +151,7 @@ def run(data: Data, epsilons: Sequence[float], seeds: int) -> np.ndarray:
             ).fit(data.table)
             answers = dict(zip(exact, model.answer("2-way").values(), strict=True))
             rows = np.asarray(model.sample(n, random_state=0), dtype=object)
-            positions = [
-                {value: k for k, value in enumerate(values)} for values in data.categories
-            ]
+            positions = [{value: k for k, value in enumerate(values)} for values in data.categories]
             codes = np.column_stack(
                 [list(map(at.__getitem__, rows[:, j])) for j, at in enumerate(positions)]
             )

@@ -26,7 +26,7 @@ from skdp.algorithms.log_linear import Columns, systematic
 _COMPONENTS, _ITERATIONS, _SPREAD = 300, 500, 1.0
 #: The fit stops at this share of the noise's expected square, before it fits the noise; part of the
 #: noise (negative cells, disagreeing sums) no distribution can fit.
-_ENOUGH = 0.6
+_ENOUGH = 0.4
 
 
 class ProductMixture:
@@ -117,7 +117,7 @@ class ProductMixture:
         *first, last = (self.probabilities[:, self._slices[c]] for c in columns)
         # the product of all columns but the last, component by component
         joint = reduce(
-            lambda left, right: (left[:, :, None] * right[:, None]).reshape(len(self.probabilities), -1),
+            lambda left, right: (left[:, :, None] * right[:, None]).reshape(len(left), -1),
             first,
             np.ones((len(self.probabilities), 1)),
         )

@@ -113,7 +113,7 @@ class Marginals(Workload):
             left, found = len(self.sizes) - c - 1, {}
             for kept, table in tables.items():
                 if len(kept) < self.order:
-                    found[*kept, c] = table
+                    found[(*kept, c)] = table
                 if len(kept) + left >= self.order:
                     found[kept] = table.sum(axis=len(kept))
             tables = found
