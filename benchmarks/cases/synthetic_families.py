@@ -30,18 +30,19 @@ DELTA = 1e-6
 FAMILIES = ("chain", "tree", "network", "mixture", "latent classes", "near independent")
 ROUNDS_PER_COLUMN = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 4.0)
 MIXTURES = ((300, 0.4), (300, 0.6), (300, 0.8), (300, 1.0), (100, 0.6), (600, 0.6))
-#: Tables on which mixtures are compared: those of at least that share of rounds to pairs.
-PLANNED_SHARE = 0.55
+KEYS = ["family", "n_columns", "mean_cells", "n", "epsilon"]
 #: Of the rule for rounds: the constant, the factor of the squared logarithm, and the share of all
 #: pairs from which on all are measured.
 RULES = tuple(itertools.product((0.25, 0.5, 1.0), (0.05, 0.1, 0.2), (0.4, 0.55, 0.7, 0.85, 1.0)))
+#: That of the planner.
+PLANNED = (0.25, 0.1, 0.55)
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     tables = 1 if options.quick else 6
     return [
         row
-        for k, family in enumerate(FAMILIES)
+        for k, family in enumerate(FAMILIES[: 2 if options.quick else None])
         for i in range(tables)
         for row in rows_of(family, np.random.default_rng([k, i]), options.quick)
     ]
@@ -84,7 +85,7 @@ def depending(cause: np.ndarray, size: int, spread: float, rng: np.random.Genera
 
 def rows_of(family: str, rng: np.random.Generator, quick: bool) -> list[dict[str, Any]]:
     d = 4 if quick else int(rng.integers(4, 13))
-    most = rng.choice([6, 20, 60])
+    most = 5 if quick else rng.choice([6, 20, 60])
     sizes = np.exp(rng.uniform(math.log(2), math.log(most), d)).round().astype(int).tolist()
     n, epsilon = int(rng.choice([1000, 10_000, 100_000])), float(rng.choice([0.3, 1.0, 3.0, 10.0]))
     n = 500 if quick else n
@@ -128,45 +129,53 @@ def rows_of(family: str, rng: np.random.Generator, quick: bool) -> list[dict[str
     for components, enough in MIXTURES[: 1 if quick else None]:
         rng = np.random.default_rng(1)
         mixture = ProductMixture(sizes, shares, variance, rng, components, enough)
-        name = f"all pairs, {components} components, stop at {enough:g}"
-        rows.append(row(name, answers(mixture)))
+        rows.append(row(name_of(components, enough), answers(mixture)))
     return rows
 
 
-def regrets(table: pd.DataFrame, rule: tuple[float, float, float]) -> pd.Series:
-    """Distance under a rule over the smallest one, for each table; nearest rounds that were run."""
+def name_of(components: int, enough: float) -> str:
+    return f"all pairs, {components} components, stop at {enough:g}"
+
+
+def distances(table: pd.DataFrame, rule: tuple[float, float, float]) -> pd.DataFrame:
+    """Distances under a rule and smallest ones, for each table; nearest rounds that were run."""
     constant, factor, share = rule
-    mixture = "all pairs, {} components, stop at {:g}".format(*MIXTURES[0])
-    keys = ["family", "n_columns", "mean_cells", "n", "epsilon"]
-    found = {}
-    for key, rows in table.groupby(keys, sort=False):
+    found = []
+    for key, rows in table.groupby(KEYS, sort=False):
         first = rows.iloc[0]
+        by_way = rows.drop_duplicates("way").set_index("way")["distance"]
         wanted = first.n_columns * (constant + factor * math.log10(max(first.signal, 1.0)) ** 2)
         wanted = int(min(max(wanted, first.n_columns - 1, 1), first.n_pairs))
-        complete = rows.loc[rows.way == mixture, "distance"].iloc[0]
+        complete = by_way[name_of(*MIXTURES[0])]
         ours = rows[rows.way == "rounds"]
         nearest = (np.log(ours.n_rounds) - math.log(wanted)).abs().argmin()
         chosen = complete if first.n_pairs <= wanted / share else ours.distance.iloc[nearest]
-        found[key] = chosen / min(complete, ours.distance.min())
-    return pd.Series(found)
+        best = min(complete, ours.distance.min())
+        found.append((key[0], chosen, best, by_way["consistent histogram"]))
+    return pd.DataFrame(found, columns=["family", "chosen", "best", "consistent"])
+
+
+def regrets(table: pd.DataFrame, rule: tuple[float, float, float]) -> pd.Series:
+    """Logarithms of the distances under a rule over the smallest ones."""
+    found = distances(table, rule).set_index("family")
+    return np.log(found["chosen"] / found["best"])
 
 
 def summarise(table: pd.DataFrame) -> str:
-    measured = table[table["planned_rounds"] >= PLANNED_SHARE * table["n_pairs"]]
+    measured = table[table["planned_rounds"] >= PLANNED[2] * table["n_pairs"]]
     wide = measured.assign(log=np.log(measured["distance"])).pivot_table(
-        index=["family", "n_columns", "mean_cells", "n", "epsilon"], columns="way", values="log"
+        index=KEYS, columns="way", values="log"
     )
-    first = wide["all pairs, {} components, stop at {:g}".format(*MIXTURES[0])]
     mixtures = {
-        name: np.exp((wide[name] - first).groupby("family").mean())
+        name: np.exp((wide[name] - wide[name_of(*MIXTURES[0])]).groupby("family").mean())
         for name in wide
         if name.startswith("all pairs")
     }
     rules = [
         {
             **dict(zip(("constant", "factor", "share"), rule, strict=True)),
-            "mean": math.exp(np.log(found := regrets(table, rule)).mean()),
-            **np.exp(np.log(found).groupby(level=0).mean()).to_dict(),
+            "mean": math.exp((found := regrets(table, rule)).mean()),
+            **np.exp(found.groupby(level=0).mean()).to_dict(),
         }
         for rule in RULES
     ]
@@ -177,3 +186,19 @@ def summarise(table: pd.DataFrame) -> str:
         + "\n\nDistance under a rule over that of the best choice (geometric means):\n"
         + best.round(3).to_string(index=False)
     )
+
+
+def plot(table: pd.DataFrame, path: Any) -> None:
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 5))
+    for family, rows in distances(table, PLANNED).groupby("family", sort=False):
+        axes.loglog(rows["consistent"], rows["chosen"], "o", label=family)
+    limits = axes.get_xlim()
+    axes.plot(limits, limits, color="grey", linewidth=1)
+    label = "mean total-variation distance of two-way marginals,"
+    axes.set(xlabel=f"{label}\nconsistent histograms", ylabel=f"{label}\nplanned measurements")
+    axes.legend(fontsize=8)
+    figure.tight_layout()
+    figure.savefig(path, dpi=90)
+    plt.close(figure)
