@@ -66,7 +66,11 @@ def write_line_chart(
 ) -> None:
     """Draw the panels side by side and write the SVG file."""
     n = len(panels)
-    width = MARGIN_LEFT + n * PANEL_WIDTH + (n - 1) * GAP + MARGIN_RIGHT
+    labels = [series.label for series in panels[0].series]
+    width = max(
+        MARGIN_LEFT + n * PANEL_WIDTH + (n - 1) * GAP + MARGIN_RIGHT,
+        math.ceil(8 + sum(map(_legend_width, labels))),
+    )
     height = PANEL_TOP + PANEL_HEIGHT + BELOW_PANELS
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -76,7 +80,7 @@ def write_line_chart(
         f'<rect width="{width}" height="{height}" rx="6" fill="{SURFACE}"/>',
         _text(20, 34, title, size=17, weight=600),
         _text(20, 56, subtitle, fill=MUTED, size=12.5),
-        *_legend([series.label for series in panels[0].series], 20, 84),
+        *_legend(labels, 20, 84),
     ]
     for i, panel in enumerate(panels):
         parts += _panel(panel, MARGIN_LEFT + i * (PANEL_WIDTH + GAP), panel.x_label or x_label)
@@ -144,8 +148,12 @@ def _legend(labels: Sequence[str], x: float, y: float) -> list[str]:
         out.append(_line(x, y, x + 26, y, COLOURS[i], 2))
         out.append(_marker(i, x + 13, y))
         out.append(_text(x + 34, y + 4, label))
-        x += 34 + 6.7 * len(label) + 24
+        x += _legend_width(label)
     return out
+
+
+def _legend_width(label: str) -> float:
+    return 34 + 6.7 * len(label) + 24
 
 
 def _marker(i: int, x: float, y: float) -> str:
