@@ -17,7 +17,12 @@ from skdp.algorithms.plan import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SoftmaxMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import GaussianDPAccountant, ZCDPAccountant
-from skdp.privacy.events import ExponentialMechanismEvent, GaussianEvent, flatten_event
+from skdp.privacy.events import (
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    Neighbouring,
+    flatten_event,
+)
 from skdp.problems import CategoricalRecords, Marginals, QueryMatrix, QueryObjective
 
 SIZES = (3, 4, 2, 3)
@@ -74,6 +79,7 @@ def all_plans(n=300):
     )
     assert complete.is_complete
     yield complete
+    yield rounds_plan(groups_of(workloads(2)), n, 50.0, n_rounds=4)  # nearly exact answers
     yield plan_linear_queries(QueryObjective(workloads(2), n), BUDGET, "paper")
     yield plan_linear_queries(QueryObjective(workloads(2), n), PrivacyBudget(1.0, 0.0))
 
@@ -179,6 +185,13 @@ def test_the_sensitivities_are_attained():
         assert ratios[SoftmaxMechanism] > 0.999 or plan_is_adaptive(plan)
         if plan_is_adaptive(plan):
             assert ratios[GaussianMechanism] > 0.999
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_only_replaced_records_are_covered(planner):
+    objective = QueryObjective(workloads(2), 100, Neighbouring.ADD_REMOVE)
+    with pytest.raises(ValueError, match="replace_one"):
+        planner(objective, BUDGET)
 
 
 def plan_is_adaptive(plan):
