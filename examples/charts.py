@@ -41,7 +41,7 @@ class Panel:
     """One pair of axes. `reference` is a horizontal line, labelled above or below.
 
     `limit` is a second one, labelled above. With `steps` the x are whole numbers, evenly spaced.
-    A panel without an `x_label` has that of the chart.
+    A panel without an `x_label` has that of the chart. `log_y` is for positive values.
     """
 
     title: str
@@ -52,6 +52,7 @@ class Panel:
     limit: tuple[str, float] | None = None
     steps: bool = False
     x_label: str = ""
+    log_y: bool = False
 
 
 def write_line_chart(
@@ -65,7 +66,11 @@ def write_line_chart(
 ) -> None:
     """Draw the panels side by side and write the SVG file."""
     n = len(panels)
-    width = MARGIN_LEFT + n * PANEL_WIDTH + (n - 1) * GAP + MARGIN_RIGHT
+    labels = [series.label for series in panels[0].series]
+    width = max(
+        MARGIN_LEFT + n * PANEL_WIDTH + (n - 1) * GAP + MARGIN_RIGHT,
+        math.ceil(8 + sum(map(_legend_width, labels))),
+    )
     height = PANEL_TOP + PANEL_HEIGHT + BELOW_PANELS
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
@@ -75,7 +80,7 @@ def write_line_chart(
         f'<rect width="{width}" height="{height}" rx="6" fill="{SURFACE}"/>',
         _text(20, 34, title, size=17, weight=600),
         _text(20, 56, subtitle, fill=MUTED, size=12.5),
-        *_legend([series.label for series in panels[0].series], 20, 84),
+        *_legend(labels, 20, 84),
     ]
     for i, panel in enumerate(panels):
         parts += _panel(panel, MARGIN_LEFT + i * (PANEL_WIDTH + GAP), panel.x_label or x_label)
@@ -88,8 +93,9 @@ def write_line_chart(
 def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
     top, bottom = PANEL_TOP, PANEL_TOP + PANEL_HEIGHT
     right = left + PANEL_WIDTH
-    ticks = _ticks(*(panel.y_range or _y_range(panel)))
-    low, high = ticks[0], ticks[-1]
+    ticks = (_log_ticks if panel.log_y else _ticks)(*(panel.y_range or _y_range(panel)))
+    y_scale = _log if panel.log_y else float
+    low, high = y_scale(ticks[0]), y_scale(ticks[-1])
     x_values = sorted({x for series in panel.series for x in series.x})
     scale = float if panel.steps else math.log
     x_low, x_high = scale(x_values[0]), scale(x_values[-1])
@@ -99,13 +105,14 @@ def _panel(panel: Panel, left: float, x_label: str) -> list[str]:
         return left + INSET + position * (PANEL_WIDTH - 2 * INSET)
 
     def to_y(y: float) -> float:
-        return bottom - min(1.0, max(0.0, (y - low) / (high - low))) * PANEL_HEIGHT
+        return bottom - min(1.0, max(0.0, (y_scale(y) - low) / (high - low))) * PANEL_HEIGHT
 
     out = [_text(left, top - 14, panel.title, size=13, weight=600)]
     digits = max(0, -math.floor(math.log10(ticks[1] - ticks[0]) + 1e-9))
+    style = "g" if panel.log_y else f".{digits}f"
     for tick in ticks:
         out.append(_line(left, to_y(tick), right, to_y(tick), GRID))
-        out.append(_text(left - 8, to_y(tick) + 4, f"{tick:.{digits}f}", MUTED, anchor="end"))
+        out.append(_text(left - 8, to_y(tick) + 4, f"{tick:{style}}", MUTED, anchor="end"))
     for x in x_values:
         out.append(_line(to_x(x), bottom, to_x(x), bottom + 5, MUTED))
         out.append(_text(to_x(x), bottom + 19, f"{x:g}", MUTED, anchor="middle"))
@@ -141,8 +148,12 @@ def _legend(labels: Sequence[str], x: float, y: float) -> list[str]:
         out.append(_line(x, y, x + 26, y, COLOURS[i], 2))
         out.append(_marker(i, x + 13, y))
         out.append(_text(x + 34, y + 4, label))
-        x += 34 + 6.7 * len(label) + 24
+        x += _legend_width(label)
     return out
+
+
+def _legend_width(label: str) -> float:
+    return 34 + 6.7 * len(label) + 24
 
 
 def _marker(i: int, x: float, y: float) -> str:
@@ -219,6 +230,19 @@ def _ticks(low: float, high: float) -> list[float]:
     step = next(m * magnitude for m in (1, 2, 5, 10) if m * magnitude >= span / 5)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     return [i * step for i in range(first, max(last, first + 1) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Numbers 1, 2 and 5 times powers of ten that cover the range."""
+    first, last = math.floor(math.log10(low)), math.floor(math.log10(high)) + 1
+    ticks = [m * 10.0**k for k in range(first, last + 1) for m in (1, 2, 5)]
+    below = sum(tick <= low for tick in ticks) - 1
+    above = next(i for i, tick in enumerate(ticks) if tick >= high)
+    return ticks[max(below, 0) : above + 1]
+
+
+def _log(y: float) -> float:
+    return math.log(max(y, 1e-300))
 
 
 def _description(panels: Sequence[Panel]) -> str:

@@ -472,6 +472,14 @@ def test_nonconvex_minimax(tmp_path):
     result = run(
         "nonconvex_minimax.py",
         *("--seeds", 1, "--epsilon", 8, "--records", 4000, "--output", picture),
+
+
+def test_synthetic_adult(tmp_path):
+    picture = tmp_path / "picture.svg"
+    arguments = ("--records", 2000, "--seeds", 1, "--epsilon", 1, 10, "--output", picture)
+    result = run(
+        "synthetic_adult.py",
+        *("--made-only", *arguments),
         cwd=tmp_path,
         without=("matplotlib", "pandas", "polars", "dp_accounting"),
     )
@@ -485,3 +493,27 @@ def test_nonconvex_minimax(tmp_path):
     assert plain[0] < 0.6 and linear[0] < 0.6 < 0.75 < network[0]
     assert min(linear[1], network[1]) > 0.65
     check_picture(picture, panels=2, lines=3, reference="no linear model")
+
+
+    answers, sample, noisy = (
+        numbers(re.search(rf"^{name} .*$", result.stdout, re.M)[0])
+        for name in ("DPSyntheticData, answers", "DPSyntheticData, sample", "Gaussian histograms")
+    )
+    assert answers[0] < noisy[0]
+    assert answers[1] < answers[0]
+    assert abs(sample[1] - answers[1]) < 0.02
+    check_picture(picture, panels=1, lines=4, reference="uniform")
+
+
+@pytest.mark.slow
+def test_synthetic_adult_with_a_file(adult, tmp_path):
+    """A copy of Adult adds a panel; values outside of the code book are no error."""
+    picture = tmp_path / "picture.svg"
+    arguments = ("--records", 500, "--seeds", 1, "--epsilon", 1, "--output", picture)
+    result = run("synthetic_adult.py", *arguments, "--csv", adult, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
+    check_picture(picture, panels=2, lines=4, reference="uniform")
+    result = run("synthetic_adult.py", "--csv", tmp_path / "none.csv", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "Could not read" in result.stderr

@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     frame = made(500 if options.quick else 20_000)
     if options.adult is not None and not options.quick:
         frame = adult(options.adult)
-    epsilons, seeds = ((1.0,), 1) if options.quick else ((0.1, 0.3, 1.0, 3.0), 3)
+    epsilons, seeds = ((1.0,), 1) if options.quick else ((0.3, 1.0, 3.0, 10.0), 3)
     return [
         row | {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
         for epsilon in epsilons

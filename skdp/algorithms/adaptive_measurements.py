@@ -49,7 +49,7 @@ _FIRST_SHARE, _DRAW_SHARE = 0.15, 0.1
 #: Iterations of the fits: the first, those between rounds, and the last.
 _FIRST_FIT, _FIT, _LAST_FIT = 100, 20, 300
 #: Share of all pairs from which on all of them are measured instead.
-_COMPLETE = 0.7
+_COMPLETE = 0.55
 #: Most rounds.
 _MAX_ROUNDS = 200
 
@@ -204,8 +204,8 @@ class AdaptiveMeasurementsPlan(Plan):
         return float(distance) - self._allowance(sums.size)
 
 
-def _rounds(groups: Groups, n_records: int, mu: float) -> int:
-    """Choose the number of rounds from public numbers (docs/theory/linear_queries.md, section 4).
+def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
+    """Choose the number of rounds from public numbers (docs/theory/linear_queries.md, section 2).
 
     The more, the larger the records' signal is beside the noise of one measurement of the mean
     number of queries.
@@ -218,7 +218,7 @@ def _rounds(groups: Groups, n_records: int, mu: float) -> int:
     else:
         cells = sum(groups.n_queries(key) for key in groups.candidates) / n_candidates
         signal = 3.1 * (n_records * mu / cells) ** 2
-        wanted = d * (0.5 + 0.1 * math.log10(max(signal, 1.0)) ** 2)
+        wanted = d * (0.25 + 0.1 * math.log10(max(signal, 1.0)) ** 2)
         wanted = max(wanted, d - 1)
     return int(min(max(wanted, 1), n_candidates, _MAX_ROUNDS))
 
@@ -239,14 +239,27 @@ def plan_adaptive_measurements(
     require_replace_one(objective.neighbouring, "adaptive measurements")
     groups, n_records = groups_of(objective.workload), objective.n_records
     mu = (1.0 - 1e-9) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-    n_rounds = _rounds(groups, n_records, mu) if groups.candidates else 0
-    n_pairs = math.comb(len(groups.sizes), 2)
+    n_rounds = planned_rounds(groups, n_records, mu) if groups.candidates else 0
     pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
+    n_pairs = math.comb(len(groups.sizes), 2)
     if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / _COMPLETE:
-        multiplier = math.sqrt(n_pairs) / mu
-        return AdaptiveMeasurementsPlan(
-            groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
-        )
+        return complete_plan(groups, n_records, mu)
+    return rounds_plan(groups, n_records, mu, n_rounds)
+
+
+def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurementsPlan:
+    """Spend mu of Gaussian DP on one measurement of each candidate; all are pairs of columns."""
+    n_pairs = len(groups.candidates)
+    multiplier = math.sqrt(n_pairs) / mu
+    return AdaptiveMeasurementsPlan(
+        groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
+    )
+
+
+def rounds_plan(
+    groups: Groups, n_records: int, mu: float, n_rounds: int
+) -> AdaptiveMeasurementsPlan:
+    """Spend mu of Gaussian DP on single columns and some rounds of a draw and a measurement."""
     first = 0.0 if not groups.first else _FIRST_SHARE if n_rounds else 1.0
     each = (1.0 - first) * mu**2 / max(n_rounds, 1)
     return AdaptiveMeasurementsPlan(

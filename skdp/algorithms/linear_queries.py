@@ -11,12 +11,12 @@ and of private multiplicative weights. Theory: ``docs/theory/linear_queries.md``
 
 Two sets of parameters:
 
-- "analytic": every round takes the mean over all records, so that the sensitivity of the scores
-  grows with the round; the step of the queries spends the budget. Distributions follow
-  ``x = softmax(tau_x sum of the drawn queries)``.
-- "paper": every round takes a new batch of records; numbers of rounds and steps of the theorem
-  (corrected and with unspecified constants 1), except that the step of the queries is calibrated
-  tightly.
+- "analytic": the queries answer the current distribution (nearly a best response, by a draw with
+  its gaps on all records as scores), and the distribution descends with steps that decrease as
+  ``1 / sqrt(t)``. The result is the mean of the second half of the distributions.
+- "paper": both players descend. Scores are sums over rounds, each of which takes a new batch of
+  records; numbers of rounds and steps of the theorem (corrected and with unspecified constants 1),
+  except that the step of the queries is calibrated tightly.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ from skdp.problems.silence import without_warnings
 
 #: Largest universe that is written out.
 MAX_UNIVERSE = 1 << 20
-#: Rounds, draws per round, and step of the distribution of the parameters that are no theorem's:
-#: measured on random networks (docs/theory/linear_queries.md).
-_ROUNDS, _DRAWS, _STEP = 120, 8, 10.0
+#: Fewest and most rounds of the parameters that are no theorem's (docs/theory/linear_queries.md).
+_FEWEST, _MOST = 60, 500
 
 
 @dataclass(frozen=True)
@@ -60,14 +59,15 @@ class LinearQueriesPlan(Plan):
     workload : Workload
     n_records : int
     n_rounds : int
-        Number of distributions, >= 3. The queries of the first round do not depend on the records,
-        and the last distribution needs none.
+        Number of distributions, >= 3. The last one needs no draws; with batches, the queries of the
+        first round do not depend on the records.
     n_draws : int
         Queries drawn in a round.
     batch_size : int or None
-        Records of a round, no record in two of them; None: all records in every round.
+        Records of a round, no record in two of them; None: all records in every round, and scores
+        of the current distribution alone.
     distribution_step, query_step : float
-        In units of the range of the queries.
+        In units of the range of the queries; the first is over sqrt(t) in round t without batches.
     """
 
     workload: Workload
@@ -83,35 +83,30 @@ class LinearQueriesPlan(Plan):
         """Number of records that the answers of a round are means of."""
         return self.n_records if self.batch_size is None else self.batch_size
 
-    def sensitivity(self, t: int) -> float:
-        """Bound on how far one record moves a score of round t (Theorem 1), rounding included."""
-        workload, is_full = self.workload, self.batch_size is None
-        earlier = t - 1 if is_full else self.n_rounds - 2  # one charge for all rounds of batches
-        uses = earlier if is_full else 1
-        rounding = 8.0 * EPS * earlier * workload.largest / workload.range
-        moved = ROUNDING_SLACK * uses / self.denominator
-        return self.query_step * (moved + rounding)
+    @property
+    def n_charged(self) -> int:
+        """Number of rounds whose draws depend on the records."""
+        return self.n_rounds - (1 if self.batch_size is None else 2)
 
-    def mechanism(self, t: int) -> SoftmaxMechanism:
-        """Return the mechanism of round t = 2, ..., n_rounds - 1."""
-        return SoftmaxMechanism(self.sensitivity(t))
+    @property
+    def sensitivity(self) -> float:
+        """Bound on how far one record moves a score (Theorem 1), rounding included."""
+        workload = self.workload
+        terms = 1 if self.batch_size is None else self.n_charged
+        rounding = 8.0 * EPS * terms * workload.largest / workload.range
+        return self.query_step * (ROUNDING_SLACK / self.denominator + rounding)
+
+    @property
+    def mechanism(self) -> SoftmaxMechanism:
+        """Draws of queries."""
+        return SoftmaxMechanism(self.sensitivity)
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        """The draws: one release if all rounds have the same sensitivity, else one per round."""
+        size, n_draws = 2 * self.workload.n_queries, self.n_draws * self.n_charged
         reference = "docs/theory/linear_queries.md, Theorem 1"
-        size, rounds = 2 * self.workload.n_queries, range(2, self.n_rounds)
-        if self.batch_size is not None:
-            n_draws = self.n_draws * (self.n_rounds - 2)
-            mechanism = self.mechanism(self.n_rounds - 1)
-            return (
-                mechanism.describe("queries", size, self.n_records, reference, n_draws=n_draws),
-            )
-        return tuple(
-            self.mechanism(t).describe(
-                f"queries of round {t}", size, self.n_records, reference, n_draws=self.n_draws
-            )
-            for t in rounds
+        return (
+            self.mechanism.describe("queries", size, self.n_records, reference, n_draws=n_draws),
         )
 
     def remarks(self) -> tuple[str, ...]:
@@ -125,35 +120,40 @@ class LinearQueriesPlan(Plan):
     def run(self, data: CategoricalRecords, run: Run) -> ModelResult:
         """Alternate draws of queries and steps of the distribution.
 
-        The point of the result is the mean of the distributions, shape `workload.sizes`.
+        The point of the result is a mean of the distributions, shape `workload.sizes`.
         """
         if data.n_records != self.n_records or data.sizes != self.workload.sizes:
             raise ValueError("The records do not have the sizes of the plan.")
         with without_warnings():
-            workload, half = self.workload, self.workload.n_queries
+            workload, half, last = self.workload, self.workload.n_queries, self.n_rounds
+            is_full, skipped = self.batch_size is None, 0 if self.batch_size else last // 2
             batches = _Batches(self, data, run.rng)
-            # sums over rounds: of the records, and of what the distributions answer
+            # of the records, and of what distributions answer: current ones, or sums over rounds
             secret, public = np.zeros(half), np.zeros(half)
             exponent, mean = np.zeros(workload.sizes), np.zeros(workload.sizes)
-            for t in range(1, self.n_rounds + 1):
+            for t in range(1, last + 1):
                 x = np.exp(exponent - exponent.max())
                 x /= x.sum()
-                mean += x / self.n_rounds
-                if t == self.n_rounds:
+                if t > skipped:
+                    mean += x / (last - skipped)
+                if t == last:
                     return ModelResult(mean, self, dense_model(mean))
+                answers = np.clip(workload.answers(x), -workload.largest, workload.largest)
+                if is_full:
+                    secret, public = batches.sums(t), answers
                 gaps = secret / self.denominator - public
                 scores = (self.query_step / workload.range) * np.concatenate([gaps, -gaps])
                 drawn = (
-                    run.rng.integers(2 * half, size=self.n_draws)
-                    if t == 1
-                    else self.mechanism(t).draw(scores, self.n_draws, run.noise)
+                    self.mechanism.draw(scores, self.n_draws, run.noise)
+                    if is_full or t > 1
+                    else run.rng.integers(2 * half, size=self.n_draws)
                 )
+                if not is_full and t < last - 1:  # else no draw would follow
+                    secret, public = secret + batches.sums(t), public + answers
                 weights = np.bincount(drawn, minlength=2 * half) / self.n_draws
                 step = self.distribution_step / workload.range
+                step /= math.sqrt(t) if is_full else 1.0
                 exponent += step * workload.combine(weights[:half] - weights[half:])
-                public += np.clip(workload.answers(x), -workload.largest, workload.largest)
-                if t < self.n_rounds - 1:  # else no draw would follow
-                    secret += batches.sums(t)
         raise AssertionError("n_rounds >= 1")
 
 
@@ -213,16 +213,16 @@ def plan_linear_queries(
             raise ValueError("delta == 0: calibration='paper' needs delta > 0.")
         wanted = n_records * budget.epsilon * math.sqrt(log_universe / math.log(1.0 / budget.delta))
         n_rounds = int(min(max(wanted / log_queries, 3.0), n_records + 2.0))
-        n_draws, batch = 1, n_records // (n_rounds - 2)
+        batch: int | None = n_records // (n_rounds - 2)
         step, ceiling = (math.sqrt(2.0 * log / n_rounds) for log in (log_universe, log_queries))
     else:
-        n_rounds, n_draws, batch = _ROUNDS, _DRAWS, None
-        step, ceiling = _STEP * math.sqrt(2.0 * log_universe / n_rounds), math.inf
-    plan = LinearQueriesPlan(workload, n_records, n_rounds, n_draws, batch, step, 1.0)
-    earlier = np.array([plan.sensitivity(t) for t in range(2, n_rounds)])
-    return replace(
-        plan, query_step=min(_largest_step(budget, np.repeat(earlier, n_draws)), ceiling)
-    )
+        signal = n_records * budget.epsilon
+        wanted = 2.0 * math.sqrt(signal) if budget.is_pure else 0.05 * signal
+        n_rounds, batch = int(min(max(wanted, _FEWEST), _MOST)), None
+        step, ceiling = math.sqrt(2.0 * log_universe), math.inf
+    plan = LinearQueriesPlan(workload, n_records, n_rounds, 1, batch, step, 1.0)
+    moved = np.full(plan.n_charged, plan.sensitivity)
+    return replace(plan, query_step=min(_largest_step(budget, moved), ceiling))
 
 
 def _largest_step(budget: PrivacyBudget, sensitivities: np.ndarray) -> float:

@@ -26,7 +26,7 @@ from skdp.algorithms.log_linear import Columns, systematic
 _COMPONENTS, _ITERATIONS, _SPREAD = 300, 500, 1.0
 #: The fit stops at this share of the noise's expected square, before it fits the noise; part of the
 #: noise (negative cells, disagreeing sums) no distribution can fit.
-_ENOUGH = 0.6
+_ENOUGH = 0.4
 
 
 class ProductMixture:
@@ -42,6 +42,9 @@ class ProductMixture:
         Of an entry of the targets.
     rng : numpy.random.Generator
         For the start of the fit.
+    n_components : int
+    enough : float
+        The fit stops at this share of the noise's expected square.
 
     Attributes
     ----------
@@ -55,6 +58,8 @@ class ProductMixture:
         targets: Mapping[Columns, np.ndarray],
         variance: float,
         rng: np.random.Generator,
+        n_components: int = _COMPONENTS,
+        enough: float = _ENOUGH,
     ) -> None:
         self.sizes = tuple(int(size) for size in sizes)
         ends = np.cumsum(self.sizes)
@@ -71,22 +76,22 @@ class ProductMixture:
             singles[two] += table.sum(axis=0)
         # the sums of all pairs of a column, and a floor that noise cannot cross
         start = np.log(np.clip(singles / (len(self.sizes) - 1), 1e-4, 1.0))
-        logits = start + _SPREAD * rng.standard_normal((_COMPONENTS, width))
+        logits = start + _SPREAD * rng.standard_normal((n_components, width))
         scale = 0.25 / max(float(np.square(mask * target).sum()), 1e-300)
 
         def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
             p = self._softmax(flat.reshape(logits.shape))
-            residual = mask * (p.T @ p / _COMPONENTS - target)
-            slope = p @ residual * (4.0 * scale / _COMPONENTS)
+            residual = mask * (p.T @ p / n_components - target)
+            slope = p @ residual * (4.0 * scale / n_components)
             inner = self._repeat(np.add.reduceat(p * slope, self._starts, axis=1))
             return scale * float(np.square(residual).sum()), (p * (slope - inner)).ravel()
 
-        enough = _ENOUGH * scale * variance * float(mask.sum())
+        limit = enough * scale * variance * float(mask.sum())
         best = [logits.ravel()]
 
         def stop(flat: np.ndarray) -> None:
             best[0] = np.array(flat)
-            if loss(flat)[0] <= enough:
+            if loss(flat)[0] <= limit:
                 raise StopIteration
 
         options = {"maxiter": _ITERATIONS, "maxfun": 2 * _ITERATIONS, "ftol": 1e-13, "gtol": 1e-13}
@@ -112,23 +117,23 @@ class ProductMixture:
         *first, last = (self.probabilities[:, self._slices[c]] for c in columns)
         # the product of all columns but the last, component by component
         joint = reduce(
-            lambda left, right: (left[:, :, None] * right[:, None]).reshape(_COMPONENTS, -1),
+            lambda left, right: (left[:, :, None] * right[:, None]).reshape(len(left), -1),
             first,
-            np.ones((_COMPONENTS, 1)),
+            np.ones((len(self.probabilities), 1)),
         )
-        return (joint.T @ last / _COMPONENTS).reshape([self.sizes[c] for c in columns])
+        return (joint.T @ last / len(self.probabilities)).reshape([self.sizes[c] for c in columns])
 
     def table(self) -> np.ndarray:
         """Write the distribution of the whole universe out, shape `sizes`."""
         table = np.zeros(self.sizes)
         for row in self.probabilities:
             parts = (row[part] for part in self._slices)
-            table += reduce(np.multiply.outer, parts) / _COMPONENTS
+            table += reduce(np.multiply.outer, parts) / len(self.probabilities)
         return table
 
     def sample(self, n_samples: int, rng: np.random.Generator) -> np.ndarray:
         """Draw records as :meth:`skdp.algorithms.log_linear.LogLinearModel.sample` does."""
-        uniform = np.ones((1, _COMPONENTS))
+        uniform = np.ones((1, len(self.probabilities)))
         components = systematic(uniform, np.zeros(n_samples, dtype=np.intp), rng)
         columns = [
             systematic(self.probabilities[:, part], components, rng) for part in self._slices

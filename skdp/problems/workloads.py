@@ -107,12 +107,17 @@ class Marginals(Workload):
         return np.concatenate([records.counts(columns).ravel() for columns in self.columns])
 
     def answers(self, distribution: np.ndarray) -> np.ndarray:
-        axes = range(len(self.sizes))
-        tables = (
-            distribution.sum(axis=tuple(c for c in axes if c not in columns))
-            for columns in self.columns
-        )
-        return np.concatenate([table.ravel() for table in tables])
+        # column by column, kept or summed out, so that marginals share the sums
+        tables: dict[tuple[int, ...], np.ndarray] = {(): distribution}
+        for c in range(len(self.sizes)):
+            left, found = len(self.sizes) - c - 1, {}
+            for kept, table in tables.items():
+                if len(kept) < self.order:
+                    found[(*kept, c)] = table
+                if len(kept) + left >= self.order:
+                    found[kept] = table.sum(axis=len(kept))
+            tables = found
+        return np.concatenate([tables[columns].ravel() for columns in self.columns])
 
     def combine(self, weights: np.ndarray) -> np.ndarray:
         table = np.zeros(self.sizes)

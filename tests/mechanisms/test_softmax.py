@@ -181,6 +181,22 @@ def test_pure_calibration_is_plain_composition():
     assert scale == pytest.approx(1.0 / 400.0, rel=1e-8)
 
 
+def test_calibration_leaves_room_for_products_in_another_order():
+    """Plans multiply c by the shape of a step first; what they charge stays within the budget."""
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        budget = PrivacyBudget(float(np.exp(rng.uniform(-5, 3))), 0.0)
+        shape, units = float(np.exp(rng.normal())), np.exp(rng.normal(size=20)).tolist()
+        scale = calibrated_draws(budget, [(shape * unit, 3) for unit in units])
+        events = [
+            SoftmaxMechanism((scale * shape) * unit).event(Neighbouring.REPLACE_ONE)
+            for unit in units
+        ]
+        event = ComposedEvent([RepeatedEvent(each, 3) for each in events])
+        cost = PureAccountant().compose(event).get_epsilon(0.0)
+        assert (1 - 3e-9) * budget.epsilon < cost <= budget.epsilon
+
+
 def test_dp_accounting_agrees_on_one_draw_and_on_many():
     """Its bound for exponential mechanisms by zCDP is the package's."""
     dp_accounting = pytest.importorskip("dp_accounting")
