@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.centering import CenteredRows
-from skdp.algorithms.group_sums import (
-    THEORY,
-    GroupSums,
-    ScaleFit,
-    has_shift,
+from skdp.algorithms.clipped_losses import (
+    clipped_losses,
+    has_log_loss,
     loss_range,
     loss_sensitivity,
 )
+from skdp.algorithms.group_sums import THEORY, GroupSums, ScaleFit, has_shift
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.noisy_gradient_descent import (
     NoisyGradientDescentPlan,
@@ -37,7 +36,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
@@ -171,7 +170,8 @@ class NoisyDescentAscentPlan(Plan):
 
     def remarks(self) -> tuple[str, ...]:
         """Say which of both models was released, and what noise lets one expect."""
-        error = self.losses.sensitivity / (self.losses.mu * self.objective.design.n_records)
+        error = clipped_losses(self.plain).factor * self.losses.sensitivity
+        error /= self.losses.mu * self.objective.design.n_records
         expected = (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_looks} looks"
@@ -199,7 +199,9 @@ class NoisyDescentAscentPlan(Plan):
             best, point, passes = proportions, plain, []
             price, excess = _SPREAD_PRICE, np.zeros(len(proportions))
             for k in range(self.n_looks):
-                losses = self._group_losses(rows, shrinkage * point, offsets, proportions, noise)
+                losses = self._group_losses(
+                    descent.plan, rows, shrinkage * point, offsets, proportions, noise
+                )
                 # smaller steps where the last one went too far
                 former, excess = excess, losses - best @ losses
                 price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
@@ -262,11 +264,14 @@ class NoisyDescentAscentPlan(Plan):
         return np.asarray(shares / shares.sum())
 
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
+        if not (has_log_loss(self.loss) or self.plain.is_squared):
+            return 1.0
         square = float((weights**2).sum())
         return self.plain.shrinkage(square, weights.size, variance)
 
     def _group_losses(
         self,
+        plan: NoisyGradientDescentPlan,
         rows: CenteredRows,
         weights: np.ndarray,
         offsets: np.ndarray,
@@ -275,17 +280,17 @@ class NoisyDescentAscentPlan(Plan):
     ) -> np.ndarray:
         """Release the groups' losses under released weights, and shrink them."""
         raw, shift, loss = rows.weights(weights), offsets.squeeze(), self.loss
-        centre, largest = loss_range(loss)
+        clipped = clipped_losses(plan)
 
         def terms(block: Block) -> list[np.ndarray]:
-            values = loss.value(block.margins(raw) + shift, block.targets)
-            return [np.minimum(values, largest) - centre]
+            return [clipped.terms(loss.value(block.margins(raw) + shift, block.targets))]
 
         n = self.objective.design.n_records
-        moved = 2.0 * self._margin_rounding(rows, weights, offsets) + 16.0 * EPS * largest
+        moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
         sums, scale = self.losses.release(rows, terms, noise, moved)
         sizes = n * proportions
-        return shrunk_losses(centre + sums[:, 0] / sizes, scale / sizes, proportions, n)
+        losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
+        return shrunk_losses(losses, errors, proportions, n)
 
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
@@ -351,7 +356,7 @@ def plan_noisy_descent_ascent(
     Parameters
     ----------
     objective : GroupObjective
-        Of the log loss. It has no part for a penalty or a ball.
+        It has no part for a penalty or a ball.
     budget : PrivacyBudget
         With delta > 0.
     calibration : {"analytic"}
@@ -362,8 +367,6 @@ def plan_noisy_descent_ascent(
         That of the plain model alone if there is one group, or where noise would hide the groups'
         losses.
     """
-    if not covers(objective.risk.loss):
-        raise ValueError("The noisy descent for the worst group is for the log loss.")
     if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
         raise ValueError("public groups: proven for neighbouring='replace_one' only.")
     whole = plan_noisy_gradient_descent(objective, budget)
@@ -388,6 +391,8 @@ def plan_noisy_descent_ascent(
                 f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
                 "method 'gradient': the rest is for the model."
             )
+    fits_scale = has_log_loss(objective.risk.loss)
+    scale_share *= fits_scale
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
     reserved = sizes_share * has_sizes + losses_share + scale_share
@@ -413,16 +418,19 @@ def plan_noisy_descent_ascent(
         "losses of the groups",
         "Lemma 2",
     )
-    scale = GroupSums(
-        plain,
-        n_groups,
-        mu * math.sqrt(scale_share / _ROUNDS),
-        2.0 if replaced else 1.0,
-        1.0,
-        "derivatives of the groups' losses in scale and shift",
-        "Lemma 4",
-        6 if has_shift(plain) else 3,
-    )
+    scale = temperature = None
+    if fits_scale:
+        scale = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(scale_share / _ROUNDS),
+            2.0 if replaced else 1.0,
+            1.0,
+            "derivatives of the groups' losses in scale and shift",
+            "Lemma 4",
+            6 if has_shift(plain) else 3,
+        )
+        temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share))
     return NoisyDescentAscentPlan(
         objective,
         # as long a path for the budget as that of one descent: the first part of it, and the rest
@@ -438,12 +446,7 @@ def plan_noisy_descent_ascent(
         losses,
         scale,
         _ROUNDS,
-        plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share)),
+        temperature,
         8.0 * error**2 * math.sqrt(design.n_features),
         objective.proportions,
     )
-
-
-def covers(loss: Loss) -> bool:
-    """Whether the method is made for a loss."""
-    return isinstance(loss, LogisticLoss | SoftmaxLoss)

@@ -328,10 +328,8 @@ class GroupedLinearModel(DPLinearModel):
             check_real(name, value, *bounds)
         check_bool("release_group_weights", self.release_group_weights)
         super()._check_parameters()
-        if self.method == "gradient" and not (self._is_covered and self._mode != "floored"):
-            raise ValueError(
-                "method='gradient' is for the log loss, and not for group_mode='floored'."
-            )
+        if self.method == "gradient" and self._mode == "floored":
+            raise ValueError("method='gradient' is not for group_mode='floored'.")
 
     @property
     def _row(self) -> Method:
@@ -345,16 +343,10 @@ class GroupedLinearModel(DPLinearModel):
             and self.coef_norm is None
             and self.objective == "empirical"
             and self._mode != "floored"
-            and self._is_covered
         )
         if is_gradient:
             return self._methods["gradient"]
         return self._methods["phased" if self.method == "auto" else self.method]
-
-    @property
-    def _is_covered(self) -> bool:
-        """Whether the loss is one that the method "gradient" is made for."""
-        raise NotImplementedError
 
     def _check_solver(self) -> None:
         resolve_solver(self.solver, saddle=True)

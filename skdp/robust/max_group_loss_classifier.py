@@ -207,10 +207,6 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def _is_covered(self) -> bool:
-        return self.loss == "log_loss"
-
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return targets.astype(np.intp), self.classes_
 

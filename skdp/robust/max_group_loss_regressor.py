@@ -201,10 +201,6 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def _is_covered(self) -> bool:
-        return False
-
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
 
