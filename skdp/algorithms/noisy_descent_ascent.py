@@ -22,6 +22,7 @@ from skdp.algorithms.clipped_losses import (
     loss_range,
     loss_sensitivity,
 )
+from skdp.algorithms.group_mix import N_ENTRIES, MixFit
 from skdp.algorithms.group_sums import THEORY, GroupSums, ScaleFit, has_shift
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.noisy_gradient_descent import (
@@ -89,6 +90,8 @@ class NoisyDescentAscentPlan(Plan):
         None where the scale of the margins is not fitted.
     n_rounds : int
         Releases of the fit of the scale.
+    mix : GroupSums or None
+        None where the scale is fitted instead. For the step from the plain model to the last one.
     temperature : TemperaturePlan or None
         In place of that fit, for the same budget, where the plain model is taken.
     price : float
@@ -108,6 +111,7 @@ class NoisyDescentAscentPlan(Plan):
     losses: GroupSums
     scale: GroupSums | None
     n_rounds: int
+    mix: GroupSums | None
     temperature: TemperaturePlan | None
     price: float
     proportions: tuple[float, ...] | None
@@ -150,7 +154,8 @@ class NoisyDescentAscentPlan(Plan):
         for k, part in enumerate(self.parts):
             number = self.passes[k].schedule.n_steps if self.passes else "all"
             steps = GaussianMechanism(
-                self.plain.sensitivity * ROUNDING_SLACK, 1.0 / (self.mu_weighted * math.sqrt(part))
+                self.plain.sensitivity * ROUNDING_SLACK,
+                1.0 / (self._mu_second(self._is_plain) * math.sqrt(part)),
             ).describe(
                 f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
                 objective.dimension,
@@ -159,11 +164,22 @@ class NoisyDescentAscentPlan(Plan):
                 objective.neighbouring,
             )
             parts += [self.losses.describe(), steps]
-        if self.temperature is not None and self.weights == self.proportions is not None:
+        if self.mix is not None and not self._is_plain:
+            parts.append(self.mix.describe())
+        if self.temperature is not None and self._is_plain:
             parts.append(self.temperature.describe(objective.neighbouring))
         elif self.scale is not None:
             parts += [self.scale.describe()] * self.n_rounds
         return tuple(parts)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the plain model was taken."""
+        return self.weights == self.proportions is not None
+
+    def _mu_second(self, is_plain: bool) -> float:
+        """Mu of what follows the first look: without another model there is nothing to mix."""
+        return math.hypot(self.mu_weighted, self.mix.mu if self.mix and is_plain else 0.0)
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
@@ -176,7 +192,7 @@ class NoisyDescentAscentPlan(Plan):
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_looks} looks"
         )
-        if self.weights is None or self.weights != self.proportions:
+        if not self._is_plain:
             return (expected,)
         return (expected, "the worst group is a large one: the plain model was taken")
 
@@ -222,7 +238,8 @@ class NoisyDescentAscentPlan(Plan):
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
                 second = replace(
-                    descent, plan=self._weighted_plan(descent.plan, float(factors.max()), k)
+                    descent,
+                    plan=self._weighted_plan(descent.plan, float(factors.max()), k, is_plain),
                 )
                 # two independent estimates of the plain model are averaged
                 start = None if is_plain else point
@@ -235,7 +252,10 @@ class NoisyDescentAscentPlan(Plan):
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
                 shrinkage = self._shrinkage(point, variance)
-            if is_plain and self.temperature is not None:
+            if self.mix is not None and not is_plain:
+                ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
+                point = self._mixed(descent.plan, rows, ends, offsets, proportions, noise)
+            elif is_plain and self.temperature is not None:
                 shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
             else:
@@ -292,6 +312,23 @@ class NoisyDescentAscentPlan(Plan):
         losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
         return shrunk_losses(losses, errors, proportions, n)
 
+    def _mixed(
+        self,
+        plan: NoisyGradientDescentPlan,
+        rows: CenteredRows,
+        ends: tuple[np.ndarray, np.ndarray],
+        offsets: np.ndarray,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+    ) -> np.ndarray:
+        """Go from the plain model to the last one as far as all groups gain from it."""
+        assert self.mix is not None
+        fit = MixFit(self.loss, clipped_losses(plan), rows, ends, offsets)
+        margins = max(self._margin_rounding(rows, end, offsets) for end in ends)
+        sums, scale = self.mix.release(rows, fit.terms, noise, fit.rounding(margins))
+        step = fit.step(sums, scale, self.objective.design.n_records * proportions)
+        return ends[0] + step * (ends[1] - ends[0])
+
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
     ) -> float:
@@ -301,7 +338,7 @@ class NoisyDescentAscentPlan(Plan):
         return 2.0 * (d + 8) * EPS * size
 
     def _weighted_plan(
-        self, plan: NoisyGradientDescentPlan, largest: float, k: int
+        self, plan: NoisyGradientDescentPlan, largest: float, k: int, is_plain: bool
     ) -> NoisyGradientDescentPlan:
         """Plan the second descent for the largest factor of a group's gradients.
 
@@ -309,7 +346,7 @@ class NoisyDescentAscentPlan(Plan):
         """
         return replace(
             plan,
-            mu=self.mu_weighted * math.sqrt(self.parts[k]),
+            mu=self._mu_second(is_plain) * math.sqrt(self.parts[k]),
             damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,
             rate=plan.rate / largest,
@@ -392,7 +429,6 @@ def plan_noisy_descent_ascent(
                 "method 'gradient': the rest is for the model."
             )
     fits_scale = has_log_loss(objective.risk.loss)
-    scale_share *= fits_scale
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
     reserved = sizes_share * has_sizes + losses_share + scale_share
@@ -418,7 +454,7 @@ def plan_noisy_descent_ascent(
         "losses of the groups",
         "Lemma 2",
     )
-    scale = temperature = None
+    scale = temperature = mix = None
     if fits_scale:
         scale = GroupSums(
             plain,
@@ -431,6 +467,17 @@ def plan_noisy_descent_ascent(
             6 if has_shift(plain) else 3,
         )
         temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share))
+    else:
+        mix = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(scale_share),
+            2.0 if replaced else 1.0,
+            1.0,
+            "losses of the groups between two models",
+            "Lemma 6",
+            N_ENTRIES,
+        )
     return NoisyDescentAscentPlan(
         objective,
         # as long a path for the budget as that of one descent: the first part of it, and the rest
@@ -446,6 +493,7 @@ def plan_noisy_descent_ascent(
         losses,
         scale,
         _ROUNDS,
+        mix,
         temperature,
         8.0 * error**2 * math.sqrt(design.n_features),
         objective.proportions,
