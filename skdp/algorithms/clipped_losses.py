@@ -18,7 +18,7 @@ from skdp.problems.losses import LogisticLoss
 from skdp.problems.rounding import EPS
 
 #: Residual that numeric losses are clipped at, in released standard deviations of the targets.
-_DEVIATIONS = 3.0
+_DEVIATIONS = 2.0
 #: Loss that hinges are clipped at, in units of that of a model that knows nothing.
 _TIMES = 3.0
 #: What is subtracted from a clipped loss, in units of the largest one.

@@ -1,11 +1,14 @@
-"""How far to go from the plain model to the weighted one: losses of the groups along the way.
+"""How far to go from the plain model to the weighted one, and by how much to shift both.
 
-Along a line of models each group's mean loss is a convex curve, of squares a parabola. A record adds its losses at
-both ends and half-way, clipped; the step minimises the largest of the curves, each raised by what
-is not known of it. Lemma 6 of docs/theory/worst_group.md.
+Along the line between two models each group's mean loss is a convex curve, of squares a parabola.
+A record adds its losses at both ends and half-way, and its residuals. Step and shift minimise the
+largest of the groups' losses, each raised by what is not known of it. Lemma 6 of
+docs/theory/worst_group.md.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -15,16 +18,14 @@ from skdp.problems import Loss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
-#: Numbers that a record adds.
-N_ENTRIES = 3
-#: Prior spreads of losses, of their change and of their curvature, between groups.
-_SPREADS = np.array([0.2, 0.15, 0.15])
+#: Prior spreads between groups: of losses, their change and curvature, and of residuals.
+_SPREADS = np.array([0.2, 0.15, 0.15, 0.25, 0.25])
+#: Variances of a record's entries, for the sampling error of a group's.
+_SAMPLING = np.array([0.3, 0.1, 0.1, 0.5, 0.5])
 #: Standard deviations by which a curve is raised.
-_PESSIMISM = 0.7
-#: Variance of a record's entries, for the sampling error of a group's.
-_SAMPLING = np.array([0.3, 0.1, 0.1])
-#: Steps that are compared.
-_STEPS = np.linspace(0.0, 1.25, 51)
+_PESSIMISM = 1.0
+#: Steps and shifts that are compared; a shift of 1 changes margins by `MixFit.shift_unit`.
+_STEPS, _SHIFTS = np.linspace(0.0, 1.25, 51), np.linspace(-1.0, 1.0, 51)
 
 
 class MixFit:
@@ -37,6 +38,14 @@ class MixFit:
     rows : CenteredRows
     ends : tuple of two ndarrays of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
+    has_shift : bool
+        Whether there is one intercept, which may be shifted.
+
+    Attributes
+    ----------
+    shift_unit : float
+        With c for the curvature of the loss and u for the unit of losses it is
+        ``sqrt(u / (2 c))``: of squares the residual at which losses are clipped, over 2.
     """
 
     def __init__(
@@ -46,47 +55,65 @@ class MixFit:
         rows: CenteredRows,
         ends: tuple[np.ndarray, np.ndarray],
         offsets: np.ndarray,
+        has_shift: bool,
     ) -> None:
         first, last = ends
+        self.has_shift = has_shift
+        self.shift_unit = math.sqrt(0.5 * clipped.unit / loss.curvature)
         self.loss, self.clipped, self.shift = loss, clipped, offsets.squeeze()
         self.raw = [rows.weights(w) for w in (first, 0.5 * (first + last), last)]
 
     def terms(self, block: Block) -> list[np.ndarray]:
-        """Return terms of norm 1 at most: the first loss, its change, and the curvature."""
+        """Return terms of norm 1 at most: the first loss, its change and curvature, residuals."""
+        margins = [block.margins(raw) + self.shift for raw in self.raw]
         first, middle, last = (
-            self.clipped.terms(
-                self.loss.value(block.margins(raw) + self.shift, block.targets)
-            )
-            for raw in self.raw
+            self.clipped.terms(self.loss.value(z, block.targets)) for z in margins
         )
-        vectors = np.stack([first, last - first, first + last - 2.0 * middle])
+        columns = [first, last - first, first + last - 2.0 * middle]
+        if self.has_shift:
+            unit = 2.0 * self.loss.curvature * self.shift_unit
+            columns += [
+                np.clip(self.loss.derivative(z, block.targets) / unit, -1.0, 1.0)
+                for z in margins[::2]
+            ]
+        vectors = np.stack(columns)
         lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
         return list(vectors / np.maximum(lengths, 1.0))
 
     def rounding(self, of_margin: float) -> float:
         """Bound what a term moves by in its last bits, by Lemma 6."""
-        return 5.0 * self.clipped.moved(of_margin) + 16.0 * EPS
+        residuals = of_margin / self.shift_unit
+        return 5.0 * self.clipped.moved(of_margin) + residuals + 32.0 * EPS
 
-    def step(self, sums: np.ndarray, scale: float, sizes: np.ndarray) -> float:
-        """Return the step from the first to the last model by noisy sums of the terms.
+    def step(self, sums: np.ndarray, scale: float, sizes: np.ndarray) -> tuple[float, float]:
+        """Return the step from the first to the last model, and the shift of the margins.
 
         Parameters
         ----------
-        sums : ndarray of shape (n_groups, 3)
+        sums : ndarray of shape (n_groups, 3) or, with a shift, (n_groups, 5)
+            Noisy sums of the terms.
         scale : float
             Standard deviation of their noise.
         sizes : ndarray of shape (n_groups,)
         """
-        factor, p = self.clipped.factor, sizes / sizes.sum()
+        k, factor, p = sums.shape[1], self.clipped.factor, sizes / sizes.sum()
         means = factor * sums / sizes[:, None]
-        variances = (factor * scale / sizes[:, None]) ** 2 + _SAMPLING / sizes[:, None]
+        variances = (factor * scale / sizes[:, None]) ** 2 + _SAMPLING[:k] / sizes[:, None]
         centre = p @ means
-        gains = _SPREADS**2 / (_SPREADS**2 + variances)
+        gains = _SPREADS[:k] ** 2 / (_SPREADS[:k] ** 2 + variances)
         means = centre + gains * (means - centre)
-        errors = _SPREADS * np.sqrt(1.0 - gains)
-        # of a parabola through the three points: change and second difference
-        s = _STEPS[:, None]
-        curve = -2.0 * s * (1.0 - s)
-        losses = means[:, 0] + s * means[:, 1] + curve * np.maximum(means[:, 2], 0.0)
+        errors = _SPREADS[:k] * np.sqrt(1.0 - gains)
+        shifts = _SHIFTS if self.has_shift else np.zeros(1)
+        s, b = _STEPS[:, None, None], shifts[:, None]  # groups are the last axis
+        # the parabola through three points: a change and a second difference
+        losses = means[:, 0] + s * means[:, 1]
+        losses = losses - 2.0 * s * (1.0 - s) * np.maximum(means[:, 2], 0.0)
         doubt = errors[:, 0] + s * errors[:, 1]
-        return float(_STEPS[int(np.argmin((losses + _PESSIMISM * doubt).max(axis=1)))])
+        if self.has_shift:
+            # a bound: no second derivative is above the curvature
+            losses = losses + b * ((1.0 - s) * means[:, 3] + s * means[:, 4])
+            losses = losses + 0.25 * factor * b**2
+            doubt = doubt + np.abs(b) * errors[:, 3:].max(axis=1)
+        largest = (losses + _PESSIMISM * doubt).max(axis=2)
+        i, j = np.unravel_index(int(np.argmin(largest)), largest.shape)
+        return float(_STEPS[i]), float(self.shift_unit * shifts[j])

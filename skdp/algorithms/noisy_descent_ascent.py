@@ -22,7 +22,7 @@ from skdp.algorithms.clipped_losses import (
     loss_range,
     loss_sensitivity,
 )
-from skdp.algorithms.group_mix import N_ENTRIES, MixFit
+from skdp.algorithms.group_mix import MixFit
 from skdp.algorithms.group_sums import THEORY, GroupSums, ScaleFit, has_shift
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.noisy_gradient_descent import (
@@ -254,7 +254,7 @@ class NoisyDescentAscentPlan(Plan):
                 shrinkage = self._shrinkage(point, variance)
             if self.mix is not None and not is_plain:
                 ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
-                point = self._mixed(descent.plan, rows, ends, offsets, proportions, noise)
+                point, offsets = self._mixed(descent.plan, rows, ends, offsets, proportions, noise)
             elif is_plain and self.temperature is not None:
                 shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
@@ -320,14 +320,14 @@ class NoisyDescentAscentPlan(Plan):
         offsets: np.ndarray,
         proportions: np.ndarray,
         noise: NoiseSource,
-    ) -> np.ndarray:
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Go from the plain model to the last one as far as all groups gain from it."""
         assert self.mix is not None
-        fit = MixFit(self.loss, clipped_losses(plan), rows, ends, offsets)
+        fit = MixFit(self.loss, clipped_losses(plan), rows, ends, offsets, has_shift(plan))
         margins = max(self._margin_rounding(rows, end, offsets) for end in ends)
         sums, scale = self.mix.release(rows, fit.terms, noise, fit.rounding(margins))
-        step = fit.step(sums, scale, self.objective.design.n_records * proportions)
-        return ends[0] + step * (ends[1] - ends[0])
+        step, shift = fit.step(sums, scale, self.objective.design.n_records * proportions)
+        return ends[0] + step * (ends[1] - ends[0]), offsets + shift
 
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
@@ -476,7 +476,7 @@ def plan_noisy_descent_ascent(
             1.0,
             "losses of the groups between two models",
             "Lemma 6",
-            N_ENTRIES,
+            5 if has_shift(plain) else 3,
         )
     return NoisyDescentAscentPlan(
         objective,
