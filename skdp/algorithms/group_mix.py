@@ -19,7 +19,7 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
 #: Prior spreads between groups: of losses, their change and curvature, and of residuals.
-_SPREADS = np.array([0.2, 0.15, 0.15, 0.25, 0.25])
+_SPREADS = np.array([0.4, 0.3, 0.15, 0.4, 0.4])
 #: Variances of a record's entries, for the sampling error of a group's.
 _SAMPLING = np.array([0.3, 0.1, 0.1, 0.5, 0.5])
 #: Standard deviations by which a curve is raised.
