@@ -17,8 +17,9 @@ from skdp.problems import Loss, SoftmaxLoss
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.rounding import EPS
 
-#: Residual that numeric losses are clipped at, in released standard deviations of the targets.
-_DEVIATIONS = 2.0
+#: Residual that numeric losses are clipped at, in released standard deviations of the targets:
+#: least, largest, and the error of all weights up to which it is the least one.
+_LEAST_RESIDUAL, _LARGEST_RESIDUAL, _ERROR = 2.0, 4.0, 0.006
 #: Loss that hinges are clipped at, in units of that of a model that knows nothing.
 _TIMES = 3.0
 #: What is subtracted from a clipped loss, in units of the largest one.
@@ -70,7 +71,7 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
         deviation = loss.target_bound * math.sqrt(plan.target_variance)
         typical, unit = (
             float(loss.value(np.array([residual, -residual]), np.zeros(2)).max())
-            for residual in (deviation, _DEVIATIONS * deviation)
+            for residual in (deviation, _limit(plan) * deviation)
         )
     else:
         shape = 1 if loss.n_outputs == 1 else (1, loss.n_outputs)
@@ -79,6 +80,12 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
     # a loss that is never negative has |derivative|^2 <= 2 curvature loss
     slope = min(loss.lipschitz(1.0, math.inf), math.sqrt(2.0 * loss.curvature * unit)) / unit
     return ClippedLosses(unit, centre, largest, slope, unit / (2.0 * typical))
+
+
+def _limit(plan: NoisyGradientDescentPlan) -> float:
+    """Return the residual that losses are clipped at: clipping is bias, its absence noise."""
+    error = plan.relative_noise * math.sqrt(plan.objective.design.n_features)
+    return min(max(_LEAST_RESIDUAL * (_ERROR / error) ** 0.25, _LEAST_RESIDUAL), _LARGEST_RESIDUAL)
 
 
 def loss_range(loss: Loss) -> tuple[float, float]:
