@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
-from skdp.problems import Loss, SoftmaxLoss
-from skdp.problems.losses import LogisticLoss
+from skdp.problems import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.rounding import EPS
 
 #: Residual that numeric losses are clipped at, in released standard deviations of the targets:
@@ -107,5 +106,10 @@ def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
 
 
 def has_log_loss(loss: Loss) -> bool:
-    """Whether scale and shift of the margins are fitted, as those of log odds."""
+    """Whether margins are log odds: their scale and shift are fitted."""
     return isinstance(loss, LogisticLoss | SoftmaxLoss)
+
+
+def is_preferred(loss: Loss) -> bool:
+    """Whether the noisy descent was better than the saddle methods in measurements."""
+    return has_log_loss(loss) or isinstance(loss, HalfSquaredLoss)

@@ -13,8 +13,10 @@ import math
 import numpy as np
 
 from skdp.algorithms.centering import CenteredRows
-from skdp.algorithms.clipped_losses import ClippedLosses
-from skdp.problems import Loss
+from skdp.algorithms.clipped_losses import clipped_losses
+from skdp.algorithms.group_sums import GroupSums, has_shift
+from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
+from skdp.mechanisms import NoiseSource
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
@@ -33,16 +35,16 @@ class MixFit:
 
     Parameters
     ----------
-    loss : Loss
-    clipped : ClippedLosses
+    plan : NoisyGradientDescentPlan
+        With what was released of the targets.
     rows : CenteredRows
     ends : tuple of two ndarrays of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
-    has_shift : bool
-        Whether there is one intercept, which may be shifted.
 
     Attributes
     ----------
+    has_shift : bool
+        Whether there is one intercept, which may be shifted.
     shift_unit : float
         With c for the curvature of the loss and u for the unit of losses it is
         ``sqrt(u / (2 c))``: of squares the residual at which losses are clipped, over 2.
@@ -50,22 +52,21 @@ class MixFit:
 
     def __init__(
         self,
-        loss: Loss,
-        clipped: ClippedLosses,
+        plan: NoisyGradientDescentPlan,
         rows: CenteredRows,
         ends: tuple[np.ndarray, np.ndarray],
         offsets: np.ndarray,
-        has_shift: bool,
     ) -> None:
-        first, last = ends
-        self.has_shift = has_shift
-        self.shift_unit = math.sqrt(0.5 * clipped.unit / loss.curvature)
-        self.loss, self.clipped, self.shift = loss, clipped, offsets.squeeze()
+        self.loss, self.clipped, self.has_shift = plan.loss, clipped_losses(plan), has_shift(plan)
+        self.shift_unit = math.sqrt(0.5 * self.clipped.unit / self.loss.curvature)
+        self.n_records = plan.objective.design.n_records
+        self.ends, self.offsets, self.rows, (first, last) = ends, offsets, rows, ends
         self.raw = [rows.weights(w) for w in (first, 0.5 * (first + last), last)]
 
     def terms(self, block: Block) -> list[np.ndarray]:
         """Return terms of norm 1 at most: the first loss, its change and curvature, residuals."""
-        margins = [block.margins(raw) + self.shift for raw in self.raw]
+        shift = self.offsets.squeeze()
+        margins = [block.margins(raw) + shift for raw in self.raw]
         first, middle, last = (
             self.clipped.terms(self.loss.value(z, block.targets)) for z in margins
         )
@@ -79,6 +80,18 @@ class MixFit:
         vectors = np.stack(columns)
         lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
         return list(vectors / np.maximum(lengths, 1.0))
+
+    def release(
+        self, sums: GroupSums, proportions: np.ndarray, noise: NoiseSource, moved: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Release the losses along the line; return the best model's weights and offsets.
+
+        `moved` bounds the rounding of a margin.
+        """
+        (first, last), sizes = self.ends, self.n_records * proportions
+        noisy, scale = sums.release(self.rows, self.terms, noise, self.rounding(moved))
+        step, shift = self.step(noisy, scale, sizes)
+        return first + step * (last - first), self.offsets + shift
 
     def rounding(self, of_margin: float) -> float:
         """Bound what a term moves by in its last bits, by Lemma 6."""

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
+from skdp.algorithms.clipped_losses import is_preferred
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.max_group_loss import plan_max_group_loss
@@ -201,7 +202,8 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     """Whether the same holds for the worst-group method, which its weights have to suit."""
-    return _gradient_leads(objective, budget) and not objective.weights.clipped
+    has_weights = not objective.weights.clipped
+    return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
 
 
 def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:

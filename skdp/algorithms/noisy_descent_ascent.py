@@ -254,7 +254,9 @@ class NoisyDescentAscentPlan(Plan):
                 shrinkage = self._shrinkage(point, variance)
             if self.mix is not None and not is_plain:
                 ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
-                point, offsets = self._mixed(descent.plan, rows, ends, offsets, proportions, noise)
+                moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
+                fit = MixFit(descent.plan, rows, ends, offsets)
+                point, offsets = fit.release(self.mix, proportions, noise, moved)
             elif is_plain and self.temperature is not None:
                 shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
@@ -311,23 +313,6 @@ class NoisyDescentAscentPlan(Plan):
         sizes = n * proportions
         losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
         return shrunk_losses(losses, errors, proportions, n)
-
-    def _mixed(
-        self,
-        plan: NoisyGradientDescentPlan,
-        rows: CenteredRows,
-        ends: tuple[np.ndarray, np.ndarray],
-        offsets: np.ndarray,
-        proportions: np.ndarray,
-        noise: NoiseSource,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Go from the plain model to the last one as far as all groups gain from it."""
-        assert self.mix is not None
-        fit = MixFit(self.loss, clipped_losses(plan), rows, ends, offsets, has_shift(plan))
-        margins = max(self._margin_rounding(rows, end, offsets) for end in ends)
-        sums, scale = self.mix.release(rows, fit.terms, noise, fit.rounding(margins))
-        step, shift = fit.step(sums, scale, self.objective.design.n_records * proportions)
-        return ends[0] + step * (ends[1] - ends[0]), offsets + shift
 
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray

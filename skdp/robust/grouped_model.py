@@ -43,6 +43,7 @@ _HISTOGRAM_SHARE, _WEIGHT_FOR_NOISE = 0.1, 0.08
 class GroupedLinearModel(DPLinearModel):
     """Base of linear models for the worst group; not for direct use."""
 
+    loss: str
     group_mode: str
     group_names: Any
     group_proportions: Any
@@ -51,6 +52,7 @@ class GroupedLinearModel(DPLinearModel):
     release_group_weights: bool
 
     _methods: Mapping[str, Method] = GROUP_METHODS
+    _gradient_losses: tuple[str, ...] = ()
     _group_column: str | None = None
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Any:
@@ -343,6 +345,7 @@ class GroupedLinearModel(DPLinearModel):
             and self.coef_norm is None
             and self.objective == "empirical"
             and self._mode != "floored"
+            and self.loss in self._gradient_losses
         )
         if is_gradient:
             return self._methods["gradient"]
