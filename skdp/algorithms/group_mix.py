@@ -22,8 +22,8 @@ from skdp.problems.rounding import EPS
 
 #: Prior spreads between groups: of losses, their change and curvature, and of residuals.
 _SPREADS = np.array([0.4, 0.3, 0.15, 0.4, 0.4])
-#: Variances of a record's entries, for the sampling error of a group's.
-_SAMPLING = np.array([0.3, 0.1, 0.1, 0.5, 0.5])
+#: A tenth of the variances of a record's entries, for the sampling error of a group's.
+_SAMPLING = np.array([0.03, 0.01, 0.01, 0.05, 0.05])
 #: Standard deviations by which a curve is raised.
 _PESSIMISM = 1.0
 #: Steps and shifts that are compared; a shift of 1 changes margins by `MixFit.shift_unit`.

@@ -220,8 +220,8 @@ def test_terms_are_within_their_range_and_slope(loss):
 
 
 def test_numeric_losses_are_clipped_at_a_multiple_of_the_released_moment():
-    """The unit follows the released variance, not the records; a bound of 2 to 4 deviations."""
-    for n, deviations in ((3000, 2.0), (10**9, 4.0)):
+    """The unit follows the released variance, not the records; a bound of 2 to 3 deviations."""
+    for n, deviations in ((3000, 2.0), (10**9, 3.0)):
         plan = planned(SQUARES, Design(1.01, 5, n, 4096, 1.0, 0.1), REPLACE, 1.0, 1e-12).plain
         for variance in (0.15, 0.01):
             object.__setattr__(plan, "target_variance", variance)  # what a run releases
