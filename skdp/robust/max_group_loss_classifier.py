@@ -75,12 +75,12 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "gradient", "output", "phased"}, default="auto"
-        "gradient" (delta > 0) is planned noisy descent: first that of the plain model,
-        then from there on, with weights of the groups by their noisy losses; it has no `alpha`,
-        `coef_norm` or `solver`. "output" adds noise once, to the solution for all records.
-        "phased" solves on disjoint blocks of records, each around the noisy solution before, where
-        a public bound is smaller for it. "auto" is "gradient" for the log loss if no penalty, ball
-        or solver was asked for, else "phased"; ``privacy_.method`` is the method in use.
+        "gradient" (delta > 0) is planned noisy descent: first that of the plain model, then from
+        there on, with weights of the groups by their noisy losses; it has no `alpha`, `coef_norm`
+        or `solver`. "output" adds noise once, to the solution for all records. "phased" solves on
+        disjoint blocks of records, each around the noisy solution before, where a public bound is
+        smaller for it. "auto" is "gradient" for the log loss and the squared error if no penalty,
+        ball or solver was asked for, else "phased"; ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
     solver : str, SaddleSolver or callable, default="auto"
