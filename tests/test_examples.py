@@ -472,14 +472,6 @@ def test_nonconvex_minimax(tmp_path):
     result = run(
         "nonconvex_minimax.py",
         *("--seeds", 1, "--epsilon", 8, "--records", 4000, "--output", picture),
-
-
-def test_synthetic_adult(tmp_path):
-    picture = tmp_path / "picture.svg"
-    arguments = ("--records", 2000, "--seeds", 1, "--epsilon", 1, 10, "--output", picture)
-    result = run(
-        "synthetic_adult.py",
-        *("--made-only", *arguments),
         cwd=tmp_path,
         without=("matplotlib", "pandas", "polars", "dp_accounting"),
     )
@@ -495,6 +487,18 @@ def test_synthetic_adult(tmp_path):
     check_picture(picture, panels=2, lines=3, reference="no linear model")
 
 
+@pytest.mark.slow
+def test_synthetic_adult(tmp_path):
+    picture = tmp_path / "picture.svg"
+    arguments = ("--records", 2000, "--seeds", 1, "--epsilon", 1, 10, "--output", picture)
+    result = run(
+        "synthetic_adult.py",
+        *("--made-only", *arguments),
+        cwd=tmp_path,
+        without=("matplotlib", "pandas", "polars", "dp_accounting"),
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stderr == ""
     answers, sample, noisy = (
         numbers(re.search(rf"^{name} .*$", result.stdout, re.M)[0])
         for name in ("DPSyntheticData, answers", "DPSyntheticData, sample", "Gaussian histograms")

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.centering import CenteredRows, sum_rounding
+from skdp.algorithms.clipped_losses import loss_range
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.worst_group_weights import minimax_step
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Loss, SoftmaxLoss
+from skdp.problems import ROUNDING_SLACK, SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
@@ -210,19 +211,6 @@ class ScaleFit:
         return minimax_step(losses, gradients, hessians, prior, 1.2 * spread, p)
 
 
-def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
-    """Change of the groups' sums of clipped and centered losses by one record, by Lemma 2."""
-    centre, largest = loss_range(loss)
-    one = max(centre, largest - centre)
-    return max(largest, math.sqrt(2.0) * one) if is_replaced else one
-
-
 def has_shift(plan: NoisyGradientDescentPlan) -> bool:
     """Whether an intercept of two classes can be shifted."""
     return plan.loss.n_outputs == 1 and plan.objective.design.intercept > 0
-
-
-def loss_range(loss: Loss) -> tuple[float, float]:
-    """Loss of a model that knows nothing, and the value that losses are clipped at."""
-    centre = math.log(loss.n_classes if isinstance(loss, SoftmaxLoss) else 2)
-    return centre, centre + 2.0 - math.log(2.0)

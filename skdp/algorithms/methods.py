@@ -13,13 +13,14 @@ from functools import partial
 from typing import Any
 
 from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
+from skdp.algorithms.clipped_losses import is_preferred
 from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
 from skdp.algorithms.group_mirror_descent import plan_group_mirror_descent
 from skdp.algorithms.group_network import plan_group_network
 from skdp.algorithms.linear_queries import plan_linear_queries
 from skdp.algorithms.max_group_loss import plan_max_group_loss
 from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
-from skdp.algorithms.noisy_descent_ascent import covers, plan_noisy_descent_ascent
+from skdp.algorithms.noisy_descent_ascent import plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
     has_theorem,
@@ -204,7 +205,7 @@ def _gradient_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 def _group_gradient_leads(objective: Any, budget: PrivacyBudget) -> bool:
     """Whether the same holds for the worst-group method, which its weights have to suit."""
     has_weights = not objective.weights.clipped
-    return _gradient_leads(objective, budget) and has_weights and covers(objective.risk.loss)
+    return _gradient_leads(objective, budget) and has_weights and is_preferred(objective.risk.loss)
 
 
 def _statistics_leads(objective: Objective, budget: PrivacyBudget) -> bool:

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.centering import CenteredRows
-from skdp.algorithms.group_sums import (
-    THEORY,
-    GroupSums,
-    ScaleFit,
-    has_shift,
+from skdp.algorithms.clipped_losses import (
+    clipped_losses,
+    has_log_loss,
     loss_range,
     loss_sensitivity,
 )
+from skdp.algorithms.group_mix import MixFit
+from skdp.algorithms.group_sums import THEORY, GroupSums, ScaleFit, has_shift
 from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.noisy_gradient_descent import (
     NoisyGradientDescentPlan,
@@ -37,7 +37,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Records
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
@@ -90,6 +90,8 @@ class NoisyDescentAscentPlan(Plan):
         None where the scale of the margins is not fitted.
     n_rounds : int
         Releases of the fit of the scale.
+    mix : GroupSums or None
+        None where the scale is fitted instead. For the step from the plain model to the last one.
     temperature : TemperaturePlan or None
         In place of that fit, for the same budget, where the plain model is taken.
     price : float
@@ -109,6 +111,7 @@ class NoisyDescentAscentPlan(Plan):
     losses: GroupSums
     scale: GroupSums | None
     n_rounds: int
+    mix: GroupSums | None
     temperature: TemperaturePlan | None
     price: float
     proportions: tuple[float, ...] | None
@@ -151,7 +154,8 @@ class NoisyDescentAscentPlan(Plan):
         for k, part in enumerate(self.parts):
             number = self.passes[k].schedule.n_steps if self.passes else "all"
             steps = GaussianMechanism(
-                self.plain.sensitivity * ROUNDING_SLACK, 1.0 / (self.mu_weighted * math.sqrt(part))
+                self.plain.sensitivity * ROUNDING_SLACK,
+                1.0 / (self._mu_second(self._is_plain) * math.sqrt(part)),
             ).describe(
                 f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
                 objective.dimension,
@@ -160,23 +164,35 @@ class NoisyDescentAscentPlan(Plan):
                 objective.neighbouring,
             )
             parts += [self.losses.describe(), steps]
-        if self.temperature is not None and self.weights == self.proportions is not None:
+        if self.mix is not None and not self._is_plain:
+            parts.append(self.mix.describe())
+        if self.temperature is not None and self._is_plain:
             parts.append(self.temperature.describe(objective.neighbouring))
         elif self.scale is not None:
             parts += [self.scale.describe()] * self.n_rounds
         return tuple(parts)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the plain model was taken."""
+        return self.weights == self.proportions is not None
+
+    def _mu_second(self, is_plain: bool) -> float:
+        """Mu of what follows the first look: without another model there is nothing to mix."""
+        return math.hypot(self.mu_weighted, self.mix.mu if self.mix and is_plain else 0.0)
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
 
     def remarks(self) -> tuple[str, ...]:
         """Say which of both models was released, and what noise lets one expect."""
-        error = self.losses.sensitivity / (self.losses.mu * self.objective.design.n_records)
+        error = clipped_losses(self.plain).factor * self.losses.sensitivity
+        error /= self.losses.mu * self.objective.design.n_records
         expected = (
             f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
             f"the group, in each of {self.n_looks} looks"
         )
-        if self.weights is None or self.weights != self.proportions:
+        if not self._is_plain:
             return (expected,)
         return (expected, "the worst group is a large one: the plain model was taken")
 
@@ -199,7 +215,9 @@ class NoisyDescentAscentPlan(Plan):
             best, point, passes = proportions, plain, []
             price, excess = _SPREAD_PRICE, np.zeros(len(proportions))
             for k in range(self.n_looks):
-                losses = self._group_losses(rows, shrinkage * point, offsets, proportions, noise)
+                losses = self._group_losses(
+                    descent.plan, rows, shrinkage * point, offsets, proportions, noise
+                )
                 # smaller steps where the last one went too far
                 former, excess = excess, losses - best @ losses
                 price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
@@ -220,7 +238,8 @@ class NoisyDescentAscentPlan(Plan):
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
                 second = replace(
-                    descent, plan=self._weighted_plan(descent.plan, float(factors.max()), k)
+                    descent,
+                    plan=self._weighted_plan(descent.plan, float(factors.max()), k, is_plain),
                 )
                 # two independent estimates of the plain model are averaged
                 start = None if is_plain else point
@@ -233,7 +252,12 @@ class NoisyDescentAscentPlan(Plan):
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
                 shrinkage = self._shrinkage(point, variance)
-            if is_plain and self.temperature is not None:
+            if self.mix is not None and not is_plain:
+                ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
+                moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
+                fit = MixFit(descent.plan, rows, ends, offsets)
+                point, offsets = fit.release(self.mix, proportions, noise, moved)
+            elif is_plain and self.temperature is not None:
                 shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
             else:
@@ -262,11 +286,14 @@ class NoisyDescentAscentPlan(Plan):
         return np.asarray(shares / shares.sum())
 
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
+        if not (has_log_loss(self.loss) or self.plain.is_squared):
+            return 1.0
         square = float((weights**2).sum())
         return self.plain.shrinkage(square, weights.size, variance)
 
     def _group_losses(
         self,
+        plan: NoisyGradientDescentPlan,
         rows: CenteredRows,
         weights: np.ndarray,
         offsets: np.ndarray,
@@ -275,17 +302,17 @@ class NoisyDescentAscentPlan(Plan):
     ) -> np.ndarray:
         """Release the groups' losses under released weights, and shrink them."""
         raw, shift, loss = rows.weights(weights), offsets.squeeze(), self.loss
-        centre, largest = loss_range(loss)
+        clipped = clipped_losses(plan)
 
         def terms(block: Block) -> list[np.ndarray]:
-            values = loss.value(block.margins(raw) + shift, block.targets)
-            return [np.minimum(values, largest) - centre]
+            return [clipped.terms(loss.value(block.margins(raw) + shift, block.targets))]
 
         n = self.objective.design.n_records
-        moved = 2.0 * self._margin_rounding(rows, weights, offsets) + 16.0 * EPS * largest
+        moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
         sums, scale = self.losses.release(rows, terms, noise, moved)
         sizes = n * proportions
-        return shrunk_losses(centre + sums[:, 0] / sizes, scale / sizes, proportions, n)
+        losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
+        return shrunk_losses(losses, errors, proportions, n)
 
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
@@ -296,7 +323,7 @@ class NoisyDescentAscentPlan(Plan):
         return 2.0 * (d + 8) * EPS * size
 
     def _weighted_plan(
-        self, plan: NoisyGradientDescentPlan, largest: float, k: int
+        self, plan: NoisyGradientDescentPlan, largest: float, k: int, is_plain: bool
     ) -> NoisyGradientDescentPlan:
         """Plan the second descent for the largest factor of a group's gradients.
 
@@ -304,7 +331,7 @@ class NoisyDescentAscentPlan(Plan):
         """
         return replace(
             plan,
-            mu=self.mu_weighted * math.sqrt(self.parts[k]),
+            mu=self._mu_second(is_plain) * math.sqrt(self.parts[k]),
             damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,
             rate=plan.rate / largest,
@@ -351,7 +378,7 @@ def plan_noisy_descent_ascent(
     Parameters
     ----------
     objective : GroupObjective
-        Of the log loss. It has no part for a penalty or a ball.
+        It has no part for a penalty or a ball.
     budget : PrivacyBudget
         With delta > 0.
     calibration : {"analytic"}
@@ -362,8 +389,6 @@ def plan_noisy_descent_ascent(
         That of the plain model alone if there is one group, or where noise would hide the groups'
         losses.
     """
-    if not covers(objective.risk.loss):
-        raise ValueError("The noisy descent for the worst group is for the log loss.")
     if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
         raise ValueError("public groups: proven for neighbouring='replace_one' only.")
     whole = plan_noisy_gradient_descent(objective, budget)
@@ -388,6 +413,7 @@ def plan_noisy_descent_ascent(
                 f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
                 "method 'gradient': the rest is for the model."
             )
+    fits_scale = has_log_loss(objective.risk.loss)
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
     reserved = sizes_share * has_sizes + losses_share + scale_share
@@ -413,16 +439,30 @@ def plan_noisy_descent_ascent(
         "losses of the groups",
         "Lemma 2",
     )
-    scale = GroupSums(
-        plain,
-        n_groups,
-        mu * math.sqrt(scale_share / _ROUNDS),
-        2.0 if replaced else 1.0,
-        1.0,
-        "derivatives of the groups' losses in scale and shift",
-        "Lemma 4",
-        6 if has_shift(plain) else 3,
-    )
+    scale = temperature = mix = None
+    if fits_scale:
+        scale = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(scale_share / _ROUNDS),
+            2.0 if replaced else 1.0,
+            1.0,
+            "derivatives of the groups' losses in scale and shift",
+            "Lemma 4",
+            6 if has_shift(plain) else 3,
+        )
+        temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share))
+    else:
+        mix = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(scale_share),
+            2.0 if replaced else 1.0,
+            1.0,
+            "losses of the groups between two models",
+            "Lemma 6",
+            5 if has_shift(plain) else 3,
+        )
     return NoisyDescentAscentPlan(
         objective,
         # as long a path for the budget as that of one descent: the first part of it, and the rest
@@ -438,12 +478,8 @@ def plan_noisy_descent_ascent(
         losses,
         scale,
         _ROUNDS,
-        plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share)),
+        mix,
+        temperature,
         8.0 * error**2 * math.sqrt(design.n_features),
         objective.proportions,
     )
-
-
-def covers(loss: Loss) -> bool:
-    """Whether the method is made for a loss."""
-    return isinstance(loss, LogisticLoss | SoftmaxLoss)

@@ -44,6 +44,7 @@ _HISTOGRAM_SHARE, _WEIGHT_FOR_NOISE = 0.1, 0.08
 class GroupedLinearModel(DPLinearModel):
     """Base of linear models for the worst group; not for direct use."""
 
+    loss: str
     group_mode: str
     group_names: Any
     group_proportions: Any
@@ -52,6 +53,7 @@ class GroupedLinearModel(DPLinearModel):
     release_group_weights: bool
 
     _methods: Mapping[str, Method] = GROUP_METHODS
+    _gradient_losses: tuple[str, ...] = ()
     _group_column: str | None = None
 
     def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Any:
@@ -363,14 +365,8 @@ class GroupedLinearModel(DPLinearModel):
             check_real(name, value, *bounds)
         check_bool("release_group_weights", self.release_group_weights)
         super()._check_parameters()
-        if self.method == "gradient" and not (self._is_covered and self._mode != "floored"):
-            raise ValueError(
-                "method='gradient' is for the log loss, and not for group_mode='floored'."
-            )
-        if self.method == "rgda" and self._mode == "floored":
-            raise ValueError("method='rgda' is not for group_mode='floored'.")
-        if self._is_entrywise and self._mode == "floored":
-            raise ValueError("method='mirror_descent' is not for group_mode='floored'.")
+        if self.method in ("gradient", "rgda", "mirror_descent") and self._mode == "floored":
+            raise ValueError(f"method={self.method!r} is not for group_mode='floored'.")
 
     @property
     def _row(self) -> Method:
@@ -384,16 +380,11 @@ class GroupedLinearModel(DPLinearModel):
             and self.coef_norm is None
             and self.objective == "empirical"
             and self._mode != "floored"
-            and self._is_covered
+            and self.loss in self._gradient_losses
         )
         if is_gradient:
             return self._methods["gradient"]
         return self._methods["phased" if self.method == "auto" else self.method]
-
-    @property
-    def _is_covered(self) -> bool:
-        """Whether the loss is one that the method "gradient" is made for."""
-        raise NotImplementedError
 
     def _check_solver(self) -> None:
         resolve_solver(self.solver, saddle=True)

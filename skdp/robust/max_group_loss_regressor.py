@@ -87,16 +87,16 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     n_public : int or None, default=None
         Public nominal number of records for "add_remove". None: ``len(X)``, which discloses n.
     method : {"auto", "gradient", "output", "phased", "rgda", "mirror_descent"}, default="auto"
-        "gradient" (log loss, delta > 0) is planned noisy descent: first that of the plain model,
-        then from there on, with weights of the groups by their noisy losses; it has no `alpha`,
-        `coef_norm` or `solver`. "output" adds noise once, to the solution for all records.
-        "phased" solves on disjoint blocks of records, each around the noisy solution before, where
-        a public bound is smaller for it. "rgda" (smooth losses, delta > 0) takes 100 noisy steps of
-        one length, each with weights of the groups by their noisy losses (docs/nonconvex_minimax.md
-        has a comparison). "mirror_descent" (smooth losses, of classifiers two classes) draws
-        vertices of an l1 ball, for many features that are bounded entrywise; it has
-        `feature_bound` and `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient"
-        where it applies and no penalty, ball or solver was asked for, else "phased";
+        "gradient" (delta > 0) is planned noisy descent: first that of the plain model, then from
+        there on, with weights of the groups by their noisy losses; it has no `alpha`, `coef_norm`
+        or `solver`. "output" adds noise once, to the solution for all records. "phased" solves on
+        disjoint blocks of records, each around the noisy solution before, where a public bound is
+        smaller for it. "rgda" (smooth losses, delta > 0) takes 100 noisy steps of one length, each
+        with weights of the groups by their noisy losses (docs/nonconvex_minimax.md has a
+        comparison). "mirror_descent" (smooth losses, of classifiers two classes) draws vertices of
+        an l1 ball, for many features that are bounded entrywise; it has `feature_bound` and
+        `coef_norm_l1`, not `data_norm` and `coef_norm`. "auto" is "gradient" for the log loss and
+        the squared error if no penalty, ball or solver was asked for, else "phased";
         ``privacy_.method`` is the method in use.
     objective : {"empirical", "population"}, default="empirical"
         Automatic choices for the loss on these records, or on others of their distribution.
@@ -156,6 +156,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     >>> bool(min(few, most) > 0.2)
     True
     """
+
+    _gradient_losses = ("squared_error",)
 
     def __init__(
         self,
@@ -217,10 +219,6 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         self.accountant = accountant
         self.random_state = random_state
         self.verbose = verbose
-
-    @property
-    def _is_covered(self) -> bool:
-        return False
 
     def _default_groups(self, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)

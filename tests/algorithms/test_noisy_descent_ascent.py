@@ -15,7 +15,8 @@ from sklearn.metrics import log_loss
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.group_sums import ScaleFit, loss_sensitivity
+from skdp.algorithms.clipped_losses import loss_sensitivity
+from skdp.algorithms.group_sums import ScaleFit
 from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.plan import Run

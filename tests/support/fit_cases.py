@@ -320,27 +320,26 @@ def _grouped() -> list[Case]:
                             n_phases=0,  # of the planner's choice
                         )
                     )
-        if n_classes:
-            for kind, parameters, n_groups in (
-                ("proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
-                ("histogram", {}, 3),
-                ("add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
-                ("public", {"group_mode": "public", "fit_intercept": False}, 3),
-                ("much noise", {"epsilon": 0.3}, 3),
-            ):
-                parameters = {"delta": 0.01, "epsilon": 200.0, "method": "gradient", **parameters}
-                title = f"max-group {task}, gradient, {kind}"
-                cases.append(
-                    Case(
-                        title,
-                        estimator,
-                        parameters,
-                        n=12,
-                        n_classes=2,
-                        n_groups=n_groups,
-                        whole_budget=False,
-                    )
+        for kind, parameters, n_groups in (
+            ("proportions", {"group_proportions": [0.5, 0.25, 0.25]}, 3),
+            ("histogram", {}, 3),
+            ("add/remove", {"neighbouring": "add_remove", "n_public": 12}, 3),
+            ("public", {"group_mode": "public", "fit_intercept": False}, 3),
+            ("much noise", {"epsilon": 0.3}, 3),
+        ):
+            parameters = {"delta": 0.01, "epsilon": 200.0, "method": "gradient", **parameters}
+            title = f"max-group {task}, gradient, {kind}"
+            cases.append(
+                Case(
+                    title,
+                    estimator,
+                    parameters,
+                    n=12,
+                    n_classes=n_classes,
+                    n_groups=n_groups,
+                    whole_budget=False,
                 )
+            )
         for mode, parameters, n_groups in modes[:2] + modes[3:4]:
             cases.append(
                 Case(

@@ -1,0 +1,384 @@
+"""Planned noisy descent for the worst group: losses of numeric targets, and hinges."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from laboratory import Laboratory
+
+from skdp import DPRidge
+from skdp.algorithms import GroupObjective
+from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.clipped_losses import clipped_losses, loss_range, loss_sensitivity
+from skdp.algorithms.group_mix import MixFit
+from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
+from skdp.algorithms.plan import Run
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import (
+    AbsoluteLoss,
+    Design,
+    EmpiricalRisk,
+    GroupWeights,
+    HalfSquaredLoss,
+    HingeLoss,
+    OneVsRestLoss,
+    Records,
+    SquaredHingeLoss,
+    huber_loss,
+)
+from skdp.problems.rounding import EPS
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
+
+REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
+SQUARES = HalfSquaredLoss(2.0)
+
+
+def seeded(seed=0):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def data_of(loss, seed, n=100, is_plain=False):
+    """Rows from a tenth to ten times the bound; the third group has one record, the last none.
+
+    The targets of the second group contradict those of the first one, unless the plain model shall
+    be taken: then the first group is a little worse.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
+    groups = np.where(rng.random(n) < 0.2, 1, 0)
+    groups[7] = 2
+    y = np.where(groups == 1, -1.0, 1.0) * np.sign(X[:, 1]) * rng.uniform(0.5, 1.0, n)
+    if is_plain:
+        y = np.where(groups == 0, 1.0, 0.9) * rng.choice([-1.0, 1.0], n)
+    if not loss.target_bound:
+        y = (y > 0).astype(int if loss.n_outputs > 1 else float)
+    return X, loss.target_bound * y if loss.target_bound else y, groups
+
+
+def records_of(X, y, groups, kind="dense", intercept=0.1):
+    make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
+    records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
+    records.block_size = 8  # many parts of blocks
+    return records
+
+
+def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None):
+    goal = GroupObjective(
+        EmpiricalRisk(loss),
+        design,
+        neighbouring=relation,
+        weights=GroupWeights((10.0,) * 4),
+        proportions=proportions,
+    )
+    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
+
+
+def design_of(records, relation):
+    return Design.of(records, None if relation is REPLACE else 90)  # a nominal number
+
+
+# ------------------------------------------------------------------------------------------ draws
+
+#: Loss, kind of matrix, intercept, epsilon, public proportions, whether the plain model is taken.
+FITS = [
+    (SQUARES, "dense", 0.1, 1e4, None, False),
+    (SQUARES, "csr", 0.0, 100.0, None, False),
+    (SQUARES, "float32", 0.1, 200.0, (0.7, 0.2, 0.05, 0.05), False),
+    (SQUARES, "dense", 0.1, 300.0, None, True),
+    (huber_loss(1.0, 0.2), "dense", 0.1, 300.0, None, False),
+    (HingeLoss(), "dense", 0.1, 300.0, None, False),
+    (OneVsRestLoss(SquaredHingeLoss(), 3), "csr", 0.1, 300.0, None, False),
+]
+
+
+def neighbours(loss, X, y, groups, kind, intercept, relation):
+    """One record removed, or replaced by one of another row, target and group."""
+    other, *_ = data_of(loss, 1)
+    for i in (7, 50):
+        if relation is ADD:
+            parts = np.delete(X, i, 0), np.delete(y, i), np.delete(groups, i)
+            yield records_of(*parts, kind, intercept)
+            continue
+        for group in (0, 2, 3) if i == 7 else (3,):
+            A, t, g = X.copy(), y.copy(), groups.copy()
+            A[i], g[i] = -10.0 * other[i], group
+            t[i] = -np.sign(y[i] + 0.1) * loss.target_bound if loss.target_bound else 1 - y[i]
+            yield records_of(A, t, g, kind, intercept)
+
+
+@RELATIONS
+@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
+def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
+    """Every draw of a run, replayed on neighbours: a record changes row, target and group."""
+    loss, kind, intercept, epsilon, proportions, is_plain = case
+    X, y, groups = data_of(loss, 0, is_plain=is_plain)
+    records = records_of(X, y, groups, kind, intercept)
+    plan = planned(loss, design_of(records, relation), relation, epsilon, 0.01, proportions)
+    assert isinstance(plan, NoisyDescentAscentPlan)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    draws, done = laboratory.draws, result.plan
+    expected, passes = [], iter(done.passes)
+    for release in done.releases:
+        word = release.name.split()[0]
+        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
+        scale = release.noise_scale / release.sensitivity
+        expected += [scale] if steps is None else list(steps.schedule.multipliers)
+    assert len(draws) == len(expected)
+    for draw, scale in zip(draws, expected, strict=True):
+        assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
+    whole = gaussian_mu(epsilon, 0.01) ** 2
+    claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
+    assert sum(claims) == pytest.approx(whole, rel=1e-9)
+    assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
+    assert (max(done.factors) == 1.0) == is_plain
+    assert any("between two models" in part.name for part in done.releases) != is_plain
+    costs = []
+    for other in neighbours(loss, X, y, groups, kind, intercept, relation):
+        with Laboratory(releases=laboratory.releases) as watched:
+            again = plan.run(other, Run(noise=seeded(0)))
+        assert np.array_equal(again.point, result.point)
+        cost = 0.0
+        for mine, its in zip(draws, watched.draws, strict=True):
+            moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
+            assert its.mechanism.sensitivity == limit
+            assert moved <= limit
+            cost += (moved / mine.scale) ** 2
+        costs.append(cost)
+    assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
+
+
+@RELATIONS
+def test_a_transcript_replays_on_unrelated_data(relation):
+    """Nothing but the releases decides about noise and coefficients, units of losses included."""
+    records = records_of(*data_of(SQUARES, 0))
+    plan = planned(SQUARES, design_of(records, relation), relation, 200.0)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    X, y, groups = data_of(SQUARES, 5)
+    unrelated = records_of(3.0 * X[:, ::-1], 0.01 * y, 3 - groups)
+    with Laboratory(releases=laboratory.releases) as watched:
+        again = plan.run(unrelated, Run(noise=seeded(0)))
+    assert [draw.scale for draw in watched.draws] == [draw.scale for draw in laboratory.draws]
+    np.testing.assert_array_equal(again.point, result.point)
+    assert again.plan == result.plan
+
+
+@RELATIONS
+@pytest.mark.parametrize(("n", "epsilon"), [(30, 0.1), (10**5, 0.1), (10**6, 30.0)])
+def test_the_releases_cost_the_budget(n, epsilon, relation):
+    design = Design(1.01, 10, n, 4096, 1.0 if relation is REPLACE else 10.0, 0.1)
+    plan = planned(SQUARES, design, relation, epsilon, 1e-6)
+    mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
+    assert math.hypot(*mus) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
+    assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
+
+
+# ----------------------------------------------------------------------------------------- lemmas
+
+LOSSES = [
+    SQUARES,
+    AbsoluteLoss(3.0),
+    huber_loss(1.0, 0.05),
+    HingeLoss(),
+    SquaredHingeLoss(),
+    OneVsRestLoss(SquaredHingeLoss(), 3),
+]
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=repr)
+def test_terms_are_within_their_range_and_slope(loss):
+    """Lemmas 2 and 5, for records whose losses are 0, small, at the limit and far beyond it."""
+    centre, largest = loss_range(loss)
+    values = np.array([-centre, largest - centre])
+    moved = [np.hypot(a, b) for a in values for b in values]
+    same = abs(values[0] - values[1])
+    assert loss_sensitivity(loss, True) == pytest.approx(max(same, *moved), rel=1e-12)
+    assert loss_sensitivity(loss, False) == pytest.approx(abs(values).max(), rel=1e-12)
+    plan = planned(loss, Design(1.01, 5, 10**5, 4096, 1.0, 0.1), REPLACE).plain
+    smooth, clipped = plan.loss, clipped_losses(plan)
+    rng, n = np.random.default_rng(0), 20000
+    size = (n,) if smooth.n_outputs == 1 else (n, smooth.n_outputs)
+    z = 10.0 ** rng.uniform(-3, 1, size) * rng.choice([-1.0, 1.0], size)
+    t = rng.uniform(-1, 1, n) * loss.target_bound if loss.target_bound else rng.integers(0, 2, n)
+    terms = clipped.terms(smooth.value(z, t))
+    assert terms.min() >= -centre and terms.max() <= largest - centre
+    assert np.ptp(terms) > 0.95 * largest
+    step = 1e-6 * rng.normal(size=size)
+    lengths = np.abs(step) if smooth.n_outputs == 1 else np.linalg.norm(step, axis=1)
+    slopes = np.abs(clipped.terms(smooth.value(z + step, t)) - terms) / lengths
+    assert slopes.max() <= clipped.slope * (1.0 + 1e-3)
+    assert slopes.max() > 0.6 * clipped.slope
+
+
+def test_numeric_losses_are_clipped_at_a_multiple_of_the_released_moment():
+    """The unit follows the released variance, not the records; a bound of 2 to 3 deviations."""
+    for n, deviations in ((3000, 2.0), (10**9, 3.0)):
+        plan = planned(SQUARES, Design(1.01, 5, n, 4096, 1.0, 0.1), REPLACE, 1.0, 1e-12).plain
+        for variance in (0.15, 0.01):
+            object.__setattr__(plan, "target_variance", variance)  # what a run releases
+            found = clipped_losses(plan)
+            residual = deviations * 2.0 * math.sqrt(variance)
+            assert found.unit == pytest.approx(0.5 * residual**2, rel=1e-12)
+            assert found.losses(np.array([1.0 / deviations**2 - found.centre])) == pytest.approx(
+                0.5
+            )
+
+
+def line_of(loss, weights=((2.0, 0.0, 0.0, 0.3), (-2.0, 1.0, 0.0, -0.3))):
+    """A fit on the line between two models, on rows of norm 1."""
+    rng, n = np.random.default_rng(0), 4000
+    X = rng.normal(size=(n, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    y = rng.uniform(-1, 1, n) * loss.target_bound if loss.target_bound else rng.integers(0, 2, n)
+    records = records_of(X, y, np.zeros(n, dtype=int))
+    plan = planned(loss, Design.of(records), REPLACE, 1e4)
+    rows = CenteredRows(records, Centering.unknown(3, 1))
+    ends = tuple(np.array([w]) for w in weights)
+    fit = MixFit(plan.plain, rows, ends, np.zeros(1))
+    terms = []
+
+    def part(block, _):
+        terms.append(np.array(fit.terms(block)))
+        return np.zeros(1)
+
+    rows.full_total(part)
+    return plan, fit, np.concatenate(terms, axis=1).T, X, y
+
+
+@pytest.mark.parametrize("loss", [SQUARES, HalfSquaredLoss(1e-3), SquaredHingeLoss()], ids=repr)
+def test_terms_of_the_line_reach_their_bound(loss):
+    """Lemma 6: norms of at most 1, and nearly opposite vectors of records of one group."""
+    plan, _, vectors, *_ = line_of(loss, ((6.0, 0.0, 0.0, 9.0), (-6.0, 1.0, 0.0, -9.0)))
+    assert np.linalg.norm(vectors, axis=1).max() <= 1.0 + 1e-12
+    farthest = np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min()))
+    assert 1.2 < farthest <= 2.0
+    assert plan.mix.sensitivity == 2.0
+    assert planned(loss, Design(1.01, 5, 10**5, 4096, 10.0, 0.1), ADD).mix.sensitivity == 1.0
+
+
+def test_rounding_of_the_line_is_that_of_lemma_6():
+    """Margins that move by eta move a term by no more than stated, and by a tenth of it."""
+    _, fit, before, *_ = line_of(SQUARES)
+    eta = 1e-7
+    fit.offsets = fit.offsets + eta
+    found = []
+
+    def part(block, _):
+        found.append(np.array(fit.terms(block)))
+        return np.zeros(1)
+
+    fit.rows.full_total(part)
+    moved = np.linalg.norm(np.concatenate(found, axis=1).T - before, axis=1).max()
+    assert 0.1 * fit.rounding(eta) < moved <= fit.rounding(eta)
+    assert fit.rounding(0.0) == pytest.approx((16 * 5 + 32) * EPS, rel=1e-12)
+
+
+def test_without_noise_step_and_shift_are_the_best():
+    """Squares of two groups along a line and in a shift, against a grid of their own."""
+    rng = np.random.default_rng(3)
+    _, fit, *_ = line_of(HalfSquaredLoss(1.0))
+    u, sizes = fit.clipped.unit, np.array([3e8, 1e8])
+    first, change = rng.normal(size=(2, 2, 400)) * math.sqrt(u) * 0.2
+    first += math.sqrt(u) * np.array([[0.3], [-0.5]])
+    last = first + change
+
+    def values(s, b):
+        return (0.5 * (first + s * change + b) ** 2).mean(axis=1).max()
+
+    middle, unit = 0.5 * (first + last), math.sqrt(2.0 * u)
+    losses = [0.5 * r**2 / u for r in (first, middle, last)]
+    entries = [
+        losses[0] - 0.3,
+        losses[2] - losses[0],
+        losses[0] + losses[2] - 2 * losses[1],
+        first / unit,
+        last / unit,
+    ]
+    means = np.stack([entry.mean(axis=1) for entry in entries], axis=1)
+    step, shift = fit.step(means * sizes[:, None], 1e-9, sizes)
+    grid = [values(s, b * fit.shift_unit) for s in fit_grid(0, 1.25) for b in fit_grid(-1, 1)]
+    assert values(step, shift) <= 1.01 * min(grid) < 0.9 * values(0.0, 0.0)
+
+
+def fit_grid(low, high):
+    return np.linspace(low, high, 101)
+
+
+def test_a_group_that_is_not_known_keeps_the_plain_model():
+    """A step for the benefit of one group is not taken where another one may lose as much."""
+    _, fit, *_ = line_of(HalfSquaredLoss(1.0))
+    sizes = np.array([9000.0, 1000.0])
+    means = np.array([[-0.2, 0.1, 0.05, 0.0, 0.0], [0.0, -0.2, 0.05, 0.0, 0.0]])
+    assert fit.step(means * sizes[:, None], 1e-9, sizes)[0] > 0.5
+    assert fit.step(means * sizes[:, None], 1e5, sizes)[0] == 0.0
+
+
+# ----------------------------------------------------------------------------------------- models
+
+
+def conflicting(n, seed=0):
+    """One record of ten has targets of its own, at another level."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = np.where(rng.random(n) < 0.1, "few", "most")
+    y = np.where(groups == "few", X[:, 1] + 0.3, X[:, 0] - 0.3 * X[:, 1])
+    return X, np.clip(y + 0.1 * rng.normal(size=n), -1, 1), groups
+
+
+def fit(epsilon, data, **options):
+    declared = {"target_range": (-1, 1), "data_norm": 1.0, "group_names": ["few", "most"]}
+    X, y, groups = data
+    model = DPMaxGroupLossRegressor(epsilon, **{**declared, "random_state": 0, **options})
+    return model.fit(X, y, groups=groups)
+
+
+@pytest.mark.parametrize("options", [{}, {"neighbouring": "add_remove"}, {"group_mode": "public"}])
+def test_the_worst_group_is_better_off_by_default(options):
+    """Half of the plain model's loss and less; far from any chance."""
+    data = conflicting(20000)
+    X, y, groups = data
+    plain = DPRidge(data_norm=1.0, target_range=(-1, 1), random_state=0).fit(X, y)
+    model = fit(1.0, data, **options)
+    assert model.privacy_.method == "gradient"
+    worst = model.group_losses(X, y, groups).max()
+    few = groups == "few"
+    assert worst < 0.1 < 0.2 < 0.5 * ((plain.predict(X) - y)[few] ** 2).mean()
+
+
+def test_without_noise_it_is_the_minimax_model():
+    X, y, groups = data = conflicting(20000)
+    losses = fit(1e6, data).group_losses(*data)
+    A = np.column_stack([X, np.ones(len(X))])
+    bound, few = 0.0, groups == "few"
+    for q in np.linspace(0.4, 0.6, 41):  # the least weighted loss: a bound, by duality
+        weight = np.where(few, q / few.sum(), (1.0 - q) / (~few).sum())
+        w = np.linalg.lstsq(A * np.sqrt(weight)[:, None], y * np.sqrt(weight), rcond=None)[0]
+        bound = max(bound, float(weight @ (0.5 * (A @ w - y) ** 2)))
+    assert bound <= losses.max() < 1.02 * bound
+
+
+def test_losses_without_a_default_take_the_method_on_request():
+    data = conflicting(1000)
+    for loss in ("huber", "absolute_error", "quantile"):
+        model = fit(10.0, data, loss=loss, method="gradient")
+        assert model.privacy_.method == "gradient" and np.isfinite(model.coef_).all()
+    X, y, groups = data
+    labels = np.digitize(y, [-0.3, 0.3])
+    for loss, k in (("hinge", 2), ("squared_hinge", 3)):
+        declared = {"classes": range(k), "data_norm": 1.0, "group_names": ["few", "most"]}
+        options = {"method": "gradient", "random_state": 0, **declared}
+        y = np.minimum(labels, k - 1)
+        model = DPMaxGroupLossClassifier(30.0, loss=loss, **options).fit(X, y, groups=groups)
+        assert model.score(X, y) > 1.2 / k  # one against the rest does not find a middle class
+    few = tuple(part[:200] for part in data)
+    assert fit(1.0, few, loss="absolute_error").privacy_.method in ("output", "phased")
