@@ -7,8 +7,8 @@ Data sets, of new records or another split for every seed:
   tilted against each other;
 - ``adult`` with ``--adult PATH``: six groups by sex and race, 80/20 splits.
 
-Methods:
-
+Methods
+-------
 - ``plain``: ``DPLogisticRegression`` at its defaults, which does not know the groups;
 - ``private sizes``, ``declared sizes``: ``DPMaxGroupLossClassifier`` at its defaults, the latter
   with ``group_proportions``;
@@ -225,7 +225,7 @@ def cells(
             if epsilon not in settings:
                 settings[epsilon] = min(
                     RATES,
-                    key=lambda rates: sgda(data, epsilon, 1000, rates)["worst_log_loss"],  # noqa: B023
+                    key=lambda rates: sgda(data, epsilon, 1000, rates)["worst_log_loss"],
                 )
             scores = sgda(data, epsilon, seed, settings[epsilon])
             found.setdefault((SGDA, epsilon), []).append(scores)
@@ -389,7 +389,7 @@ def page(table: pd.DataFrame) -> str:
                 key = f"worst_log_loss_minus_{rival}"
                 shown.append(f"{row[key]:+.3f} ± {row[f'{key}_error']:.3f}")
             parts.append(
-                f"| log loss, private − {rival.split(',')[0]} | " + " | ".join(shown) + " |"
+                f"| log loss, private - {rival.split(',')[0]} | " + " | ".join(shown) + " |"
             )
         ours, best = (index.loc[(method, NO_NOISE)]["worst_log_loss"] for method in (OURS, MINIMAX))
         parts.append(
