@@ -28,7 +28,7 @@ def test_a_record_with_its_group_is_hidden_and_less_noise_is_found(monkeypatch):
         2.0, delta=1e-5, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2]
     )
     pair = data_set(1.0, 1, 2), data_set(-1.0, 0, 0)
-    options = {"n_runs": 60, "output": released, "random_state": 0}
+    options = {"n_runs": 40, "output": released, "random_state": 0}
     result = audit_estimator(model, *pair, **options)
     assert (result.claimed_epsilon, result.delta) == (2.0, 1e-5)
     assert result.gaussian_lower_bound < 2.0
