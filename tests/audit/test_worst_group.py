@@ -23,7 +23,7 @@ def released(model):
 
 @pytest.mark.audit
 def test_a_record_with_its_group_is_hidden_and_less_noise_is_found(monkeypatch):
-    """False-alarm rate 1e-3, by the confidence; 40 fits find a twentieth of the noise by estimate."""
+    """False-alarm rate 1e-3, by the confidence; less noise is found by the estimate."""
     model = DPMaxGroupLossClassifier(
         2.0, delta=1e-5, data_norm=1.0, classes=[0, 1], group_names=[0, 1, 2]
     )
