@@ -57,7 +57,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
         choices=["skdp", "peers", "page"],
         help="linear_table: fit this side alone, and read the scores of the other from its file",
     )
-    parser.add_argument("--page", metavar="PATH", help="linear_table: write its page")
+    parser.add_argument("--page", metavar="PATH", help="linear_table, worst_group: write the page")
     parser.add_argument(
         "--ebm-python",
         metavar="PATH",

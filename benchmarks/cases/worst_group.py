@@ -1,21 +1,25 @@
-"""Worst group: its test log loss and accuracy against n, its share and epsilon; fit times.
+"""Worst group: its test log loss and accuracy by the default, a plain model and DP-SGDA.
 
-Made data (d = 6, rows of norm 1) with a planted conflict: labels of a minority follow other
-features than those of the rest. With ``--adult PATH`` UCI Adult, too: six groups by sex and race,
-the shares of the adult population of the United States, in whole per cents, in place of the
-records'.
+Data sets, of new records or another split for every seed:
 
-- ``DPLogisticRegression`` does not know the groups;
-- ``DPMaxGroupLossClassifier`` in its four modes, at its defaults, with `max_group_weight` 20 in
-  place of 10 where the minority is 5 %;
-- ``DP-SGDA, tuned`` on the objective of "proportions": the steps and learning rates of a grid that
-  have the best log loss of the worst group on the *test* records, without privacy, at every point;
-- ``not private``: the objective solved (max group loss), scikit-learn's LogisticRegression.
+- ``conflict``: n = 100,000, d = 6; labels of a minority of 15 % follow other features;
+- ``groups``: n = 8,000 and 80,000, d = 20; four groups of 70, 15, 10 and 5 % whose concepts are
+  tilted against each other;
+- ``adult`` with ``--adult PATH``: six groups by sex and race, 80/20 splits.
 
-All budgets are (epsilon, 1e-6) under replace-one neighbours; in mode "public" groups are not
-protected. ``spread`` is the standard deviation over draws of the noise. The part ``time`` fits in
-turn in one process: DPMaxGroupLossClassifier against scikit-learn's LogisticRegression at its
-defaults.
+Methods
+-------
+- ``plain``: ``DPLogisticRegression`` at its defaults, which does not know the groups;
+- ``private sizes``, ``declared sizes``: ``DPMaxGroupLossClassifier`` at its defaults, the latter
+  with ``group_proportions``;
+- ``DP-SGDA, tuned``: `skdp.algorithms.dp_sgda` with declared proportions. Learning rates are those
+  of a grid that have the best log loss of the worst group on the *test* records of one seed, for
+  every cell, without privacy;
+- ``no privacy``: the largest loss of a group in the training records minimised exactly.
+
+All budgets are (epsilon, 1e-6) under replace-one neighbours. Differences are paired over the seeds;
+``_error`` is a standard error. The part ``time`` fits in turn in one process, against
+scikit-learn's LogisticRegression. ``--page docs/worst_group.md`` writes the table into the page.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -52,17 +56,18 @@ from skdp.robust import DPMaxGroupLossClassifier
 from skdp.solvers import solve_certified
 
 DELTA = 1e-6
-MODES = ("proportions", "public", "histogram", "floored")
-PLAIN, SGDA = "DPLogisticRegression", "DP-SGDA, tuned"
-MINIMAX, MEAN = "not private, max group loss", "not private, LogisticRegression"
-METHODS = (PLAIN, *(f"max group loss, {mode}" for mode in MODES), SGDA, MINIMAX, MEAN)
-COLORS = dict(zip(METHODS, ("C3", "C0", "C2", "C9", "C4", "C1", "0.2", "0.6"), strict=True))
-MARKERS = dict(zip(METHODS, "Xos^vP--", strict=True))
-MAX_WEIGHT = 10.0
-INTERCEPT = 0.1
-NO_REGULARISER = 1e-9
-#: Records in a batch of DP-SGDA: this many, or this share of n if it is more.
-BATCH, SHARE = 3_000, 0.01
+EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+#: At most; three for the larger data sets.
+SEEDS = {"groups, n = 8 000": 5}
+#: In place of no privacy at all.
+NO_NOISE = 1e6
+PLAIN, OURS, DECLARED = "plain", "private sizes", "declared sizes"
+SGDA, MINIMAX = "DP-SGDA, tuned", "no privacy"
+METHODS = (PLAIN, OURS, DECLARED, SGDA, MINIMAX)
+SCORES = ("worst_log_loss", "worst_accuracy", "log_loss", "accuracy")
+INTERCEPT, ALPHA = 0.1, 1e-4
+#: Steps of DP-SGDA with all records, and learning rates of the model and of the weights.
+N_STEPS, RATES = 50, tuple(product((2.0, 5.0, 15.0), (0.1, 0.3)))
 #: Per cent of the adult population by sex and race, to whole numbers: public.
 ADULT_SHARES = {
     "Female Black": 6,
@@ -72,42 +77,9 @@ ADULT_SHARES = {
     "Male White": 41,
     "Male other": 3,
 }
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The sizes of a run."""
-
-    points: tuple[tuple[int, float], ...]  # n and share of the minority
-    epsilons: tuple[float, ...]
-    seeds: int
-    test: int
-    steps: tuple[int, ...]
-    learning_rates: tuple[float, ...]
-    times: tuple[int, ...]
-    rounds: int
-
-    def seeds_at(self, n: int) -> int:
-        return self.seeds if n <= 100_000 else max(2, self.seeds // 2)
-
-    def epsilons_at(self, n: int) -> tuple[float, ...]:
-        return self.epsilons if n < 1_000_000 else (1.0,)
-
-
-FULL = Grid(
-    (
-        *((n, share) for n in (10_000, 100_000) for share in (0.05, 0.1, 0.2)),
-        *((n, 0.1) for n in (30_000, 300_000, 1_000_000)),
-    ),
-    (0.3, 1.0, 3.0),
-    5,
-    100_000,
-    (30, 100, 300),
-    (3.0, 10.0, 30.0),
-    (100_000, 1_000_000),
-    3,
-)
-QUICK = Grid(((1_000, 0.1),), (1.0,), 2, 1_000, (10,), (3.0,), (2_000,), 1)
+#: Per cent of the adults that the survey of 1994 asked, to whole numbers.
+SURVEY_SHARES = {**ADULT_SHARES, "Female Black": 5, "Female White": 26, "Female other": 2}
+SURVEY_SHARES["Male White"] = 59
 
 
 @dataclass(frozen=True)
@@ -143,17 +115,30 @@ class Data:
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    grid = QUICK if options.quick else FULL
-    rows = []
-    for n, share in grid.points:
-        rows += points_of(conflict(n, share, grid.test), share, grid)
-    if options.adult is not None and not options.quick:
-        rows += points_of(adult(options.adult), math.nan, grid)
-    return rows + [row for n in grid.times for row in times_of(n, grid.rounds)]
+    epsilons = (1.0,) if options.quick else EPSILONS
+    makers: dict[str, Callable[[int], Data]] = {
+        "conflict": lambda k: conflict(1_000 if options.quick else 100_000, 0.15, 50_000, seed=k)
+    }
+    if not options.quick:
+        makers["groups, n = 8 000"] = lambda k: tilted(8_000, k)
+        makers["groups, n = 80 000"] = lambda k: tilted(80_000, k)
+        if options.adult is not None:
+            whole = adult(options.adult)
+            makers["Adult"] = lambda k: split(whole, k)
+    rows: list[dict[str, Any]] = []
+    for name, make in makers.items():
+        start = time.perf_counter()
+        seeds = 2 if options.quick else min(options.seeds, SEEDS.get(name, 3))
+        rows += cells(name, make, seeds, epsilons)
+        print(f"worst_group: {name}, {time.perf_counter() - start:.0f} s", file=sys.stderr)
+    rows += times_of(2_000 if options.quick else 100_000, 1 if options.quick else 3)
+    if options.page is not None:
+        write_page(pd.DataFrame(rows), Path(options.page))
+    return rows
 
 
-def conflict(n: int, share: float, test: int, d: int = 6) -> Data:
-    rng = np.random.default_rng(0)
+def conflict(n: int, share: float, test: int, d: int = 6, seed: int = 0) -> Data:
+    rng = np.random.default_rng(seed)
     X = rng.standard_normal((n + test, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     few = rng.random(n + test) < share
@@ -161,8 +146,29 @@ def conflict(n: int, share: float, test: int, d: int = 6) -> Data:
     y = (rng.random(n + test) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
     groups = np.where(few, "minority", "majority")
     shares = {"minority": share, "majority": 1.0 - share}
+    return Data("conflict", X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:], shares)
+
+
+def tilted(n: int, seed: int, d: int = 20, test: int = 20_000) -> Data:
+    """Four groups; the weights of the smallest one are at 45 degrees to those of the largest."""
+    rng = np.random.default_rng([seed, 1])
+    shares = np.array([0.7, 0.15, 0.1, 0.05])
+    X = rng.standard_normal((n + test, d)) / np.sqrt(np.arange(1, d + 1))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    codes = rng.choice(4, size=n + test, p=shares)
+    common = rng.standard_normal(d)
+    common /= np.linalg.norm(common)
+    own = rng.standard_normal((4, d))
+    own -= np.outer(own @ common, common)
+    own /= np.linalg.norm(own, axis=1, keepdims=True)
+    weights = common + np.arange(4)[:, None] / 3.0 * own
+    weights *= 10.0 / np.linalg.norm(weights, axis=1, keepdims=True)
+    margins = np.einsum("ij,ij->i", X, weights[codes])
+    y = (rng.random(n + test) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
+    names = np.array(["a", "b", "c", "d"])
+    groups = names[codes]
     parts = X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:]
-    return Data("conflict", *parts, shares)
+    return Data("groups", *parts, dict(zip(names.tolist(), shares.tolist(), strict=True)))
 
 
 def adult(path: str) -> Data:
@@ -178,89 +184,101 @@ def adult(path: str) -> Data:
     return Data("adult", *parts, {name: share / 100 for name, share in ADULT_SHARES.items()})
 
 
+def split(data: Data, seed: int) -> Data:
+    """All records of Adult split anew, with the shares of the survey."""
+    pairs = (data.X, data.X_test), (data.y, data.y_test), (data.groups, data.groups_test)
+    X, y, groups = (np.concatenate(pair) for pair in pairs)
+    order = np.random.default_rng(seed).permutation(len(X))
+    test, train = np.split(order, [len(X) // 5])
+    return replace(
+        data,
+        X=X[train],
+        y=y[train],
+        groups=groups[train],
+        X_test=X[test],
+        y_test=y[test],
+        groups_test=groups[test],
+        shares={name: share / 100 for name, share in SURVEY_SHARES.items()},
+    )
+
+
 # --------------------------------------------------------------------------------- methods
 
 
-def points_of(data: Data, share: float, grid: Grid) -> Iterator[dict[str, Any]]:
-    columns = {"part": "scores", "data": data.name, "n": len(data.X), "d": data.X.shape[1]}
-    columns |= {"minority": share}
-    fixed = {
-        MINIMAX: data.scores(margins_of(data, minimax(data))),
-        MEAN: data.scores(
-            LogisticRegression(C=100.0, max_iter=500)
-            .fit(data.X, data.y)
-            .decision_function(data.X_test)
-        ),
+def cells(
+    name: str, make: Callable[[int], Data], seeds: int, epsilons: tuple[float, ...]
+) -> Iterator[dict[str, Any]]:
+    """All methods on all seeds: a row for each method and epsilon."""
+    found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    settings: dict[float, tuple[float, float]] = {}
+    for seed in range(seeds):
+        data = make(seed)
+        columns = {"part": "scores", "data": name, "n": len(data.X), "d": data.X.shape[1]}
+        for epsilon in (*epsilons, NO_NOISE):
+            fits = estimators(data, epsilon, seed)
+            for method in (OURS,) if epsilon == NO_NOISE else (PLAIN, OURS, DECLARED):
+                start = time.perf_counter()
+                scores = data.scores(fits[method]().decision_function(data.X_test))
+                seconds = time.perf_counter() - start
+                found.setdefault((method, epsilon), []).append(scores | {"seconds": seconds})
+            if epsilon == NO_NOISE:
+                scores = data.scores(margins_of(data, minimax(data)))
+                found.setdefault((MINIMAX, epsilon), []).append(scores | {"seconds": math.nan})
+                continue
+            if epsilon not in settings:
+                settings[epsilon] = min(
+                    RATES,
+                    key=lambda rates: sgda(data, epsilon, 1000, rates)["worst_log_loss"],
+                )
+            scores = sgda(data, epsilon, seed, settings[epsilon])
+            found.setdefault((SGDA, epsilon), []).append(scores)
+    for (method, epsilon), scores in found.items():
+        row = {**columns, "epsilon": epsilon, "delta": DELTA, "method": method, "seeds": seeds}
+        table = pd.DataFrame(scores)
+        for score in SCORES:
+            row[score], row[f"{score}_error"] = mean_and_error(table[score])
+        for rival in (PLAIN, SGDA, MINIMAX):
+            others = found.get((rival, epsilon))
+            if method in (OURS, DECLARED) and others is not None:
+                other = pd.DataFrame(others)
+                for score in SCORES[:2]:
+                    key = f"{score}_minus_{rival}"
+                    row[key], row[f"{key}_error"] = mean_and_error(table[score] - other[score])
+        if method == SGDA:
+            row["setting"] = f"learning rates {settings[epsilon][0]:g}, {settings[epsilon][1]:g}"
+        row["worst_group"] = table["worst_group"].mode().iloc[0]
+        yield row | {"seconds": float(table["seconds"].median())}
+
+
+def mean_and_error(values: pd.Series) -> tuple[float, float]:
+    """Mean over seeds, and its standard error."""
+    return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+
+
+def estimators(data: Data, epsilon: float, seed: int) -> dict[str, Callable[[], Any]]:
+    shared = {"epsilon": epsilon, "delta": DELTA, "data_norm": 1.0, "classes": [0, 1]}
+    shared |= {"random_state": seed}
+
+    def grouped(**options: Any) -> Any:
+        model = DPMaxGroupLossClassifier(**shared, group_names=data.names, **options)
+        return model.fit(data.X, data.y, groups=data.groups)
+
+    return {
+        PLAIN: lambda: DPLogisticRegression(**shared).fit(data.X, data.y),
+        OURS: grouped,
+        DECLARED: lambda: grouped(group_proportions=data.shares),
     }
-    for epsilon in grid.epsilons_at(len(data.X)):
-        start = time.perf_counter()
-        rows = columns | {"epsilon": epsilon, "delta": DELTA}
-        for method, scores in fixed.items():
-            yield rows | summary(method, [scores], [math.nan], "")
-        for method, fit in estimators(data, epsilon).items():
-            scores, seconds = [], []
-            for seed in range(grid.seeds_at(len(data.X))):
-                begin = time.perf_counter()
-                model = fit(seed)
-                seconds.append(time.perf_counter() - begin)
-                scores.append(data.scores(model.decision_function(data.X_test)))
-            yield rows | summary(method, scores, seconds, model.privacy_.method)
-        yield rows | tuned_sgda(data, epsilon, grid)
-        seconds = time.perf_counter() - start
-        print(
-            f"worst_group: {data.name}, n = {len(data.X)}, minority {share:g}, epsilon = "
-            f"{epsilon:g}: {seconds:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
 
 
-def summary(
-    method: str, scores: list[dict[str, Any]], seconds: list[float], setting: str
-) -> dict[str, Any]:
-    table = pd.DataFrame(scores)
-    row: dict[str, Any] = {"method": method, "seeds": len(scores), "setting": setting}
-    for name in ("worst_log_loss", "worst_accuracy", "log_loss", "accuracy"):
-        row[name] = float(table[name].mean())
-        row[f"{name}_spread"] = float(table[name].std(ddof=1)) if len(table) > 1 else 0.0
-    row["worst_group"] = table["worst_group"].mode().iloc[0]
-    return row | {"seconds": statistics.median(seconds)}
-
-
-def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
-    shared = {"epsilon": epsilon, "delta": DELTA, "classes": [0, 1]}
-
-    def plain(seed: int) -> Any:
-        return DPLogisticRegression(**shared, random_state=seed).fit(data.X, data.y)
-
-    def grouped(mode: str) -> Callable[[int], Any]:
-        options = {"group_proportions": data.shares} if mode == "proportions" else {}
-        return lambda seed: DPMaxGroupLossClassifier(
-            **shared,
-            group_mode=mode,
-            group_names=data.names,
-            max_group_weight=MAX_WEIGHT if data.name == "adult" else max_weight(data),
-            random_state=seed,
-            **options,
-        ).fit(data.X, data.y, groups=data.groups)
-
-    return {PLAIN: plain} | {f"max group loss, {mode}": grouped(mode) for mode in MODES}
-
-
-def max_weight(data: Data) -> float:
-    """Room for the smallest group's public share, at least the default."""
-    return max(MAX_WEIGHT, 1.0 / min(data.shares.values()))
-
-
-def problem_of(data: Data, alpha: float) -> MaxGroupLossProblem:
-    """The objective of mode "proportions"."""
+def problem_of(data: Data) -> MaxGroupLossProblem:
+    """The largest loss of a group, by the declared proportions, in the ball of a good predictor."""
     loss, rows = LogisticLoss(), Records(data.X, 1.0, INTERCEPT)
-    bound = MAX_WEIGHT if data.name == "adult" else max_weight(data)
-    weights = GroupWeights.of_proportions([data.shares[name] for name in data.names], bound)
+    shares = [data.shares[name] for name in data.names]
+    weights = GroupWeights.of_proportions(shares, max(10.0, 1.0 / min(shares)))
     codes = np.searchsorted(data.names, data.groups)
     radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
     return MaxGroupLossProblem(
-        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, alpha, alpha
+        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, ALPHA, ALPHA
     )
 
 
@@ -269,58 +287,37 @@ def margins_of(data: Data, point: np.ndarray) -> np.ndarray:
 
 
 def minimax(data: Data) -> np.ndarray:
-    problem = problem_of(data, 1e-4)
+    problem = problem_of(data)
     accuracy = 1e-3 * problem.constants.localisation
     return solve_certified(problem, accuracy, rng=np.random.default_rng(0)).x
 
 
-def tuned_sgda(data: Data, epsilon: float, grid: Grid) -> dict[str, Any]:
-    problem, n = problem_of(data, NO_REGULARISER), len(data.X)
-    share = min(1.0, max(BATCH / n, SHARE))
-
-    def scores(steps: int, rate: float, ratio: float, seeds: range) -> tuple[list[Any], float]:
-        found = []
-        begin = time.perf_counter()
-        for seed in seeds:
-            result = dp_sgda(
-                problem,
-                PrivacyBudget(epsilon, DELTA),
-                sampling_rate=share,
-                n_steps=steps,
-                learning_rate_x=rate,
-                learning_rate_y=rate * ratio,
-                run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
-            )
-            found.append(data.scores(margins_of(data, result.x)))
-        return found, (time.perf_counter() - begin) / len(seeds)
-
-    tried = list(product(grid.steps, grid.learning_rates, (0.03, 0.3)))
-    best = min(
-        tried,
-        key=lambda each: np.mean(
-            [run["worst_log_loss"] for run in scores(*each, range(1000, 1002))[0]]
-        ),
+def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> dict[str, Any]:
+    start = time.perf_counter()
+    result = dp_sgda(
+        problem_of(data),
+        PrivacyBudget(epsilon, DELTA),
+        sampling_rate=1.0,
+        n_steps=N_STEPS,
+        learning_rate_x=rates[0],
+        learning_rate_y=rates[1],
+        run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
     )
-    found, seconds = scores(*best, range(grid.seeds_at(n)))
-    steps, rate, ratio = best
-    setting = (
-        f"best of {len(tried)} on the test records, not private: sampling_rate={share:g} "
-        f"steps={steps} learning_rates={rate:g},{rate * ratio:g}"
-    )
-    return summary(SGDA, found, [seconds], setting)
+    seconds = time.perf_counter() - start
+    return data.scores(margins_of(data, result.x)) | {"seconds": seconds}
 
 
 # ----------------------------------------------------------------------------------- times
 
 
-def times_of(n: int, rounds: int, d: int = 20) -> Iterator[dict[str, Any]]:
-    made = conflict(n, 0.1, 1, d)
+def times_of(n: int, rounds: int, d: int = 50) -> Iterator[dict[str, Any]]:
+    made = tilted(n, 0, d, 1)
+    fits = estimators(made, 1.0, 0)
     rivals: dict[str, Callable[[], Any]] = {
-        "LogisticRegression": lambda: LogisticRegression().fit(made.X, made.y)
+        "LogisticRegression": lambda: LogisticRegression().fit(made.X, made.y),
+        OURS: fits[OURS],
+        DECLARED: fits[DECLARED],
     }
-    for mode in MODES:
-        fit = estimators(made, 1.0)[f"max group loss, {mode}"]
-        rivals[f"max group loss, {mode}"] = lambda fit=fit: fit(0)
     seconds: dict[str, list[float]] = {name: [] for name in rivals}
     for _ in range(rounds):
         for name, work in rivals.items():
@@ -332,10 +329,9 @@ def times_of(n: int, rounds: int, d: int = 20) -> Iterator[dict[str, Any]]:
         ratios = [own / other for own, other in zip(times, base, strict=True)]
         yield {
             "part": "time",
-            "data": "conflict",
+            "data": "groups",
             "n": n,
             "d": d,
-            "minority": 0.1,
             "epsilon": 1.0,
             "method": name,
             "seconds": statistics.median(times),
@@ -348,120 +344,102 @@ def times_of(n: int, rounds: int, d: int = 20) -> Iterator[dict[str, Any]]:
 
 # ---------------------------------------------------------------------------------- results
 
-_KEYS = ["data", "n", "minority", "epsilon"]
+_BEGIN, _END = "<!-- worst_group: begin -->\n", "<!-- worst_group: end -->"
+_ROWS = {
+    PLAIN: "`DPLogisticRegression`",
+    OURS: "ours, sizes private",
+    DECLARED: "ours, sizes declared",
+    SGDA: "DP-SGDA, tuned without privacy",
+}
+
+
+def is_behind(row: pd.Series, rival: str) -> bool:
+    """Whether either score is worse than a rival's by more than two standard errors."""
+    signs = (1.0, -1.0)
+    for score, sign in zip(SCORES[:2], signs, strict=True):
+        difference = sign * row.get(f"{score}_minus_{rival}", math.nan)
+        if difference > 2.0 * row.get(f"{score}_minus_{rival}_error", math.nan):
+            return True
+    return False
+
+
+def page(table: pd.DataFrame) -> str:
+    """Write the tables of the documentation; a cell of ours that is behind is bold."""
+    scores = table[table["part"] == "scores"]
+    private = scores[scores["epsilon"] != NO_NOISE]
+    epsilons = sorted(private["epsilon"].unique())
+    parts = []
+    for name, part in scores.groupby("data", sort=False):
+        n, d, seeds = (int(part[key].iloc[0]) for key in ("n", "d", "seeds"))
+        parts.append(f"*{name}* (n = {n}, d = {d}, {seeds} seeds)\n")
+        parts.append("| epsilon | " + " | ".join(f"{each:g}" for each in epsilons) + " |")
+        parts.append("|---" * (len(epsilons) + 1) + "|")
+        index = part.set_index(["method", "epsilon"])
+        for method, title in _ROWS.items():
+            shown = []
+            for epsilon in epsilons:
+                row = index.loc[(method, epsilon)]
+                cell = f"{row['worst_log_loss']:.3f} / {row['worst_accuracy']:.3f}"
+                worse = method in (OURS, DECLARED) and (
+                    is_behind(row, PLAIN) or is_behind(row, SGDA)
+                )
+                shown.append(f"**{cell}**" if worse else cell)
+            parts.append(f"| {title} | " + " | ".join(shown) + " |")
+        for rival in (PLAIN, SGDA):
+            shown = []
+            for epsilon in epsilons:
+                row = index.loc[(OURS, epsilon)]
+                key = f"worst_log_loss_minus_{rival}"
+                shown.append(f"{row[key]:+.3f} ± {row[f'{key}_error']:.3f}")
+            parts.append(
+                f"| log loss, private - {rival.split(',')[0]} | " + " | ".join(shown) + " |"
+            )
+        ours, best = (index.loc[(method, NO_NOISE)]["worst_log_loss"] for method in (OURS, MINIMAX))
+        parts.append(
+            f"\nAt epsilon = 1e6: {ours:.3f}; the exact minimiser without privacy: {best:.3f}.\n"
+        )
+    return "\n".join(parts)
+
+
+def write_page(table: pd.DataFrame, path: Path) -> None:
+    """Put the tables between their marks on the page."""
+    text = path.read_text()
+    head, rest = text.split(_BEGIN)
+    path.write_text(head + _BEGIN + "\n" + page(table) + "\n" + _END + rest.split(_END)[1])
 
 
 def summarise(table: pd.DataFrame) -> str:
-    show = {"float_format": "{:.3f}".format, "na_rep": "-"}
-    scores = table[table["part"] == "scores"].assign(minority=table["minority"].fillna(0.0))
-    short = {
-        name: name.replace("max group loss, ", "")
-        .replace("not private", "np")
-        .replace("DPLogisticRegression", "DP-LR")
-        .replace("LogisticRegression", "LR")
-        .replace("DP-SGDA, tuned", "DP-SGDA")
-        for name in METHODS
-    }
-    short[MINIMAX] = "np, max group"
-    lines = []
-    for value, title in (
-        ("worst_log_loss", "log loss of the worst group (lower is better)"),
-        ("worst_accuracy", "accuracy of the worst group"),
-        ("accuracy", "accuracy over all test records"),
-    ):
-        wide = scores.pivot_table(index=_KEYS, columns="method", values=value, sort=False)
-        wide = wide[[name for name in METHODS if name in wide]].rename(columns=short)
-        lines += [f"{title}, means over draws of the noise", wide.to_string(**show), ""]
-        if value == "worst_log_loss":
-            spread = scores.pivot_table(
-                index=_KEYS, columns="method", values=f"{value}_spread", sort=False
-            )
-            own = [name for name in METHODS[:6] if name in spread]
-            lines += [
-                "  its standard deviation over draws",
-                spread[own].rename(columns=short).to_string(**show),
-                "",
-            ]
-    wide = scores.pivot_table(index=_KEYS, columns="method", values="worst_log_loss", sort=False)
-    for mode in MODES:
-        own = wide[f"max group loss, {mode}"]
+    scores = table[(table["part"] == "scores") & table["method"].isin((OURS, DECLARED))]
+    lines = [page(table)]
+    for method in (OURS, DECLARED):
         for rival in (PLAIN, SGDA):
-            for name in wide.index.get_level_values("data").unique():
-                there = wide.index.get_level_values("data") == name
-                won = int((own[there] < wide[rival][there]).sum())
-                lines.append(
-                    f"{mode}: smaller worst log loss than {rival} at {won} of {there.sum()} points "
-                    f"({name})"
-                )
-    adults = scores[scores["data"] == "adult"]
-    if len(adults):
-        named = adults.pivot_table(
-            index="method", columns="epsilon", values="worst_group", aggfunc="first", sort=False
-        )
-        lines += ["", "worst group on Adult", named.to_string()]
+            rows = scores[(scores["method"] == method) & (scores["epsilon"] != NO_NOISE)]
+            behind = [
+                f"{row['data']} at {row['epsilon']:g}"
+                for _, row in rows.iterrows()
+                if is_behind(row, rival)
+            ]
+            lines.append(f"{method} behind {rival} in {len(behind)} of {len(rows)}: {behind}")
     times = table[table["part"] == "time"]
     shown = times[["n", "d", "method", "seconds", "ratio", "ratio_min", "ratio_max"]]
-    lines += [
-        "",
-        "fit times over scikit-learn's LogisticRegression",
-        shown.to_string(index=False, **show),
-    ]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", "fit times", shown.to_string(index=False)])
 
 
 def plot(table: pd.DataFrame, path: Path) -> None:
     from matplotlib import pyplot as plt
 
-    scores = table[(table["part"] == "scores") & (table["data"] == "conflict")]
-    epsilons, shares = sorted(scores["epsilon"].unique()), sorted(scores["minority"].unique())
-    adults = table[(table["part"] == "scores") & (table["data"] == "adult")]
-    n_rows = len(shares) + bool(len(adults))
-    figure, axes = plt.subplots(n_rows, 3, figsize=(14.5, 3.3 * n_rows + 0.9), squeeze=False)
-    for share, line in zip(shares, axes, strict=False):
-        for panel in line[len(epsilons) :]:
-            panel.set_visible(False)
-        for epsilon, panel in zip(epsilons, line, strict=False):
-            part = scores[(scores["epsilon"] == epsilon) & (scores["minority"] == share)]
-            draw(panel, part, "n", f"minority {share:.0%}, epsilon = {epsilon:g}")
-    if len(adults):
-        draw(axes[-1, 0], adults, "epsilon", "UCI Adult")
-        for value, panel in zip(("worst_accuracy", "log_loss"), axes[-1, 1:], strict=True):
-            draw(panel, adults, "epsilon", "UCI Adult", value)
-    handles: dict[str, Any] = {}
-    for panel in axes.ravel():
-        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
-            handles.setdefault(label, handle)
-    figure.tight_layout(rect=(0, 0, 1, 1.0 - 0.8 / figure.get_figheight()))
-    figure.legend(handles.values(), handles.keys(), loc="upper center", ncols=4, frameon=False)
+    scores = table[(table["part"] == "scores") & (table["epsilon"] != NO_NOISE)]
+    names = scores["data"].unique()
+    figure, axes = plt.subplots(2, len(names), figsize=(4.2 * len(names), 7.0), squeeze=False)
+    for column, name in enumerate(names):
+        for panel, score in zip(axes[:, column], SCORES[:2], strict=True):
+            for method in METHODS[:-1]:
+                curve = scores[(scores["data"] == name) & (scores["method"] == method)]
+                error = curve[f"{score}_error"]
+                panel.errorbar(curve["epsilon"], curve[score], yerr=error, marker="o", ms=4)
+            panel.set(xscale="log", xlabel="epsilon", title=name)
+            panel.set_ylabel(score.replace("_", " ").replace("worst", "worst group's"))
+    figure.tight_layout(rect=(0, 0, 1, 0.94))
+    figure.legend(METHODS[:-1], loc="upper center", ncols=4, frameon=False)
     figure.savefig(path, dpi=90)
     plt.close(figure)
-
-
-def draw(panel: Any, part: pd.DataFrame, axis: str, title: str, value: str = "") -> None:
-    value = value or "worst_log_loss"
-    for name, curve in part.groupby("method", sort=False):
-        curve = curve.sort_values(axis)
-        public = name in (MINIMAX, MEAN)
-        panel.errorbar(
-            curve[axis],
-            curve[value],
-            yerr=None if public else curve[f"{value}_spread"],
-            color=COLORS[name],
-            marker="none" if public else MARKERS[name],
-            linestyle="--" if public else "-",
-            ms=4.5,
-            linewidth=1.2,
-            label=name,
-        )
-    panel.set(xscale="log", xlabel=axis)
-    if axis == "epsilon":
-        values = sorted(part[axis].unique())
-        panel.set_xticks(values, [f"{value:g}" for value in values])
-        panel.set_xticks([], minor=True)
-    if value != "worst_accuracy":
-        panel.set_yscale("log")
-        panel.yaxis.set_major_formatter("{x:g}")
-        panel.yaxis.set_minor_formatter("{x:g}")
-        panel.tick_params(axis="y", which="both", labelsize=8)
-    panel.set_title(title, fontsize=10)
-    panel.set_ylabel(value.replace("_", " ").replace("worst", "worst group's"))

@@ -104,7 +104,7 @@ class GroupSums:
 
 
 class ScaleFit:
-    """Derivatives of the groups' losses in scale and shift of the margins.
+    """Derivatives of the groups' losses in scale and shift of the margins, and in a mix of models.
 
     Parameters
     ----------
@@ -113,6 +113,8 @@ class ScaleFit:
     weights : ndarray of shape (n_outputs, width)
     offsets : ndarray of shape (n_outputs,)
     proportions : ndarray of shape (n_groups,)
+    direction : ndarray of shape (n_outputs, width), optional
+        Of the mix: what the weights differ by from those of another model. Default: there is none.
     """
 
     def __init__(
@@ -122,58 +124,77 @@ class ScaleFit:
         weights: np.ndarray,
         offsets: np.ndarray,
         proportions: np.ndarray,
+        direction: np.ndarray | None = None,
     ) -> None:
-        norm, design = float(np.linalg.norm(weights)), plan.objective.design
+        design = plan.objective.design
         self.plan, self.proportions = plan, proportions
         self.sizes = design.n_records * proportions
-        self.unit = max(3.0, 2.0 * norm / math.sqrt(design.n_features))
-        self.has_shift = has_shift(plan)
-        self.n_parameters = 1 + self.has_shift
-        self.bound = rows.norm_bound * norm
-        self.raw, self.shift = rows.weights(weights), offsets.squeeze()
+        self.has_shift, self.has_mix = has_shift(plan), direction is not None
+        self.n_parameters = 1 + self.has_shift + self.has_mix
+        ways = [weights] if direction is None else [weights, direction]
+        lengths = [float(np.linalg.norm(way)) for way in ways]
+        self.units = [
+            max(least, 2.0 * length / math.sqrt(design.n_features))
+            for least, length in zip((3.0, 1.5), lengths, strict=False)
+        ]
+        self.unit = self.units[0]
+        self.bounds = [rows.norm_bound * length for length in lengths]
+        self.raw = [rows.weights(way) for way in ways]
+        self.shift = offsets.squeeze()
 
     def rounding(self, of_margin: float, shrinkage: float, theta: np.ndarray) -> float:
         """Bound what a term moves by in its last bits, by Lemma 5.
 
-        `of_margin` bounds what a margin moves by before scale and shift.
+        `of_margin` bounds what margins of the weights and of the direction move by before scale
+        and shift.
         """
         sizes = np.abs(theta)
         largest = 1.0 + shrinkage + float(sizes.sum())
         moved = of_margin + 4.0 * EPS * float(sizes[1:].sum())
-        return 2.0 * largest * (1.0 + self.bound / self.unit) ** 2 * moved + 16.0 * EPS
+        scores = 1.0 + sum(
+            bound / unit for bound, unit in zip(self.bounds, self.units, strict=True)
+        )
+        return 2.0 * largest * scores**2 * moved + 16.0 * EPS
 
     def terms(self, block: Block, shrinkage: float, theta: np.ndarray) -> list[np.ndarray]:
         """Return terms of norm 1 at most: half of the loss, its gradient and its Hessian."""
-        loss = self.plan.loss
+        loss, k = self.plan.loss, self.n_parameters
         centre, largest = loss_range(loss)
-        scores = block.margins(self.raw)
-        margins = (shrinkage + theta[0] / self.unit) * scores + self.shift
+        scores = [block.margins(raw) / unit for raw, unit in zip(self.raw, self.units, strict=True)]
+        margins = (shrinkage * self.unit + theta[0]) * scores[0] + self.shift
         if self.has_shift:
             margins = margins + theta[1]
+        if self.has_mix:
+            margins = margins + theta[-1] * scores[1]
         values = np.minimum(loss.value(margins, block.targets), largest) - centre
-        scores = scores / self.unit
         if isinstance(loss, SoftmaxLoss):
-            classes, p = scores @ loss.basis.T, loss.probabilities(margins)
-            mean = np.einsum("ij,ij->i", p, classes)
-            own = np.take_along_axis(classes, block.targets[:, None], axis=1)[:, 0]
-            spread = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
-            columns = [0.5 * values, mean - own, spread]
+            p = loss.probabilities(margins)
+            ways = np.stack([each @ loss.basis.T for each in scores])
+            means = np.einsum("ij,aij->ai", p, ways)
+            own = np.take_along_axis(ways, block.targets[None, :, None], axis=2)[:, :, 0]
+            gradients = means - own
+            hessians = np.einsum("ij,aij,bij->abi", p, ways, ways) - means[:, None] * means
         else:
-            residuals = loss.derivative(margins, block.targets)
-            h = loss.second_derivative(margins, block.targets)
-            columns = [0.5 * values, residuals * scores, h * scores**2]
             if self.has_shift:
-                columns = [
-                    columns[0],
-                    columns[1],
-                    residuals,
-                    columns[2],
-                    math.sqrt(2.0) * h * scores,
-                    h,
-                ]
-        vectors = np.stack(columns)
+                scores.insert(1, np.ones(len(block.targets)))
+            ways = np.stack(scores)
+            gradients = loss.derivative(margins, block.targets) * ways
+            hessians = loss.second_derivative(margins, block.targets) * ways[:, None] * ways
+        rows, columns = np.triu_indices(k)
+        factors = np.where(rows == columns, 1.0, math.sqrt(2.0))[:, None]
+        vectors = np.concatenate([0.5 * values[None], gradients, factors * hessians[rows, columns]])
         lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
         return list(vectors / np.maximum(lengths, 1.0))
+
+    def limited(self, theta: np.ndarray, shrinkage: float) -> np.ndarray:
+        """Keep scale and mix within a range; start again from numbers that are not finite."""
+        if not np.isfinite(theta).all():
+            return np.zeros(self.n_parameters)
+        theta = theta.copy()
+        theta[0] = self.unit * min(max(theta[0] / self.unit, -0.75 * shrinkage), 0.6)
+        if self.has_mix:
+            theta[-1] = self.units[1] * min(max(theta[-1] / self.units[1], -shrinkage), 0.3)
+        return theta
 
     def step(
         self, sums: np.ndarray, scale: float, shrinkage: float, theta: np.ndarray
@@ -193,22 +214,23 @@ class ScaleFit:
         variances = errors**2 + 0.1 * sampling
         gradients = shrunk(means[:, 1 : 1 + k], 0.2, variances)
         entries = shrunk(means[:, 1 + k :], 0.05, errors**2)
-        if k == 2:
-            cross = entries[:, 1] / math.sqrt(2.0)
-            hessians = np.stack(
-                [np.stack([entries[:, 0], cross], 1), np.stack([cross, entries[:, 2]], 1)], 1
-            )
-            values, vectors = np.linalg.eigh(hessians)
-            hessians = np.einsum("gij,gj,gkj->gik", vectors, np.maximum(values, 0.01), vectors)
-        else:
-            hessians = np.maximum(entries, 0.01)[:, :, None]
+        hessians = np.zeros((len(p), k, k))
+        upper = np.triu_indices(k)
+        hessians[:, upper[0], upper[1]] = entries / np.where(
+            upper[0] == upper[1], 1.0, math.sqrt(2.0)
+        )
+        hessians += np.triu(hessians, 1).transpose(0, 2, 1)
+        values, vectors = np.linalg.eigh(hessians)
+        hessians = np.einsum("gij,gj,gkj->gik", vectors, np.maximum(values, 0.01), vectors)
         # scores that are too large hurt the worst group most
         gradients[:, 0] += 0.4 * np.sqrt(0.04 * variances / (0.04 + variances))
         known = 0.04 / (0.04 + errors**2)
         noise = max(float((known * errors).max()), float(np.sqrt(((p * errors) ** 2).sum())))
-        spread = np.array([self.unit / 4.0, 0.3][:k])
-        prior = np.diag((noise**2 / 0.1) / spread**2)
-        return minimax_step(losses, gradients, hessians, prior, 1.2 * spread, p)
+        spread = [self.unit / 4.0]
+        spread += [0.3] * self.has_shift
+        spread += [self.units[1] / 8.0] if self.has_mix else []
+        prior = np.diag((noise**2 / 0.1) / np.square(spread))
+        return minimax_step(losses, gradients, hessians, prior, 1.2 * np.array(spread), p)
 
 
 def has_shift(plan: NoisyGradientDescentPlan) -> bool:

@@ -261,7 +261,11 @@ class NoisyDescentAscentPlan(Plan):
                 shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
                 point, offsets = shrinkage * point, offsets + shift
             else:
-                point, offsets = self._rescaled(rows, point, offsets, shrinkage, proportions, noise)
+                # several looks have found the weights; after one the largest loss may be off
+                direction = point - plain if self.n_looks == 1 else None
+                point, offsets = self._rescaled(
+                    rows, point, offsets, shrinkage, proportions, noise, direction
+                )
             done = replace(
                 self,
                 plain=descent.plan,
@@ -346,26 +350,33 @@ class NoisyDescentAscentPlan(Plan):
         shrinkage: float,
         proportions: np.ndarray,
         noise: NoiseSource,
+        direction: np.ndarray | None,
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Fit scale and (for two classes) shift of the margins to the group that is worst then."""
+        """Fit scale, shift (for two classes) and mix to the group that is worst then.
+
+        The mix is of the weights with those of the plain model, which differ by the direction.
+        """
         if self.scale is None:
             return shrinkage * weights, offsets
-        fit = ScaleFit(self.plain, rows, weights, offsets, proportions)
+        fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction)
         theta = np.zeros(fit.n_parameters)
+        moved = self._margin_rounding(rows, weights, offsets)
+        if direction is not None:
+            moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
         for _ in range(self.n_rounds):
             derivatives, scale = self.scale.release(
                 rows,
                 lambda block: fit.terms(block, shrinkage, theta),  # noqa: B023
                 noise,
-                fit.rounding(self._margin_rounding(rows, weights, offsets), shrinkage, theta),
+                fit.rounding(moved, shrinkage, theta),
             )
-            theta = theta + fit.step(derivatives, scale, shrinkage, theta)
-            if not np.isfinite(theta).all():
-                theta = np.zeros(fit.n_parameters)
-            change = theta[0] / fit.unit
-            theta[0] = fit.unit * min(max(change, -0.75 * shrinkage), 0.6)
+            step = fit.step(derivatives, scale, shrinkage, theta)
+            theta = fit.limited(theta + step, shrinkage)
         shift = theta[1] if fit.has_shift else 0.0
-        return (shrinkage + theta[0] / fit.unit) * weights, offsets + shift
+        weights = (shrinkage + theta[0] / fit.unit) * weights
+        if direction is not None:
+            weights = weights + theta[-1] / fit.units[1] * direction
+        return weights, offsets + shift
 
 
 def plan_noisy_descent_ascent(
@@ -447,9 +458,9 @@ def plan_noisy_descent_ascent(
             mu * math.sqrt(scale_share / _ROUNDS),
             2.0 if replaced else 1.0,
             1.0,
-            "derivatives of the groups' losses in scale and shift",
+            "derivatives of the groups' losses in scale, shift and mix",
             "Lemma 4",
-            6 if has_shift(plain) else 3,
+            (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
         )
         temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share))
     else:

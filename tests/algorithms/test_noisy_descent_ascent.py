@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -201,8 +202,10 @@ def test_terms_of_the_scale_reach_their_bound(loss):
     found = []
     for size in (3.0, 30.0, 3000.0):
         weights = size * rng.normal(size=(loss.n_outputs, records.width))
-        fit = ScaleFit(plan.plain, rows, weights, np.zeros(loss.n_outputs), np.ones(4) / 4)
-        for theta in ([0.0, 0.0], [-0.5, 0.3]):
+        way = rng.normal(size=weights.shape)
+        origin, quarters = np.zeros(loss.n_outputs), np.ones(4) / 4
+        fits = [ScaleFit(plan.plain, rows, weights, origin, quarters, v) for v in (None, way)]
+        for fit, theta in product(fits, ([0.0, 0.0, 0.0], [-0.5, 0.3, 0.2])):
             terms = []
 
             def part(block, _, fit=fit, theta=theta, terms=terms):
@@ -211,6 +214,8 @@ def test_terms_of_the_scale_reach_their_bound(loss):
 
             rows.full_total(part)
             vectors = np.concatenate(terms, axis=1).T
+            k = fit.n_parameters
+            assert vectors.shape == (n, 1 + k + k * (k + 1) // 2)
             assert np.linalg.norm(vectors, axis=1).max() <= 1.0 + 1e-12
             found.append(np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min())))
     assert 1.5 < max(found) <= 2.0
@@ -244,6 +249,51 @@ def test_rounding_is_that_of_lemma_5(relation):
     expected = factor * (1e-12 + 4.0 * EPS * 0.3) + 16.0 * EPS
     found = fit.rounding(1e-12, 0.5, np.array([-0.4, 0.3]))
     assert found == pytest.approx(expected, rel=1e-12)
+    mixed = ScaleFit(
+        plan.plain, rows, np.full((1, 4), 2.0), np.zeros(1), np.ones(4) / 4, np.full((1, 4), 5.0)
+    )
+    factor = (
+        2.0
+        * (1.0 + 0.5 + 0.9)
+        * (1.0 + rows.norm_bound * (4.0 / mixed.units[0] + 10.0 / mixed.units[1])) ** 2
+    )
+    expected = factor * (1e-12 + 4.0 * EPS * 0.5) + 16.0 * EPS
+    found = mixed.rounding(1e-12, 0.5, np.array([-0.4, 0.3, 0.2]))
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
+def test_terms_of_the_scale_are_derivatives(loss):
+    """Half of the loss, its gradient and its Hessian in scale, shift and mix, of one record."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 3))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    records = records_of(X, rng.integers(0, loss.n_outputs + 1, 30), np.zeros(30, dtype=int))
+    rows = CenteredRows(records, Centering.unknown(3, loss.n_outputs))
+    plan = planned(loss, records, REPLACE, 1e4)
+    weights, way = 0.3 * rng.normal(size=(2, loss.n_outputs, records.width))
+    origin = 0.3 * rng.normal(size=loss.n_outputs)
+    fit = ScaleFit(plan.plain, rows, weights, origin, np.ones(4) / 4, way)
+    k = fit.n_parameters
+
+    def sums(theta):
+        def part(block, _):
+            return np.stack([entry.sum() for entry in fit.terms(block, 0.6, theta)])
+
+        return rows.full_total(part)
+
+    theta = rng.uniform(-0.2, 0.2, k)
+    here, step = sums(theta), 1e-5
+    upper = [(i, j) for i in range(k) for j in range(i, k)]
+    for i in range(k):
+        moved = np.eye(k)[i] * step
+        slope = (sums(theta + moved) - sums(theta - moved)) / (2.0 * step)
+        assert 2.0 * slope[0] == pytest.approx(here[1 + i], abs=1e-6)
+        for (a, b), value in zip(upper, here[1 + k :], strict=True):
+            if a == i or b == i:
+                other = b if a == i else a
+                factor = 1.0 if a == b else math.sqrt(2.0)
+                assert factor * slope[1 + other] == pytest.approx(value, abs=1e-6)
 
 
 def test_public_groups_are_for_replaced_records():
