@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+from skdp.algorithms import step_rules
 from skdp.algorithms.centering import (
     PRIOR_VARIANCE,
     CenteredRows,
@@ -30,6 +31,7 @@ from skdp.algorithms.centering import (
 from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
+from skdp.algorithms.step_rules import has_odds, largest_residual, step_rule
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -38,7 +40,6 @@ from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.losses import LogisticLoss
-from skdp.problems.multiclass_losses import SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
@@ -107,12 +108,12 @@ class NoisyGradientDescentPlan(Plan):
         if not self.is_squared:
             return self.clip
         deviation = self.loss.target_bound * math.sqrt(self.target_variance)
-        return min(self.clip * deviation, _largest_residual(self.loss))
+        return min(self.clip * deviation, largest_residual(self.loss))
 
     @property
     def sensitivity(self) -> float:
         """What one record changes in the sum of clipped gradients, without rounding."""
-        return _replaced(self.objective.neighbouring) * self.clip_norm * self.largest_factor
+        return self.objective.neighbouring.n_changes * self.clip_norm * self.largest_factor
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -183,7 +184,7 @@ class NoisyGradientDescentPlan(Plan):
     def relative_noise(self) -> float:
         """Error of a mean of rows with the noise of all steps, relative to the norm of rows."""
         design = self.objective.design
-        records = _replaced(self.objective.neighbouring) / design.n_records
+        records = self.objective.neighbouring.n_changes / design.n_records
         return records * math.sqrt(design.n_features) / self.mu
 
     def alarms(self) -> tuple[str, ...]:
@@ -258,8 +259,7 @@ class NoisyGradientDescentPlan(Plan):
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
     ) -> tuple[np.ndarray, np.ndarray]:
         """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
-        has_odds = isinstance(self.loss, LogisticLoss | SoftmaxLoss)
-        if not (has_odds or self.is_squared):
+        if not (has_odds(self.loss) or self.is_squared):
             return weights, offsets
         square = float((weights**2).sum())
         shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
@@ -394,61 +394,38 @@ def _planned(
 ) -> NoisyGradientDescentPlan:
     """Plan with a part of the budget for second moments of rows, or of a projection of them."""
     loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
-    n, d, k = design.n_records, design.n_features, _replaced(objective.neighbouring)
+    n, d, n_changes = design.n_records, design.n_features, relation.n_changes
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    error = k * math.sqrt(d) / (n * mu)  # noise of a released mean of rows, relative to their norm
-    spread = error * math.sqrt(d)
-    has_odds = isinstance(loss, LogisticLoss | SoftmaxLoss)
-    share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
-    if error > 1.5 * math.sqrt(share):
-        share = 0.0
-    centering = moments = temperature = None
-    if share:
-        centering = plan_centering(loss, design, relation, mu * math.sqrt(share))
+    error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
+    centering_share = step_rules.centering_share(loss, error)
     if temperature_share is None:
-        temperature_share = 0.0
-        if has_odds and k <= 0.002 * n * mu:
-            temperature_share = 0.03
-        elif has_odds and loss.n_margins == 1 and k <= 0.02 * n * mu:
-            temperature_share = 0.05
+        temperature_share = step_rules.temperature_share(loss, n_changes / (n * mu))
+    centering = moments = temperature = None
+    if centering_share:
+        centering = plan_centering(loss, design, relation, mu * math.sqrt(centering_share))
     if temperature_share:
-        mu_temperature = mu * math.sqrt(temperature_share)
-        temperature = plan_temperature(loss, design, relation, mu_temperature)
+        temperature = plan_temperature(loss, design, relation, mu * math.sqrt(temperature_share))
     if moments_share:
-        mu_moments = mu * math.sqrt(moments_share)
-        moments = plan_row_moments(design, relation, mu_moments, is_projected)
-    parts = reserved + share + temperature_share + (moments_share if moments else 0.0)
+        moments = plan_row_moments(design, relation, mu * math.sqrt(moments_share), is_projected)
+    parts = reserved + centering_share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)
 
-    stable = 1.0 / loss.curvature  # the step of Newton's method, at least
-    if is_squared:
-        clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
-        rate, limit = 1.5 * stable, 2e-4 / clip**2
-        noise = k * clip * math.sqrt(PRIOR_VARIANCE) / mu_steps
-        planned = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
-    else:
-        clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
-        rate, limit, planned = 2.0 * stable, 1e-4, 0.2
-        if loss.target_bound:  # most residuals are the largest one
-            clip, planned = _largest_residual(loss), 1.6 / loss.target_bound
-        elif not has_odds:  # margins of hinges are half of those of the log loss, residuals twice
-            clip, planned = min(2.0 * clip, _largest_residual(loss)), 0.4
-        noise = k * clip / mu_steps
-    planned = planned if damping is None else damping
-    if moments is not None and not moments.is_projected:
-        rate = (1.0 if is_squared else 1.5) * stable
+    rule = step_rule(loss, is_squared, error, d, n_changes / mu_steps)
+    is_preconditioned = moments is not None and not moments.is_projected
+    rate = rule.preconditioned_rate if is_preconditioned else rule.rate
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
-        n_blocks = int(min(max(math.floor(min(n / 8000, limit / spread**2)), 1), 10))
+        largest = min(n / 8000, rule.block_limit / (error**2 * d))
+        n_blocks = int(min(max(largest, 1), 10))
     return NoisyGradientDescentPlan(
         objective,
         centering,
         moments,
         temperature,
         mu_steps,
-        clip,
-        planned,
-        rate,
+        rule.clip,
+        rule.damping if damping is None else damping,
+        rate * (1.0 / loss.curvature),
         n_blocks,
         is_squared,
         loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
@@ -488,13 +465,3 @@ def clipped_sum(
 
     with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
         return rows.sums(rows.total(part, k))
-
-
-def _largest_residual(loss: Loss) -> float:
-    """Bound on the derivative of the loss in its margins; ``inf`` without one."""
-    return loss.lipschitz(1.0, math.inf)
-
-
-def _replaced(neighbouring: Neighbouring) -> float:
-    """Number of records by which neighbours differ, if one replaced counts for two."""
-    return 2.0 if neighbouring is Neighbouring.REPLACE_ONE else 1.0

@@ -329,8 +329,7 @@ def hessian_epsilon(loss: Loss, feature_norm: float, penalty: float) -> float:
 
 def gradient_bound(loss: Loss, feature_norm: float, neighbouring: Neighbouring) -> float:
     """Bound the Euclidean difference of the sums of gradients of neighbours."""
-    replaced = 2.0 if neighbouring is Neighbouring.REPLACE_ONE else 1.0
-    return replaced * loss.lipschitz(feature_norm, math.inf) * ROUNDING_SLACK
+    return neighbouring.n_changes * loss.lipschitz(feature_norm, math.inf) * ROUNDING_SLACK
 
 
 def largest_mu(

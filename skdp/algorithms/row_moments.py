@@ -156,7 +156,7 @@ def plan_row_moments(
     None where the noise would hide an average direction or features are too many, and for a
     projection where its noise is too large.
     """
-    norm = math.sqrt(2.0) if neighbouring is Neighbouring.REPLACE_ONE else 1.0
+    norm = math.sqrt(neighbouring.n_changes)
     mechanism = GaussianMechanism(norm * ROUNDING_SLACK, 1.0 / mu)
     unit = math.sqrt(2.0) * norm / (mu * design.n_records)
     if is_projected:  # k coordinates enlarge small moments to 1 / k, about their noise here

@@ -142,7 +142,6 @@ def plan_temperature(
     loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
 ) -> TemperaturePlan:
     """Calibrate the release to mu-Gaussian differential privacy."""
-    replaced = 2.0 if neighbouring is Neighbouring.REPLACE_ONE else 1.0
-    sensitivity = replaced * ROUNDING_SLACK + sum_rounding(design, 1.0)
+    sensitivity = neighbouring.n_changes * ROUNDING_SLACK + sum_rounding(design, 1.0)
     mechanism = GaussianMechanism(sensitivity, 1.0 / mu)
     return TemperaturePlan(loss, design, neighbouring, mechanism)

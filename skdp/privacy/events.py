@@ -29,6 +29,11 @@ class Neighbouring(str, Enum):
     #: needs a size it takes a public nominal one.
     ADD_REMOVE = "add_remove"
 
+    @property
+    def n_changes(self) -> float:
+        """Number of records to add or remove between neighbours: a replaced one counts twice."""
+        return 2.0 if self is Neighbouring.REPLACE_ONE else 1.0
+
 
 class PrivacyEvent(abc.ABC):
     """Base class of all events, which are frozen dataclasses.

@@ -106,8 +106,8 @@ MUTANTS = (
     Mutant(
         "moments of replaced records have the noise for added ones",
         "algorithms/tuning/moments.py",
-        "factor = math.sqrt(2.0) if neighbouring is Neighbouring.REPLACE_ONE else 1.0",
-        "factor = 1.0",
+        "sensitivity = math.sqrt(neighbouring.n_changes) * bound",
+        "sensitivity = bound",
         f"{_STATISTICS} -k 'takes_less_noise or moves_a_release'",
     ),
     Mutant(

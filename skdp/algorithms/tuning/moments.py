@@ -26,7 +26,7 @@ def of_each_fold(reference: str, n_folds: int | None) -> str:
     return reference if n_folds is None else f"{reference}, in each of {n_folds} folds"
 
 
-def sum_rounding(design: Design) -> float:
+def mean_rounding(design: Design) -> float:
     """Bound the rounding of a mean of products, relative to the bound on a product.
 
     A fold may have one record more than the design; under add/remove, records are at most
@@ -160,9 +160,8 @@ def plan_private_moments(
     ratio = 2.0 / (1.0 + math.sqrt(1.0 + 8.0 * k**2))
     weight = math.sqrt(ratio) * norm / target_bound
     bound = norm**2 * (1.0 + ratio)
-    factor = math.sqrt(2.0) if neighbouring is Neighbouring.REPLACE_ONE else 1.0
-    sensitivity = factor * bound / design.n_records * ROUNDING_SLACK
-    sensitivity += (sum_rounding(design) + position_rounding(design)) * bound  # of two sums
+    sensitivity = math.sqrt(neighbouring.n_changes) * bound / design.n_records * ROUNDING_SLACK
+    sensitivity += (mean_rounding(design) + position_rounding(design)) * bound  # of two sums
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
     return MomentsPlan(design, target_bound, weight, mechanism, neighbouring)
 

@@ -47,11 +47,11 @@ from skdp.algorithms.tuning.moments import (
     MomentsPlan,
     PrivateMoments,
     mean_over,
+    mean_rounding,
     of_each_fold,
     plan_private_moments,
     position_rounding,
     private_moments,
-    sum_rounding,
 )
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.objective import TunedResult
@@ -138,9 +138,8 @@ class NewtonPlan(MomentsTuningPlan):
         if self.shares is not None:
             return tuple(float(share) for share in self.shares)
         design = self.design
-        replaced = 2.0 if self.objective.neighbouring is Neighbouring.REPLACE_ONE else 1.0
         sizes = {"n_records": design.n_records, "width": design.width}
-        return round_shares(self.budget, **sizes, n_replaced=replaced)
+        return round_shares(self.budget, **sizes, n_replaced=self.objective.neighbouring.n_changes)
 
     @cached_property
     def moments(self) -> MomentsPlan:
@@ -161,7 +160,7 @@ class NewtonPlan(MomentsTuningPlan):
     def gradients(self) -> tuple[AdditiveMechanism, ...]:
         """Mechanisms of the further rounds, one each."""
         design, X = self.design, self.design.feature_norm
-        loss, moved = self.objective.loss, 2.0 * sum_rounding(design) * X
+        loss, moved = self.objective.loss, 2.0 * mean_rounding(design) * X
         if self.objective.neighbouring is Neighbouring.REPLACE_ONE:
             distance = loss.gradient_diameter(X, math.inf)
         else:

@@ -1,0 +1,97 @@
+"""Rules for clipping, steps and parts of the budget of noisy gradient descent.
+
+Functions of public numbers. Their constants were chosen on synthetic families, and those of the log
+loss and of least squares on real data as well: docs/theory/noisy_gradient_descent.md says which.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from skdp.algorithms.centering import PRIOR_VARIANCE
+from skdp.problems import Loss
+from skdp.problems.losses import LogisticLoss
+from skdp.problems.multiclass_losses import SoftmaxLoss
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """Numbers of the steps that depend on the kind of loss.
+
+    Attributes
+    ----------
+    clip : float
+        Norm that each record's gradient is clipped to; of squares in units of the standard
+        deviation of the targets.
+    damping : float
+        Penalty that the number of steps stands for, in units of the noise of a mean gradient.
+    rate, preconditioned_rate : float
+        Largest steps, in units of the inverse of the largest curvature.
+    block_limit : float
+        Square of the noise of a mean of rows, times features, at which all records are one block.
+    """
+
+    clip: float
+    damping: float
+    rate: float
+    preconditioned_rate: float
+    block_limit: float
+
+
+def has_odds(loss: Loss) -> bool:
+    """Whether margins are log odds."""
+    return isinstance(loss, LogisticLoss | SoftmaxLoss)
+
+
+def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit: float) -> StepRule:
+    """Choose clipping and steps.
+
+    Parameters
+    ----------
+    loss : Loss
+    is_squared : bool
+        Whether residuals near 0 are differences of margins and targets.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    n_features : int
+    unit : float
+        Noise of the sum of gradients that are clipped to norm 1.
+    """
+    if is_squared:
+        return _squares(error * math.sqrt(n_features), unit)
+    clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
+    if has_odds(loss):
+        return StepRule(clip, 0.2, 2.0, 1.5, 1e-4)
+    largest = largest_residual(loss)
+    if loss.target_bound:  # most residuals are the largest one
+        return StepRule(largest, 1.6 / loss.target_bound, 2.0, 1.5, 1e-4)
+    # margins of hinges are half of those of the log loss, residuals twice
+    return StepRule(min(2.0 * clip, largest), 0.4, 2.0, 1.5, 1e-4)
+
+
+def _squares(spread: float, unit: float) -> StepRule:
+    clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
+    noise = unit * clip * math.sqrt(PRIOR_VARIANCE)
+    damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
+    return StepRule(clip, damping, 1.5, 1.0, 2e-4 / clip**2)
+
+
+def largest_residual(loss: Loss) -> float:
+    """Bound the derivative of the loss in its margins; ``inf`` without a bound."""
+    return loss.lipschitz(1.0, math.inf)
+
+
+def centering_share(loss: Loss, error: float) -> float:
+    """Part of the squared mu for the means of rows and targets; 0 where noise would drown them."""
+    share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
+    return 0.0 if error > 1.5 * math.sqrt(share) else share
+
+
+def temperature_share(loss: Loss, noise: float) -> float:
+    """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
+    if has_odds(loss) and noise <= 0.002:
+        return 0.03
+    if isinstance(loss, LogisticLoss) and noise <= 0.02:
+        return 0.05
+    return 0.0
