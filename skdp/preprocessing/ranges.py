@@ -101,6 +101,7 @@ def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:
         at = int(np.argmax(bad))
         where = f" of {names[at]!r}" if names else f" of feature {at}" if len(pairs) > 1 else ""
         raise ValueError(
-            f"ranges{where} is ({low[at]:g}, {high[at]:g}), must be finite with low < high."
+            f"In ranges: the range{where} is ({low[at]:g}, {high[at]:g}), must be finite "
+            "with low < high."
         )
     return pairs
