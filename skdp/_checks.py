@@ -37,7 +37,11 @@ def check_real(
         isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real)
     ):
         raise InvalidTypeError(f"{name} must be a real number, got {value!r}.")
-    _check_range(name, float(value), low, high, closed)
+    try:
+        number = float(value)
+    except OverflowError:  # of an integer
+        number = math.inf if value > 0 else -math.inf  # type: ignore[operator]
+    _check_range(name, number, low, high, closed)
 
 
 def _check_range(name: str, value: float, low: float, high: float, closed: _Closed) -> None:

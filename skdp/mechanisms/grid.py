@@ -33,7 +33,10 @@ def step_of(deviation: float) -> float:
     Deviations above 1e290 are refused: sums could overflow.
     """
     if not deviation <= 1e290:
-        raise ValueError(f"the noise has a standard deviation of {deviation:g}, above 1e290.")
+        raise ValueError(
+            f"the noise has a standard deviation of {deviation:g}, above 1e290: epsilon is too "
+            "small, or a bound too large."
+        )
     return math.ldexp(1.0, max(math.frexp(deviation)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
 
 

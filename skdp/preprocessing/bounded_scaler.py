@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -98,10 +99,11 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             without a `fill_value`, NaN.
         """
         check_ranges(self.ranges)
-        X = self._validated(X)
-        ranges = ranges_per_feature(self)
-        self._fill_values(X)
-        self.ranges_ = ranges
+        staged = copy.copy(self)
+        X = staged._validated(X)
+        staged.ranges_ = ranges_per_feature(staged)
+        staged._fill_values(X)
+        self.__dict__ = staged.__dict__
         return self
 
     def _validated(self, X: Any, **options: Any) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -148,8 +149,10 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
         check_count("n_knots", self.n_knots, 2)
         check_count("degree", self.degree, 0)
         check_bool("sparse_output", self.sparse_output)
-        validate_records(self, X)
-        self.ranges_ = ranges_per_feature(self)
+        staged = copy.copy(self)
+        validate_records(staged, X)
+        staged.ranges_ = ranges_per_feature(staged)
+        self.__dict__ = staged.__dict__
         return self
 
     def transform(self, X: Any) -> Any:

@@ -58,7 +58,7 @@ def fill_values_per_feature(transformer: Any) -> np.ndarray:
     try:
         values = np.asarray(numbers, dtype=np.float64)
         is_finite = np.isfinite(np.asarray(given, dtype=np.float64)).all()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"fill_value must hold numbers, got {value!r}.") from error
     if not is_finite or values.shape not in ((), (n_features,)):
         raise ValueError(
@@ -85,7 +85,7 @@ def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:
     """Checked ranges, shape (n, 2) in float64; `names` is for the message."""
     try:
         pairs = np.atleast_2d(np.array(ranges, dtype=np.float64))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
             f"ranges must hold pairs (low, high) of numbers, got {ranges!r}."
         ) from error
@@ -101,6 +101,7 @@ def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:
         at = int(np.argmax(bad))
         where = f" of {names[at]!r}" if names else f" of feature {at}" if len(pairs) > 1 else ""
         raise ValueError(
-            f"The range{where} is ({low[at]:g}, {high[at]:g}), must be finite with low < high."
+            f"In ranges: the range{where} is ({low[at]:g}, {high[at]:g}), must be finite "
+            "with low < high."
         )
     return pairs

@@ -150,7 +150,12 @@ class QueryMatrix(Workload):
 
     def __init__(self, sizes: Sequence[int], matrix: Any) -> None:
         self.sizes = tuple(int(size) for size in sizes)
-        matrix = np.asarray(matrix, dtype=np.float64)
+        try:
+            matrix = np.asarray(matrix, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise ValueError(
+                f"queries must be a string such as '2-way' or a matrix of numbers, got {matrix!r}."
+            ) from None
         size = universe_size(self.sizes)
         if matrix.ndim != 2 or matrix.shape[1] != size or not len(matrix):
             raise ValueError(

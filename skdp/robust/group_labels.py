@@ -23,7 +23,10 @@ def group_labels(X: Any, groups: Any) -> np.ndarray:
 
 def as_labels(name: str, groups: Any) -> np.ndarray:
     """Return the groups as a 1-d array of one kind of labels, none of them missing."""
-    labels = np.asarray(groups)
+    try:
+        labels = np.asarray(groups)
+    except ValueError:  # of sequences of different lengths
+        raise ValueError(f"{name} must be 1-dimensional, got a ragged sequence.") from None
     if labels.ndim != 1:
         raise ValueError(f"{name} must be 1-dimensional, got an array of shape {labels.shape}.")
     entries = labels
@@ -68,7 +71,10 @@ def checked_proportions(declared: Any, names: np.ndarray, group_names: Any) -> n
                 f"{sorted(map(str, names.tolist()))}."
             )
         given = [by_name[name] for name in names.tolist()]
-    proportions = np.asarray(given)
+    try:
+        proportions = np.asarray(given)
+    except ValueError:  # of sequences of different lengths
+        proportions = np.empty(0, dtype=object)
     if proportions.dtype.kind not in "iuf" or proportions.shape != names.shape:
         raise ValueError(
             f"group_proportions must be {len(names)} numbers, one per group, or a dict; got "

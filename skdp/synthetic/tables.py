@@ -206,7 +206,8 @@ class TableFormat:
             if kept.kind in "biu" and has_missing(categories):
                 kept = np.dtype(object)
             elif kept.kind in "SU":  # wide enough for all categories
-                width = max(len(value) for values in categories for value in values)
+                # declared numbers are no categories of strings, which is refused later
+                width = max(len(str(value)) for values in categories for value in values)
                 kept = np.dtype((kept.type, max(width, 1)))
             return cls(library, np.ndarray, tuple(range(X.shape[1])), (kept,))
         dtypes = X.dtypes.tolist() if library == "pandas" else list(X.dtypes)

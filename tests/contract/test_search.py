@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fuzzing import extreme_records, neighbour, outcome, random_case
+from extreme_cases import extreme_records, neighbour, outcome, random_case
 
 #: Settings in a default run, and in ``pytest -m search``, in parts.
 FEW, MANY, PARTS = 30, 5000, 50

@@ -1,12 +1,15 @@
 """Cross-validation and searches inside of a budget: every fit of every worker is counted."""
 
+import signal
 import subprocess
 import sys
 import threading
+import time
 import warnings
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from joblib import Parallel, delayed, parallel_config
 from sklearn.ensemble import BaggingClassifier
 from sklearn.model_selection import GridSearchCV, KFold, cross_validate
@@ -159,6 +162,49 @@ def test_a_fit_that_fails_has_been_paid_for(error, monkeypatch):
         model.fit(X, Y)
     assert len(spent.entries) == 1 and not hasattr(model, "coef_")
     assert not blocks.active_blocks()
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="interrupts by an alarm")
+def test_a_solver_that_hangs_and_is_interrupted_has_been_paid_for():
+    def hangs(problem, accuracy):
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        time.sleep(60.0)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    spent, model = accountant(), pipeline(method="output", solver=hangs)[-1]
+    try:
+        with pytest.raises(KeyboardInterrupt), spent:
+            model.fit(X, Y)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert len(spent.entries) == 1 and not [key for key in vars(model) if key.endswith("_")]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_solvers_that_keep_or_change_rows_change_nothing(sparse):
+    """Views of X as an answer, and zeros written into X: the fit is that of any other solver."""
+    kept = sp.csr_matrix(X) if sparse else X.copy()
+    given = kept.copy()
+
+    def view(problem, accuracy):
+        matrix = problem.records.matrix
+        return matrix.data[: problem.dimension] if sparse else matrix[0]
+
+    def changes(problem, accuracy):
+        matrix = problem.records.matrix
+        (matrix.data if sparse else matrix)[...] = 0.0
+        return np.zeros(problem.dimension)
+
+    options = {"method": "output", "random_state": 0}
+    expected = pipeline(**options)[-1].fit(given, Y).coef_
+    for solver in (view, changes):
+        with accountant() as spent:
+            model = pipeline(solver=solver, **options)[-1].fit(given, Y)
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-6)
+        assert abs(given - kept).max() == 0 and len(spent.entries) == 1
 
 
 def test_a_fitted_model_stays_as_it_was_when_a_fit_is_refused():

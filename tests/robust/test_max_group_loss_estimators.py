@@ -15,6 +15,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+from fit_cases import remember_schedules
 from plain_noise import scale_noise, use_plain_noise
 from scipy import stats
 from sklearn import config_context
@@ -782,12 +783,13 @@ def problem_of(fitted, features, y, groups):
 @every_model
 @every_mode
 @pytest.mark.parametrize("delta", [1e-3, 0.0])
-def test_noise_law(model, mode, delta):
+def test_noise_law(model, mode, delta, monkeypatch):
     """Fits minus the exact solution, in units of the reported scale: standard noise.
 
     Squared lengths of Gaussian noise add up to a chi-squared number, lengths of spherical Laplace
     noise to a Gamma number. False alarms: 1e-4 per test; the seeds are fixed.
     """
+    remember_schedules(monkeypatch)
     fits = 60 if mode != "histogram" else 20
     fitted = model(
         30.0, delta, group_mode=mode, method="output", alpha=2.0, fit_intercept=False, coef_norm=2.0
@@ -950,8 +952,9 @@ def audited_epsilon(mode, epsilon, delta):
 
 @pytest.mark.audit
 @every_cell
-def test_audit_stays_below_the_claim(mode, epsilon, delta):
+def test_audit_stays_below_the_claim(mode, epsilon, delta, monkeypatch):
     """False-alarm rate 1e-4 per cell."""
+    remember_schedules(monkeypatch)
     assert audited_epsilon(mode, epsilon, delta) <= epsilon
 
 
@@ -959,6 +962,7 @@ def test_audit_stays_below_the_claim(mode, epsilon, delta):
 @every_cell
 def test_audit_finds_halved_noise(mode, epsilon, delta, monkeypatch):
     """With half of the noise the same attack refutes the claim."""
+    remember_schedules(monkeypatch)
     scale_noise(monkeypatch, 0.5)
     assert audited_epsilon(mode, epsilon, delta) > epsilon
 

@@ -7,6 +7,7 @@ on. Cases are small, so that a fit takes milliseconds. All public bounds are dec
 from __future__ import annotations
 
 import functools
+import importlib
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -447,3 +448,14 @@ def remember_calibrations(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(bilevel, "smallest_scale", smallest_scale)
     patch.setattr(bilevel, "tightest_epsilon", functools.cache(bilevel.tightest_epsilon))
+
+
+def remember_schedules(patch: pytest.MonkeyPatch) -> None:
+    """Remember schedules of phases for the largest loss of a group, by all that they follow from.
+
+    A search looks at public numbers alone and takes nearly all the time of a small fit.
+    """
+    # a function of the same name hides the module
+    module = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
+    search = module._ScheduleSearch
+    patch.setattr(search, "best", functools.cache(search.best))

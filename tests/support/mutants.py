@@ -54,6 +54,37 @@ _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
 
 MUTANTS = (
     Mutant(
+        "Gaussian noise halved",
+        "mechanisms/additive.py",
+        "return noise.add_normal(value, self.noise_scale)",
+        "return noise.add_normal(value, 0.5 * self.noise_scale)",
+        "tests/audit/test_methods.py -k 'come_near and Gaussian'",
+    ),
+    Mutant(
+        "sensitivity of solutions without the factor 2",
+        "problems/constants.py",
+        "difference = self.gradient_diameter if replaced else self.lipschitz",
+        "difference = self.lipschitz",
+        "tests/audit/test_methods.py -k factor",
+    ),
+    Mutant(
+        "intercept without a penalty",
+        "problems/problem.py",
+        "        return self.alpha * self._offset(w)",
+        "        penalised = self.alpha * self._offset(w)\n"
+        "        if getattr(getattr(self, 'records', None), 'intercept', 0.0):\n"
+        "            penalised[-1] = 0.0\n"
+        "        return penalised",
+        "tests/audit/test_methods.py -k intercept",
+    ),
+    Mutant(
+        "all fits without a seed have the same noise",
+        "linear_model/base.py",
+        "        return np.random.default_rng(), NoiseSource()",
+        "        return np.random.default_rng(), NoiseSource(np.random.default_rng(0).bytes)",
+        "tests/audit/test_methods.py -k seed",
+    ),
+    Mutant(
         "the largest weight of a group is left out of the noise of gradients",
         "algorithms/noisy_gradient_descent.py",
         "* self.clip_norm * self.largest_factor",

@@ -1,0 +1,198 @@
+"""Settings at the edges of what estimators accept, and neighbours at the edges of doubles."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from fit_cases import Case, Records
+
+from skdp.linear_model import (
+    DPLinearClassifier,
+    DPLinearRegressor,
+    DPLogisticRegression,
+    DPRidge,
+)
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
+from skdp.robust import (
+    DPAdversarialClassifier,
+    DPAdversarialRegressor,
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossRegressor,
+)
+
+__all__ = ["extreme_records", "neighbour", "outcome", "random_case"]
+
+_CLASSIFIER_LOSSES = ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
+_REGRESSOR_LOSSES = ("squared_error", "huber", "absolute_error", "quantile")
+#: Estimators and how often each is tried.
+_ESTIMATORS: dict[type, int] = {
+    DPLogisticRegression: 3,
+    DPRidge: 3,
+    DPLinearClassifier: 2,
+    DPLinearRegressor: 2,
+    DPAdversarialClassifier: 2,
+    DPAdversarialRegressor: 2,
+    DPMaxGroupLossClassifier: 1,
+    DPMaxGroupLossRegressor: 1,
+    DPLogisticRegressionCV: 2,
+    DPRidgeCV: 3,
+}
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    """A configuration with unusual public numbers; it may be one that is refused."""
+
+    def one(*options: Any) -> Any:
+        return options[rng.integers(len(options))]
+
+    weights = np.array(list(_ESTIMATORS.values()), dtype=float)
+    estimator = list(_ESTIMATORS)[rng.choice(len(weights), p=weights / weights.sum())]
+    name = estimator.__name__
+    method = one(*(() if "CV" in name else ("auto",)), *estimator._methods)
+    if method == "bilevel_minibatch" and rng.random() < 0.5:  # far slower than the others
+        method = "public"
+    parameters: dict[str, Any] = {
+        "method": method,
+        "epsilon": one(1e-3, 1.0, 30.0, 1e3, 1e6),
+        "delta": one(0.0, 1e-6, 0.1),
+        "data_norm": one(1.0, 1.0, 1e-3, 1e3),
+        "fit_intercept": one(True, False),
+        "solver": one("auto", "auto", "auto", "newton", "lbfgs"),
+    }
+    n, d, n_classes, n_groups = int(rng.integers(2, 7)), int(rng.integers(1, 4)), 0, 0
+    is_classifier = "Classifier" in name or "Logistic" in name
+    if is_classifier:
+        n_classes = one(2, 2, 2, 3)
+    if "CV" in name:
+        n_classes = min(n_classes, 2)
+        parameters["cv"] = one(None, 2) if not method.startswith(("bilevel", "public")) else None
+        low = one(None, 1e-12, 1e-3)
+        if low is not None:
+            parameters["alpha_bounds"] = (low, low * one(2.0, 1e6))
+        if one(True, False) and method != "exponential":  # a draw more for each group
+            parameters["penalty_groups"] = [int(label) for label in rng.integers(2, size=d)]
+        if method == "bilevel_minibatch":  # calibrated once for each number of records
+            parameters |= {"epsilon": 1.0, "delta": 0.1}
+            n = 4
+        if method.startswith("bilevel") and parameters["delta"] == 0:
+            parameters["delta"] = 0.1
+    else:
+        parameters["alpha"] = one("auto", "auto", 1e-9, 1.0, 1e6, 0)
+        parameters["coef_norm"] = one(None, 1e-3, 1.0)
+        if parameters["alpha"] == 0 and parameters["coef_norm"] is None:
+            parameters["coef_norm"] = 1.0
+        parameters["objective"] = one("empirical", "population")
+    if method in ("gradient", "rgda") and rng.random() < 0.9:  # else it is refused
+        parameters |= {"alpha": "auto", "coef_norm": None, "objective": "empirical"}
+        parameters |= {"solver": "auto", "delta": one(1e-6, 0.1)}
+        if rng.random() < 0.3:
+            parameters |= {"neighbouring": "add_remove", "n_public": n}
+    if method == "statistics" and rng.random() < 0.9:  # else it is refused
+        parameters |= {"coef_norm": None, "objective": "empirical", "solver": "auto"}
+        if parameters["alpha"] == 0:
+            parameters["alpha"] = "auto"
+        n_classes = min(n_classes, 2)
+        if rng.random() < 0.3:
+            parameters |= {"neighbouring": "add_remove", "n_public": n}
+    if method == "exponential" and "CV" not in name:
+        parameters |= {"delta": 0.0, "epsilon": one(1e-3, 1.0, 30.0)}
+        n_classes = min(n_classes, 2)
+    if "Linear" in name:
+        parameters["loss"] = one(*(_CLASSIFIER_LOSSES if is_classifier else _REGRESSOR_LOSSES))
+    if "Adversarial" in name:
+        n_classes = min(n_classes, 2)
+        parameters["attack_norm"] = one(2, np.inf)
+        parameters["attack_radius"] = one(0.0, 0.1, 10.0)
+    if "MaxGroup" in name:
+        parameters["group_mode"] = one("proportions", "public", "histogram", "floored")
+        n_groups = one(0, 2, 3)
+        parameters["release_group_weights"] = one(True, False)
+        parameters["solver"] = "auto"
+        parameters["data_norm"] = 1.0
+        parameters["epsilon"] = one(1e-3, 1.0, 30.0)
+        if parameters["group_mode"] == "proportions" and n_groups:
+            parameters["group_proportions"] = [1.0 / n_groups] * n_groups
+    elif "CV" not in name and method in ("auto", "output"):
+        if rng.random() < 0.2 and "Adversarial" not in name:
+            parameters["tilt"] = one(0.1, 3.0)
+        elif rng.random() < 0.2:
+            parameters |= {"neighbouring": "add_remove", "n_public": n}
+    return Case(name, estimator, parameters, n, d, n_classes, n_groups)
+
+
+def extreme_records(case: Case, rng: np.random.Generator) -> Records:
+    """Records of a public shape: zeros, duplicates, denormals, and up to 1e300."""
+    n, d = case.n, case.d
+    X = np.array([_extreme_row(rng, d) for _ in range(n)])
+    for i in range(1, n):
+        if rng.random() < 0.2:
+            X[i] = X[i - 1]
+    if rng.random() < 0.1:
+        X[:] = X[0]
+    if case.n_classes:
+        y = rng.integers(case.n_classes, size=n)
+        if rng.random() < 0.3:
+            y[:] = y[0]
+    else:
+        y = np.array([_extreme_number(rng) for _ in range(n)])
+        if rng.random() < 0.3:
+            y[:] = y[0]
+    groups = None
+    if case.n_groups:
+        groups = rng.integers(case.n_groups, size=n)
+        if rng.random() < 0.3:
+            groups[:] = groups[0]
+    return Records(X, y, groups)
+
+
+def _extreme_number(rng: np.random.Generator) -> float:
+    kind = rng.integers(6)
+    if kind == 0:
+        return 0.0
+    if kind == 1:
+        return float(rng.choice([-1.0, 1.0, 3.0, -2.0]))
+    sign = float(rng.choice([-1.0, 1.0]))
+    if kind == 2:
+        return sign * float(rng.choice([5e-324, 1e-310, 1e-300, 1e-155, 1e155, 1e300, 1.7e308]))
+    if kind == 3:
+        return float(rng.normal())
+    return sign * float(10.0 ** rng.uniform(-300, 300))
+
+
+def _extreme_row(rng: np.random.Generator, d: int) -> np.ndarray:
+    kind = rng.integers(4)
+    if kind == 0:
+        return np.zeros(d)
+    if kind == 1:
+        return rng.normal(size=d)
+    row = np.array([_extreme_number(rng) for _ in range(d)])
+    if kind == 2 and d > 1:
+        row[rng.integers(d)] = 0.0
+    return row
+
+
+def neighbour(case: Case, records: Records, rng: np.random.Generator) -> Records:
+    """The same records but one; what is public of that one stays."""
+    i, other = int(rng.integers(case.n)), extreme_records(case, rng)
+    if case.parameters.get("group_mode") == "public":
+        if records.groups is None:  # classes, or nothing, are the groups
+            other = other._replace(y=records.y if case.n_classes else other.y)
+        else:
+            other = other._replace(groups=records.groups)
+    return records.replaced(i, other, i)
+
+
+def outcome(case: Case, records: Records, sparse: bool = False) -> tuple[Any, ...]:
+    """What a fit shows besides its model: an error, if there is one, and all warnings."""
+    X = sp.csr_matrix(records.X) if sparse else records.X
+    error: tuple[Any, ...] = ()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            case.fit(records._replace(X=X))
+        except Exception as found:  # which one it is will be compared
+            error = (type(found), str(found))
+    return error, [(warning.category, str(warning.message)) for warning in caught]
