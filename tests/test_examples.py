@@ -56,6 +56,7 @@ def check_picture(path, panels, lines, reference="no privacy"):
     assert reference in root.find(SVG + "desc").text
 
 
+@pytest.mark.slow
 def test_quickstart(tmp_path):
     picture = tmp_path / "picture.svg"
     result = run(

@@ -99,9 +99,7 @@ FULL = Grid(
     (0.1, 0.01),
     9,
 )
-QUICK = Grid(
-    (500, 1_000), (1.0,), 2, 1, (0.3,), (10,), (), (0.1,), 2, (*PROBLEMS[:1], *PROBLEMS[2:])
-)
+QUICK = Grid((100, 300), (1.0,), 2, 1, (0.3,), (10,), (), (0.1,), 2, (*PROBLEMS[:1], *PROBLEMS[2:]))
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -125,7 +125,7 @@ def test_law_in_one_dimension(loss, s, alpha, radius, anchor, multipliers):
     assert p_value(draws, other[:, 0], weights) < ALARM
 
 
-@pytest.mark.mostly("audit", 1)
+@pytest.mark.audit
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("lens", [False, True])
 def test_law_in_two_dimensions(loss, lens):
@@ -250,7 +250,7 @@ def log_density(rows, targets, loss, s, grid):
     return energy - energy.max() - math.log(weights.sum() - 0.5 * (weights[0] + weights[-1]))
 
 
-@pytest.mark.mostly("audit", 1)
+@pytest.mark.audit
 @pytest.mark.parametrize(
     ("loss", "radius"), [("logistic", 2.0), ("squared", 1.0), ("squared", 3.0)]
 )

@@ -175,6 +175,7 @@ def softmax_profile(n_classes, mu, epsilon):
     return float(weights / weights.sum() @ (half * ((density * gain) @ v)))
 
 
+@pytest.mark.slow
 def test_softmax_profile_and_its_union_bound():
     """The union bound that is calibrated costs 0.2 % of noise for 10 classes at most."""
     assert softmax_profile(3, 0.5, 1.0) == pytest.approx(0.0674337784, abs=1e-10)

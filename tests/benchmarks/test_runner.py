@@ -32,6 +32,7 @@ def run(*arguments):
     )
 
 
+@pytest.mark.slow
 def test_list_names_every_case():
     done = run("--list")
     assert done.returncode == 0, done.stderr

@@ -402,6 +402,7 @@ def test_cross_validation_and_grid_search():
     assert cross_val_score(DPRidge(epsilon=20.0), X, y, cv=3).shape == (3,)
 
 
+@pytest.mark.slow
 def test_clone_pickle_joblib():
     X, y = classification()
     model = DPLogisticRegression(0.5, classes=[0, 1], solver="lbfgs", random_state=1).fit(X, y)

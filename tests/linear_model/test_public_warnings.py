@@ -21,7 +21,7 @@ def seen(model, X, y):
 @pytest.mark.mostly("slow", 4)
 @every_estimator
 def test_a_norm_that_was_not_declared_warns(kind):
-    X, y = records(kind, n=20_000)
+    X, y = records(kind, n=1_000)
     assert not [text for _, text in seen(declared(kind), X, y) if "data_norm" in text]
     for rows in (X, 1e6 * X, 0.0 * X):  # short, long and empty rows alike
         found = [text for _, text in seen(declared(kind, data_norm=None), rows, y)]

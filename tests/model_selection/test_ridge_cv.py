@@ -419,6 +419,7 @@ def test_better_than_a_public_rule():
     assert max(tuned) < 0.02 * zero
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cv", [None, 2, 5])
 def test_not_much_worse_than_the_zero_model(cv):
     """Noise that drowns the signal is recognised: epsilon = 0.1, 1,000 records.

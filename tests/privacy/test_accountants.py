@@ -719,6 +719,7 @@ def test_amplification_covers_randomised_response(epsilon, probability, fraction
     assert accountant.get_delta(loss) >= exact_delta([pair], loss) - 1e-14
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize("inner", [PURE, DRAW, GAUSSIAN, ComposedEvent([PURE, GAUSSIAN])])
 def test_sampling_is_dropped_under_replace_one(inner):
     sampled = RepeatedEvent(PoissonSampledEvent(0.01, inner), 3)
@@ -758,7 +759,7 @@ def test_one_sampled_gaussian_is_exact(probability, sigma):
     assert exact(epsilon * (1.0 - 1e-6)) > 1e-6
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("probability", "sigma", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
 )
@@ -937,7 +938,7 @@ def test_sampled_sum_and_gaussian_by_quadrature():
     assert exact(epsilon * (1.0 - 2e-3)) > 1e-5
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("probability", "noise", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
 )

@@ -432,6 +432,7 @@ def test_least_curvature(loss):
             assert least == pytest.approx(found, rel=1e-9)
 
 
+@pytest.mark.mostly("slow", 3)
 @every_loss
 def test_noise_cost(loss):
     """One margin: noise of two points, symmetric and skew. Several: Gaussian."""

@@ -86,6 +86,7 @@ def made_records(n, size, seed=0, dtype=np.float64, data_norm=1.0):
 SIZES = [(1, 5000), (7, 30_001), (1000, 30_001), (100_000, 30_001), (7, 6), (1, 17)]
 
 
+@pytest.mark.mostly("slow", 2)
 @pytest.mark.parametrize(("size", "n"), SIZES)
 def test_gradients_are_within_their_bound_of_exact_sums(size, n):
     records = made_records(n, size)

@@ -401,6 +401,7 @@ def test_proportions_of_classes():
         by_name.set_params(group_proportions={0: 0.2, 1: 0.8}).fit(X, y)
 
 
+@pytest.mark.slow
 @every_model
 def test_order_of_proportions(model):
     """In the order of the declared names, which need not be sorted, or by name: one fit."""
@@ -1061,7 +1062,7 @@ def test_minimax_value_at_a_large_budget(model):
     assert lower * (1 - 1e-3) <= losses.max() <= 1.03 * least.max()
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @every_model
 def test_group_weights(model):
     """On the simplex, only if asked for, and larger for the group that is harder to please."""

@@ -147,7 +147,7 @@ def test_gate_around_every_solver(solver, place, exponents):
     assert distance(problem, found.x, found.y, exact) <= found.distance <= accuracy
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize("place", [("interior", "face"), ("sphere", "vertex")], ids="-".join)
 def test_proven_number_of_iterations_suffices(place):
     """Korpelevich's steps of constant length on records that attain the bounds."""

@@ -182,6 +182,7 @@ def test_degenerate_records(loss, sparse, case):
                 assert true_distance(problem, solution.point) <= solution.certificate.distance
 
 
+@pytest.mark.mostly("slow", 3)
 @pytest.mark.parametrize("name", list(SOLVERS))
 def test_add_remove_and_a_center(name):
     """More rows than the nominal size, and a regulariser that pulls elsewhere."""
@@ -441,6 +442,7 @@ def test_the_documented_tables_are_complete():
     assert for_saddles | {"auto": "AutoSaddle"} == classes
 
 
+@pytest.mark.slow
 def test_estimators_take_the_solvers_that_the_documentation_says():
     X, y = np.random.default_rng(0).standard_normal((60, 3)), np.arange(60) % 2
     for_fits, _ = documented_solvers()
