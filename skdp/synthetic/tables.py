@@ -207,7 +207,8 @@ class TableFormat:
                 kept = np.dtype(object)
             elif kept.kind in "SU":  # wide enough for all categories
                 # declared numbers are no categories of strings, which is refused later
-                width = max(len(str(value)) for values in categories for value in values)
+                values = (value for values in categories for value in values)
+                width = max(len(v if isinstance(v, str | bytes) else str(v)) for v in values)
                 kept = np.dtype((kept.type, max(width, 1)))
             return cls(library, np.ndarray, tuple(range(X.shape[1])), (kept,))
         dtypes = X.dtypes.tolist() if library == "pandas" else list(X.dtypes)

@@ -80,7 +80,7 @@ MUTANTS = (
     Mutant(
         "all fits without a seed have the same noise",
         "linear_model/base.py",
-        "        return np.random.default_rng(), NoiseSource()",
+        "        return np.random.default_rng(), secure_noise()",
         "        return np.random.default_rng(), NoiseSource(np.random.default_rng(0).bytes)",
         "tests/audit/test_methods.py -k seed",
     ),
@@ -93,9 +93,9 @@ MUTANTS = (
     ),
     Mutant(
         "losses of the groups are not clipped",
-        "algorithms/noisy_descent_ascent.py",
-        "return [np.minimum(values, largest) - centre]",
-        "return [10.0 * values - centre]",
+        "algorithms/clipped_losses.py",
+        "return np.minimum(losses / self.unit, self.largest) - self.centre",
+        "return 10.0 * losses / self.unit - self.centre",
         _WORST_GROUP,
     ),
     Mutant(
