@@ -171,7 +171,7 @@ def test_saddle_points():
             assert f'"{solver}"' in PAGE
 
 
-@pytest.mark.mostly("slow", 1)
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", [DPRidgeCV, DPLogisticRegressionCV])
 def test_tuning(estimator):
     pytest.importorskip("dp_accounting")

@@ -551,7 +551,7 @@ def test_hessians_of_records_change_the_determinant_by_j(loss):
     assert 0.95 * plan.hessian_epsilon < change.max() <= plan.hessian_epsilon
 
 
-@pytest.mark.mostly("slow", 2)
+@pytest.mark.mostly("slow", 1)
 @pytest.mark.parametrize("delta", [0.0, 1e-12, 1e-5, 0.1])
 @pytest.mark.parametrize("relation", Neighbouring)
 def test_the_accountant_gives_the_budget_back(relation, delta):

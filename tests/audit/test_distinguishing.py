@@ -70,6 +70,7 @@ def test_bounds_are_those_of_clopper_and_pearson():
     assert lower_bound(100, 0, 100, 0.0, 0.96) > 2.5
 
 
+@pytest.mark.audit
 @pytest.mark.parametrize("counts", [(0.6, 0.4), (0.9, 0.05), (0.5, 0.5)])
 def test_bounds_hold_with_their_confidence(counts):
     """Over 4,000 pairs of counts; at most 1 - confidence of them refute a true claim."""

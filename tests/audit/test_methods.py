@@ -116,6 +116,7 @@ class OneSeed(DPRidge):
         return self
 
 
+@pytest.mark.audit
 def test_a_seed_that_fits_share_is_found():
     X, y = np.ones((4, 1)), np.array([1.0, -1.0, 1.0, -1.0])
     pair = (X, y), (X, np.where(np.arange(4) == 0, -1.0, y))

@@ -31,7 +31,9 @@ def cases():
             names.remove("bilevel_minibatch")
         for method in dict.fromkeys(("default", *names)):
             for delta in (1e-6, 0.0):
-                yield pytest.param(kind, method, delta, id=f"{kind.__name__}-{method}-{delta:g}")
+                kinds = [pytest.mark.slow] if method == "bilevel_minibatch" else []
+                name = f"{kind.__name__}-{method}-{delta:g}"
+                yield pytest.param(kind, method, delta, id=name, marks=kinds)
 
 
 def build(kind, method, delta, **parameters):

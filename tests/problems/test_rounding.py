@@ -83,7 +83,7 @@ def made_records(n, size, seed=0, dtype=np.float64, data_norm=1.0):
     return records
 
 
-SIZES = [(1, 5000), (7, 30_001), (1000, 30_001), (100_000, 30_001), (7, 6), (1, 17)]
+SIZES = [(1000, 30_001), (1, 5000), (7, 30_001), (100_000, 30_001), (7, 6), (1, 17)]
 
 
 @pytest.mark.mostly("slow", 2)
