@@ -13,8 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from skdp.algorithms.max_group_loss import GroupObjective
-from skdp.algorithms.mirror_descent import check_linear, linear_design, plan_mirror_descent, zcdp_of
+from skdp.algorithms.max_group_loss import GroupObjective, proportions_sensitivity
+from skdp.algorithms.mirror_descent import (
+    check_linear,
+    check_sizes,
+    linear_design,
+    plan_mirror_descent,
+    zcdp_of,
+)
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.vertex_rounds import VertexPlan
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
@@ -100,9 +106,11 @@ class GroupMirrorDescentPlan(Plan):
     @without_warnings()
     def run(self, data: Records, run: Run) -> GroupVertexResult:
         objective, loss, design = self.objective, self.objective.risk.loss, self._design
+        check_sizes(objective, data)
         data.check_targets(loss)
         weights, proportions = objective.weights, None
         weights.check_groups(data.groups)
+        LinearProblem(data, loss, design)  # refuses entries above their bound
         if self.histogram is not None:
             counts = np.bincount(data.groups, minlength=weights.n_groups) / data.n_records
             noisy = np.clip(self.histogram.release(counts, run.noise), 0.0, 1.0)
@@ -150,6 +158,8 @@ def plan_group_mirror_descent(
     """
     check_linear(objective)
     weights, loss = objective.weights, objective.risk.loss
+    if weights.bound < 1.0:
+        raise ValueError("the largest weight of a group must be at least 1.")
     if weights.clipped and not weights.public_groups:
         raise ValueError("method='mirror_descent' is not for group_mode='floored'.")
     design = linear_design(objective)
@@ -162,8 +172,7 @@ def plan_group_mirror_descent(
     descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective, descent)
-    # a record that changes its group changes two counts by 1
-    sensitivity = math.sqrt(2.0) * (1.0 + 1e-12) / design.n_records
+    sensitivity = proportions_sensitivity(design.n_records)
     histogram = calibrated_mechanism(budget, sensitivity, share=objective.histogram_share)
     descent = _reduced(descent, _described(objective, histogram), budget)
     return GroupMirrorDescentPlan(objective, descent, histogram)
@@ -197,4 +206,6 @@ def _reduced(
     for _ in range(_HALVINGS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)
+    if low == 0.0:
+        raise ValueError("histogram_share is too large: it leaves no budget for the draws.")
     return scaled(low)

@@ -36,6 +36,7 @@ from skdp.problems import (
     max_group_loss_constants,
 )
 from skdp.problems.domains import euclidean_norm
+from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 #: Least spread of margins that a kink is smoothed for, in units of a good predictor's margins.
@@ -190,6 +191,15 @@ class MaxGroupLossPlan(Plan):
         return replace(self.phased.run(problem, run, strata), plan=self)
 
 
+def proportions_sensitivity(n_records: int) -> float:
+    """Bound the distance of the groups' proportions in neighbouring records, as computed.
+
+    A record that changes its group changes two counts by 1, and each of the two quotients is
+    rounded, by at most ``EPS / 2`` for each of the neighbours.
+    """
+    return math.sqrt(2.0) * ((1.0 + 1e-12) / n_records + EPS)
+
+
 @dataclass(frozen=True)
 class HistogramPlan(Plan):
     """Noisy proportions of the groups first, then a fit that is planned with them.
@@ -204,7 +214,7 @@ class HistogramPlan(Plan):
     @property
     def mechanism(self) -> AdditiveMechanism:
         """Noise of the proportions."""
-        sensitivity = math.sqrt(2.0) * (1.0 + 1e-12) / self.objective.design.n_records
+        sensitivity = proportions_sensitivity(self.objective.design.n_records)
         share = self.objective.histogram_share
         return calibrated_mechanism(self.budget, sensitivity, share=share)
 

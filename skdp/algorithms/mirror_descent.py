@@ -179,9 +179,20 @@ class LinearMirrorDescentPlan(Plan):
         }
 
     def run(self, data: Records, run: Run) -> Result:
+        check_sizes(self.objective, data)
         problem = LinearProblem(data, self.objective.risk.loss, self._design)
         (vertices,) = self.descent.run(problem, run).point
         return Result(vertex_coefficients(vertices, data.width, self._design.radius), self)
+
+
+def check_sizes(objective: Objective, data: Records) -> None:
+    """Refuse records that are more, fewer, or wider than those that were planned for."""
+    planned = objective.design
+    if (data.n_records, data.width) != (planned.n_records, planned.width):
+        raise ValueError(
+            f"{data.n_records} records of {data.width} entries, but the plan is for "
+            f"{planned.n_records} of {planned.width}."
+        )
 
 
 def plan_linear_mirror_descent(

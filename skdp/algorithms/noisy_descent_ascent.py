@@ -175,7 +175,7 @@ class NoisyDescentAscentPlan(Plan):
     @property
     def _is_plain(self) -> bool:
         """Whether the plain model was taken."""
-        return self.weights == self.proportions is not None
+        return self.n_looks == 1 and self.weights == self.proportions is not None
 
     def _mu_second(self, is_plain: bool) -> float:
         """Mu of what follows the first look: without another model there is nothing to mix."""
@@ -197,7 +197,10 @@ class NoisyDescentAscentPlan(Plan):
         return (expected, "the worst group is a large one: the plain model was taken")
 
     def to_dict(self) -> dict[str, Any]:
-        numbers: dict[str, Any] = {"mu_weighted": self.mu_weighted, "n_looks": self.n_looks}
+        numbers: dict[str, Any] = {
+            "mu_weighted": self._mu_second(self._is_plain),
+            "n_looks": self.n_looks,
+        }
         if self.weights is not None:
             numbers["group_weights"] = list(self.weights)
         return {**self.plain.to_dict(), **numbers}

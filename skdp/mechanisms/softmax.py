@@ -243,7 +243,7 @@ def calibrated_draws(budget: PrivacyBudget, draws: Sequence[tuple[float, int]]) 
         Draws of sensitivity ``c * unit`` cost at most `budget`, by pure composition, zCDP or
         Gaussian DP, whichever is best, to a relative 1e-9 on the side of privacy. That also holds
         for sensitivities that are products of c rounded otherwise, to a relative 1e-12. (With more
-        than 16 kinds of draws Gaussian DP is not tried.)
+        than 16 kinds of draws the scale is not searched further in Gaussian DP.)
     """
     relation = Neighbouring.REPLACE_ONE
 

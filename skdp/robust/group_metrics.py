@@ -117,6 +117,11 @@ def _of_groups(
             "groups are missing. In a search enable metadata routing and call "
             "set_score_request(groups=True) on the scorer."
         )
+    if isinstance(groups, str):
+        raise ValueError(
+            f"groups == {groups!r} is a name, but a scorer gets no columns: pass the values, as in "
+            "fit(X, y, groups=X[name])."
+        )
     labels = as_labels("groups", groups)
     check_consistent_length(y_true, y_pred, labels)
     targets, predictions = np.asarray(y_true), np.asarray(y_pred)

@@ -53,7 +53,8 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         Part of the budget that "histogram" spends on the proportions. "auto": planned by the
         method "gradient", else 0.1.
     release_group_weights : bool, default=False
-        Whether ``group_weights_`` is released, in the same budget: the coefficients get more noise.
+        Whether ``group_weights_`` is released, in the same budget: the coefficients get more
+        noise, but for "mirror_descent".
     alpha : "auto" or float, default="auto"
         L2 penalty of the objective. "auto" is 0; the private algorithm adds regularisers.
     data_norm : float or None, default=None

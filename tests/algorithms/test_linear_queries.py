@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdp.algorithms import linear_queries
 from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements, rounds_plan
 from skdp.algorithms.linear_queries import MAX_UNIVERSE, plan_linear_queries
 from skdp.algorithms.measured_groups import groups_of
@@ -82,6 +83,7 @@ def all_plans(n=300):
     yield rounds_plan(groups_of(workloads(2)), n, 50.0, n_rounds=4)  # nearly exact answers
     yield plan_linear_queries(QueryObjective(workloads(2), n), BUDGET, "paper")
     yield plan_linear_queries(QueryObjective(workloads(2), n), PrivacyBudget(1.0, 0.0))
+    yield replace(plan_linear_queries(QueryObjective(workloads(2), n), BUDGET), n_draws=3)
 
 
 @pytest.mark.parametrize("plan", list(all_plans()), ids=lambda plan: type(plan).__name__)
@@ -377,3 +379,15 @@ def test_events_are_of_draws_and_gaussians():
     plan = plan_adaptive_measurements(QueryObjective(workloads(2), 100), BUDGET)
     kinds = {type(event) for event, _ in flatten_event(plan.event)}
     assert kinds == {GaussianEvent, ExponentialMechanismEvent}
+
+
+def test_no_record_is_in_two_batches():
+    n = 30
+    objective = QueryObjective(Marginals((n,), 1), n)
+    plan = plan_linear_queries(objective, PrivacyBudget(30.0, 1e-6), "paper")
+    records = CategoricalRecords(np.arange(n)[:, None], (n,))
+    batches = linear_queries._Batches(plan, records, np.random.default_rng(0))
+    counts = [batches.sums(t) for t in range(1, plan.n_rounds - 1)]
+    assert len(counts) == plan.n_charged > 1
+    assert all(each.sum() == plan.batch_size for each in counts)
+    assert np.sum(counts, axis=0).max() == 1

@@ -14,6 +14,7 @@ from skdp.algorithms import GroupObjective
 from skdp.algorithms.centering import CenteredRows, Centering
 from skdp.algorithms.clipped_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.group_mix import MixFit
+from skdp.algorithms.group_sums import GroupSums
 from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import NoiseSource
@@ -70,13 +71,14 @@ def records_of(X, y, groups, kind="dense", intercept=0.1):
     return records
 
 
-def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None):
+def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None, **options):
     goal = GroupObjective(
         EmpiricalRisk(loss),
         design,
         neighbouring=relation,
         weights=GroupWeights((10.0,) * 4),
         proportions=proportions,
+        **options,
     )
     return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
 
@@ -114,6 +116,43 @@ def neighbours(loss, X, y, groups, kind, intercept, relation):
             yield records_of(A, t, g, kind, intercept)
 
 
+@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
+def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
+    loss, kind, intercept, epsilon, proportions, is_plain = case
+    records = records_of(*data_of(loss, 0, is_plain=is_plain), kind, intercept)
+    plan = planned(loss, design_of(records, ADD), ADD, epsilon, 0.01, proportions)
+    seen, release = [], GroupSums.release
+
+    def watched(self, rows, terms, noise, moved=0.0):
+        seen.append((self.name, moved))
+        return release(self, rows, terms, noise, moved)
+
+    monkeypatch.setattr(GroupSums, "release", watched)
+    monkeypatch.setattr(NoisyDescentAscentPlan, "_margin_rounding", lambda *_: 1e-9)
+    plan.run(records, Run(noise=seeded(0)))
+    moved = [amount for name, amount in seen if not name.startswith("sizes")]
+    assert len(moved) >= 1
+    assert min(moved) > 1e-12  # EPS alone is below
+
+
+@RELATIONS
+def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(relation):
+    """Several looks whose weights are the proportions are no plain model."""
+    records = records_of(*data_of(SQUARES, 0))
+    design = design_of(records, relation)
+    plan = planned(SQUARES, design, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
+    with Laboratory() as laboratory:
+        done = plan.run(records, Run(noise=seeded(0))).plan
+    assert done.n_looks > 1 and max(done.factors) == 1.0
+    names = [release.name for release in done.releases]
+    assert "temperature" not in names and any("between two models" in name for name in names)
+    last, draw = done.releases[-1], laboratory.draws[-1]
+    assert last.dimension == draw.value.size
+    assert last.noise_scale / last.sensitivity == pytest.approx(
+        draw.scale / draw.mechanism.sensitivity, rel=1e-12
+    )
+
+
 @RELATIONS
 @pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
 def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
@@ -126,14 +165,17 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
     with Laboratory() as laboratory:
         result = plan.run(records, Run(noise=seeded(0)))
     draws, done = laboratory.draws, result.plan
-    expected, passes = [], iter(done.passes)
+    expected, sizes, passes = [], [], iter(done.passes)
     for release in done.releases:
         word = release.name.split()[0]
         steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
         scale = release.noise_scale / release.sensitivity
-        expected += [scale] if steps is None else list(steps.schedule.multipliers)
+        multipliers = [scale] if steps is None else list(steps.schedule.multipliers)
+        expected += multipliers
+        sizes += [release.dimension if steps is None else None] * len(multipliers)
     assert len(draws) == len(expected)
-    for draw, scale in zip(draws, expected, strict=True):
+    for draw, scale, size in zip(draws, expected, sizes, strict=True):
+        assert size in (None, draw.value.size)
         assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
     whole = gaussian_mu(epsilon, 0.01) ** 2
     claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]

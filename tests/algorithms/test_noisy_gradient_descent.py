@@ -164,6 +164,34 @@ def test_variance_of_the_average_is_that_of_simulated_steps():
     assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
 
 
+@pytest.mark.parametrize(("loss", "limit"), [(LogisticLoss(), 0.85), (SoftmaxLoss(4), 1.0)])
+def test_margins_are_shrunk_by_the_share_of_the_signal(loss, limit):
+    plan = plan_of(loss, 2000, 10, 1.0, 1e-6)
+    assert plan.shrinkage(10.0, 8, 0.5) == pytest.approx(limit * 0.6**0.3)
+    assert plan.shrinkage(0.0, 8, 0.5) == pytest.approx(limit * 0.05**0.3)
+    squares = plan_of(HalfSquaredLoss(1.0), 10**6, 10, 1.0, 1e-6)
+    assert squares.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**0.5)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(8)], ids=repr)
+def test_shrinkage_knows_the_noise_of_weights_that_are_mostly_noise(loss):
+    """Of isotropic rows. The ratio is .9 to 1.2; the curvature at 0 would make it 2."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 30))
+    X /= np.linalg.norm(X, axis=1)[:, None]
+    y = rng.integers(0, max(loss.n_outputs, 2), len(X))
+    records = Records(X, 1.0, 0.1, targets=y if loss.n_outputs > 1 else y.astype(float))
+    goal = Objective(EmpiricalRisk(loss), Design.of(records))
+    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(0.3, 1e-6))
+    fits = []
+    for seed in range(12):
+        noise = seeded(seed)
+        descent = plan.prepare(records, noise)
+        fits.append(descent.weights(noise).ravel())
+    variance = float(np.var(fits, axis=0, ddof=1).mean())
+    assert 0.7 < variance / descent.plan.noise_variance() < 1.4
+
+
 @RELATIONS
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4), HalfSquaredLoss(2.0)], ids=repr)
 @pytest.mark.parametrize(("n", "epsilon"), [(30, 0.1), (500, 1.0), (10**5, 1.0), (10**6, 30.0)])

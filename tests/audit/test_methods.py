@@ -29,6 +29,7 @@ POWER = {
 NAMES = (
     "DPLogisticRegression, objective", "DPRidge, statistics", "DPRidge, gradient",
     "DPRidge, mirror_descent", "DPMaxGroupLossClassifier, gradient, histogram",
+    "DPMaxGroupLossClassifier, mirror_descent, histogram",
     "DPRidgeCV, hypergradient", "DPStandardScaler", "private_ranges", "dp_cross_validate",
     "DPSyntheticData, mirror_descent",
 )  # fmt: skip

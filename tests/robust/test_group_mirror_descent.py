@@ -3,6 +3,7 @@
 import itertools
 import math
 import pickle
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from skdp import BudgetAccountant
 from skdp.algorithms import Run, vertex_rounds
 from skdp.algorithms.group_mirror_descent import plan_group_mirror_descent
-from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.algorithms.max_group_loss import GroupObjective, proportions_sensitivity
 from skdp.algorithms.vertex_rounds import score_sensitivities
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
@@ -52,12 +53,17 @@ def quiet():
     return Run(noise=NoiseSource(np.random.default_rng(0).bytes))
 
 
-def plan_for(n, loss, weights=(1.0 / 0.75, 4.0), d=1, budget=BUDGET, **options):
+def plan_for(n, loss, weights=(1.0 / 0.75, 4.0), d=1, budget=BUDGET, n_rounds=None, **objective):
     public = Design(feature_norm=2.0, width=d, n_records=n)
     objective = GroupObjective(
-        EmpiricalRisk(loss), public, weights=GroupWeights(weights), coef_norm_l1=2.0
+        EmpiricalRisk(loss), public, weights=GroupWeights(weights), coef_norm_l1=2.0, **objective
     )
-    return plan_group_mirror_descent(objective, budget, **options)
+    return plan_group_mirror_descent(objective, budget, n_rounds=n_rounds)
+
+
+def few_records(codes=(0, 1, 1, 1), value=1.0):
+    n = len(codes)
+    return Records(np.full((n, 1), value), 2.0, targets=np.ones(n), groups=np.array(codes))
 
 
 @pytest.mark.parametrize(
@@ -316,3 +322,91 @@ def test_check_estimator(model):
         if each["status"] == "failed"
     ]
     assert not failed
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_proportions_have_the_noise_stated_and_nothing_else_of_the_counts(delta, monkeypatch):
+    budget = PrivacyBudget(1.0, delta)
+    plan = plan_for(4, LogisticLoss(), (9.0, 9.0), budget=budget, histogram_share=0.1)
+    seen, fixed = [], iter([np.array([0.7, 0.2]), np.array([-0.3, 1.4])])
+
+    def release(self, value, noise):
+        seen.append((self, value))
+        return next(fixed)
+
+    monkeypatch.setattr(type(plan.histogram), "release", release)
+    for codes, told in (((0, 0, 1, 1), (0.7, 0.2)), ((0, 1, 1, 1), (0.0, 1.0))):
+        done = plan.run(few_records(codes), quiet()).plan
+        assert done.proportions == told
+        assert done.objective.weights == GroupWeights.of_proportions(told, 9.0)
+    (one, first), (other, second) = seen
+    assert one == other == plan.histogram
+    assert plan.releases[0].sensitivity == one.sensitivity
+    assert 0.999 < np.linalg.norm(first - second) / one.sensitivity <= 1.0
+
+
+@pytest.mark.parametrize("n", [3, 10**4, 10**8, 10**9])
+def test_rounded_proportions_are_within_their_sensitivity(n):
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, n, size=1000)
+    first = np.stack([counts, n - counts]) / n
+    second = np.stack([counts - 1, n - counts + 1]) / n
+    distances = [math.dist(*pair) for pair in zip(first.T, second.T, strict=True)]
+    assert 0.99 < max(distances) / proportions_sensitivity(n) <= 1.0
+
+
+@dataclass(frozen=True)
+class Wild(LogisticLoss):
+    """Its values and derivatives are not within its bounds."""
+
+    wrong: float = math.inf
+
+    def value_and_derivative(self, margins, targets):
+        return np.full(len(margins), self.wrong), np.full(len(margins), self.wrong)
+
+
+@pytest.mark.parametrize("wrong", [math.inf, 100.0, -100.0, math.nan])
+def test_derivatives_and_losses_are_clipped(wrong):
+    plan = plan_for(4, LogisticLoss())
+    design = plan.descent.design
+    problem = GroupLinearProblem(few_records(), Wild(wrong), design, plan.objective.weights)
+    first, second = problem.gradients((np.array([0]), np.array([1])), slice(0, 4))
+    assert np.abs(first).max() <= design.magnitudes[0]
+    assert second.min() >= 0.0 and second.max() <= design.magnitudes[1]
+
+
+def test_the_penalty_is_in_units_of_the_largest_weight():
+    plan = plan_for(4, LogisticLoss(), alpha=1.0)
+    problem = GroupLinearProblem(
+        few_records(value=0.0), LogisticLoss(), plan.descent.design, plan.objective.weights
+    )
+    first, _ = problem.gradients((np.array([0]), np.array([1])), slice(0, 4))
+    assert first == pytest.approx([1.0, -1.0])  # alpha radius coefficient / weight = 1 * 2 * 2 / 4
+
+
+def test_group_weights_are_the_mean_of_drawn_groups(monkeypatch):
+    plan = plan_for(4, LogisticLoss(), n_rounds=5, release_weights=True)
+    script = itertools.cycle([0, 1])  # coefficients, group
+    monkeypatch.setattr(vertex_rounds, "_draw", lambda *_: np.array([next(script)]))
+    found = plan.run(few_records(), quiet())
+    assert found.y.tolist() == [0.0, 1.0] and found.point.tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("n", "value", "message"), [(1, 1.0, "the plan is for"), (1000, 1.5, "bound")]
+)
+def test_other_records_are_refused_before_anything_is_released(n, value, message, monkeypatch):
+    plan = plan_for(1000, LogisticLoss(), (9.0, 9.0), histogram_share=0.1)
+    monkeypatch.setattr(type(plan.histogram), "release", None)
+    with pytest.raises(ValueError, match=message):
+        plan.run(few_records(np.arange(n) % 2, value), quiet())
+
+
+def test_a_histogram_that_leaves_nothing_is_refused():
+    with pytest.raises(ValueError, match="histogram_share is too large"):
+        plan_for(2000, LogisticLoss(), (9.0, 9.0), histogram_share=0.9)
+
+
+def test_weights_below_1_are_refused():
+    with pytest.raises(ValueError, match="at least 1"):
+        plan_for(10, LogisticLoss(), (0.5, 0.5))

@@ -308,10 +308,9 @@ def _listed() -> Iterator[Audited]:
         (DPMaxGroupLossRegressor, _TARGETS),
     ):
         for method in estimator._methods:
-            if method == "gradient" and estimator is DPMaxGroupLossRegressor:
-                continue
             for mode in ("proportions", "histogram") if method != "phased" else ("proportions",):
-                options = {**parameters, **_GROUPS, "group_mode": mode}
+                vertices = _VERTICES if method == "mirror_descent" else {}
+                options = {**parameters, **vertices, **_GROUPS, "group_mode": mode}
                 cells.append((estimator, method, options, "groups", _deltas(method)))
     network = {"classes": [0, 1], "data_norm": 1.0, "hidden_units": 1, "n_steps": 3, **_GROUPS}
     cells.append((DPMaxGroupLossMLPClassifier, "", network, "groups", (DELTA,)))
