@@ -44,8 +44,9 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
-#: Curvature of the log loss at noisy margins, over that at 0; by simulation.
-_SATURATED = 0.08
+#: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
+#: loss; by simulation.
+_UNCLIPPED = 5.0 / 3.0
 
 
 @dataclass(frozen=True)
@@ -246,9 +247,9 @@ class NoisyGradientDescentPlan(Plan):
         unit = self.sensitivity * self.n_blocks / design.n_records
         typical = 1.0 / design.n_features
         factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
-        # noisy margins are large, and the log loss has little curvature there
-        share = _SATURATED if has_odds(loss) else 0.8
-        curvature = share / flatness * typical * factor
+        # clipped gradients have no curvature
+        share = self.clip**_UNCLIPPED if has_odds(loss) else 1.0
+        curvature = 0.8 * share / flatness * typical * factor
         return factor**2 * self.schedule.average_variance(curvature, unit)
 
     def shrinkage(self, square: float, size: int, variance: float) -> float:
