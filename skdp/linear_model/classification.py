@@ -188,9 +188,13 @@ def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
         raise ValueError(
             f"{name} must be a list or a 1-d array of at least {number}, got {values!r}."
         )
-    if len(np.unique(labels)) != len(labels):
+    try:
+        names = np.unique(labels)
+    except TypeError:  # labels of mixed kinds have no order
+        raise ValueError(f"{name} must be labels of one kind, got {values!r}.") from None
+    if len(names) != len(labels):
         raise ValueError(f"{name} lists a label twice: {values!r}.")
-    return np.unique(labels)
+    return names
 
 
 def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:

@@ -447,3 +447,9 @@ def test_a_broken_solver_changes_neither_law_nor_report():
                 assert bad.privacy_ == good.privacy_
                 gap = np.linalg.norm(np.ravel(bad.coef_) - np.ravel(good.coef_))
                 assert gap <= 2 * good.privacy_.plan["accuracy"]
+
+
+@pytest.mark.parametrize("classes", [np.array(["a", None], dtype=object), [0, "a", None]])
+def test_declared_classes_of_mixed_kinds_are_refused(classes):
+    with pytest.raises(ValueError, match="classes must be labels of one kind"):
+        DPLogisticRegression(classes=classes).fit(np.eye(2), [0, 1])
