@@ -81,7 +81,8 @@ class ExponentialPlan(Plan):
 
     @property
     def step(self) -> float:
-        """Step of the public grid of released points: at most 2^-20 of the width of any density.
+        """Step of the public grid of released points: at most 2^-20 of the width of a density
+        whose minimiser is inside of the ball.
 
         A power of 2 that follows from bounds on the derivatives of F on the ball.
         """
@@ -90,6 +91,12 @@ class ExponentialPlan(Plan):
         curvature = self.loss.smoothness(norm) + self.alpha
         width = min(max(1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)), self.radius)
         return math.ldexp(1.0, max(math.frexp(width)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
+
+    def remarks(self) -> tuple[str, ...]:
+        return (
+            "the sampler decides in double precision: delta = 0 holds up to a total variation of "
+            "the size of rounding (docs/theory/exponential_mechanism.md, Lemma 5)",
+        )
 
     def bound(self) -> float:
         """``d / s`` (docs/theory/exponential_mechanism.md, Lemma 2)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -336,7 +337,7 @@ def _warn_of_scores(estimator: Any) -> None:
 
 def _folds(estimator: Any, X: Any, y: Any, cv: Any, rng: np.random.RandomState) -> list[Any]:
     """Split the records, whose values folds may depend on: scores are not private anyway."""
-    if isinstance(cv, int):
+    if isinstance(cv, numbers.Integral):
         kind = StratifiedKFold if is_classifier(estimator) else KFold
         cv = kind(cv, shuffle=True, random_state=rng.randint(_LARGEST_SEED))
     return list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))

@@ -57,9 +57,12 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         y = plain_labels(y)
         caveats: tuple[str, ...] = ()
         if declared is None:
-            with without_warnings():  # of many distinct labels
-                check_classification_targets(y)
-            classes = np.unique(y)
+            try:
+                with without_warnings():  # of many distinct labels
+                    check_classification_targets(y)
+                classes = np.unique(y)
+            except TypeError:
+                raise ValueError("y must have labels of one kind.") from None
             if len(classes) < 2:
                 raise ValueError(
                     "The data hold one class only; declare at least two with `classes`."
@@ -182,7 +185,10 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
 
 def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
     """Return the labels that a parameter declares, sorted."""
-    labels = plain_labels(np.asarray(values))
+    try:
+        labels = plain_labels(np.asarray(values))
+    except ValueError:  # of sequences of different lengths
+        labels = np.zeros(0)
     if labels.ndim != 1 or len(labels) < at_least:
         number = "one label" if at_least == 1 else "two labels"
         raise ValueError(
@@ -192,6 +198,8 @@ def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
         names = np.unique(labels)
     except TypeError:  # labels of mixed kinds have no order
         raise ValueError(f"{name} must be labels of one kind, got {values!r}.") from None
+    if (names != names).any():
+        raise ValueError(f"{name} contains missing values: {values!r}.")
     if len(names) != len(labels):
         raise ValueError(f"{name} lists a label twice: {values!r}.")
     return names

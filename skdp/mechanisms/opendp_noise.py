@@ -66,7 +66,8 @@ def opendp_noise() -> Iterator[None]:
     """Draw the normal noise of all fits in a ``with`` block by OpenDP.
 
     It holds in the thread of the block: fits in other threads and processes keep the noise of this
-    package, and so do estimators with a `random_state`.
+    package, and so do estimators with a `random_state`, and the linear term of
+    ``method="objective"``.
 
     Raises
     ------

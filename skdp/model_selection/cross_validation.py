@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import numbers
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -208,7 +209,7 @@ def _per_record(scores: _Scores, model: Any, X: Any, y: np.ndarray) -> np.ndarra
 
 def _folds(cv: Any, n: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """Split positions, without a look at the records."""
-    if isinstance(cv, int):
+    if isinstance(cv, numbers.Integral):
         check_count("cv", cv, 2, n)
         cv = KFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
     if hasattr(cv, "split"):

@@ -1,6 +1,7 @@
 """What users meet: results, parameters, errors, workflows."""
 
 import json
+import math
 import pickle
 import warnings
 
@@ -449,7 +450,20 @@ def test_a_broken_solver_changes_neither_law_nor_report():
                 assert gap <= 2 * good.privacy_.plan["accuracy"]
 
 
-@pytest.mark.parametrize("classes", [np.array(["a", None], dtype=object), [0, "a", None]])
-def test_declared_classes_of_mixed_kinds_are_refused(classes):
-    with pytest.raises(ValueError, match="classes must be labels of one kind"):
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        (np.array(["a", None], dtype=object), "classes must be labels of one kind"),
+        ([0, "a", None], "classes must be labels of one kind"),
+        ([["a"], ["b", "c"]], "classes must be a list"),
+        ([0.0, math.nan], "classes contains missing values"),
+    ],
+)
+def test_declared_classes_that_are_no_labels_are_refused(classes, message):
+    with pytest.raises(ValueError, match=message):
         DPLogisticRegression(classes=classes).fit(np.eye(2), [0, 1])
+
+
+def test_labels_of_mixed_kinds_are_refused():
+    with pytest.raises(ValueError, match="y must have labels of one kind"):
+        DPLogisticRegression().fit(np.eye(2), np.array(["a", 1], dtype=object))

@@ -1,5 +1,6 @@
 """dp_cross_validate: its scores, and its price as the folds overlap."""
 
+import os
 from typing import ClassVar
 
 import numpy as np
@@ -130,6 +131,26 @@ def test_an_accountant_of_one_fold_is_charged_in_full():
     found = dp_cross_validate(model, X, Y, cv=4, epsilon=0.1)
     assert Watched.seen == pytest.approx([1.0] * 4, rel=1e-3)
     assert tightest_epsilon(found["event"], 0.0) == pytest.approx(3 * 1.0 + 0.1)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_releases_of_forks_inside_of_a_part_are_charged(tmp_path):
+    """Record 1 is in the second part alone: two releases, in two processes, cost it 2."""
+    parts = OverlappingParts(np.array([[1, 0], [0, 1]], dtype=bool))
+    event = PureEvent(1.0, "replace_one")
+    accountant = BudgetAccountant(10.0, path=tmp_path / "ledger")
+    with parts.part(0):
+        spend(event, accountant)
+    for _ in range(2):
+        with parts.part(1):
+            child = os.fork()
+            if child == 0:
+                try:
+                    spend(event, accountant)
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+    assert accountant.total().epsilon >= 2.0
 
 
 @pytest.mark.parametrize(
