@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.dp_rgda import plan_dp_rgda
-from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.algorithms.max_group_loss import GroupObjective, proportions_sensitivity
 from skdp.algorithms.plan import Plan, Run
 from skdp.algorithms.rgda_plan import RGDAPlan, RGDAResult
 from skdp.mechanisms import GaussianMechanism, NoiseSource
@@ -24,7 +24,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, GroupNetworkProblem, GroupWeights, Network, Records
-from skdp.problems.rounding import ROUNDING_SLACK
 from skdp.problems.silence import without_warnings
 
 #: Length of the first step over the square root of the dimension: of a coordinate, about. It falls
@@ -249,7 +248,7 @@ def plan_group_network(
         share = min(max((factor * noise) ** 2, least), most)
     # all are Gaussian releases on all records: 1 / multiplier^2 adds
     multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
-    sensitivity = math.sqrt(2.0) * ROUNDING_SLACK / design.n_records
+    sensitivity = proportions_sensitivity(design.n_records)
     rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
     sizes = GaussianMechanism(sensitivity, multiplier)
     return GroupNetworkPlan(objective, network, rgda, float(balance), sizes)

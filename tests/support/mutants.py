@@ -431,8 +431,8 @@ MUTANTS = (
     Mutant(
         "rgda: proportions have the noise for one count",
         "algorithms/group_network.py",
-        "math.sqrt(2.0) * ROUNDING_SLACK / design.n_records",
-        "ROUNDING_SLACK / design.n_records",
+        "proportions_sensitivity(design.n_records)",
+        "proportions_sensitivity(design.n_records) / math.sqrt(2.0)",
         _RGDA_FITS,
     ),
     Mutant(
