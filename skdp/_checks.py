@@ -12,8 +12,22 @@ import numpy as np
 _Closed = Literal["both", "left", "right", "neither"]
 
 
+#: Doubles hold all integers up to here.
+_LARGEST_COUNT = 2**53
+
+
 class InvalidTypeError(TypeError, ValueError):
     """A parameter of the wrong type; both errors, as in scikit-learn."""
+
+
+def shown(value: Any) -> str:
+    """Return ``repr(value)`` for a message, also for integers that are too long for one."""
+    try:
+        return repr(value)
+    except ValueError:  # sys.set_int_max_str_digits
+        if isinstance(value, int):
+            return f"an integer of {value.bit_length()} bits"
+        return f"a {type(value).__name__} with an integer that is too long"
 
 
 def check_real(
@@ -36,7 +50,7 @@ def check_real(
     if type(value) is not float and (  # most are floats; the check of others takes longer
         isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real)
     ):
-        raise InvalidTypeError(f"{name} must be a real number, got {value!r}.")
+        raise InvalidTypeError(f"{name} must be a real number, got {shown(value)}.")
     try:
         number = float(value)
     except OverflowError:  # of an integer
@@ -53,7 +67,7 @@ def _check_range(name: str, value: float, low: float, high: float, closed: _Clos
         range_ = f"in {'[' if left else '('}{low:.10g}, {high:.10g}{']' if right else ')'}"
     else:
         range_ = f"{'>=' if left else '>'} {low:.10g}{'' if right else ' and finite'}"
-    raise ValueError(f"{name} == {value}, must be {range_}.")
+    raise ValueError(f"{name} == {shown(value)}, must be {range_}.")
 
 
 def check_positive(**parameters: Any) -> None:
@@ -71,17 +85,20 @@ def check_non_negative(**parameters: Any) -> None:
 def check_count(name: str, value: Any, low: int = 1, high: float = math.inf) -> None:
     """Raise InvalidTypeError or ValueError unless `value` is an integer in [low, high]."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise InvalidTypeError(f"{name} must be an integer, got {value!r}.")
-    _check_range(name, int(value), low, high, "both")
+        raise InvalidTypeError(f"{name} must be an integer, got {shown(value)}.")
+    value = int(value)
+    _check_range(name, value, low, high, "both")
+    if value > _LARGEST_COUNT:
+        raise ValueError(f"{name} == {shown(value)}, must be at most 2^53.")
 
 
 def check_option(name: str, value: Any, options: Sequence[str]) -> None:
     """Raise ValueError unless `value` is one of some strings."""
     if not (isinstance(value, str) and value in options):
-        raise ValueError(f"{name} == {value!r}, must be one of {list(options)}.")
+        raise ValueError(f"{name} == {shown(value)}, must be one of {list(options)}.")
 
 
 def check_bool(name: str, value: Any) -> None:
     """Raise InvalidTypeError unless `value` is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise InvalidTypeError(f"{name} == {value!r}, must be True or False.")
+        raise InvalidTypeError(f"{name} == {shown(value)}, must be True or False.")

@@ -86,8 +86,7 @@ class ExponentialPlan(Plan):
 
         A power of 2 that follows from bounds on the derivatives of F on the ball.
         """
-        norm, s = self.design.feature_norm, self.concentration
-        slope = self.loss.lipschitz(norm, self.radius) + self.alpha * self.radius
+        norm, s, slope = self.design.feature_norm, self.concentration, self._slope
         curvature = self.loss.smoothness(norm) + self.alpha
         width = min(max(1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)), self.radius)
         return math.ldexp(1.0, max(math.frexp(width)[1] - 1 - _LOG_STEPS, _LEAST_LOG))
@@ -98,9 +97,16 @@ class ExponentialPlan(Plan):
             "the size of rounding (docs/theory/exponential_mechanism.md, Lemma 5)",
         )
 
+    @property
+    def _slope(self) -> float:
+        """Lipschitz constant of F on the ball."""
+        lipschitz = self.loss.lipschitz(self.design.feature_norm, self.radius)
+        return lipschitz + self.alpha * self.radius
+
     def bound(self) -> float:
-        """``d / s`` (docs/theory/exponential_mechanism.md, Lemma 2)."""
-        return self.design.width / self.concentration
+        """``d / s``, and what the grid adds (docs/theory/exponential_mechanism.md, Lemma 2)."""
+        d = self.design.width
+        return d / self.concentration + self._slope * self.step * math.sqrt(d)
 
     @property
     def event(self) -> ExponentialMechanismEvent:

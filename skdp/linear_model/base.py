@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_bool, check_count, check_option, check_real
+from skdp._checks import check_bool, check_count, check_option, check_real, shown
 from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Plan, Run
@@ -388,7 +388,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
                 raise ValueError("n_public is for neighbouring='add_remove'.")
             check_count("n_public", self.n_public)
         if not isinstance(self.verbose, numbers.Integral):
-            raise TypeError(f"verbose must be an integer, got {self.verbose!r}.")
+            raise TypeError(f"verbose must be an integer, got {shown(self.verbose)}.")
 
     @property
     def _method_names(self) -> tuple[str, ...]:
@@ -466,10 +466,10 @@ def check_random_state(random_state: Any) -> None:
     """Refuse anything but None, an integer >= 0 and numpy's generators."""
     if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
         if random_state < 0:
-            raise ValueError(f"random_state == {random_state}, must be >= 0.")
+            raise ValueError(f"random_state == {shown(random_state)}, must be >= 0.")
     elif not isinstance(random_state, (type(None), np.random.RandomState, np.random.Generator)):
         raise ValueError(
-            f"random_state == {random_state!r}, must be None, an integer or a numpy generator."
+            f"random_state == {shown(random_state)}, must be None, an integer or a numpy generator."
         )
 
 

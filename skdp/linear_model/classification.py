@@ -12,6 +12,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
+from skdp._checks import shown
 from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import ClippedLogisticLoss, EmpiricalRisk, Loss, SoftmaxLoss
 from skdp.problems.silence import without_warnings
@@ -192,16 +193,16 @@ def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
     if labels.ndim != 1 or len(labels) < at_least:
         number = "one label" if at_least == 1 else "two labels"
         raise ValueError(
-            f"{name} must be a list or a 1-d array of at least {number}, got {values!r}."
+            f"{name} must be a list or a 1-d array of at least {number}, got {shown(values)}."
         )
     try:
         names = np.unique(labels)
     except TypeError:  # labels of mixed kinds have no order
-        raise ValueError(f"{name} must be labels of one kind, got {values!r}.") from None
+        raise ValueError(f"{name} must be labels of one kind, got {shown(values)}.") from None
     if (names != names).any():
-        raise ValueError(f"{name} contains missing values: {values!r}.")
+        raise ValueError(f"{name} contains missing values: {shown(values)}.")
     if len(names) != len(labels):
-        raise ValueError(f"{name} lists a label twice: {values!r}.")
+        raise ValueError(f"{name} lists a label twice: {shown(values)}.")
     return names
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from skdp._checks import check_real
+from skdp._checks import check_real, shown
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import EmpiricalRisk, Loss
 
@@ -83,12 +83,12 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
 
 def _checked_range(target_range: Any) -> tuple[float, float]:
     if not isinstance(target_range, tuple | list | np.ndarray) or len(target_range) != 2:
-        raise ValueError(f"target_range must be a pair (low, high), got {target_range!r}.")
+        raise ValueError(f"target_range must be a pair (low, high), got {shown(target_range)}.")
     for end in target_range:
         check_real("an end of target_range", end, -math.inf, math.inf)
     low, high = (float(end) for end in target_range)
     if not (low < high and max(-low, high) <= 1e50 and high - low >= 1e-50):
         raise ValueError(
-            f"target_range == {target_range!r}, must be finite (below 1e50) with low < high."
+            f"target_range == {shown(target_range)}, must be finite (below 1e50) with low < high."
         )
     return low, high

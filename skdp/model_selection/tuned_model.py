@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_count, check_real
+from skdp._checks import check_count, check_real, shown
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
 from skdp.linear_model.base import DPLinearModel
@@ -102,7 +102,7 @@ class TunedLinearModel(DPLinearModel):
         ):
             raise ValueError(
                 "penalty_groups must be None or hold one label per feature, all of them integers "
-                f"or all strings; got {self.penalty_groups!r}."
+                f"or all strings; got {shown(self.penalty_groups)}."
             )
         return labels
 
@@ -112,12 +112,12 @@ class TunedLinearModel(DPLinearModel):
             return _LEAST * unit, self._methods[self.method].largest * unit
         bounds = self.alpha_bounds
         if not isinstance(bounds, tuple | list | np.ndarray) or len(bounds) != 2:
-            raise ValueError(f"alpha_bounds must be a pair (low, high), got {bounds!r}.")
+            raise ValueError(f"alpha_bounds must be a pair (low, high), got {shown(bounds)}.")
         for end in bounds:
             check_real("an end of alpha_bounds", end, 1e-100, 1e100)
         low, high = (float(end) for end in bounds)
         if not low < high:
-            raise ValueError(f"alpha_bounds == {bounds!r}, must be low < high.")
+            raise ValueError(f"alpha_bounds == {shown(bounds)}, must be low < high.")
         return low, high
 
     def _check_objective(self) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import shown
+
 
 def check_ranges(ranges: Any) -> None:
     """Check what can be checked before the columns are known."""
@@ -59,11 +61,11 @@ def fill_values_per_feature(transformer: Any) -> np.ndarray:
         values = np.asarray(numbers, dtype=np.float64)
         is_finite = np.isfinite(np.asarray(given, dtype=np.float64)).all()
     except (TypeError, ValueError, OverflowError) as error:
-        raise ValueError(f"fill_value must hold numbers, got {value!r}.") from error
+        raise ValueError(f"fill_value must hold numbers, got {shown(value)}.") from error
     if not is_finite or values.shape not in ((), (n_features,)):
         raise ValueError(
             f"fill_value must be a finite number, or one for each of the {n_features} features, "
-            f"got {value!r}."
+            f"got {shown(value)}."
         )
     return np.broadcast_to(values, (n_features,))
 
@@ -87,7 +89,7 @@ def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:
         pairs = np.atleast_2d(np.array(ranges, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(
-            f"ranges must hold pairs (low, high) of numbers, got {ranges!r}."
+            f"ranges must hold pairs (low, high) of numbers, got {shown(ranges)}."
         ) from error
     if pairs.ndim != 2 or pairs.shape[1] != 2:
         raise ValueError(

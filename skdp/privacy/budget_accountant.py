@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from skdp._checks import InvalidTypeError, check_real
+from skdp._checks import InvalidTypeError, check_real, shown
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.blocks import (
     Block,
@@ -290,7 +290,7 @@ def check_accountant(accountant: object) -> None:
     """Refuse anything but None and a BudgetAccountant."""
     if not isinstance(accountant, BudgetAccountant | None):
         raise InvalidTypeError(
-            f"accountant must be None or a BudgetAccountant, got {accountant!r}."
+            f"accountant must be None or a BudgetAccountant, got {shown(accountant)}."
         )
 
 

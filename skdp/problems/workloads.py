@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._checks import shown
 from skdp.privacy.events import Neighbouring
 from skdp.problems.categorical import CategoricalRecords, universe_size
 
@@ -154,7 +155,8 @@ class QueryMatrix(Workload):
             matrix = np.asarray(matrix, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(
-                f"queries must be a string such as '2-way' or a matrix of numbers, got {matrix!r}."
+                "queries must be a string such as '2-way' or a matrix of numbers, got "
+                f"{shown(matrix)}."
             ) from None
         size = universe_size(self.sizes)
         if matrix.ndim != 2 or matrix.shape[1] != size or not len(matrix):

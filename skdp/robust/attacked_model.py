@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skdp._checks import check_real
+from skdp._checks import check_real, shown
 from skdp.algorithms.methods import METHODS, Method
 from skdp.linear_model.base import DPLinearModel
 from skdp.problems import AdversarialRisk, Attack, EmpiricalRisk, Loss
@@ -26,7 +26,7 @@ class AttackedLinearModel(DPLinearModel):
     def _check_parameters(self) -> None:
         norm = self.attack_norm
         if isinstance(norm, bool) or not isinstance(norm, numbers.Real) or norm not in (2, np.inf):
-            raise ValueError(f"attack_norm == {norm!r}, must be 2 or numpy.inf.")
+            raise ValueError(f"attack_norm == {shown(norm)}, must be 2 or numpy.inf.")
         check_real("attack_radius", self.attack_radius, 0.0, 1e50)
         super()._check_parameters()
 

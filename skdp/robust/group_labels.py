@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 
+from skdp._checks import shown
+
 
 def group_labels(X: Any, groups: Any) -> np.ndarray:
     """Return the groups of all records, given as such or as the name of a column of X."""
@@ -15,8 +17,8 @@ def group_labels(X: Any, groups: Any) -> np.ndarray:
         return as_labels("groups", groups)
     if not has_column(X, groups):
         raise ValueError(
-            f"groups == {groups!r} is the name of a column, but X is no data frame with such a "
-            "column. (In a pipeline X is what the steps before return: pass the values.)"
+            f"groups == {shown(groups)} is the name of a column, but X is no data frame with such "
+            "a column. (In a pipeline X is what the steps before return: pass the values.)"
         )
     return as_labels("groups", X[groups])
 
@@ -78,15 +80,15 @@ def checked_proportions(declared: Any, names: np.ndarray, group_names: Any) -> n
     if proportions.dtype.kind not in "iuf" or proportions.shape != names.shape:
         raise ValueError(
             f"group_proportions must be {len(names)} numbers, one per group, or a dict; got "
-            f"{declared!r}."
+            f"{shown(declared)}."
         )
     if group_names is not None and not are_named(declared):
         proportions = proportions[np.argsort(np.asarray(group_names), kind="stable")]
     proportions = proportions.astype(np.float64)
     if not (np.isfinite(proportions).all() and (proportions > 0).all()):
         raise ValueError(
-            f"group_proportions == {declared!r}, must be finite and > 0: a group without records "
-            "has no loss."
+            f"group_proportions == {shown(declared)}, must be finite and > 0: a group without "
+            "records has no loss."
         )
     if abs(float(proportions.sum()) - 1.0) > 1e-6:
         raise ValueError(

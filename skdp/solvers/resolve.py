@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
+from skdp._checks import shown
 from skdp.solvers.base import (
     BaseSolver,
     CallableSaddleSolver,
@@ -63,6 +64,6 @@ def resolve_solver(
         hint = f" Derive its class from skdp.solvers.{kind.__name__}."
     answer = "(x, y)" if saddle else "array"
     raise ValueError(
-        f"solver == {solver!r}, must be one of {sorted(names)}, a skdp.solvers.{kind.__name__} or "
-        f"a callable (problem, accuracy) -> {answer}.{hint}"
+        f"solver == {shown(solver)}, must be one of {sorted(names)}, a "
+        f"skdp.solvers.{kind.__name__} or a callable (problem, accuracy) -> {answer}.{hint}"
     )

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -633,3 +634,47 @@ def test_points_are_on_a_grid_that_no_record_moves(scale):
     # far below the spread of the points, of which as many are odd as even
     assert step < 1e-5 * points.std(axis=0).min()
     assert 0.3 < (np.rint(points / step) % 2).mean() < 0.7
+
+
+@pytest.mark.parametrize("s", [1.0, 1e6])
+def test_the_grid_is_as_coarse_as_the_narrowest_density_allows(s):
+    """Of two public lower bounds on the width of a density the larger one counts.
+
+    F rises by less than ``min(slope r, curvature r^2 / 2)`` at a distance r from its minimiser.
+    """
+    loss, design = LogisticLoss(), Design(1.0, 2, 1000)
+    budget = PrivacyBudget(s * 2.0 * 3.0 / 1000)  # the oscillation is 2 R X
+    plan = plan_exponential_mechanism(loss, design, budget, radius=3.0, proposal_limit=np.inf)
+    assert plan.concentration == pytest.approx(s)
+    slope, curvature = loss.lipschitz(1.0, 3.0), loss.smoothness(1.0)
+    widths = 1.0 / (s * slope), 1.0 / math.sqrt(s * curvature)
+    assert max(widths) > 1.5 * min(widths)
+    assert 2.0**-21 < plan.step / max(widths) <= 2.0**-20
+
+
+@pytest.mark.parametrize("signs", [(1.0, 1.0), (-1.0, 1.0), (-1.0, -1.0)])
+def test_points_are_cut_off_towards_zero(signs, monkeypatch):
+    """Points next to the sphere stay in the ball; each coordinate moves by less than a step."""
+    rows = Records(np.full((10, 2), 0.5), 1.0, targets=np.ones(10))
+    plan = plan_exponential_mechanism(
+        LogisticLoss(), Design.of(rows), PrivacyBudget(2.0), radius=1.0
+    )
+    module = sys.modules[type(plan).__module__]
+    for angle in np.linspace(0.1, 1.5, 20):
+        exact = np.array(signs) * [math.cos(angle), math.sin(angle)]
+        monkeypatch.setattr(module, "draw", lambda *_, exact=exact: exact)
+        point = plan.run(rows, Run()).point
+        moved = np.array(signs) * (exact - point)
+        assert (moved >= 0.0).all() and (moved < plan.step).all()
+        assert np.linalg.norm(point) <= 1.0
+
+
+def test_the_bound_counts_the_grid():
+    """At a large concentration the grid adds more to the objective than rounding does."""
+    loss, design = HalfSquaredLoss(1.0), Design(1.0, 1, 10**6)
+    plan = plan_exponential_mechanism(
+        loss, design, PrivacyBudget(1e5), radius=1.0, alpha=1.0, proposal_limit=np.inf
+    )
+    slope = loss.lipschitz(1.0, plan.radius) + plan.radius
+    added = plan.bound() - 1.0 / plan.concentration
+    assert added == pytest.approx(slope * plan.step) and added > 0.01 / plan.concentration

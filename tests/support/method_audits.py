@@ -272,9 +272,9 @@ _VERTICES = {"data_norm": None, "coef_norm_l1": 1.0, "feature_bound": 1.0}
 
 
 def _deltas(method: str) -> tuple[float, ...]:
-    if method in ("gradient", "bilevel", "bilevel_minibatch", "adaptive"):
+    if method in ("gradient", "rgda", "bilevel", "bilevel_minibatch", "adaptive"):
         return (DELTA,)
-    return (0.0,) if method == "exponential of a ball" else (0.0, DELTA)
+    return 0.0, DELTA
 
 
 def _listed() -> Iterator[Audited]:
@@ -284,7 +284,7 @@ def _listed() -> Iterator[Audited]:
         (
             DPLinearClassifier,
             {**_CLASSES, "loss": "hinge"},
-            {"statistics", "exponential", "mirror_descent"},
+            {"statistics", "mirror_descent"},
         ),
         (DPLinearRegressor, {**_TARGETS, "loss": "huber"}, {"statistics"}),
     ]
@@ -294,7 +294,8 @@ def _listed() -> Iterator[Audited]:
             if method in missing:
                 continue
             options = {**parameters, **(_VERTICES if method == "mirror_descent" else {})}
-            if method == "output":
+            # the exponential mechanism has no fast sampler for a kinked loss and a small penalty
+            if method == "output" or (method == "exponential" and "loss" in parameters):
                 options |= {"alpha": 100.0}
             deltas = (0.0,) if method == "exponential" else _deltas(method)
             cells.append((estimator, method, options, "targets", deltas))
