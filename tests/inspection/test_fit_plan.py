@@ -221,3 +221,11 @@ def test_readable_and_json():
 def test_clear_errors(model, sizes, message):
     with pytest.raises((TypeError, ValueError), match=message):
         plan_fit(model, **{"n_samples": N, "n_features": D, **sizes})
+
+
+@pytest.mark.parametrize("name", ["n_samples", "n_features", "n_classes", "n_groups"])
+@pytest.mark.parametrize("exponent", [400, 5000])
+def test_sizes_that_no_double_holds(name, exponent):
+    model = DPLogisticRegression() if name != "n_groups" else DPMaxGroupLossRegressor()
+    with pytest.raises(ValueError, match=rf"{name} == .*, must be at most 2\^53"):
+        plan_fit(model, **{"n_samples": N, "n_features": D, name: 10**exponent})

@@ -186,3 +186,16 @@ def test_a_nominal_size_that_is_too_small():
 def test_numbers_out_of_range(parameters, expected):
     X, y = records(DPLinearClassifier, n=10)
     assert message_of(declared(DPLinearClassifier, **parameters), X, y) == expected
+
+
+@pytest.mark.parametrize("exponent", [400, 5000])
+@pytest.mark.parametrize(
+    "name", ["epsilon", "alpha", "classes", "loss", "method", "solver", "fit_intercept", "n_public"]
+)
+def test_integers_that_are_too_long(name, exponent):
+    """No double holds them, and those of more than 4300 digits have no decimal form."""
+    X, y = records(DPLinearClassifier, n=10)
+    model = declared(DPLinearClassifier, neighbouring="add_remove", n_public=10)
+    model.set_params(**{name: 10**exponent})
+    message = message_of(model, X, y)
+    assert name in message and "4300" not in message

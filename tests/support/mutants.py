@@ -43,6 +43,7 @@ class Mutant:
     tests: str
 
 
+_EXPONENTIAL = "tests/algorithms/test_exponential_mechanism.py -k"
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
@@ -322,6 +323,20 @@ MUTANTS = (
         "self.alpha, self.concentration, balls)",
         "self.alpha, 2.0 * self.concentration, balls)",
         f"{_DRAWS} -k exponential",
+    ),
+    Mutant(
+        "grid of the exponential mechanism finer than its narrowest density",
+        "algorithms/exponential_mechanism.py",
+        "width = min(max(1.0 / (s * slope),",
+        "width = min(min(1.0 / (s * slope),",
+        f"{_EXPONENTIAL} coarse",
+    ),
+    Mutant(
+        "points of the exponential mechanism rounded to the nearest",
+        "algorithms/exponential_mechanism.py",
+        "np.trunc(point / self.step)",
+        "np.rint(point / self.step)",
+        f"{_EXPONENTIAL} cut_off",
     ),
     Mutant(
         "proposals of the exponential mechanism too narrow",
