@@ -276,8 +276,9 @@ class GroupedLinearModel(DPLinearModel):
         """The mode of the groups; "auto" by whether proportions were declared."""
         if self.group_mode != "auto":
             return self.group_mode
-        # the published calibration releases the coefficients alone
-        is_declared = self.group_proportions is not None or self.calibration == "paper"
+        # the published calibration releases the coefficients alone; not checked yet
+        is_published = isinstance(self.calibration, str) and self.calibration == "paper"
+        is_declared = self.group_proportions is not None or is_published
         return "proportions" if is_declared else "histogram"
 
     def _group_weights(

@@ -199,3 +199,11 @@ def test_integers_that_are_too_long(name, exponent):
     model.set_params(**{name: 10**exponent})
     message = message_of(model, X, y)
     assert name in message and "4300" not in message
+
+
+def test_a_calibration_that_is_an_array():
+    """The mode of the groups depends on it before it is checked."""
+    X, y = records(DPMaxGroupLossClassifier, n=10)
+    model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], group_mode="auto")
+    model.set_params(calibration=np.array(["analytic", "paper"]), method="gradient")
+    assert "calibration ==" in message_of(model, X, y, groups=np.resize(["a", "b"], 10))

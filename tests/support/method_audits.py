@@ -335,19 +335,19 @@ def _listed() -> Iterator[Audited]:
 METHODS = tuple(_listed())
 #: One audit per mechanism, with power.
 MECHANISMS = (
-    Audited(_Noise, "", 4.0, 0.0, mechanism="Laplace noise", n_runs=5000),
+    Audited(_Noise, "", 4.0, 0.0, mechanism="Laplace noise", n_runs=6000),
     Audited(
         _Noise, "", 4.0, 0.0, {"dimension": 2}, mechanism="spherical Laplace noise, d = 2",
         n_runs=10_000, score=_nearer,
     ),
     Audited(
-        _Noise, "", 4.0, DELTA, mechanism="Gaussian noise", n_runs=5000, bound_by="gaussian"
+        _Noise, "", 4.0, DELTA, mechanism="Gaussian noise", n_runs=16_000, bound_by="gaussian"
     ),
     Audited(
         _Ball, "", 4.0, 0.0, mechanism="exponential mechanism on a ball", n_runs=10_000,
         bound_by="range",
     ),
-    Audited(_Softmax, "", 4.0, 0.0, mechanism="softmax draws", n_runs=6000),
+    Audited(_Softmax, "", 4.0, 0.0, mechanism="softmax draws", n_runs=8000),
     Audited(_SampledSum, "", 2.0, 0.1, mechanism="sampled Gaussian noise", n_runs=14_000),
 )  # fmt: skip
 
