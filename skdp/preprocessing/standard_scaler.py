@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._checks import check_option
 from skdp._records import refuse_without_values, validate_records
 from skdp.algorithms.column_moments import ColumnMomentsPlan
 from skdp.algorithms.plan import Run
@@ -133,6 +134,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         budget = PrivacyBudget(self.epsilon, self.delta)
+        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
         if self.neighbouring != "replace_one":
             raise ValueError("DPStandardScaler is proven for neighbouring='replace_one' only.")
         check_ranges(self.ranges)

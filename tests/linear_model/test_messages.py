@@ -9,7 +9,7 @@ from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, recor
 
 from skdp.linear_model import DPLinearClassifier, DPLogisticRegression, DPRidge
 from skdp.model_selection import DPLogisticRegressionCV
-from skdp.preprocessing import BoundedScaler
+from skdp.preprocessing import BoundedScaler, DPStandardScaler
 from skdp.robust import DPAdversarialClassifier, DPMaxGroupLossClassifier
 
 SECRET = 0.123456789
@@ -207,3 +207,8 @@ def test_a_calibration_that_is_an_array():
     model = declared(DPMaxGroupLossClassifier, group_names=["a", "b"], group_mode="auto")
     model.set_params(calibration=np.array(["analytic", "paper"]), method="gradient")
     assert "calibration ==" in message_of(model, X, y, groups=np.resize(["a", "b"], 10))
+
+
+def test_a_relation_that_is_an_array():
+    with pytest.raises(ValueError, match="neighbouring =="):
+        DPStandardScaler(neighbouring=np.array([1.0, 2.0])).fit(np.zeros((4, 1)))
