@@ -460,7 +460,9 @@ def table() -> str:
     heads = " | ".join(f"{epsilon:g}" for epsilon in EPSILONS)
     lines += ["", f"| estimator, method | delta | {heads} |", "|---" * 5 + "|"]
     for (name, delta), bounds in found.items():
-        numbers = " | ".join(f"{bounds.get(epsilon, math.nan):.2f}" for epsilon in EPSILONS)
+        numbers = " | ".join(
+            f"{bounds[epsilon]:.2f}" if epsilon in bounds else "not run" for epsilon in EPSILONS
+        )
         lines.append(f"| {name} | {delta:g} | {numbers} |")
     return "\n".join(lines)
 
