@@ -242,7 +242,7 @@ def law_of(tables, step):
 @pytest.mark.audit
 @pytest.mark.parametrize("step", [0.05, 0.2, 0.5])
 def test_enumerated_transcripts_keep_the_cost_of_their_draws(step):
-    """The specification's audit: 60 random pairs of tables of +-L0 that differ in one record.
+    """The specification's audit: pairs of tables of +-L0 that differ in one record, 60 of them random.
 
     The largest ratio comes near 1: every draw after the first round is charged, and no other.
     """
@@ -252,10 +252,14 @@ def test_enumerated_transcripts_keep_the_cost_of_their_draws(step):
     assert [each.n_draws for each in plan.rounds] == [2, 2, 2, 1]
     rho, largest = rho_of(replace(plan, steps=(step,))), 0.0
     assert rho == pytest.approx(5 * (4.0 * step) ** 2 / 8.0, rel=1e-3)
-    for _ in range(60):
+    for pair in range(61):
         tables = rng.choice([-1.0, 1.0], size=(3, 3, 3))
         other = tables.copy()
         other[0] = rng.choice([-1.0, 1.0], size=(3, 3))
+        if pair == 0:  # one vertex against the others, the other way round in the neighbour
+            tables[:], other[:] = 0.0, 0.0
+            tables[0] = [1.0, 1.0, -1.0]
+            other[0] = -tables[0]
         p, q = law_of(tables, step), law_of(other, step)
         assert np.exp(p).sum() == pytest.approx(1.0)
         for order in (1.25, 2.0, 8.0, 64.0):
@@ -265,4 +269,4 @@ def test_enumerated_transcripts_keep_the_cost_of_their_draws(step):
             delta = np.maximum(np.exp(p) - math.exp(epsilon) * np.exp(q), 0.0).sum()
             claimed = math.exp(-((max(epsilon - rho, 0.0)) ** 2) / (4.0 * rho))
             assert delta <= claimed
-    assert 0.5 < largest <= 1.0 + 1e-9
+    assert 0.9 < largest <= 1.0 + 1e-9
