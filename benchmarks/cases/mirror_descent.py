@@ -195,7 +195,7 @@ def game(case: str, n: int, rng: np.random.Generator) -> tuple[FunctionProblem, 
         lower = best_response(lambda v: (v @ A @ y + bend(v)[0], A @ y + bend(v)[1]), d)
         return bend(x)[0] - upper - (lower - bend(y)[0])
 
-    design = VertexDesign(n, (d, d), (2.0, 2.0), (2.0, 2.0))
+    design = VertexDesign(n, (d, d), (2.0, 2.0), (4.0, 4.0))
     return FunctionProblem(design, derivative), duality_gap
 
 

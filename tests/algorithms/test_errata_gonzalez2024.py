@@ -242,7 +242,7 @@ def law_of(tables, step):
 @pytest.mark.audit
 @pytest.mark.parametrize("step", [0.05, 0.2, 0.5])
 def test_enumerated_transcripts_keep_the_cost_of_their_draws(step):
-    """The specification's audit: pairs of tables of +-L0 that differ in one record, 60 of them random.
+    """The specification's audit: 61 pairs of tables of +-L0 that differ in one record.
 
     The largest ratio comes near 1: every draw after the first round is charged, and no other.
     """
