@@ -234,7 +234,7 @@ def plot(table: pd.DataFrame, path: Any) -> None:
             means = rows.groupby("epsilon")["value"].mean()
             panel.plot(means.index, means, marker="o", label=name)
         panel.set(xscale="log", xlabel="epsilon", ylabel=label)
-        panel.legend(fontsize=8)
+        panel.legend(fontsize=8, loc="lower left" if part == "marginals" else "lower right")
     axes[0].set_yscale("log")
     figure.tight_layout()
     figure.savefig(path, dpi=90)
