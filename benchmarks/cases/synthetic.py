@@ -227,15 +227,16 @@ def summarise(table: pd.DataFrame) -> str:
 def plot(table: pd.DataFrame, path: Any) -> None:
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5))
     labels = {"marginals": "mean total-variation distance", "accuracy": "test accuracy"}
     for panel, (part, label) in zip(axes, labels.items(), strict=True):
         for name, rows in table[table["part"] == part].groupby("method", sort=False):
             means = rows.groupby("epsilon")["value"].mean()
             panel.plot(means.index, means, marker="o", label=name)
         panel.set(xscale="log", xlabel="epsilon", ylabel=label)
-        panel.legend(fontsize=8, loc="lower left" if part == "marginals" else "lower right")
+        panel.legend(fontsize=7)
     axes[0].set_yscale("log")
+    axes[0].legend(fontsize=7, loc="upper right", bbox_to_anchor=(1.0, 0.94))
     figure.tight_layout()
     figure.savefig(path, dpi=90)
     plt.close(figure)
