@@ -213,6 +213,7 @@ def printed(z_refresh, z_increment):
     return z_refresh / math.sqrt(2.0), z_increment / math.sqrt(2.0)
 
 
+#: (z of gradients, of differences, number of differences, relation, other options, epsilon).
 TABLE = [
     (14.384, 14.384, 2000, "add_remove", {}, 2.0),
     (28.649, 28.649, 2000, "replace_one", {}, 2.0),
@@ -237,11 +238,31 @@ def test_accounting_table_of_the_specification(row):
     assert abs(cost(*numbers, **options) - expected) < 0.01
 
 
+#: Noise of Lemma 8 as printed (C2 = 1) over the bound on a record's part of the mean.
+LEMMA_8 = 2.0 * math.sqrt(math.log(1.25e6)) / 2.0 * 50 / 400
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("z, rate, expected", [(2.2305, 1.0, 2.0), (0.468, 0.125, 8.87)])
-def test_accounting_of_single_queries(z, rate, expected):
-    event = SampledGaussianMechanism(1.0, z, rate, 1).event(Neighbouring.ADD_REMOVE)
-    assert abs(tightest_epsilon(event, 1e-6) - expected) < 0.01
+@pytest.mark.parametrize(
+    "z, rate, number, expected, digit",
+    [
+        (2.2305, 1.0, 1, 2.0, 0.01),
+        (LEMMA_8, 0.125, 1, 8.87, 0.01),
+        (LEMMA_8, 0.125, 2000, 344, 0.5),
+    ],
+)
+def test_accounting_of_equal_queries(z, rate, number, expected, digit):
+    """The last number of the table has no decimals; it is that of dp-accounting, too."""
+    event = SampledGaussianMechanism(1.0, z, rate, number).event(Neighbouring.ADD_REMOVE)
+    found = tightest_epsilon(event, 1e-6)
+    assert abs(found - expected) < digit
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    other = accounting.PoissonSampledDpEvent(rate, accounting.GaussianDpEvent(z))
+    pld = PLDAccountant(value_discretization_interval=1e-3)
+    pld = pld.compose(accounting.SelfComposedDpEvent(other, number)).get_epsilon(1e-6)
+    assert abs(found - pld) < 0.01
 
 
 @pytest.mark.slow
