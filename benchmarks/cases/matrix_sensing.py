@@ -374,15 +374,23 @@ def plot(table: pd.DataFrame, path: Path) -> None:
 
     private = table[(table["kind"] == "data") & table["epsilon"].notna()]
     instances = list(dict.fromkeys(private["instance"]))
+    methods = list(dict.fromkeys(private["method"]))
     figure, axes = plt.subplots(
         1, len(instances), figsize=(5.5 * len(instances), 4), layout="constrained", squeeze=False
     )
     for axis, instance in zip(axes[0], instances, strict=True):
         own = private[private["instance"] == instance]
-        for k, (method, rows) in enumerate(own.groupby("method", sort=False)):
+        for method, rows in own.groupby("method", sort=False):
+            k = methods.index(method)
             errors = [rows["phi"] - rows["phi_low"], rows["phi_high"] - rows["phi"]]
+            errors = [error.clip(lower=0.0) for error in errors]  # a mean above the 90 %
             axis.errorbar(
-                rows["epsilon"] * 1.03**k, rows["phi"], yerr=errors, marker="o", label=method
+                rows["epsilon"] * 1.03**k,
+                rows["phi"],
+                yerr=errors,
+                marker="o",
+                color=f"C{k}",
+                label=method,
             )
         start = table[(table["instance"] == instance) & (table["method"] == "x_0")]
         axis.axhline(float(start["phi"].iloc[0]), color="0.4", linestyle="--", label="start")
