@@ -335,6 +335,8 @@ def plot(table: pd.DataFrame, path: Path) -> None:
                 )
         axis.set(title=name, xlabel="epsilon", xscale="log")
     axes[0][0].set_ylabel("log loss of the worst group")
-    figure.legend(*axes[0][-1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    pairs = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in axes[0])
+    named = {label: handle for handle, label in itertools.chain(*pairs)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=2)
     figure.savefig(path, dpi=100)
     plt.close(figure)
