@@ -331,6 +331,19 @@ def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(ki
     assert abs(sizes.mean() - n * rates[kind]) < 6.0 * deviation
 
 
+def test_releases_say_how_many_steps_they_stand_for():
+    made = plan(quadratic(), n_steps=20, period=5, noise_ratio=0.5)
+    first, second = made.releases
+    assert "gradients, 4 steps as one" in first.name and "16 steps as one" in second.name
+    assert first.noise_scale == pytest.approx(2.0 / math.sqrt(4))  # the mean of four
+    assert second.noise_scale == pytest.approx(1.0 / math.sqrt(16))
+    queries = made.ledger.refresh, made.ledger.increment
+    apart = ComposedEvent(tuple(each.event(Neighbouring.REPLACE_ONE) for each in queries))
+    assert tightest_epsilon(made.event, 1e-6) == pytest.approx(tightest_epsilon(apart, 1e-6))
+    (sampled,) = plan(quadratic(), period=1, sampling_rate=0.5).releases
+    assert "20 steps, " in sampled.name and sampled.noise_scale == 2.0  # of each of them
+
+
 def test_share_of_a_ledger_is_that_share_of_its_cost():
     ledger = plan(quadratic(), noise_ratio=0.5).ledger
     costs = [
