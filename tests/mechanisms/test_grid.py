@@ -9,8 +9,16 @@ import pytest
 from scipy import stats
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
-from skdp.mechanisms.grid import _Sphere, add_normal, add_spherical_laplace, step_of
-from skdp.mechanisms.partial_draws import CELL_BITS, EXPONENTIAL, NORMAL, draw
+from skdp.mechanisms.grid import (
+    _Normals,
+    _Sphere,
+    _sum,
+    _sum_of_squares,
+    add_normal,
+    add_spherical_laplace,
+    step_of,
+)
+from skdp.mechanisms.partial_draws import CELL_BITS, EXPONENTIAL, NORMAL, PartialDraws, draw
 
 #: False-alarm rate of every statistical test; their seeds are fixed.
 ALARM = 1e-6
@@ -159,6 +167,40 @@ def test_exact_bounds_hold_the_noise_at_every_precision():
         finer = [sorted(sphere.bounds(i)) for i in range(5)]
         assert all(a <= b <= c <= d for (a, d), (b, c) in zip(bounds, finer, strict=True))
     assert widths[1] < widths[0] * 2.0**-50 and widths[2] < widths[1] * 2.0**-50
+
+
+def short_draws(size, bits):
+    """Draws below 2^-bits, and signs of both kinds."""
+    cells = np.random.default_rng(0).integers(0, 2 ** (CELL_BITS - bits), size, dtype=np.uint64)
+    return PartialDraws(np.zeros(size, dtype=np.int64), cells, (-1.0) ** np.arange(size))
+
+
+@pytest.mark.parametrize("bits", [0, 25, 40, 55, 62])
+@pytest.mark.parametrize("dimension", [1, 2, 40, 9000])
+def test_doubles_are_as_near_to_the_noise_as_they_say(dimension, bits):
+    """Also of short directions and lengths, whose unknown bits count most."""
+    draws = draws_of(EXPONENTIAL, dimension), draws_of(NORMAL, dimension, 1)
+    if bits:
+        draws = short_draws(dimension, bits // 2), short_draws(dimension, bits)
+    for noise in (_Sphere(1.5e9, *draws, seeded()), _Normals(1.5e9, draws[1], seeded())):
+        for part in (slice(0, 20), slice(max(dimension - 20, 0), dimension)):
+            found, errors = noise.near(part)
+            assert bits or errors.max() < 2.0**-44 * np.abs(found).max()
+            for i, double, error in zip(
+                range(*part.indices(dimension)), found, errors, strict=True
+            ):
+                for end in noise.bounds(i):
+                    assert error == math.inf or abs(Fraction(double) - end) <= Fraction(error)
+
+
+def test_sums_of_draws_are_exact():
+    draws = draws_of(NORMAL, (1 << 17) + 500)
+    whole = [
+        (unit << CELL_BITS) + cell
+        for unit, cell in zip(draws.units.tolist(), draws.cells.tolist(), strict=True)
+    ]
+    assert _sum(draws) == sum(whole)
+    assert _sum_of_squares(draws) == sum(each * each for each in whole)
 
 
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e308, -1e308])
