@@ -35,6 +35,8 @@ class OpenDPNoise(NoiseSource):
         Without the package: ``pip install skdp[opendp]``.
     """
 
+    name = "opendp"
+
     def __init__(self) -> None:
         super().__init__()
         self._opendp = _opendp()
@@ -67,7 +69,7 @@ def opendp_noise() -> Iterator[None]:
 
     It holds in the thread of the block: fits in other threads and processes keep the noise of this
     package, and so do estimators with a `random_state`, and the linear term of
-    ``method="objective"``.
+    ``method="objective"``. The report of a fit says which it was: ``privacy_.noise_source``.
 
     Raises
     ------

@@ -1,9 +1,9 @@
 """Ledgers: files that outlive every process and say what has been spent.
 
 A ledger is a file of JSON lines. The first one is its header, ``{"ledger": "skdp", "id": ...,
-"epsilon": ..., "delta": ..., "neighbouring": ...}``. Then lines are appended only: ``{"spent": event, ...}`` for
-what was paid for, ``{"closed": id}`` for a with-block that has ended, ``{"moved": path}`` for a
-ledger that goes on elsewhere. What they cost together is the business of
+"epsilon": ..., "delta": ..., "neighbouring": ...}``. Then lines are appended only: ``{"spent":
+event, ...}`` for what was paid for, ``{"closed": id}`` for a with-block that has ended,
+``{"moved": path}`` for a ledger that goes on elsewhere. What they cost together is the business of
 :mod:`skdp.privacy.budget_accountant`.
 
 A line is on the disk (``fsync``) before the call that appends it returns, and everybody who reads

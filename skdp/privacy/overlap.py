@@ -67,9 +67,7 @@ class Part(NamedTuple):
     parts: OverlappingParts
     number: int
 
-    def share(
-        self, ledger: Ledger, event: PrivacyEvent
-    ) -> tuple[PrivacyEvent, Callable[[], None]]:
+    def share(self, ledger: Ledger, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
         """Return what a release from the part adds to a ledger, and a function that notes it.
 
         The sum of what is added is, for each kind of event, its largest number of a record.
