@@ -6,6 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from lowest_bits import SCALE, grid_releases, naive_releases, says_zero
 from scipy import stats
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
@@ -225,20 +226,13 @@ def test_noise_has_the_stated_law():
     assert stats.kstest(vectors[:, 1] / norms, stats.uniform(-1, 2).cdf).pvalue > ALARM
 
 
-def says_zero(released):
-    """Guess by the lowest bits whether small releases come from the value 0, or from 1."""
-    small = released[np.abs(released) < 2.0**-6]
-    assert len(small) > 20
-    return small * 2.0**53 != np.rint(small * 2.0**53)
-
-
 def test_lowest_bits_tell_values_in_floating_point_but_not_on_the_grid():
-    """Releases from 0 and 1, whose laws are 0.01 apart: floating-point sums tell which is which."""
-    mechanism, rng = GaussianMechanism(1.0, 100.0), np.random.default_rng(0)
-    zeros, ones = np.zeros(400_000), np.ones(400_000)
-    naive = [says_zero(value + 100.0 * rng.normal(size=value.size)) for value in (zeros, ones)]
-    assert naive[0].mean() > 0.9 and not naive[1].any()
-    for value in (zeros, ones):
-        released = mechanism.release(value, NoiseSource(seeded(6)))
-        assert not says_zero(released).any()
-        np.testing.assert_array_equal(np.rint(released / step_of(100.0)) * step_of(100.0), released)
+    """Releases from 0 and 1, whose laws are 0.004 apart: double precision tells which is which."""
+    size, step = 400_000, step_of(SCALE)
+    naive = [says_zero(naive_releases(value, size, seed=0)) for value in (0, 1)]
+    assert min(map(len, naive)) > 20 and naive[0].mean() > 0.9 and not naive[1].any()
+    for value in (0, 1):
+        released = grid_releases(value, size, seeded(6))
+        guesses = says_zero(released)
+        assert len(guesses) > 20 and not guesses.any()
+        np.testing.assert_array_equal(np.rint(released / step) * step, released)

@@ -20,7 +20,7 @@ from skdp import (
 from skdp.algorithms import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, OpenDPNoise, opendp_noise, secure_noise
 from skdp.mechanisms.noise_source import use_source
-from skdp.mechanisms.opendp_noise import _GROWTH, _LOG_STEPS
+from skdp.mechanisms.opendp_noise import GROWTH, LOG_STEPS
 
 #: False alarms of each test of a law; their draws are not seeded.
 ALARM = 1e-6
@@ -118,7 +118,7 @@ def test_growth_covers_the_rounding_of_values():
     """(Delta + g sqrt d) / (growth sigma) <= Delta / sigma, for sigma / g >= 2^160, exactly."""
     for log_mu, log_root in ((-100, 30), (-60, 15), (0, 30), (10, 0)):
         mu, root = Fraction(2) ** log_mu, Fraction(2) ** log_root
-        assert (mu + root / 2**_LOG_STEPS) / Fraction(_GROWTH) <= mu
+        assert (mu + root / 2**LOG_STEPS) / Fraction(GROWTH) <= mu
 
 
 def test_opendp_adds_the_noise():
@@ -138,7 +138,7 @@ def test_opendp_adds_the_noise():
     assert "source of the normal noise: opendp" in str(model.privacy_)
     ((measurement, options),) = made
     (release,) = model.privacy_.releases
-    assert options["scale"] == release.noise_scale * _GROWTH
+    assert options["scale"] == release.noise_scale * GROWTH
     assert release.noise_scale * 2.0**-161 < 2.0 ** options["k"] <= release.noise_scale * 2.0**-160
     # its own proof, rounding of the value included, is not above the zCDP of ours
     rho = (release.sensitivity / release.noise_scale) ** 2 / 2.0
