@@ -118,10 +118,12 @@ class Ledger:
 
     def spend(self, event: PrivacyEvent, label: str) -> None:
         """Append a payment; it is on the disk when this returns."""
-        line = {"spent": event.to_dict(), "label": label, "time": _now()}
+        entry = Entry(event, label, _now())
+        line = {"spent": event.to_dict(), "label": label, "time": entry.time}
         if event_from_dict(json.loads(json.dumps(line["spent"]))) != event:
             raise TypeError(f"{event!r} cannot be written to a ledger.")
         self.append(line)
+        self.entries.append(entry)
 
     def append(self, line: dict[str, Any]) -> None:
         """Append a line; on an error the ledger is as before."""

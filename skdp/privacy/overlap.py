@@ -27,7 +27,7 @@ from skdp.privacy.events import (
     common_relation,
     flatten_event,
 )
-from skdp.privacy.ledger import Ledger
+from skdp.privacy.ledger import Entry, Ledger
 
 
 class OverlappingParts:
@@ -47,9 +47,9 @@ class OverlappingParts:
         #: Records that are in the same parts cost the same.
         kinds = np.unique(np.packbits(np.asarray(members, dtype=bool), axis=1), axis=0)
         self._members = np.unpackbits(kinds, axis=1, count=members.shape[1])
-        #: For each ledger: how many entries it had, and how often each kind of record is in a
-        #: release of each kind.
-        self._counts: dict[str, tuple[int, dict[PrivacyEvent, np.ndarray]]] = {}
+        #: For each ledger: its entries, and how often each kind of record is in a release of each
+        #: kind.
+        self._counts: dict[str, tuple[list[Entry], dict[PrivacyEvent, np.ndarray]]] = {}
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[None]:
@@ -72,9 +72,9 @@ class Part(NamedTuple):
 
         The sum of what is added is, for each kind of event, its largest number of a record.
         """
-        members, n_entries = self.parts._members, len(ledger.entries)
-        before, known = self.parts._counts.get(ledger.id, (0, {}))
-        if n_entries < before:
+        members = self.parts._members
+        entries, known = self.parts._counts.get(ledger.id, ([], {}))
+        if ledger.entries[: len(entries)] != entries:
             known = {}
         counts, added = dict(known), []
         for leaf, count in flatten_event(event):
@@ -83,7 +83,7 @@ class Part(NamedTuple):
             added.append(RepeatedEvent(leaf, int(counts[leaf].max() - old.max(initial=0))))
 
         def note() -> None:
-            self.parts._counts[ledger.id] = n_entries + 1, counts
+            self.parts._counts[ledger.id] = list(ledger.entries), counts
 
         return ComposedEvent(added), note
 

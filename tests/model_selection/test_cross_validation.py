@@ -164,22 +164,23 @@ def test_a_new_ledger_at_the_path_of_a_removed_one_pays_in_full(tmp_path, is_ope
     path.unlink()
     with parts.part(0) if is_opened_inside else contextlib.nullcontext():
         accountant = BudgetAccountant(10.0, path=path)
-    charged(accountant, 1, parts)
-    assert accountant.total().epsilon == 1.0
-    charged(accountant, 0, parts)
-    assert accountant.total().epsilon == 1.0
-    charged(accountant, 0, parts)
-    assert accountant.total().epsilon == 2.0
+    accountant.spend(EVENT)  # as many entries as the other one had
+    for number, total in ((1, 2.0), (0, 2.0), (0, 3.0)):
+        charged(accountant, number, parts)
+        assert accountant.total().epsilon == total
 
 
-def test_an_older_copy_of_a_ledger_pays_in_full(tmp_path):
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_older_copy_of_a_ledger_pays_in_full(tmp_path, others):
     parts, path = OverlappingParts(np.eye(2, dtype=bool)), tmp_path / "ledger"
     accountant = BudgetAccountant(10.0, path=path)
     copy = path.read_bytes()
     charged(accountant, 0, parts)
     path.write_bytes(copy)
+    for _ in range(others):
+        accountant.spend(EVENT, "another release")
     charged(accountant, 1, parts)
-    assert accountant.total().epsilon == 1.0
+    assert accountant.total().epsilon == 1.0 + others
 
 
 def test_ledgers_of_older_files_are_known_by_their_path(tmp_path):
