@@ -30,8 +30,9 @@ from skdp.algorithms.noisy_gradient_descent import (
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.step_rules import temperature_share
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
-from skdp.algorithms.worst_group_weights import shrunk_losses, worst_case_weights
+from skdp.algorithms.worst_group_weights import prefers_plain, shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -54,8 +55,6 @@ _ROUNDS = 3
 _LEAST_PROPORTION = 0.001
 #: Least weight of a group in units of its proportion.
 _FLOOR = 0.25
-#: Largest weight of a record below which the plain model is taken: the worst group is a large one.
-_LEAST_FACTOR = 1.6
 #: Price of unequal weights; see docs/theory/worst_group.md.
 _SPREAD_PRICE = 0.06
 #: Factors of the price after a step of the weights that went too far, and after others.
@@ -81,6 +80,8 @@ class NoisyDescentAscentPlan(Plan):
         Looks at the losses of the groups, each followed by a weighted descent.
     mu_weighted : float
         Of the Gaussian differential privacy of all weighted descents.
+    mu_plain : float
+        The same of the second descent where the plain model is taken.
     damping_weighted : float
         Of its number of steps, as in the plan of the first one.
     sizes : GroupSums or None
@@ -93,7 +94,7 @@ class NoisyDescentAscentPlan(Plan):
     mix : GroupSums or None
         None where the scale is fitted instead. For the step from the plain model to the last one.
     temperature : TemperaturePlan or None
-        In place of that fit, for the same budget, where the plain model is taken.
+        Of the plain method, in place of that fit, where the plain model is taken.
     price : float
         Of noise, by the square of the largest weight.
     proportions : tuple of float or None
@@ -106,6 +107,7 @@ class NoisyDescentAscentPlan(Plan):
     plain: NoisyGradientDescentPlan
     n_looks: int
     mu_weighted: float
+    mu_plain: float
     damping_weighted: float
     sizes: GroupSums | None
     losses: GroupSums
@@ -155,7 +157,7 @@ class NoisyDescentAscentPlan(Plan):
             number = self.passes[k].schedule.n_steps if self.passes else "all"
             steps = GaussianMechanism(
                 self.plain.sensitivity * ROUNDING_SLACK,
-                1.0 / (self._mu_second(self._is_plain) * math.sqrt(part)),
+                1.0 / (self._mu_second * math.sqrt(part)),
             ).describe(
                 f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
                 objective.dimension,
@@ -164,10 +166,11 @@ class NoisyDescentAscentPlan(Plan):
                 objective.neighbouring,
             )
             parts += [self.losses.describe(), steps]
-        if self.mix is not None and not self._is_plain:
+        if self._is_plain:
+            if self.temperature is not None:
+                parts.append(self.temperature.describe(objective.neighbouring))
+        elif self.mix is not None:
             parts.append(self.mix.describe())
-        if self.temperature is not None and self._is_plain:
-            parts.append(self.temperature.describe(objective.neighbouring))
         elif self.scale is not None:
             parts += [self.scale.describe()] * self.n_rounds
         return tuple(parts)
@@ -177,9 +180,10 @@ class NoisyDescentAscentPlan(Plan):
         """Whether the plain model was taken."""
         return self.n_looks == 1 and self.weights == self.proportions is not None
 
-    def _mu_second(self, is_plain: bool) -> float:
-        """Mu of what follows the first look: without another model there is nothing to mix."""
-        return math.hypot(self.mu_weighted, self.mix.mu if self.mix and is_plain else 0.0)
+    @property
+    def _mu_second(self) -> float:
+        """Mu of all descents after the first one."""
+        return self.mu_plain if self._is_plain else self.mu_weighted
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
@@ -198,7 +202,7 @@ class NoisyDescentAscentPlan(Plan):
 
     def to_dict(self) -> dict[str, Any]:
         numbers: dict[str, Any] = {
-            "mu_weighted": self._mu_second(self._is_plain),
+            "mu_weighted": self._mu_second,
             "n_looks": self.n_looks,
         }
         if self.weights is not None:
@@ -236,8 +240,9 @@ class NoisyDescentAscentPlan(Plan):
                 )
                 floor = _FLOOR / self.n_looks
                 weights = floor * proportions + (1.0 - floor) * best
-                # nothing is to be won where the worst group is a large one, but noise
-                is_plain = self.n_looks == 1 and (weights / proportions).max() < _LEAST_FACTOR
+                is_plain = self.n_looks == 1 and prefers_plain(
+                    losses if has_log_loss(self.loss) else None, weights, proportions
+                )
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
                 second = replace(
@@ -255,14 +260,15 @@ class NoisyDescentAscentPlan(Plan):
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
                 shrinkage = self._shrinkage(point, variance)
-            if self.mix is not None and not is_plain:
+                shift = 0.0
+                if (temperature := self.temperature) is not None:
+                    shrinkage, shift = temperature.release(rows, point, offsets, shrinkage, noise)
+                point, offsets = shrinkage * point, offsets + shift
+            elif self.mix is not None:
                 ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
                 moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
                 fit = MixFit(descent.plan, rows, ends, offsets)
                 point, offsets = fit.release(self.mix, proportions, noise, moved)
-            elif is_plain and self.temperature is not None:
-                shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
-                point, offsets = shrinkage * point, offsets + shift
             else:
                 # several looks have found the weights; after one the largest loss may be off
                 direction = point - plain if self.n_looks == 1 else None
@@ -338,7 +344,7 @@ class NoisyDescentAscentPlan(Plan):
         """
         return replace(
             plan,
-            mu=self._mu_second(is_plain) * math.sqrt(self.parts[k]),
+            mu=(self.mu_plain if is_plain else self.mu_weighted) * math.sqrt(self.parts[k]),
             damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,
             rate=plan.rate / largest,
@@ -454,6 +460,7 @@ def plan_noisy_descent_ascent(
         "Lemma 2",
     )
     scale = temperature = mix = None
+    share = 0.0  # of the temperature
     if fits_scale:
         scale = GroupSums(
             plain,
@@ -465,7 +472,9 @@ def plan_noisy_descent_ascent(
             "Lemma 4",
             (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
         )
-        temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share))
+        share = min(scale_share, temperature_share(plain.loss, noise))
+        if share:
+            temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(share))
     else:
         mix = GroupSums(
             plain,
@@ -487,6 +496,7 @@ def plan_noisy_descent_ascent(
         ),
         n_looks,
         plain.mu * math.sqrt(1.0 - _PLAIN),
+        math.sqrt(plain.mu**2 * (1.0 - _PLAIN) + mu**2 * (scale_share - share)),
         plain.damping * math.sqrt(1.0 - _PLAIN),
         sizes,
         losses,
