@@ -55,8 +55,9 @@ _ROUNDS = 3
 _LEAST_PROPORTION = 0.001
 #: Least weight of a group in units of its proportion.
 _FLOOR = 0.25
-#: Price of unequal weights; see docs/theory/worst_group.md.
-_SPREAD_PRICE = 0.06
+#: Price of unequal weights, and for one look the least one and that over the error of all weights;
+#: see docs/theory/worst_group.md.
+_SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.03, 8.0
 #: Factors of the price after a step of the weights that went too far, and after others.
 _TOO_FAR, _NOT_FAR = 3.0, 0.8
 #: Largest weight of a group in one look, unless it has as many records.
@@ -89,14 +90,12 @@ class NoisyDescentAscentPlan(Plan):
     losses : GroupSums
     scale : GroupSums or None
         None where the scale of the margins is not fitted.
-    n_rounds : int
-        Releases of the fit of the scale.
     mix : GroupSums or None
         None where the scale is fitted instead. For the step from the plain model to the last one.
     temperature : TemperaturePlan or None
         Of the plain method, in place of that fit, where the plain model is taken.
-    price : float
-        Of noise, by the square of the largest weight.
+    price, spread_price : float
+        Of noise, by the square of the largest weight, and of unequal weights at first.
     proportions : tuple of float or None
         Public or, after a run, released.
     weights : tuple of float or None
@@ -112,10 +111,10 @@ class NoisyDescentAscentPlan(Plan):
     sizes: GroupSums | None
     losses: GroupSums
     scale: GroupSums | None
-    n_rounds: int
     mix: GroupSums | None
     temperature: TemperaturePlan | None
     price: float
+    spread_price: float
     proportions: tuple[float, ...] | None
     weights: tuple[float, ...] | None = None
     passes: tuple[NoisyGradientDescentPlan, ...] = ()
@@ -172,7 +171,7 @@ class NoisyDescentAscentPlan(Plan):
         elif self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
-            parts += [self.scale.describe()] * self.n_rounds
+            parts += [self.scale.describe()] * _ROUNDS
         return tuple(parts)
 
     @property
@@ -220,7 +219,7 @@ class NoisyDescentAscentPlan(Plan):
             noise_plain = descent.plan.noise_variance()
             shrinkage = self._shrinkage(plain, noise_plain)
             best, point, passes = proportions, plain, []
-            price, excess = _SPREAD_PRICE, np.zeros(len(proportions))
+            price, excess = self.spread_price, np.zeros(len(proportions))
             for k in range(self.n_looks):
                 losses = self._group_losses(
                     descent.plan, rows, shrinkage * point, offsets, proportions, noise
@@ -368,19 +367,10 @@ class NoisyDescentAscentPlan(Plan):
         if self.scale is None:
             return shrinkage * weights, offsets
         fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction)
-        theta = np.zeros(fit.n_parameters)
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
-        for _ in range(self.n_rounds):
-            derivatives, scale = self.scale.release(
-                rows,
-                lambda block: fit.terms(block, shrinkage, theta),  # noqa: B023
-                noise,
-                fit.rounding(moved, shrinkage, theta),
-            )
-            step = fit.step(derivatives, scale, shrinkage, theta)
-            theta = fit.limited(theta + step, shrinkage)
+        theta = fit.released(self.scale, _ROUNDS, shrinkage, noise, moved)
         shift = theta[1] if fit.has_shift else 0.0
         weights = (shrinkage + theta[0] / fit.unit) * weights
         if direction is not None:
@@ -419,9 +409,8 @@ def plan_noisy_descent_ascent(
     if n_groups == 1 or spread >= _LARGEST_ERROR:
         return whole
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    replaced = relation is Neighbouring.REPLACE_ONE
     has_sizes = objective.proportions is None
-    noise = (2.0 if replaced else 1.0) / (mu * design.n_records)
+    noise = relation.n_changes / (mu * design.n_records)
     sizes_share, losses_share, scale_share = (
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
@@ -436,16 +425,18 @@ def plan_noisy_descent_ascent(
     fits_scale = has_log_loss(objective.risk.loss)
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
+    spread_price = _SPREAD_PRICE
+    if fits_scale and n_looks == 1:
+        spread_price = min(max(_PRICE_OF_ERROR * spread, _LEAST_PRICE), spread_price)
     reserved = sizes_share * has_sizes + losses_share + scale_share
     plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
     sizes = None
     if has_sizes:
-        sensitivity = math.sqrt(2.0) if replaced else 1.0
         sizes = GroupSums(
             plain,
             n_groups,
             mu * math.sqrt(sizes_share),
-            sensitivity,
+            math.sqrt(relation.n_changes),
             1.0,
             "sizes of the groups",
             "Lemma 3",
@@ -454,7 +445,7 @@ def plan_noisy_descent_ascent(
         plain,
         n_groups,
         mu * math.sqrt(losses_share / n_looks),
-        loss_sensitivity(plain.loss, replaced),
+        loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
         loss_range(plain.loss)[1],
         "losses of the groups",
         "Lemma 2",
@@ -466,7 +457,7 @@ def plan_noisy_descent_ascent(
             plain,
             n_groups,
             mu * math.sqrt(scale_share / _ROUNDS),
-            2.0 if replaced else 1.0,
+            relation.n_changes,
             1.0,
             "derivatives of the groups' losses in scale, shift and mix",
             "Lemma 4",
@@ -480,7 +471,7 @@ def plan_noisy_descent_ascent(
             plain,
             n_groups,
             mu * math.sqrt(scale_share),
-            2.0 if replaced else 1.0,
+            relation.n_changes,
             1.0,
             "losses of the groups between two models",
             "Lemma 6",
@@ -501,9 +492,9 @@ def plan_noisy_descent_ascent(
         sizes,
         losses,
         scale,
-        _ROUNDS,
         mix,
         temperature,
         8.0 * error**2 * math.sqrt(design.n_features),
+        spread_price,
         objective.proportions,
     )
