@@ -131,18 +131,18 @@ MUTANTS = (
         f"{_WORST_GROUP[:-1]} or move_by_the_bound'",
     ),
     Mutant(
-        "residuals of weighted gradients are clipped on one side",
+        "residuals are clipped on one side",
         "algorithms/noisy_gradient_descent.py",
         "residuals = np.minimum(np.maximum(residuals, -limits), limits)",
         "residuals = np.minimum(residuals, limits)",
-        _WORST_GROUP,
+        "tests/algorithms/test_noisy_gradient_descent.py -k lemma_2_no_record",
     ),
     Mutant(
         "numeric losses of the groups are not clipped",
         "algorithms/clipped_losses.py",
         "return np.minimum(losses / self.unit, self.largest) - self.centre",
         "return losses / self.unit - self.centre",
-        _GROUP_LOSSES,
+        f"{_GROUP_LOSSES[:-1]} or within_their_range'",
     ),
     Mutant(
         "vectors of the line of models are not shortened",
