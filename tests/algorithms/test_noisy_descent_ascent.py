@@ -21,7 +21,12 @@ from skdp.algorithms.group_sums import GroupSums, ScaleFit
 from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group_weights import minimax_step, shrunk_losses, worst_case_weights
+from skdp.algorithms.worst_group_weights import (
+    minimax_step,
+    prefers_plain,
+    shrunk_losses,
+    worst_case_weights,
+)
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
@@ -230,6 +235,42 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
     assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
 
 
+@RELATIONS
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
+@pytest.mark.parametrize("n", [10**4, 10**5, 10**7])
+def test_both_models_have_the_budget(loss, n, relation):
+    """The temperature has the plain method's part, and the second plain descent what it leaves."""
+    goal = GroupObjective(
+        EmpiricalRisk(loss),
+        Design(1.01, 10, n, 4096, 1.0 if relation is REPLACE else 10.0, 0.1),
+        neighbouring=relation,
+        weights=GroupWeights((10.0,) * 4),
+    )
+    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
+    temperature = plan.temperature
+    own = 0.0 if temperature is None else 1.0 / temperature.mechanism.noise_multiplier
+    assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
+    assert own**2 <= 0.0501 * gaussian_mu(1.0, 1e-6) ** 2
+    if temperature is None:
+        assert isinstance(loss, SoftmaxLoss) and n == 10**4
+
+
+@pytest.mark.parametrize(
+    ("n", "price"), [(4000, 0.06), (40000, 0.03), (10**6, 0.06)], ids=["noisy", "one", "several"]
+)
+def test_small_groups_are_followed_where_noise_is_small(n, price):
+    goal = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design(1.01, 6, n, 4096, 1.0, 0.1),
+        neighbouring=REPLACE,
+        weights=GroupWeights((10.0,) * 4),
+    )
+    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    assert plan.spread_price == price
+    assert (plan.n_looks == 1) == (n < 10**6)
+
+
 # ----------------------------------------------------------------------------------------- lemmas
 
 
@@ -430,6 +471,16 @@ def test_weights_are_the_best_of_their_programme():
         assert (limited / p).max() <= 2.0 + 1e-9
 
 
+def test_a_large_group_that_is_about_the_worst_asks_for_the_plain_model():
+    p = np.array([0.6, 0.3, 0.1])
+    weights = np.array([0.6, 0.2, 0.2])
+    assert prefers_plain(np.array([0.45, 0.2, 0.5]), weights, p)
+    assert not prefers_plain(np.array([0.45, 0.2, 0.6]), weights, p)
+    assert not prefers_plain(np.array([0.2, 0.45, 0.5]), weights, p)  # 0.3 is no large group
+    assert not prefers_plain(None, weights, p)
+    assert prefers_plain(np.array([0.45, 0.2, 0.6]), np.array([0.6, 0.25, 0.15]), p)
+
+
 def test_equal_losses_leave_the_proportions():
     losses = shrunk_losses(np.full(4, 0.5), np.full(4, 0.01), P, 1000)
     q = worst_case_weights(losses, P, noise_price=0.001, spread_price=0.06)
@@ -508,6 +559,18 @@ def test_a_large_worst_group_leaves_the_plain_model():
     groups = np.where(rng.random(20000) < 0.3, "few", "most")
     y = (rng.random(20000) < expit(X[:, 0] * np.where(groups == "few", 20.0, 3.0))).astype(int)
     model = fit(1.0, (X, y, groups))
+    assert "the plain model was taken" in str(model.privacy_)
+
+
+def test_a_small_group_that_is_no_worse_than_the_majority_leaves_the_plain_model():
+    """Both have labels by chance; the third group has none and would pay for their weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = rng.choice(["easy", "few", "most"], size=8000, p=[0.4, 0.05, 0.55])
+    flipped = rng.random(8000) < np.where(groups == "easy", 0.0, 0.3)
+    y = ((X[:, 0] > 0) ^ flipped).astype(int)
+    model = fit(3.0, (X, y, groups), group_names=["easy", "few", "most"])
     assert "the plain model was taken" in str(model.privacy_)
 
 
