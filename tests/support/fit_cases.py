@@ -429,9 +429,10 @@ CASES: dict[str, Case] = {
 
 @pytest.fixture(scope="session")
 def remembered_calibrations() -> Any:
-    """Noise of sampled releases is calibrated once: a calibration takes seconds."""
+    """Noise of sampled releases and schedules of phases are found once, from public numbers."""
     with pytest.MonkeyPatch.context() as patch:
         remember_calibrations(patch)
+        remember_schedules(patch)
         yield
 
 
