@@ -354,7 +354,7 @@ def _plan(
 def _linear_term(
     loss: Loss, norm: float, budget: PrivacyBudget, penalty: float, relation: Neighbouring
 ) -> tuple[AdditiveMechanism, str]:
-    """Return the law of b, from what the penalty leaves of epsilon, and its theorem."""
+    """Return the law of b for the rest of epsilon after the penalty, and the theorem used."""
     left = budget.epsilon - hessian_epsilon(loss, norm, penalty)
     sensitivity = gradient_bound(loss, norm, relation)
     if budget.is_pure:
