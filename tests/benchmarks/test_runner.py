@@ -28,7 +28,7 @@ def run(*arguments):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,  # against hangs
     )
 
 

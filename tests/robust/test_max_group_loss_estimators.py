@@ -15,7 +15,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from fit_cases import remember_schedules
 from group_models import (
     FEW,
     GROUPS,
@@ -64,8 +63,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:group_proportions were not decla
     ],
     ids=repr,
 )
-def test_check_estimator(estimator, monkeypatch):
-    remember_schedules(monkeypatch)
+def test_check_estimator(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyLeakWarning)
         warnings.simplefilter("ignore", SkipTestWarning)

@@ -9,7 +9,6 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from fit_cases import remember_schedules
 from group_models import FEW, GROUPS, NAMES, X, Y, classifier, conflicting, every_mode, every_model
 from plain_noise import scale_noise, use_plain_noise
 from scipy import stats
@@ -121,8 +120,7 @@ def test_report(model):
 @pytest.mark.parametrize("delta", [1e-5, 0.0])
 @every_mode
 @every_model
-def test_budget_is_spent_and_not_exceeded(model, mode, delta, monkeypatch):
-    remember_schedules(monkeypatch)
+def test_budget_is_spent_and_not_exceeded(model, mode, delta):
     for weights, method, epsilon in itertools.product(
         (False, True), ("output", "phased"), (0.1, 1.0, 20.0)
     ):
@@ -190,7 +188,6 @@ def test_noise_law(model, mode, delta, monkeypatch):
     Squared lengths of Gaussian noise add up to a chi-squared number, lengths of spherical Laplace
     noise to a Gamma number. False alarms: 1e-4 per test; the seeds are fixed.
     """
-    remember_schedules(monkeypatch)
     fits = 60 if mode != "histogram" else 20
     fitted = model(
         30.0, delta, group_mode=mode, method="output", alpha=2.0, fit_intercept=False, coef_norm=2.0
@@ -349,9 +346,8 @@ def audited_epsilon(mode, epsilon, delta):
 
 @pytest.mark.audit
 @every_cell
-def test_audit_stays_below_the_claim(mode, epsilon, delta, monkeypatch):
+def test_audit_stays_below_the_claim(mode, epsilon, delta):
     """False-alarm rate 1e-4 per cell."""
-    remember_schedules(monkeypatch)
     assert audited_epsilon(mode, epsilon, delta) <= epsilon
 
 
@@ -359,6 +355,5 @@ def test_audit_stays_below_the_claim(mode, epsilon, delta, monkeypatch):
 @every_cell
 def test_audit_finds_halved_noise(mode, epsilon, delta, monkeypatch):
     """With half of the noise the same attack refutes the claim."""
-    remember_schedules(monkeypatch)
     scale_noise(monkeypatch, 0.5)
     assert audited_epsilon(mode, epsilon, delta) > epsilon

@@ -429,10 +429,9 @@ CASES: dict[str, Case] = {
 
 @pytest.fixture(scope="session")
 def remembered_calibrations() -> Any:
-    """Noise of sampled releases and schedules of phases are found once, from public numbers."""
+    """Noise of sampled releases is calibrated once: a calibration takes seconds."""
     with pytest.MonkeyPatch.context() as patch:
         remember_calibrations(patch)
-        remember_schedules(patch)
         yield
 
 
@@ -460,3 +459,11 @@ def remember_schedules(patch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
     search = module._ScheduleSearch
     patch.setattr(search, "best", functools.cache(search.best))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembered_schedules() -> Any:
+    """Schedules of phases are searched once in a module, for a folder whose conftest imports it."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_schedules(patch)
+        yield
