@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
 #: Blocks of this process: functions that describe them as they are now.
 _OPEN: dict[str, Callable[[], Block]] = {}
-#: Blocks that have ended in this process.
+#: Blocks that this process has seen end.
 _CLOSED: set[str] = set()
 
 

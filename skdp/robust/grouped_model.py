@@ -320,7 +320,7 @@ class GroupedLinearModel(DPLinearModel):
     def _group_remarks(
         self, method: str, weights: Sequence[float], proportions: Any
     ) -> Iterator[str]:
-        """Yield remarks on the weights of the groups, and on groups with less than a full weight."""
+        """Yield remarks on the weights of the groups, and on groups that weigh less than one."""
         named = [f"{name} {w:.3g}" for name, w in zip(self.group_names_, weights, strict=True)]
         listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
         if method == "gradient":
