@@ -47,6 +47,8 @@ from skdp.problems.silence import without_warnings
 #: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
 #: loss; by simulation.
 _UNCLIPPED = 5.0 / 3.0
+#: Path times average curvature below which the descent of least squares is brief.
+_BRIEF_PATH = 12.0
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ class NoisyGradientDescentPlan(Plan):
 
     @cached_property
     def schedule(self) -> Schedule:
-        return plan_schedule(
+        schedule = plan_schedule(
             self._horizon,
             self.mu,
             rate=self.rate,
@@ -129,6 +131,10 @@ class NoisyGradientDescentPlan(Plan):
             products=self._products,
             is_preconditioned=self.is_preconditioned,
         )
+        is_brief = has_odds(self.loss)
+        if self.is_squared:
+            is_brief = self._typical_curvature * schedule.path < _BRIEF_PATH
+        return replace(schedule, is_brief=is_brief)
 
     @property
     def _horizon(self) -> float:
@@ -240,17 +246,26 @@ class NoisyGradientDescentPlan(Plan):
             plan = replace(plan, moments=replace(self.moments, noise=ridge))
         return Descent(plan, rows, centering.offsets, inverse)
 
-    def noise_variance(self) -> float:
-        """Variance of the averaged weights in a direction of average curvature."""
-        loss, design = self.loss, self.objective.design
+    @property
+    def _amplified(self) -> float:
+        """What the preconditioner multiplies a gradient by, in an average direction."""
+        typical = 1.0 / self.objective.design.n_features
+        return 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
+
+    @property
+    def _typical_curvature(self) -> float:
+        """Curvature of the preconditioned objective in an average direction."""
+        loss = self.loss
         flatness = 1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
-        unit = self.sensitivity * self.n_blocks / design.n_records
-        typical = 1.0 / design.n_features
-        factor = 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
         # clipped gradients have no curvature
         share = self.clip**_UNCLIPPED if has_odds(loss) else 1.0
-        curvature = 0.8 * share / flatness * typical * factor
-        return factor**2 * self.schedule.average_variance(curvature, unit)
+        return 0.8 * share / flatness / self.objective.design.n_features * self._amplified
+
+    def noise_variance(self) -> float:
+        """Variance of the averaged weights in a direction of average curvature."""
+        unit = self.sensitivity * self.n_blocks / self.objective.design.n_records
+        variance = self.schedule.average_variance(self._typical_curvature, unit)
+        return self._amplified**2 * variance
 
     def shrinkage(self, square: float, size: int, variance: float) -> float:
         """Factor of the margins by what the noise of their weights is."""

@@ -20,6 +20,8 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 WEIGHT_LIMIT = 1e6
 #: The least number of steps.
 _MIN_STEPS = 10
+#: Curvatures, in units of the inverse of the path, that the noise of a brief schedule is fitted to.
+_BRIEF = np.array([0.0, 0.5, 2.0, 8.0])
 #: Products of records, features and outputs that all steps together may take, and the bounds on
 #: the number of steps from it: plain, and with a preconditioner.
 _WORK, _MAX_STEPS = (1.2e9, 1e8), ((60, 150), (12, 60))
@@ -39,6 +41,8 @@ class Schedule:
     mu : float
         Of the Gaussian differential privacy of all steps together, for each record.
     is_preconditioned : bool, default=False
+    is_brief : bool, default=False
+        Whether most directions are learnt in part alone.
     """
 
     n_steps: int
@@ -47,6 +51,7 @@ class Schedule:
     momentum: float
     mu: float
     is_preconditioned: bool = False
+    is_brief: bool = False
 
     @property
     def n_averaged(self) -> float:
@@ -66,12 +71,38 @@ class Schedule:
     def multipliers(self) -> np.ndarray:
         """Standard deviation of each step's noise in units of the sensitivity of its sum.
 
-        ``1 / c_t^2`` falls as ``sqrt(1 - t / T)``, in cycles of `n_blocks` equal steps, and adds up
-        to ``mu^2`` over the steps of a block.
+        ``1 / c_t^2`` falls as ``sqrt(1 - t / T)``, and of a brief schedule as the weight of the
+        noise of step t in the average. It is the same for the `n_blocks` steps of a cycle and adds
+        up to ``mu^2`` over the steps of a block.
         """
         n_cycles = self.n_steps // self.n_blocks
         shares = np.sqrt(1.0 - np.arange(n_cycles) / n_cycles)
+        if self.is_brief:
+            weights = np.abs(self.noise_weights(_BRIEF / self.path))
+            shares = (weights / weights.sum(axis=0)).sum(axis=1)
+            shares = shares.reshape(n_cycles, self.n_blocks).mean(axis=1)
         return np.repeat(np.sqrt(shares.sum() / shares) / self.mu, self.n_blocks)
+
+    def noise_weights(self, curvatures: np.ndarray) -> np.ndarray:
+        """Derivatives of the averaged iterate in the noise of the steps' mean gradients.
+
+        Parameters
+        ----------
+        curvatures : ndarray of shape (m,)
+            Of directions.
+
+        Returns
+        -------
+        ndarray of shape (n_steps, m)
+        """
+        weights = np.empty((self.n_steps, len(curvatures)))
+        weight, velocity = np.zeros(len(curvatures)), np.zeros(len(curvatures))
+        for row in weights[::-1]:  # the adjoint recursion of the steps
+            weight = weight + 1.0 / self.n_averaged
+            velocity = velocity - self.step_size * weight
+            row[:] = velocity
+            weight, velocity = weight + curvatures * velocity, self.momentum * velocity
+        return weights
 
     def average_variance(self, curvature: float, unit: float) -> float:
         """Variance of the averaged iterate along a direction of a curvature.
@@ -82,13 +113,8 @@ class Schedule:
         unit : float
             Standard deviation of the noise of a mean gradient for a multiplier of 1.
         """
-        weight = velocity = variance = 0.0  # the adjoint recursion of the steps
-        for multiplier in self.multipliers[::-1]:
-            weight += 1.0 / self.n_averaged
-            velocity -= self.step_size * weight
-            variance += (velocity * multiplier * unit) ** 2
-            weight, velocity = weight + curvature * velocity, self.momentum * velocity
-        return variance
+        weights = self.noise_weights(np.array([curvature]))[:, 0]
+        return float(((weights * self.multipliers * unit) ** 2).sum())
 
 
 def plan_schedule(

@@ -110,7 +110,8 @@ def test_reference_plans(case, expected):
     options = {"temperature_share": 0.0, "moments_share": 0.0}
     options["damping"] = 2.0 if classes == 1 else 0.2
     plan = plan_of(loss, n, d, epsilon, delta, relation, **options)
-    schedule, k = plan.schedule, 2 if relation is REPLACE else 1
+    # the numbers of the page are those of schedules that are not brief
+    schedule, k = replace(plan.schedule, is_brief=False), 2 if relation is REPLACE else 1
     mu = gaussian_mu(epsilon, delta)
     noise = schedule.multipliers * plan.sensitivity
     curvature = 0.8 / d * {1: 1.0, 2: 0.25}.get(classes, 1.0 / classes)
@@ -141,12 +142,37 @@ def test_reference_mu():
         assert gaussian_mu(epsilon, delta) == pytest.approx(mu, rel=1e-8)
 
 
+@pytest.mark.parametrize("is_brief", [False, True])
 @pytest.mark.parametrize(("n_blocks", "n_steps"), [(1, 40), (3, 60), (7, 70), (10, 150)])
-def test_steps_of_every_block_cost_the_same(n_blocks, n_steps):
-    schedule = Schedule(n_steps, n_blocks, 1.0, 0.9, 0.7)
+def test_steps_of_every_block_cost_the_same(n_blocks, n_steps, is_brief):
+    schedule = Schedule(n_steps, n_blocks, 1.0, 0.9, 0.7, is_brief=is_brief)
     for k in range(n_blocks):
         cost = (schedule.multipliers[k::n_blocks] ** -2.0).sum()
         assert cost == pytest.approx(0.49, rel=1e-12)
+
+
+@pytest.mark.parametrize("is_preconditioned", [False, True])
+@pytest.mark.parametrize("horizon", [6.0, 60.0, 2000.0])
+def test_noise_of_brief_schedules_is_nearly_that_of_one_release(horizon, is_preconditioned):
+    """No split of mu over the steps has less noise than all of it for the sum of their weights."""
+    schedule = plan_schedule(
+        horizon, 0.4, rate=3.0, n_blocks=1, products=1.0, is_preconditioned=is_preconditioned
+    )
+    brief = replace(schedule, is_brief=True)
+    curvatures = np.array([1e-6, 0.5, 2.0, 5.0]) / schedule.path
+    least = np.abs(schedule.noise_weights(curvatures)).sum(axis=0) / 0.4
+    found, other = (
+        np.sqrt([each.average_variance(h, 1.0) for h in curvatures]) for each in (brief, schedule)
+    )
+    assert (found > (1.0 - 1e-12) * least).all()
+    assert (found < 1.04 * least).all()
+    assert (found[:3] < other[:3]).all()
+
+
+def test_log_odds_and_squares_of_much_noise_have_brief_schedules():
+    assert plan_of(LogisticLoss(), 8000, 20, 10.0, 1e-5).schedule.is_brief
+    assert plan_of(HalfSquaredLoss(1.0), 353, 10, 0.1, 1e-5).schedule.is_brief
+    assert not plan_of(HalfSquaredLoss(1.0), 8000, 20, 10.0, 1e-5).schedule.is_brief
 
 
 def test_variance_of_the_average_is_that_of_simulated_steps():
