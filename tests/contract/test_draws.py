@@ -117,7 +117,7 @@ def has_two_draws(report, release):
 
     The queries of DP-RGDA: the losses of the groups, and then the gradient.
     """
-    return report.method == "rgda" and release.name == "gradients"
+    return report.method == "rgda" and is_descent(release)
 
 
 def parts_of(fitted, laboratory):
@@ -150,8 +150,7 @@ def parts_of(fitted, laboratory):
             count = plan["n_folds"]
         elif is_descent(release):
             count = int(release.name.split(", ")[1].split()[0])
-        elif has_two_draws(report, release):
-            count *= 2
+            count *= 1 + has_two_draws(report, release)
         elif release is releases[-1] and "block_sizes" in plan:
             count = len(plan["block_sizes"])
         pairs.append((release, draws[:count]))
@@ -170,14 +169,14 @@ def test_draws_are_those_of_the_report(name):
     assert not case.n_phases or len(report.plan.get("block_sizes", [0])) == case.n_phases
     for release, draws in parts_of(fitted, laboratory):
         assert draws
-        if is_descent(release):
-            check_steps(report, release, draws)
-            continue
         if has_two_draws(report, release):
             check_queries(report, release, draws)
             continue
         if draws[0].kind == "vertices":
             check_vertices(release, draws)
+            continue
+        if is_descent(release):
+            check_steps(report, release, draws)
             continue
         for draw in draws:
             if draw.kind == "choice":
@@ -229,11 +228,13 @@ def check_steps(report, release, draws):
 
 
 def check_queries(report, release, draws):
-    """Pairs of draws that together cost what one event of the release costs."""
+    """Pairs of draws of equal costs, which together are that of the release."""
     ((leaf, count),) = leaves(release.event)
-    assert count == report.plan["n_steps"] == len(draws) // 2
+    assert count == 1 and report.plan["n_steps"] == len(draws) // 2
     scales = np.array([draw.scale / draw.mechanism.sensitivity for draw in draws]).reshape(-1, 2)
-    np.testing.assert_allclose((scales**-2.0).sum(axis=1), leaf.noise_multiplier**-2.0, rtol=1e-9)
+    costs = (scales**-2.0).sum(axis=1)
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-9)
+    assert costs.sum() == pytest.approx(leaf.noise_multiplier**-2.0, rel=1e-9)
     sizes = {draw.dimension for draw in draws[::2]}, {draw.dimension for draw in draws[1::2]}
     assert sizes[0] == {len(report.plan["group_names"])}
     assert sum(map(sum, sizes)) == release.dimension

@@ -290,7 +290,7 @@ def problems_of(case: FuzzedFit) -> list[str]:
         try:
             model.fit(X, y, **more)
             found += _problems_of_a_model(model, case, X)
-        except Exception as error:
+        except Exception as error:  # every kind is judged
             found += _problems_of_an_error(error, model, case)
     if not (_same(X, kept_X) and _same(y, kept_y)):
         found.append("the input was changed")

@@ -355,7 +355,7 @@ MUTANTS = (
     Mutant(
         "rgda: losses of the groups are not clipped",
         "problems/group_network.py",
-        "np.clip(np.nan_to_num(values, nan=0.0), -limit, limit)",
+        "np.clip(np.nan_to_num(values, nan=0.0), least, limit)",
         "np.nan_to_num(values, nan=0.0)",
         f"{_NETWORK} one_record",
     ),
@@ -428,6 +428,34 @@ MUTANTS = (
         "return bound if self.loss.target_bound else max(_DERIVATIVE, bound)",
         "return _DERIVATIVE",
         f"{_NETWORK} 'derivatives or rounding'",
+    ),
+    Mutant(
+        "rgda: losses of private groups have the noise of public ones",
+        "problems/group_network.py",
+        "return 1.0 if self.has_public_groups else math.sqrt(2.0) * ROUNDING_SLACK",
+        "return 1.0",
+        f"{_NETWORK} one_record",
+    ),
+    Mutant(
+        "rgda: Poisson samples have the noise of all records",
+        "algorithms/rgda_oracle.py",
+        "if mechanism.sampling_rate == 1.0:",
+        "if mechanism.sampling_rate:",
+        f"{_RGDA} diameter",
+    ),
+    Mutant(
+        "rgda: a share of the budget leaves the noise of differences as it is",
+        "algorithms/rgda_oracle.py",
+        "return replace(self, refresh=refresh, increment=increment)",
+        "return replace(self, refresh=refresh)",
+        f"{_RGDA} share_of_a_ledger",
+    ),
+    Mutant(
+        "rgda: empty groups are named by a share without noise",
+        "algorithms/group_network.py",
+        "return np.asarray(kept / kept.sum())",
+        "return np.asarray(np.where(counts, kept, least) / kept.sum())",
+        f"{_NETWORK} empty_groups",
     ),
     Mutant(
         "rgda: proportions have the noise for one count",
