@@ -40,7 +40,7 @@ _COIN_ERROR = 2.0**-6
 _LEAST_BATCH, _LARGEST_BATCH = 512, 1 << 14
 _ONE = np.uint64(1)
 
-#: A source of independent fair bits: so many bytes.
+#: A source of independent fair bits, as the given number of bytes.
 Bytes = Callable[[int], bytes]
 
 
@@ -233,7 +233,7 @@ def _exact_unit(law: Law, number: Bits, source: Bytes) -> int:
 
 @cache
 def cumulative(law: Law, digits: int) -> list[tuple[Fraction, Fraction]]:
-    """Bound the probabilities of at most k, for all k whose weight counts to so many digits."""
+    """Bound the probabilities of at most k, for all k of a weight above ``10**-digits``."""
     terms: list[tuple[Fraction, Fraction]] = []
     while not terms or terms[-1][1] > Fraction(1, 10**digits):
         terms.append(exp_bounds(law.weight(len(terms)), digits + 10))

@@ -503,3 +503,11 @@ def remember_schedules(patch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
     search = module._ScheduleSearch
     patch.setattr(search, "best", functools.cache(search.best))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembered_schedules() -> Any:
+    """Schedules of phases are searched once in a module, for a folder whose conftest imports it."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_schedules(patch)
+        yield

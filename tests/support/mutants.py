@@ -46,6 +46,7 @@ class Mutant:
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
+_THEOREMS = "tests/algorithms/test_objective_perturbation_theorems.py"
 _MOMENTS = "tests/algorithms/test_row_moments.py"
 _WORST_GROUP = "tests/algorithms/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
 _GROUP_LOSSES = (
@@ -360,7 +361,7 @@ MUTANTS = (
         "algorithms/objective_perturbation.py",
         "    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)",
         "    left = budget.epsilon",
-        f"{_OBJECTIVE} -k 'planned_noise or pointwise'",
+        f"{_THEOREMS} -k 'planned_noise or pointwise'",
     ),
     Mutant(
         "size of the data in the objective under add/remove",
