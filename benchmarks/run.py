@@ -55,7 +55,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--only",
         choices=["skdp", "peers", "page"],
-        help="linear_table: fit this side alone, and read the scores of the other from its file",
+        help="linear_table, synthetic: fit this side alone, and keep the results of the other",
     )
     parser.add_argument("--page", metavar="PATH", help="linear_table, worst_group: write the page")
     parser.add_argument(
@@ -63,6 +63,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
         metavar="PATH",
         help="Python that has interpret-core, for DP-EBM (nonlinear)",
     )
+    parser.add_argument("--dpmm-python", metavar="PATH", help="Python that has dpmm (synthetic)")
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
     if unknown:

@@ -24,6 +24,7 @@ import argparse
 import math
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,25 @@ def load(csv: Path | None) -> Any:
     frame[names] = frame[names].astype(object).fillna("?")
     frame["income"] = frame["income"].astype(object).str.rstrip(".")  # ">50K." in the test file
     return frame
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of examples that have made data beside Adult."""
+    parser.add_argument("--csv", type=Path, help="copy of Adult; .csv or .csv.gz")
+    parser.add_argument("--made-only", action="store_true", help="leave Adult out")
+
+
+def after(made: tuple[str, Any], read: Callable[[Path | None], Any], options: Any) -> list[Any]:
+    """Return the made data and, if it is to be had, what `read` makes of Adult, with titles."""
+    if options.made_only:
+        return [made]
+    try:
+        return [made, ("Adult", read(options.csv))]
+    except Unavailable as error:
+        if options.csv is not None:
+            sys.exit(str(error))
+        print(f"{error}\nAdult is left out.")
+        return [made]
 
 
 def split(frame: Any) -> tuple[Any, Any]:

@@ -24,7 +24,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -166,8 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--csv", type=Path, help="copy of Adult; .csv or .csv.gz")
-    parser.add_argument("--made-only", action="store_true", help="leave Adult out")
+    adult_income.add_options(parser)
     parser.add_argument("--records", type=int, default=20_000, help="size of the simulated table")
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 0.3, 1.0, 3.0, 10.0])
     parser.add_argument("--seeds", type=int, default=3, help="number of draws of the noise")
@@ -179,14 +177,8 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     epsilons = sorted(set(arguments.epsilon))
-    kinds = [("Simulated data", made_data(arguments.records))]
-    if not arguments.made_only:  # before the long computations
-        try:
-            kinds.append(("Adult", adult(arguments.csv)))
-        except adult_income.Unavailable as error:
-            if arguments.csv is not None:
-                sys.exit(str(error))
-            print(f"{error}\nAdult is left out.")
+    # before the long computations
+    kinds = adult_income.after(("Simulated data", made_data(arguments.records)), adult, arguments)
     panels = []
     for title, data in kinds:
         with threadpool_limits(1):  # matrices as small as these are fastest on one thread

@@ -54,7 +54,7 @@ def check_real(
     try:
         number = float(value)
     except OverflowError:  # of an integer
-        number = math.inf if value > 0 else -math.inf  # type: ignore[operator]
+        number = -math.inf if value < 0 else math.inf
     _check_range(name, number, low, high, closed)
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 import pytest
 from every_estimator import ESTIMATORS as MODELS
 
+from skdp.robust import worst_group_loss, worst_group_score
 from skdp.synthetic import DPSyntheticData
 
 ESTIMATORS = (*MODELS, DPSyntheticData)
@@ -101,3 +102,10 @@ def test_one_text_for_what_estimators_share(name):
     found = [{texts[estimator] for estimator in family} for family in families]
     assert all(len(family) == 1 for family in found), found
     assert len(set.union(*found)) == len(families)  # an exception that is none is taken out
+
+
+def test_one_text_for_what_the_scores_of_groups_share():
+    """All parameters but the metric, which is a score in one function and a loss in the other."""
+    score, loss = (dict(entries(f)) for f in (worst_group_score, worst_group_loss))
+    assert score.pop("metric") != loss.pop("metric")
+    assert score == loss

@@ -19,6 +19,7 @@ step is normalised, and how the budget is split.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import sys
 import time
@@ -34,6 +35,7 @@ from skdp.algorithms import Run, plan_dp_rgda
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import MinimaxProblem, NullControl, RecordGradients
+from skdp.problems.minimax import BlockName, Point, clip_factors
 
 DELTA = 1e-6
 EPSILONS = (0.5, 2.0, 8.0)
@@ -124,29 +126,46 @@ def value_problem(made: Instance) -> MinimaxProblem:
     return RecordGradients(len(made.b), made.start.size, 0, gradients)
 
 
-def shared_problem(made: Instance) -> MinimaxProblem:
-    """Return the problem of the paper: y has a coordinate per record.
+class SharedDual(MinimaxProblem):
+    """The problem of the paper: y has a coordinate per record.
 
     As printed: the gradient in y is divided by n, and an inner step of 0.8 goes 0.8 / n of the way.
     """
-    n = len(made.b)
 
-    def gradients(block: str, point: Any, rows: np.ndarray) -> np.ndarray:
+    def __init__(self, made: Instance) -> None:
+        self.made, self.n_records = made, len(made.b)
+        self.dimension_x, self.dimension_y = made.start.size, len(made.b)
+
+    def public_gradient(self, point: Point) -> Point:
+        return np.zeros(self.dimension_x), -point[1] / self.n_records
+
+    def clipped_sum(
+        self,
+        block: BlockName,
+        point: Point,
+        anchor: Point | None,
+        limit: float,
+        batch: np.ndarray | None,
+    ) -> np.ndarray:
+        # a record has one coordinate of y: its gradient is (y_i J_i, r_i e_i)
+        total, own = np.zeros(self.dimension_x), np.zeros(self.n_records)
+        for rows in self.batches(batch):
+            first, second = self._parts(point, rows)
+            if anchor is not None:
+                before = self._parts(anchor, rows)
+                first, second = first - before[0], second - before[1]
+            factors = clip_factors(np.hypot(np.linalg.norm(first, axis=1), second), limit)
+            total += factors @ np.nan_to_num(first)
+            own[rows] = factors * np.nan_to_num(second)
+        return np.concatenate([total, own])
+
+    def _parts(self, point: Point, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         x, y = point
-        own = np.zeros((len(rows), n))
-        own[np.arange(len(rows)), rows] = made.residuals(x, rows)
-        return np.hstack([y[rows][:, None] * made.jacobian(x, rows), own])
-
-    return RecordGradients(
-        n,
-        made.start.size,
-        n,
-        gradients,
-        public_gradient=lambda point: (np.zeros(made.start.size), -point[1] / n),
-    )
+        return y[rows][:, None] * self.made.jacobian(x, rows), self.made.residuals(x, rows)
 
 
-#: Grids of equal size per method: fixed options, and lists to choose from.
+#: Grids of equal size per method: fixed options, and lists to choose from. `step_size_y` is in
+#: units of n.
 GRIDS: dict[str, tuple[str, dict[str, Any], dict[str, list[Any]]]] = {
     "DP-GD on Phi": (
         "value",
@@ -155,12 +174,17 @@ GRIDS: dict[str, tuple[str, dict[str, Any], dict[str, list[Any]]]] = {
     ),
     "DP-SGDA, shared dual": (
         "shared",
-        {"normalise": False, "step_size_y": 320.0},
+        {"normalise": False, "step_size_y": 0.8},
         {"n_steps": [40], "clip": [0.3, 1.0], "step_size": [0.2, 1.0, 5.0]},
+    ),
+    "DP-SGDA, y within the record": (
+        "value",
+        {"normalise": False, "sampling_rate": 0.25},
+        {"n_steps": [100], "clip": [0.1, 0.3], "step_size": [2.0, 8.0, 24.0]},
     ),
     "DP-RGDA, shared dual": (
         "shared",
-        {"normalise": True, "step_size_y": 320.0, "inner_steps": 2, "period": 10},
+        {"normalise": True, "step_size_y": 0.8, "inner_steps": 2, "period": 10},
         {"n_steps": [40], "clip": [0.3, 1.0], "step_size": [0.01, 0.05, 0.2]},
     ),
     "DP-RGDA on Phi": (
@@ -174,13 +198,33 @@ GRIDS: dict[str, tuple[str, dict[str, Any], dict[str, list[Any]]]] = {
         {"n_steps": [40], "clip": [0.1, 0.3], "step_size": [0.1, 0.3, 0.6]},
     ),
 }
-PROBLEMS = {"value": value_problem, "shared": shared_problem}
+#: Options that the cost depends on.
+SCHEDULE = (
+    "n_steps",
+    "period",
+    "inner_steps",
+    "sampling_rate",
+    "sampling_rate_difference",
+    "noise_ratio",
+)
+PROBLEMS = {"value": value_problem, "shared": SharedDual}
 
 
-def settings(name: str) -> Iterator[dict[str, Any]]:
+def settings(name: str, n: int) -> Iterator[dict[str, Any]]:
     _, fixed, choices = GRIDS[name]
+    if "step_size_y" in fixed:
+        fixed = fixed | {"step_size_y": fixed["step_size_y"] * n}
     for values in itertools.product(*choices.values()):
         yield fixed | dict(zip(choices, values, strict=True))
+
+
+@functools.cache
+def multiplier(epsilon: float, **schedule: Any) -> float:
+    """Calibrate the noise of a schedule of queries."""
+    plan = plan_dp_rgda(
+        PrivacyBudget(epsilon, DELTA), n_public=1, dimension_x=1, dimension_y=0, **schedule
+    )
+    return plan.ledger.refresh.noise_multiplier
 
 
 def search(
@@ -190,9 +234,10 @@ def search(
     seed: int,
     **options: Any,
 ) -> np.ndarray:
-    budget = None if epsilon is None else PrivacyBudget(epsilon, DELTA)
+    if epsilon is not None:
+        schedule = {key: options[key] for key in SCHEDULE if key in options}
+        options = options | {"noise_multiplier": multiplier(epsilon, **schedule)}
     plan = plan_dp_rgda(
-        budget,
         n_public=problem.n_records,
         dimension_x=problem.dimension_x,
         dimension_y=problem.dimension_y,
@@ -208,7 +253,7 @@ def chosen(name: str, epsilon: float, shape: dict[str, Any]) -> dict[str, Any]:
     found = []
     trial = [instance(seed, **shape) for seed in (101,)]
     problems = [PROBLEMS[GRIDS[name][0]](made) for made in trial]
-    for options in settings(name):
+    for options in settings(name, problems[0].n_records):
         ends = [
             made.value(search(made, problem, epsilon, 1, **options))
             for made, problem in zip(trial, problems, strict=True)
@@ -239,8 +284,6 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
             rows += [columns | row for row in paper(made, seeds)]
         for epsilon in EPSILONS[1:2] if options.quick else EPSILONS:
             for method in GRIDS:
-                if "shared" in method and (name != "norm 20" or epsilon != 2.0):
-                    continue  # as many coordinates as records
                 begin = time.perf_counter()
                 best = chosen(method, epsilon, shape)
                 for row in scores(made, method, epsilon, seeds, best):
@@ -301,7 +344,7 @@ def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
         "step_size": 0.2,
         "step_size_y": 0.8,
     }
-    problem = shared_problem(made)
+    problem = SharedDual(made)
     for label, epsilon, extra in (
         ("DP-RGDA at the paper's values, our noise", 2.0, {}),
         (
@@ -331,15 +374,23 @@ def plot(table: pd.DataFrame, path: Path) -> None:
 
     private = table[(table["kind"] == "data") & table["epsilon"].notna()]
     instances = list(dict.fromkeys(private["instance"]))
+    methods = list(dict.fromkeys(private["method"]))
     figure, axes = plt.subplots(
         1, len(instances), figsize=(5.5 * len(instances), 4), layout="constrained", squeeze=False
     )
     for axis, instance in zip(axes[0], instances, strict=True):
         own = private[private["instance"] == instance]
-        for k, (method, rows) in enumerate(own.groupby("method", sort=False)):
+        for method, rows in own.groupby("method", sort=False):
+            k = methods.index(method)
             errors = [rows["phi"] - rows["phi_low"], rows["phi_high"] - rows["phi"]]
+            errors = [error.clip(lower=0.0) for error in errors]  # a mean above the 90 %
             axis.errorbar(
-                rows["epsilon"] * 1.03**k, rows["phi"], yerr=errors, marker="o", label=method
+                rows["epsilon"] * 1.03**k,
+                rows["phi"],
+                yerr=errors,
+                marker="o",
+                color=f"C{k}",
+                label=method,
             )
         start = table[(table["instance"] == instance) & (table["method"] == "x_0")]
         axis.axhline(float(start["phi"].iloc[0]), color="0.4", linestyle="--", label="start")

@@ -8,15 +8,24 @@ records for marginals, its split for classifiers); without it made data. All bud
 - ``Gaussian histograms``: noise on all pairs, each projected; ``consistent``: made to agree too;
 - ``uniform``: without records;
 - accuracy on test records of logistic regression on a sample, and of ``DPLogisticRegression`` on
-  the records, on the same one-hot columns.
+  the records, on the same one-hot columns;
+- "small": both methods of ``DPSyntheticData`` on random tables of six columns with 5760
+  combinations; "mirror_descent" also with ``delta=0``.
 
-AIM and MST of dpmm run in an environment of their own: ``synthetic_peer.py``.
+MST of dpmm runs in an environment of its own, that of ``--dpmm-python``: ``synthetic_peer.py``. Its
+guarantee is for add/remove neighbours, so its noise is smaller than that of the same budget for
+replace-one neighbours. ``--only peers`` runs it alone, ``--only skdp`` all but it; other rows of
+the results are kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
+import tempfile
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,17 +43,95 @@ COLUMNS = ["age", "workclass", "education", "marital_status", "occupation", "rel
 COLUMNS += ["race", "sex", "income"]
 
 
+PEER = Path(__file__).resolve().parents[1] / "synthetic_peer.py"
+
+
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     frame = made(500 if options.quick else 20_000)
     if options.adult is not None and not options.quick:
         frame = adult(options.adult)
     epsilons, seeds = ((1.0,), 1) if options.quick else ((0.3, 1.0, 3.0, 10.0), 3)
-    return [
-        row | {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
-        for epsilon in epsilons
-        for seed in range(seeds)
-        for row in rows_of(frame, epsilon, seed)
-    ]
+    rows: list[dict[str, Any]] = []
+    if options.only is not None:
+        rows = kept(options.out / "synthetic.csv", is_peer=options.only == "skdp")
+    if options.only != "peers":
+        rows += [
+            row | {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
+            for epsilon in epsilons
+            for seed in range(seeds)
+            for row in rows_of(frame, epsilon, seed)
+        ]
+        rows += small_tables(options.quick)
+    if options.only != "skdp" and options.dpmm_python is not None:
+        rows += peers(frame, options.dpmm_python)
+    return rows
+
+
+def kept(path: Path, is_peer: bool) -> list[dict[str, Any]]:
+    """Rows of earlier results: those of the peer, or the others."""
+    columns = ["part", "method", "value", "n", "epsilon", "seed", "delta"]
+    table = pd.read_csv(path)[columns]
+    return list(table[table["method"].str.startswith("MST") == is_peer].to_dict("records"))
+
+
+def peers(frame: pd.DataFrame, python: str) -> list[dict[str, Any]]:
+    """Distances of samples of MST at epsilon 1 and 3; a run takes minutes."""
+    done = subprocess.run(
+        [python, str(PEER), "--version"], capture_output=True, text=True, check=True
+    )
+    name = f"MST of dpmm {done.stdout.strip()}, sample"
+    table = frame.drop(columns="test")
+    categories = {column: sorted(table[column].unique()) for column in table}
+    sizes = [len(values) for values in categories.values()]
+    given = codes(table, categories)
+    exact, rows = marginals(given, sizes), []
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.npz"), Path(folder, "out.npy")
+        np.savez(source, codes=given, sizes=np.array(sizes))
+        for epsilon in (1.0, 3.0):
+            command = [python, str(PEER), str(source), str(target), "mst"]
+            subprocess.run([*command, str(epsilon), str(DELTA), "0"], check=True)
+            value = mean_distance(exact, marginals(np.load(target), sizes))
+            print(f"synthetic: {name}, {epsilon}: {value:.4f}", file=sys.stderr, flush=True)
+            row = {"part": "marginals", "method": name, "value": value, "n": len(table)}
+            rows.append(row | {"epsilon": epsilon, "seed": 0, "delta": DELTA})
+    return rows
+
+
+def small_tables(quick: bool) -> list[dict[str, Any]]:
+    """Distances of answers of both methods, on tables of a small universe."""
+    sizes = (2, 3, 4, 5, 6, 8)
+    rows: list[dict[str, Any]] = []
+    for n in (500,) if quick else (5000, 50_000):
+        for seed in range(1 if quick else 3):
+            rng = np.random.default_rng(seed)
+            latent = rng.integers(0, 5, n)
+            laws = [rng.dirichlet(np.full(size, 0.5), 5).cumsum(axis=1) for size in sizes]
+            table = np.column_stack(
+                [(rng.random(n)[:, None] > law[latent, :-1]).sum(axis=1) for law in laws]
+            )
+            exact = marginals(table, sizes)
+            flat = {key: np.full(part.shape, 1.0 / part.size) for key, part in exact.items()}
+            common = {"part": "small", "n": n, "seed": seed}
+            for epsilon in (1.0,) if quick else (1.0, 3.0):
+                for method, delta in (
+                    ("adaptive", DELTA),
+                    ("mirror_descent", DELTA),
+                    ("mirror_descent", 0.0),
+                ):
+                    model = DPSyntheticData(
+                        epsilon,
+                        delta=delta,
+                        method=method,
+                        categories=[list(range(size)) for size in sizes],
+                        random_state=seed,
+                    ).fit(table)
+                    value = mean_distance(exact, model.answer())
+                    row = {"method": method, "epsilon": epsilon, "delta": delta, "value": value}
+                    rows.append(common | row)
+                row = {"method": "uniform", "epsilon": epsilon, "delta": 0.0}
+                rows.append(common | row | {"value": mean_distance(exact, flat)})
+    return rows
 
 
 def made(n: int) -> pd.DataFrame:
@@ -126,24 +213,30 @@ def codes(table: pd.DataFrame, categories: dict[str, list[str]]) -> np.ndarray:
 
 
 def summarise(table: pd.DataFrame) -> str:
-    wide = table.pivot_table(
-        index=["part", "method"], columns="epsilon", values="value", sort=False
+    is_small = table["part"] == "small"
+    indices = (["part", "method"], ["part", "n", "method", "delta"])
+    return "\n\n".join(
+        part.pivot_table(index=index, columns="epsilon", values="value", sort=False).to_string(
+            float_format="{:.4f}".format
+        )
+        for part, index in zip((table[~is_small], table[is_small]), indices, strict=True)
+        if len(part)
     )
-    return wide.to_string(float_format="{:.4f}".format)
 
 
 def plot(table: pd.DataFrame, path: Any) -> None:
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
+    figure, axes = plt.subplots(1, 2, figsize=(11, 5))
     labels = {"marginals": "mean total-variation distance", "accuracy": "test accuracy"}
     for panel, (part, label) in zip(axes, labels.items(), strict=True):
         for name, rows in table[table["part"] == part].groupby("method", sort=False):
             means = rows.groupby("epsilon")["value"].mean()
             panel.plot(means.index, means, marker="o", label=name)
         panel.set(xscale="log", xlabel="epsilon", ylabel=label)
-        panel.legend(fontsize=8)
+        panel.legend(fontsize=7)
     axes[0].set_yscale("log")
+    axes[0].legend(fontsize=7, loc="upper right", bbox_to_anchor=(1.0, 0.94))
     figure.tight_layout()
     figure.savefig(path, dpi=90)
     plt.close(figure)

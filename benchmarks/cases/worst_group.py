@@ -5,6 +5,7 @@ Data sets, of new records or another split for every seed:
 - ``conflict``: n = 100,000, d = 6; labels of a minority of 15 % follow other features;
 - ``groups``: n = 8,000 and 80,000, d = 20; four groups of 70, 15, 10 and 5 % whose concepts are
   tilted against each other;
+- ``rare groups``: the same with n = 80,000 and groups of 83, 15, 1 and 1 %;
 - ``adult`` with ``--adult PATH``: six groups by sex and race, 80/20 splits.
 
 Methods
@@ -66,6 +67,8 @@ SGDA, MINIMAX = "DP-SGDA, tuned", "no privacy"
 METHODS = (PLAIN, OURS, DECLARED, SGDA, MINIMAX)
 SCORES = ("worst_log_loss", "worst_accuracy", "log_loss", "accuracy")
 INTERCEPT, ALPHA = 0.1, 1e-4
+#: Proportions with two groups of 1 %.
+RARE = (0.83, 0.15, 0.01, 0.01)
 #: Steps of DP-SGDA with all records, and learning rates of the model and of the weights.
 N_STEPS, RATES = 50, tuple(product((2.0, 5.0, 15.0), (0.1, 0.3)))
 #: Per cent of the adult population by sex and race, to whole numbers: public.
@@ -116,17 +119,8 @@ class Data:
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     epsilons = (1.0,) if options.quick else EPSILONS
-    makers: dict[str, Callable[[int], Data]] = {
-        "conflict": lambda k: conflict(1_000 if options.quick else 100_000, 0.15, 50_000, seed=k)
-    }
-    if not options.quick:
-        makers["groups, n = 8 000"] = lambda k: tilted(8_000, k)
-        makers["groups, n = 80 000"] = lambda k: tilted(80_000, k)
-        if options.adult is not None:
-            whole = adult(options.adult)
-            makers["Adult"] = lambda k: split(whole, k)
     rows: list[dict[str, Any]] = []
-    for name, make in makers.items():
+    for name, make in makers(options).items():
         start = time.perf_counter()
         seeds = 2 if options.quick else min(options.seeds, SEEDS.get(name, 3))
         rows += cells(name, make, seeds, epsilons)
@@ -135,6 +129,21 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.page is not None:
         write_page(pd.DataFrame(rows), Path(options.page))
     return rows
+
+
+def makers(options: argparse.Namespace) -> dict[str, Callable[[int], Data]]:
+    """The data sets of the table, by seed."""
+    made: dict[str, Callable[[int], Data]] = {
+        "conflict": lambda k: conflict(1_000 if options.quick else 100_000, 0.15, 50_000, seed=k)
+    }
+    if not options.quick:
+        made["groups, n = 8 000"] = lambda k: tilted(8_000, k)
+        made["groups, n = 80 000"] = lambda k: tilted(80_000, k)
+        made["rare groups"] = lambda k: tilted(80_000, k, test=100_000, shares=RARE)
+        if options.adult is not None:
+            whole = adult(options.adult)
+            made["Adult"] = lambda k: split(whole, k)
+    return made
 
 
 def conflict(n: int, share: float, test: int, d: int = 6, seed: int = 0) -> Data:
@@ -149,10 +158,15 @@ def conflict(n: int, share: float, test: int, d: int = 6, seed: int = 0) -> Data
     return Data("conflict", X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:], shares)
 
 
-def tilted(n: int, seed: int, d: int = 20, test: int = 20_000) -> Data:
-    """Four groups; the weights of the smallest one are at 45 degrees to those of the largest."""
+def tilted(
+    n: int,
+    seed: int,
+    d: int = 20,
+    test: int = 20_000,
+    shares: tuple[float, ...] = (0.7, 0.15, 0.1, 0.05),
+) -> Data:
+    """Four groups; the weights of the last one are at 45 degrees to those of the first."""
     rng = np.random.default_rng([seed, 1])
-    shares = np.array([0.7, 0.15, 0.1, 0.05])
     X = rng.standard_normal((n + test, d)) / np.sqrt(np.arange(1, d + 1))
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     codes = rng.choice(4, size=n + test, p=shares)
@@ -168,7 +182,7 @@ def tilted(n: int, seed: int, d: int = 20, test: int = 20_000) -> Data:
     names = np.array(["a", "b", "c", "d"])
     groups = names[codes]
     parts = X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:]
-    return Data("groups", *parts, dict(zip(names.tolist(), shares.tolist(), strict=True)))
+    return Data("groups", *parts, dict(zip(names.tolist(), shares, strict=True)))
 
 
 def adult(path: str) -> Data:

@@ -7,6 +7,9 @@
   DP-SGDA takes Poisson batches of 10 % and steps in x and y at once. Step sizes of the latter two:
   the best of two on other records of the same kind, which is not charged.
 - ``conflict``: that of the case ``worst_group``, a minority of a tenth that a linear model serves.
+- ``breast_cancer``: 426 records, the classes are the groups; what few records do to the network.
+- ``slopes``: numbers; two groups (a fifth and the rest) whose slopes differ in one feature, n =
+  20,000, targets in [-3, 3]. The score is the mean loss of the worst group.
 - ``adult``, ``california`` with ``--adult PATH``, ``--california PATH``: defaults alone. Groups of
   Adult: sex and race with public shares; of California (median value above 200,000 dollars): the
   places of the census, taken as public.
@@ -18,6 +21,7 @@ the noise. All budgets are (epsilon, 1e-6), replace-one.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import time
 import warnings
@@ -46,10 +50,16 @@ from skdp.problems import (
     Records,
     Simplex,
 )
-from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossMLPClassifier
+from skdp.robust import (
+    DPMaxGroupLossClassifier,
+    DPMaxGroupLossMLPClassifier,
+    DPMaxGroupLossRegressor,
+)
 
 DELTA = 1e-6
 SHARES = {"few": 0.25, "most": 0.75}
+#: Records of the small sets, which have rows at epsilon 1 alone.
+FEW = 2_000
 
 
 def made(n: int, test: int, seed: int = 0, d: int = 10) -> Data:
@@ -62,6 +72,26 @@ def made(n: int, test: int, seed: int = 0, d: int = 10) -> Data:
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.sqrt(d))
     groups = np.where(few, "few", "most")
     return Data("made", X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:], SHARES)
+
+
+def breast_cancer() -> Data:
+    """A random quarter for testing; classes and their shares are those of the documentation."""
+    loaded = prepared.breast_cancer()
+    order = np.random.default_rng(0).permutation(len(loaded.y))
+    test, train = np.split(order, [143])
+    groups = loaded.y.astype(str)
+    parts = [part[rows] for rows in (train, test) for part in (loaded.X, loaded.y, groups)]
+    return Data("breast_cancer", *parts, {"0": 0.37, "1": 0.63})
+
+
+def slopes(n: int, seed: int, d: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, targets and groups."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = (rng.random(n) < 0.2).astype(int)
+    y = 1.5 * X[:, 0] + np.where(groups == 1, X[:, 1], -X[:, 1]) + 0.3 * rng.standard_normal(n)
+    return X, np.clip(y, -3.0, 3.0), groups
 
 
 def california(path: str) -> Data:
@@ -85,14 +115,17 @@ def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
             data.X, data.y, groups=data.groups
         )
 
-    return {
+    found = {
         "DPLogisticRegression": lambda seed: DPLogisticRegression(**shared, random_state=seed).fit(
             data.X, data.y
         ),
         "DPMaxGroupLossClassifier": grouped(DPMaxGroupLossClassifier),
-        "DPMaxGroupLossClassifier, rgda": grouped(partial(DPMaxGroupLossClassifier, method="rgda")),
-        "DP-RGDA: DPMaxGroupLossMLPClassifier": grouped(DPMaxGroupLossMLPClassifier),
     }
+    for method in ("phased", "rgda"):
+        if method == "rgda" or len(data.X) <= FEW:
+            own = partial(DPMaxGroupLossClassifier, method=method)
+            found[f"DPMaxGroupLossClassifier, {method}"] = grouped(own)
+    return found | {"DP-RGDA: DPMaxGroupLossMLPClassifier": grouped(DPMaxGroupLossMLPClassifier)}
 
 
 class Bench:
@@ -198,14 +231,48 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         sets.append(california(options.california))
     sets.append(made(*(500, 500) if quick else (10_000, 10_000)))
     sets.append(conflict(500 if quick else 50_000, 0.1, 10_000))
+    if not quick:
+        sets += [conflict(FEW, 0.1, 10_000), breast_cancer()]
     for data in sets:
         is_real = data.name in ("adult", "california")
-        for epsilon in (2.0,) if quick else (3.0, 8.0) if is_real else (0.5, 2.0, 8.0):
-            rows += points_of(data, epsilon, seeds, quick)
+        several = (3.0, 8.0) if is_real else (0.5, 2.0, 8.0)
+        for epsilon in (2.0,) if quick else (1.0,) if len(data.X) <= FEW else several:
+            rows += points_of(data, epsilon, seeds)
+    for epsilon in (2.0,) if quick else (0.5, 2.0, 8.0):
+        rows += numbers(500 if quick else 20_000, epsilon, seeds)
     return rows
 
 
-def points_of(data: Data, epsilon: float, seeds: int, quick: bool) -> list[dict[str, Any]]:
+def numbers(n: int, epsilon: float, seeds: int) -> list[dict[str, Any]]:
+    """Fit regressors; the seeds of the records are others than those that chose the constants."""
+    X, y, groups = slopes(n, 2)
+    test, rows = slopes(n, 3), []
+    for loss, method in itertools.product(("squared_error", "huber"), ("auto", "phased", "rgda")):
+        begin, losses = time.perf_counter(), []
+        for seed in range(seeds):
+            model = DPMaxGroupLossRegressor(
+                epsilon,
+                DELTA,
+                loss=loss,
+                method=method,
+                data_norm=1.0,
+                target_range=(-3.0, 3.0),
+                group_names=[0, 1],
+                group_proportions=[0.8, 0.2],
+                random_state=seed,
+            ).fit(X, y, groups=groups)
+            losses.append(model.group_losses(*test).max())
+        name = f"DPMaxGroupLossRegressor, {loss}, {method}"
+        if method == "auto":
+            name += f" ({model.privacy_.method})"
+        row = {"data": "slopes", "n": n, "d": X.shape[1], "epsilon": epsilon, "method": name}
+        row |= {"worst_loss": np.mean(losses), "worst_loss_spread": np.std(losses, ddof=1)}
+        rows.append(row | {"seeds": seeds, "seconds": (time.perf_counter() - begin) / seeds})
+        print(rows[-1], file=sys.stderr, flush=True)
+    return rows
+
+
+def points_of(data: Data, epsilon: float, seeds: int) -> list[dict[str, Any]]:
     columns = {"data": data.name, "n": len(data.X), "d": data.X.shape[1], "epsilon": epsilon}
     rows = []
     for name, fit in estimators(data, epsilon).items():
@@ -237,7 +304,8 @@ def summary(scores: list[dict[str, Any]], begin: float) -> dict[str, Any]:
 
 
 def summarise(table: pd.DataFrame) -> str:
-    columns = ["data", "epsilon", "method", "worst_accuracy", "worst_log_loss", "accuracy"]
+    columns = ["data", "n", "epsilon", "method", "worst_accuracy", "worst_log_loss", "accuracy"]
+    columns.append("worst_loss")
     return str(table[columns].to_string(index=False, float_format="%.3f"))
 
 
@@ -245,6 +313,7 @@ def plot(table: pd.DataFrame, path: Path) -> None:
     """Draw the worst group's log loss against epsilon for each data set."""
     from matplotlib import pyplot as plt
 
+    table = table[(table["quick"] | (table["n"] > FEW)) & table["worst_log_loss"].notna()]
     sizes = table["n"].map(lambda n: f"n = {n:,}")
     table = table.assign(data=table["data"] + ", " + sizes)
     names = list(dict.fromkeys(table["data"]))
@@ -266,6 +335,8 @@ def plot(table: pd.DataFrame, path: Path) -> None:
                 )
         axis.set(title=name, xlabel="epsilon", xscale="log")
     axes[0][0].set_ylabel("log loss of the worst group")
-    figure.legend(*axes[0][-1].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    pairs = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in axes[0])
+    named = {label: handle for handle, label in itertools.chain(*pairs)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=2)
     figure.savefig(path, dpi=100)
     plt.close(figure)

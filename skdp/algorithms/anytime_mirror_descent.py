@@ -31,6 +31,7 @@ def plan_anytime_mirror_descent(
     period: int | None = None,
     mode: Literal["practical", "paper"] = "practical",
     full_batch: bool | None = None,
+    smoothness: Literal["second_order", "first_order"] = "second_order",
 ) -> VertexPlan:
     """Draw the indices and plan the rounds.
 
@@ -43,12 +44,15 @@ def plan_anytime_mirror_descent(
         Draws the indices, which may be published.
     n_rounds, period, n_vertices : int, optional
         T, q and K: a new point of K vertices in each of the first q rounds, and in each q-th one
-        after. Default: the published numbers for bounded third derivatives.
+        after. Default: the published numbers for `smoothness`.
     mode : {"practical", "paper"}, default="practical"
         "paper": steps at most ``1 / (4 L0 q)`` and those of the theory. "practical": the steps that
         privacy allows.
     full_batch : bool, optional
         Whether rounds read all records. Default: only in "practical" mode.
+    smoothness : {"second_order", "first_order"}, default="second_order"
+        Utility only: the function has bounded third derivatives, or no more than a Lipschitz
+        gradient.
 
     Raises
     ------
@@ -56,18 +60,23 @@ def plan_anytime_mirror_descent(
         For problems of two blocks, fewer than two rounds, or more rounds than records.
     """
     check_option("mode", mode, ("practical", "paper"))
+    check_option("smoothness", smoothness, ("second_order", "first_order"))
     if len(design.sizes) != 1:
         raise ValueError("anytime mirror descent minimises over one simplex.")
     rng = np.random.default_rng() if rng is None else rng
     full = (mode == "practical") if full_batch is None else bool(full_batch)
     n, (log,) = design.n_records, design.log_sizes
+    first = smoothness == "first_order"
     if n_rounds is None:
         log_delta = math.log(1.0 / budget.delta) if budget.delta else math.log(n)
-        n_rounds = max(2, min(n, math.floor(n * budget.epsilon / (log * math.sqrt(log_delta)))))
+        wanted = n * budget.epsilon / (log * math.sqrt(log_delta))
+        if first:
+            wanted = (n * budget.epsilon) ** 0.8 / (log * log_delta) ** 0.4
+        n_rounds = max(2, min(n, math.floor(wanted)))
         n_rounds = min(n_rounds, 500) if mode == "practical" else n_rounds
     check_count("n_rounds", n_rounds, 2)
-    q = period or max(1, math.floor(math.sqrt(n_rounds / log)))
-    k = n_vertices or math.ceil(math.sqrt(n_rounds * log))
+    q = period or max(1, math.floor(math.sqrt(n_rounds) / (log if first else math.sqrt(log))))
+    k = n_vertices or math.ceil(n_rounds / log if first else math.sqrt(n_rounds * log))
     check_count("period", q, 1, n_rounds)
     check_count("n_vertices", k)
     batch = n if full else n // n_rounds

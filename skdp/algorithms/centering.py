@@ -175,21 +175,29 @@ class CenteringPlan:
     loss : Loss
     design : Design
     mechanism : GaussianMechanism
+    moves_rows : bool
+        Whether the means of rows are released. Without them the sensitivity is half as large or
+        less.
     """
 
     loss: Loss
     design: Design
     mechanism: GaussianMechanism
+    moves_rows: bool
 
     @property
     def _n_means(self) -> int:
-        return self.design.n_features if self.design.intercept else 0
+        return self.design.n_features if self.moves_rows else 0
+
+    @property
+    def _targets(self) -> _Targets:
+        return _targets(self.loss, self.design.intercept > 0)
 
     def describe(self, neighbouring: Neighbouring) -> Release:
         """Describe the release."""
         return self.mechanism.describe(
             "means of rows and targets",
-            self._n_means + 1 + _targets(self.loss, self._n_means > 0).size,
+            self._n_means + 1 + self._targets.size,
             self.design.n_records,
             "docs/theory/noisy_gradient_descent.md, Lemma 1",
             neighbouring,
@@ -197,8 +205,7 @@ class CenteringPlan:
 
     def release(self, records: Records, noise: NoiseSource) -> Centering:
         """Release the means of the records; the result is a function of them."""
-        d, unit = self._n_means, records.data_norm
-        targets = _targets(self.loss, d > 0)
+        d, unit, targets = self._n_means, records.data_norm, self._targets
 
         def statistic(block: Block) -> np.ndarray:
             squares = squared_norms(block)
@@ -219,19 +226,20 @@ class CenteringPlan:
 
 
 def plan_centering(
-    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float, moves_rows: bool = True
 ) -> CenteringPlan:
     """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
+    moves_rows = moves_rows and design.intercept > 0
     targets = _targets(loss, design.intercept > 0)
     square = 1.0 + _SQUARE_WEIGHT**2  # of (u, b |u|^2)
-    if not design.intercept:
+    if not moves_rows:
         square = _SQUARE_WEIGHT**2
     elif neighbouring is Neighbouring.REPLACE_ONE:
         square = 4.0
     is_replaced = neighbouring is Neighbouring.REPLACE_ONE
     norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
     sensitivity = norm * ROUNDING_SLACK + sum_rounding(design, norm)
-    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu))
+    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows)
 
 
 def sum_rounding(design: Design, bound: float) -> float:

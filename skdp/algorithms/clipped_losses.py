@@ -19,7 +19,7 @@ from skdp.problems.rounding import EPS
 #: Residual that numeric losses are clipped at, in released standard deviations of the targets:
 #: least, largest, and the error of all weights up to which it is the least one.
 _LEAST_RESIDUAL, _LARGEST_RESIDUAL, _ERROR = 2.0, 3.0, 0.006
-#: Loss that hinges are clipped at, in units of that of a model that knows nothing.
+#: Limit of clipped hinge losses, in units of the loss of the constant model 0.
 _TIMES = 3.0
 #: What is subtracted from a clipped loss, in units of the largest one.
 _CENTRE = 0.3

@@ -16,7 +16,6 @@ import numpy as np
 from skdp.algorithms.max_group_loss import GroupObjective, proportions_sensitivity
 from skdp.algorithms.mirror_descent import (
     check_linear,
-    check_sizes,
     linear_design,
     plan_mirror_descent,
     zcdp_of,
@@ -84,18 +83,11 @@ class GroupMirrorDescentPlan(Plan):
         return self.descent.design
 
     def remarks(self) -> tuple[str, ...]:
-        design = self._design
-        return (
-            f"entries of X are clipped to {design.feature_bound:g} in absolute value, and the "
-            f"coefficients are in an l1 ball of radius {design.radius:g}",
-        )
+        return (self._design.remark,)
 
     def to_dict(self) -> dict[str, Any]:
-        design = self._design
         numbers = {
-            "alpha": design.alpha,
-            "radius": design.radius,
-            "feature_bound": design.feature_bound,
+            **self._design.to_dict(),
             "largest_group_weights": list(self.objective.weights.largest),
             **self.descent.to_dict(),
         }
@@ -106,7 +98,7 @@ class GroupMirrorDescentPlan(Plan):
     @without_warnings()
     def run(self, data: Records, run: Run) -> GroupVertexResult:
         objective, loss, design = self.objective, self.objective.risk.loss, self._design
-        check_sizes(objective, data)
+        objective.design.check(data)
         data.check_targets(loss)
         weights, proportions = objective.weights, None
         weights.check_groups(data.groups)

@@ -57,7 +57,7 @@ class GroupNetworkPlan(Plan):
     objective : GroupObjective
     network : Network
     rgda : RGDAPlan
-        Of the steps, with what the proportions leave of the budget.
+        Plan of the steps, with the rest of the budget after the proportions.
     balance : float
         Penalty on unequal weights of the groups, in units of the loss.
     sizes : GaussianMechanism or None

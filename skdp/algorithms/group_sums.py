@@ -127,7 +127,7 @@ class ScaleFit:
         direction: np.ndarray | None = None,
     ) -> None:
         design = plan.objective.design
-        self.plan, self.proportions = plan, proportions
+        self.plan, self.rows, self.proportions = plan, rows, proportions
         self.sizes = design.n_records * proportions
         self.has_shift, self.has_mix = has_shift(plan), direction is not None
         self.n_parameters = 1 + self.has_shift + self.has_mix
@@ -185,6 +185,22 @@ class ScaleFit:
         vectors = np.concatenate([0.5 * values[None], gradients, factors * hessians[rows, columns]])
         lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
         return list(vectors / np.maximum(lengths, 1.0))
+
+    def released(
+        self, sums: GroupSums, n_rounds: int, shrinkage: float, noise: NoiseSource, moved: float
+    ) -> np.ndarray:
+        """Return the parameters after some releases, one for each step; `moved` as in rounding."""
+        theta = np.zeros(self.n_parameters)
+        for _ in range(n_rounds):
+            derivatives, scale = sums.release(
+                self.rows,
+                lambda block: self.terms(block, shrinkage, theta),  # noqa: B023
+                noise,
+                self.rounding(moved, shrinkage, theta),
+            )
+            step = self.step(derivatives, scale, shrinkage, theta)
+            theta = self.limited(theta + step, shrinkage)
+        return theta
 
     def limited(self, theta: np.ndarray, shrinkage: float) -> np.ndarray:
         """Keep scale and mix within a range; start again from numbers that are not finite."""

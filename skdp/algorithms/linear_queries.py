@@ -11,9 +11,10 @@ and of private multiplicative weights. Theory: ``docs/theory/linear_queries.md``
 
 Two sets of parameters:
 
-- "analytic": the queries answer the current distribution (nearly a best response, by a draw with
+- "analytic": the queries answer the current distribution (nearly a best response, by draws with
   its gaps on all records as scores), and the distribution descends with steps that decrease as
-  ``1 / sqrt(t)``. The result is the mean of the second half of the distributions.
+  ``1 / sqrt(t)``. The result is the mean of the second half of the distributions. Large budgets pay
+  for more draws per round: sharper ones would all be of the same query.
 - "paper": both players descend. Scores are sums over rounds, each of which takes a new batch of
   records; numbers of rounds and steps of the theorem (corrected and with unspecified constants 1),
   except that the step of the queries is calibrated tightly.
@@ -48,6 +49,8 @@ from skdp.problems.silence import without_warnings
 MAX_UNIVERSE = 1 << 20
 #: Fewest and most rounds of the parameters that are no theorem's (docs/theory/linear_queries.md).
 _FEWEST, _MOST = 60, 500
+#: Step of queries beyond which a larger budget pays for more draws, and the most draws of a round.
+_SHARPEST, _MOST_DRAWS = 250.0, 4096
 
 
 @dataclass(frozen=True)
@@ -219,10 +222,17 @@ def plan_linear_queries(
         signal = n_records * budget.epsilon
         wanted = 2.0 * math.sqrt(signal) if budget.is_pure else 0.05 * signal
         n_rounds, batch = int(min(max(wanted, _FEWEST), _MOST)), None
-        step, ceiling = math.sqrt(2.0 * log_universe), math.inf
+        step, ceiling = math.sqrt(2.0 * log_universe), _SHARPEST
     plan = LinearQueriesPlan(workload, n_records, n_rounds, 1, batch, step, 1.0)
     moved = np.full(plan.n_charged, plan.sensitivity)
-    return replace(plan, query_step=min(_largest_step(budget, moved), ceiling))
+    query_step = _largest_step(budget, moved)
+    if batch is None and query_step > _SHARPEST:
+        # K draws leave 1 / K of the step under pure composition, 1 / sqrt(K) else
+        sharper = query_step / _SHARPEST
+        n_draws = math.ceil(min(sharper if budget.is_pure else sharper**2, _MOST_DRAWS))
+        plan = replace(plan, n_draws=n_draws)
+        query_step = _largest_step(budget, np.repeat(moved, n_draws))
+    return replace(plan, query_step=min(query_step, ceiling))
 
 
 def _largest_step(budget: PrivacyBudget, sensitivities: np.ndarray) -> float:

@@ -23,10 +23,10 @@ from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
 from skdp.algorithms.noisy_descent_ascent import plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.objective_perturbation import (
-    has_theorem,
     perturbation_candidate,
     plan_objective_perturbation,
 )
+from skdp.algorithms.objective_theorems import has_theorem
 from skdp.algorithms.phased_output_perturbation import (
     phased_candidate,
     plan_phased_output_perturbation,

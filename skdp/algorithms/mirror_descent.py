@@ -28,6 +28,13 @@ from skdp.problems.vertices import (
 
 #: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
 _MOST_ROUNDS = 500
+#: Equations (5) to (7) of the paper: ``T = (n epsilon)^a / (log(d)^b log(1/delta)^c)`` and
+#: ``K = (T / log(d))^e``, as (a, b, c, e).
+_PUBLISHED = {
+    "quadratic": (1.0, 0.5, 0.5, 0.0),
+    "second_order": (0.8, 0.2, 0.4, 0.5),
+    "first_order": (2.0 / 3.0, 0.0, 1.0 / 3.0, 1.0),
+}
 
 
 def plan_mirror_descent(
@@ -38,6 +45,7 @@ def plan_mirror_descent(
     n_vertices: int | None = None,
     mode: Literal["practical", "paper"] = "practical",
     full_batch: bool | None = None,
+    smoothness: Literal["quadratic", "second_order", "first_order"] = "quadratic",
 ) -> VertexPlan:
     """Plan Algorithm 1: one vertex point, one batch and one step per round.
 
@@ -47,16 +55,19 @@ def plan_mirror_descent(
     budget : PrivacyBudget
     n_rounds : int, optional
         T >= 2. Default: ``(n sqrt(rho) / log d)^(2/3)`` with rho the budget in zCDP, at most 500
-        (practical), or the choice of equation (7) of the paper, for functions without third
-        derivatives.
+        (practical), or that of the paper for `smoothness`.
     n_vertices : int, optional
-        K, draws per round and block. Default: 1, as in equation (7).
+        K, draws per round and block. Default: that of the paper for `smoothness`.
     mode : {"practical", "paper"}, default="practical"
         "paper": fresh draws for the output, disjoint batches, steps at most those of the theory.
         "practical": the steps that privacy allows, and the average of all points that gradients
         were taken at.
     full_batch : bool, optional
         Whether rounds read all records. Default: only in "practical" mode.
+    smoothness : {"quadratic", "second_order", "first_order"}, default="quadratic"
+        Utility only: the function has no third derivatives (equation (7) of the paper, K = 1),
+        bounded ones (equation (6), ``K = sqrt(T / log d)``), or no more than a Lipschitz gradient
+        (equation (5), ``K = T / log d``); K is rounded up.
 
     Raises
     ------
@@ -64,19 +75,20 @@ def plan_mirror_descent(
         If there are fewer than two rounds, or more rounds with batches of their own than records.
     """
     check_option("mode", mode, ("practical", "paper"))
+    check_option("smoothness", smoothness, tuple(_PUBLISHED))
     full = (mode == "practical") if full_batch is None else bool(full_batch)
     n, ell = design.n_records, sum(design.log_sizes)
     if n_rounds is None:
         if mode == "practical":
             rho = zcdp_of(budget)
-            wanted = (n * math.sqrt(rho) / ell) ** (2.0 / 3.0)
+            wanted = round((n * math.sqrt(rho) / ell) ** (2.0 / 3.0))
         else:
-            log_delta = math.log(1.0 / budget.delta) if budget.delta else math.log(n)
-            wanted = min(n, n * budget.epsilon / math.sqrt(ell * log_delta))
+            wanted = math.floor(min(n, published_rounds(design, budget, smoothness)))
         most = _MOST_ROUNDS if full else n + 1
-        n_rounds = max(2, min(round(wanted), most))
+        n_rounds = max(2, min(wanted, most))
     check_count("n_rounds", n_rounds, 2)
-    k = 1 if n_vertices is None else n_vertices
+    power = _PUBLISHED[smoothness][3]
+    k = math.ceil((n_rounds / ell) ** power) if n_vertices is None else n_vertices
     check_count("n_vertices", k)
     batch = n if full else n // (n_rounds - 1)
     if batch == 0:
@@ -101,6 +113,18 @@ def plan_mirror_descent(
         batch=batch,
         n_vertices=k,
     )
+
+
+def published_rounds(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    smoothness: Literal["quadratic", "second_order", "first_order"],
+) -> float:
+    """Return the T of equation (5), (6) or (7) of the paper, before the minimum with n."""
+    log_delta = math.log(1.0 / (budget.delta or 1.0 / design.n_records))
+    power, of_ell, of_delta, _ = _PUBLISHED[smoothness]
+    ell = sum(design.log_sizes)
+    return float((design.n_records * budget.epsilon) ** power / (ell**of_ell * log_delta**of_delta))
 
 
 def mirror_descent(
@@ -163,36 +187,16 @@ class LinearMirrorDescentPlan(Plan):
         return self.descent.design
 
     def remarks(self) -> tuple[str, ...]:
-        design = self._design
-        return (
-            f"entries of X are clipped to {design.feature_bound:g} in absolute value, and the "
-            f"coefficients are in an l1 ball of radius {design.radius:g}",
-        )
+        return (self._design.remark,)
 
     def to_dict(self) -> dict[str, Any]:
-        design = self._design
-        return {
-            "alpha": design.alpha,
-            "radius": design.radius,
-            "feature_bound": design.feature_bound,
-            **self.descent.to_dict(),
-        }
+        return {**self._design.to_dict(), **self.descent.to_dict()}
 
     def run(self, data: Records, run: Run) -> Result:
-        check_sizes(self.objective, data)
+        self.objective.design.check(data)
         problem = LinearProblem(data, self.objective.risk.loss, self._design)
         (vertices,) = self.descent.run(problem, run).point
         return Result(vertex_coefficients(vertices, data.width, self._design.radius), self)
-
-
-def check_sizes(objective: Objective, data: Records) -> None:
-    """Refuse records that are more, fewer, or wider than those that were planned for."""
-    planned = objective.design
-    if (data.n_records, data.width) != (planned.n_records, planned.width):
-        raise ValueError(
-            f"{data.n_records} records of {data.width} entries, but the plan is for "
-            f"{planned.n_records} of {planned.width}."
-        )
 
 
 def plan_linear_mirror_descent(

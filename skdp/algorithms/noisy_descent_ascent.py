@@ -30,8 +30,9 @@ from skdp.algorithms.noisy_gradient_descent import (
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.step_rules import temperature_share
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
-from skdp.algorithms.worst_group_weights import shrunk_losses, worst_case_weights
+from skdp.algorithms.worst_group_weights import prefers_plain, shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -54,10 +55,9 @@ _ROUNDS = 3
 _LEAST_PROPORTION = 0.001
 #: Least weight of a group in units of its proportion.
 _FLOOR = 0.25
-#: Largest weight of a record below which the plain model is taken: the worst group is a large one.
-_LEAST_FACTOR = 1.6
-#: Price of unequal weights; see docs/theory/worst_group.md.
-_SPREAD_PRICE = 0.06
+#: Price of unequal weights, and for one look the least one and that over the error of all weights;
+#: see docs/theory/worst_group.md.
+_SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.03, 8.0
 #: Factors of the price after a step of the weights that went too far, and after others.
 _TOO_FAR, _NOT_FAR = 3.0, 0.8
 #: Largest weight of a group in one look, unless it has as many records.
@@ -81,6 +81,8 @@ class NoisyDescentAscentPlan(Plan):
         Looks at the losses of the groups, each followed by a weighted descent.
     mu_weighted : float
         Of the Gaussian differential privacy of all weighted descents.
+    mu_plain : float
+        The same of the second descent where the plain model is taken.
     damping_weighted : float
         Of its number of steps, as in the plan of the first one.
     sizes : GroupSums or None
@@ -88,14 +90,12 @@ class NoisyDescentAscentPlan(Plan):
     losses : GroupSums
     scale : GroupSums or None
         None where the scale of the margins is not fitted.
-    n_rounds : int
-        Releases of the fit of the scale.
     mix : GroupSums or None
         None where the scale is fitted instead. For the step from the plain model to the last one.
     temperature : TemperaturePlan or None
-        In place of that fit, for the same budget, where the plain model is taken.
-    price : float
-        Of noise, by the square of the largest weight.
+        Of the plain method, in place of that fit, where the plain model is taken.
+    price, spread_price : float
+        Of noise, by the square of the largest weight, and of unequal weights at first.
     proportions : tuple of float or None
         Public or, after a run, released.
     weights : tuple of float or None
@@ -106,14 +106,15 @@ class NoisyDescentAscentPlan(Plan):
     plain: NoisyGradientDescentPlan
     n_looks: int
     mu_weighted: float
+    mu_plain: float
     damping_weighted: float
     sizes: GroupSums | None
     losses: GroupSums
     scale: GroupSums | None
-    n_rounds: int
     mix: GroupSums | None
     temperature: TemperaturePlan | None
     price: float
+    spread_price: float
     proportions: tuple[float, ...] | None
     weights: tuple[float, ...] | None = None
     passes: tuple[NoisyGradientDescentPlan, ...] = ()
@@ -155,7 +156,7 @@ class NoisyDescentAscentPlan(Plan):
             number = self.passes[k].schedule.n_steps if self.passes else "all"
             steps = GaussianMechanism(
                 self.plain.sensitivity * ROUNDING_SLACK,
-                1.0 / (self._mu_second(self._is_plain) * math.sqrt(part)),
+                1.0 / (self._mu_second * math.sqrt(part)),
             ).describe(
                 f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
                 objective.dimension,
@@ -164,12 +165,13 @@ class NoisyDescentAscentPlan(Plan):
                 objective.neighbouring,
             )
             parts += [self.losses.describe(), steps]
-        if self.mix is not None and not self._is_plain:
+        if self._is_plain:
+            if self.temperature is not None:
+                parts.append(self.temperature.describe(objective.neighbouring))
+        elif self.mix is not None:
             parts.append(self.mix.describe())
-        if self.temperature is not None and self._is_plain:
-            parts.append(self.temperature.describe(objective.neighbouring))
         elif self.scale is not None:
-            parts += [self.scale.describe()] * self.n_rounds
+            parts += [self.scale.describe()] * _ROUNDS
         return tuple(parts)
 
     @property
@@ -177,9 +179,10 @@ class NoisyDescentAscentPlan(Plan):
         """Whether the plain model was taken."""
         return self.n_looks == 1 and self.weights == self.proportions is not None
 
-    def _mu_second(self, is_plain: bool) -> float:
-        """Mu of what follows the first look: without another model there is nothing to mix."""
-        return math.hypot(self.mu_weighted, self.mix.mu if self.mix and is_plain else 0.0)
+    @property
+    def _mu_second(self) -> float:
+        """Mu of all descents after the first one."""
+        return self.mu_plain if self._is_plain else self.mu_weighted
 
     def alarms(self) -> tuple[str, ...]:
         return self.plain.alarms()
@@ -198,7 +201,7 @@ class NoisyDescentAscentPlan(Plan):
 
     def to_dict(self) -> dict[str, Any]:
         numbers: dict[str, Any] = {
-            "mu_weighted": self._mu_second(self._is_plain),
+            "mu_weighted": self._mu_second,
             "n_looks": self.n_looks,
         }
         if self.weights is not None:
@@ -216,7 +219,7 @@ class NoisyDescentAscentPlan(Plan):
             noise_plain = descent.plan.noise_variance()
             shrinkage = self._shrinkage(plain, noise_plain)
             best, point, passes = proportions, plain, []
-            price, excess = _SPREAD_PRICE, np.zeros(len(proportions))
+            price, excess = self.spread_price, np.zeros(len(proportions))
             for k in range(self.n_looks):
                 losses = self._group_losses(
                     descent.plan, rows, shrinkage * point, offsets, proportions, noise
@@ -236,8 +239,9 @@ class NoisyDescentAscentPlan(Plan):
                 )
                 floor = _FLOOR / self.n_looks
                 weights = floor * proportions + (1.0 - floor) * best
-                # nothing is to be won where the worst group is a large one, but noise
-                is_plain = self.n_looks == 1 and (weights / proportions).max() < _LEAST_FACTOR
+                is_plain = self.n_looks == 1 and prefers_plain(
+                    losses if has_log_loss(self.loss) else None, weights, proportions
+                )
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
                 second = replace(
@@ -255,14 +259,15 @@ class NoisyDescentAscentPlan(Plan):
                 point = plain + share * (point - plain)
                 variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
                 shrinkage = self._shrinkage(point, variance)
-            if self.mix is not None and not is_plain:
+                shift = 0.0
+                if (temperature := self.temperature) is not None:
+                    shrinkage, shift = temperature.release(rows, point, offsets, shrinkage, noise)
+                point, offsets = shrinkage * point, offsets + shift
+            elif self.mix is not None:
                 ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
                 moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
                 fit = MixFit(descent.plan, rows, ends, offsets)
                 point, offsets = fit.release(self.mix, proportions, noise, moved)
-            elif is_plain and self.temperature is not None:
-                shrinkage, shift = self.temperature.release(rows, point, offsets, shrinkage, noise)
-                point, offsets = shrinkage * point, offsets + shift
             else:
                 # several looks have found the weights; after one the largest loss may be off
                 direction = point - plain if self.n_looks == 1 else None
@@ -338,7 +343,7 @@ class NoisyDescentAscentPlan(Plan):
         """
         return replace(
             plan,
-            mu=self._mu_second(is_plain) * math.sqrt(self.parts[k]),
+            mu=(self.mu_plain if is_plain else self.mu_weighted) * math.sqrt(self.parts[k]),
             damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,
             rate=plan.rate / largest,
@@ -362,19 +367,10 @@ class NoisyDescentAscentPlan(Plan):
         if self.scale is None:
             return shrinkage * weights, offsets
         fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction)
-        theta = np.zeros(fit.n_parameters)
         moved = self._margin_rounding(rows, weights, offsets)
         if direction is not None:
             moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
-        for _ in range(self.n_rounds):
-            derivatives, scale = self.scale.release(
-                rows,
-                lambda block: fit.terms(block, shrinkage, theta),  # noqa: B023
-                noise,
-                fit.rounding(moved, shrinkage, theta),
-            )
-            step = fit.step(derivatives, scale, shrinkage, theta)
-            theta = fit.limited(theta + step, shrinkage)
+        theta = fit.released(self.scale, _ROUNDS, shrinkage, noise, moved)
         shift = theta[1] if fit.has_shift else 0.0
         weights = (shrinkage + theta[0] / fit.unit) * weights
         if direction is not None:
@@ -413,9 +409,8 @@ def plan_noisy_descent_ascent(
     if n_groups == 1 or spread >= _LARGEST_ERROR:
         return whole
     mu = gaussian_mu(budget.epsilon, budget.delta)
-    replaced = relation is Neighbouring.REPLACE_ONE
     has_sizes = objective.proportions is None
-    noise = (2.0 if replaced else 1.0) / (mu * design.n_records)
+    noise = relation.n_changes / (mu * design.n_records)
     sizes_share, losses_share, scale_share = (
         min(max((factor * noise) ** 2, least), largest)
         for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
@@ -430,16 +425,18 @@ def plan_noisy_descent_ascent(
     fits_scale = has_log_loss(objective.risk.loss)
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
+    spread_price = _SPREAD_PRICE
+    if fits_scale and n_looks == 1:
+        spread_price = min(max(_PRICE_OF_ERROR * spread, _LEAST_PRICE), spread_price)
     reserved = sizes_share * has_sizes + losses_share + scale_share
     plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
     sizes = None
     if has_sizes:
-        sensitivity = math.sqrt(2.0) if replaced else 1.0
         sizes = GroupSums(
             plain,
             n_groups,
             mu * math.sqrt(sizes_share),
-            sensitivity,
+            math.sqrt(relation.n_changes),
             1.0,
             "sizes of the groups",
             "Lemma 3",
@@ -448,30 +445,33 @@ def plan_noisy_descent_ascent(
         plain,
         n_groups,
         mu * math.sqrt(losses_share / n_looks),
-        loss_sensitivity(plain.loss, replaced),
+        loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
         loss_range(plain.loss)[1],
         "losses of the groups",
         "Lemma 2",
     )
     scale = temperature = mix = None
+    share = 0.0  # of the temperature
     if fits_scale:
         scale = GroupSums(
             plain,
             n_groups,
             mu * math.sqrt(scale_share / _ROUNDS),
-            2.0 if replaced else 1.0,
+            relation.n_changes,
             1.0,
             "derivatives of the groups' losses in scale, shift and mix",
             "Lemma 4",
             (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
         )
-        temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(scale_share))
+        share = min(scale_share, temperature_share(plain.loss, noise))
+        if share:
+            temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(share))
     else:
         mix = GroupSums(
             plain,
             n_groups,
             mu * math.sqrt(scale_share),
-            2.0 if replaced else 1.0,
+            relation.n_changes,
             1.0,
             "losses of the groups between two models",
             "Lemma 6",
@@ -487,13 +487,14 @@ def plan_noisy_descent_ascent(
         ),
         n_looks,
         plain.mu * math.sqrt(1.0 - _PLAIN),
+        math.sqrt(plain.mu**2 * (1.0 - _PLAIN) + mu**2 * (scale_share - share)),
         plain.damping * math.sqrt(1.0 - _PLAIN),
         sizes,
         losses,
         scale,
-        _ROUNDS,
         mix,
         temperature,
         8.0 * error**2 * math.sqrt(design.n_features),
+        spread_price,
         objective.proportions,
     )

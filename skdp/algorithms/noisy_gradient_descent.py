@@ -418,17 +418,18 @@ def _planned(
     n, d, n_changes = design.n_records, design.n_features, relation.n_changes
     mu = gaussian_mu(budget.epsilon, budget.delta)
     error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
-    centering_share = step_rules.centering_share(loss, error)
+    means_share, moves_rows = step_rules.centering_share(loss, error, n_changes / (n * mu))
     if temperature_share is None:
         temperature_share = step_rules.temperature_share(loss, n_changes / (n * mu))
     centering = moments = temperature = None
-    if centering_share:
-        centering = plan_centering(loss, design, relation, mu * math.sqrt(centering_share))
+    if means_share:
+        mu_means = mu * math.sqrt(means_share)
+        centering = plan_centering(loss, design, relation, mu_means, moves_rows)
     if temperature_share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(temperature_share))
     if moments_share:
         moments = plan_row_moments(design, relation, mu * math.sqrt(moments_share), is_projected)
-    parts = reserved + centering_share + temperature_share + (moments_share if moments else 0.0)
+    parts = reserved + means_share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)
 
     rule = step_rule(loss, is_squared, error, d, n_changes / mu_steps)

@@ -12,12 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from skdp.algorithms.kernel import solve_and_release
+from skdp.algorithms.objective_theorems import (
+    gradient_bound,
+    has_theorem,
+    hessian_epsilon,
+    largest_mu,
+    rank_curvature,
+)
 from skdp.algorithms.output_perturbation import certifiable_accuracy
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.mechanisms import (
@@ -28,7 +34,6 @@ from skdp.mechanisms import (
 )
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
-from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import (
     ROUNDING_SLACK,
@@ -66,9 +71,6 @@ CURVATURE, SIGNAL = 0.5, (2.0, 0.7)
 LEAST_PENALTIES = 1e-7, 1e-6, 1e-5
 #: Logarithm of the probability that the linear term is longer than planned.
 _LOG_TAIL = 700.0
-
-#: A bound ``sum of weight * delta_{factor mu}(epsilon)``: pairs (weight, factor).
-Terms = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
@@ -310,91 +312,6 @@ def perturbation_candidate(
     return plan.bound(), lambda: plan
 
 
-def has_theorem(risk: EmpiricalRisk) -> bool:
-    """Return whether a theorem covers a risk, or the envelope of its loss."""
-    loss = risk.loss
-    one_margin = loss.n_outputs == 1 or isinstance(loss, SoftmaxLoss)
-    bounded = math.isfinite(loss.lipschitz(1.0, math.inf))
-    return one_margin and bounded and type(risk) is EmpiricalRisk
-
-
-def hessian_epsilon(loss: Loss, feature_norm: float, penalty: float) -> float:
-    """Bound J on the change of the logarithm of the determinant by one record.
-
-    ``rank * log(1 + trace / (rank Lambda))`` with the rank and the trace of a record's Hessian.
-    """
-    rank = loss.n_outputs
-    return rank * math.log1p(_rank_curvature(loss, feature_norm) / penalty) * ROUNDING_SLACK
-
-
-def gradient_bound(loss: Loss, feature_norm: float, neighbouring: Neighbouring) -> float:
-    """Bound the Euclidean difference of the sums of gradients of neighbours."""
-    return neighbouring.n_changes * loss.lipschitz(feature_norm, math.inf) * ROUNDING_SLACK
-
-
-def largest_mu(
-    loss: Loss, epsilon: float, delta: float, neighbouring: Neighbouring
-) -> tuple[float, str]:
-    """Return the largest ratio mu of a record's gradient to the Gaussian noise, and its theorem.
-
-    mu is ``c X / s`` for a loss of one margin with derivatives of at most c, ``X / s`` for softmax;
-    the minimiser is then (epsilon + J, delta)-DP.
-
-    Parameters
-    ----------
-    loss : Loss
-    epsilon : float
-        What is left for the gradient, > 0.
-    delta : float
-        In (0, 1).
-    neighbouring : Neighbouring
-    """
-    replaced = neighbouring is Neighbouring.REPLACE_ONE
-    if isinstance(loss, SoftmaxLoss):
-        k, (two, six, eight) = float(loss.n_outputs), (math.sqrt(v) for v in (2.0, 6.0, 8.0))
-        terms: Terms = ((k, two),)
-        if replaced:
-            terms = ((k, eight), (k * (k - 1.0), six), (2.0 * k, two))
-        return _invert(terms, epsilon, delta), "3"
-    if loss.has_one_sided_derivative:
-        if not replaced:
-            return _invert(((1.0, 1.0),), epsilon, delta), "1"
-        mu = _invert(((1.0, 2.0),), epsilon, delta)
-        if mu**2 <= epsilon:
-            return mu, "2"
-        return _invert(((2.0, 1.0), (1.0, 2.0)), epsilon, delta), "2, union bound"
-    if not replaced:
-        return _invert(((2.0, 1.0),), epsilon, delta), "6"
-    mu = _invert(((2.0, 2.0),), epsilon, delta)
-    # sqrt(1 + e^2) - 1 without its cancellation, rounded down
-    if 2.0 * mu**2 <= epsilon**2 / (math.sqrt(1.0 + epsilon**2) + 1.0) * (1.0 - 8.0 * EPS):
-        return mu, "6"
-    return _invert(((2.0, 2.0), (2.0, math.sqrt(2.0))), epsilon, delta), "6, union bound"
-
-
-@lru_cache(maxsize=4096)
-def _invert(terms: Terms, epsilon: float, delta: float) -> float:
-    """Return the largest mu with ``sum of weight * delta_{factor mu}(epsilon) <= delta``."""
-    terms = tuple(term for term in terms if term[0] > 0.0)
-    each = [gaussian_mu(epsilon, delta / weight) / factor for weight, factor in terms]
-    if len(terms) == 1:
-        return each[0] * (1.0 - 4.0 * EPS)
-    total = sum(weight for weight, _ in terms)
-    low = gaussian_mu(epsilon, delta / total) / max(factor for _, factor in terms)
-    high = max(min(each), low)
-
-    def cost(mu: float) -> float:
-        return sum(weight * gaussian_delta(epsilon, factor * mu) for weight, factor in terms)
-
-    for _ in range(40):
-        middle = math.sqrt(low) * math.sqrt(high)
-        if cost(middle) * (1.0 + 16.0 * EPS) <= delta:
-            low = middle
-        else:
-            high = middle
-    return low * (1.0 - 4.0 * EPS)
-
-
 def _plan(
     objective: Objective,
     loss: Loss,
@@ -407,7 +324,7 @@ def _plan(
     """Plan for a part of epsilon that pays for the accuracy, and a smallest penalty."""
     relation, n, norm = objective.neighbouring, design.n_records, design.feature_norm
     spent, rest = _split(budget, output_share)
-    rank, curvature = loss.n_outputs, _rank_curvature(loss, norm)
+    rank, curvature = loss.n_outputs, rank_curvature(loss, norm)
     # beyond e^30 the penalty is not the one for privacy
     planned = curvature / math.expm1(min(share * rest.epsilon / rank, 30.0))
     penalty = max(planned, objective.alpha * n, least_penalty * curvature * n)
@@ -437,7 +354,7 @@ def _plan(
 def _linear_term(
     loss: Loss, norm: float, budget: PrivacyBudget, penalty: float, relation: Neighbouring
 ) -> tuple[AdditiveMechanism, str]:
-    """Return the law of b, from what the penalty leaves of epsilon, and its theorem."""
+    """Return the law of b for the rest of epsilon after the penalty, and the theorem used."""
     left = budget.epsilon - hessian_epsilon(loss, norm, penalty)
     sensitivity = gradient_bound(loss, norm, relation)
     if budget.is_pure:
@@ -504,11 +421,6 @@ def _with_intercept(design: Design) -> Design:
     bound = norm * min(math.sqrt(max((1.0 - ratio) * (1.0 + ratio), 0.0) + 16.0 * EPS), 1.0)
     value = INTERCEPT * bound
     return replace(design, feature_norm=math.hypot(bound, value), intercept=value)
-
-
-def _rank_curvature(loss: Loss, feature_norm: float) -> float:
-    """Bound the mean of the eigenvalues, as many as outputs, of one record's Hessian."""
-    return loss.curvature_trace / loss.n_outputs * feature_norm**2 * ROUNDING_SLACK
 
 
 def _radius(loss: Loss, design: Design, alpha: float, center_norm: float) -> float:

@@ -153,8 +153,10 @@ class Query:
             return np.zeros(problem.dimension(block))
         limit = problem.limit(clip, block, point, anchor, MAX_SIZE_RATIO * self._ledger.n_public)
         total = problem.clipped_sum(block, point, anchor, limit, self._batch)
+        multiplier = self._ledger.multiplier(self._kind, block) / mechanism.sensitivity
         sensitivity = mechanism.sensitivity
-        multiplier = self._ledger.multiplier(self._kind, block) / sensitivity
+        if mechanism.sampling_rate == 1.0:  # what a sample costs is known for a distance of 2
+            sensitivity = min(sensitivity, problem.diameter(block, anchor))
         noisy = GaussianMechanism(sensitivity * clip, multiplier).release(total, self._noise)
         return np.asarray(noisy / (mechanism.sampling_rate * self._ledger.n_public))
 

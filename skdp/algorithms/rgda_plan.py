@@ -17,6 +17,7 @@ import numpy as np
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.rgda_oracle import Kind, Ledger, NoisyGradientOracle
 from skdp.algorithms.rgda_steps import EscapePhase, OuterLoop, Status, kept_in_ball
+from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -62,16 +63,27 @@ class RGDAPlan(Plan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        dimension = self.dimension_x + self.dimension_y
         named = (
-            ("gradients", self.ledger.refresh),
-            ("changes of gradients", self.ledger.increment),
+            ("sums of clipped gradients", self.ledger.refresh),
+            ("sums of clipped changes of gradients", self.ledger.increment),
         )
         return tuple(
-            mechanism.describe(name, dimension, self.n_public, _REFERENCE, self.neighbouring)
-            for name, mechanism in named
-            if mechanism is not None
+            self._described(name, mechanism) for name, mechanism in named if mechanism is not None
         )
+
+    def _described(self, name: str, queries: SampledGaussianMechanism) -> Release:
+        """Describe queries; those of all records cost what one with the noise of their mean does.
+
+        Numbers are in units of the clipping norm, which may differ between the steps.
+        """
+        mechanism: GaussianMechanism = queries
+        name = f"{name}, {queries.n_steps} steps, for the clipping norm 1"
+        if queries.sampling_rate == 1.0:
+            multiplier = queries.noise_multiplier / math.sqrt(queries.n_steps)
+            mechanism = GaussianMechanism(queries.sensitivity, multiplier)
+            name = name.replace(" steps,", " steps as one,")
+        dimension = self.dimension_x + self.dimension_y
+        return mechanism.describe(name, dimension, self.n_public, _REFERENCE, self.neighbouring)
 
     def epsilon(self, delta: float | None = None) -> float:
         """Find the smallest known epsilon of the full horizon; `delta` as in the budget."""

@@ -82,10 +82,22 @@ def largest_residual(loss: Loss) -> float:
     return loss.lipschitz(1.0, math.inf)
 
 
-def centering_share(loss: Loss, error: float) -> float:
-    """Part of the squared mu for the means of rows and targets; 0 where noise would drown them."""
-    share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
-    return 0.0 if error > 1.5 * math.sqrt(share) else share
+def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool]:
+    """Part of the squared mu for the means of targets, and whether those of rows are released, too.
+
+    Parameters
+    ----------
+    loss : Loss
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    noise : float
+        Noise of a mean of numbers up to 1.
+    """
+    if error <= 0.3:
+        share = (error / (0.2 if loss.target_bound else 0.3)) ** 2
+        return min(max(share, 0.01), 0.25), True
+    has_targets = loss.target_bound > 0.0 or has_odds(loss)
+    return (0.15 if has_targets and noise <= 0.23 else 0.0), False
 
 
 def temperature_share(loss: Loss, noise: float) -> float:

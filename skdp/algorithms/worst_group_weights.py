@@ -12,6 +12,11 @@ _LEAST_SPREAD, _LARGEST_SPREAD = 0.03, 0.3
 #: Variance of the loss of a record, for the error of a group's mean loss.
 _SAMPLING = 0.3
 
+#: Largest weight of a record below which the plain model is preferred.
+_LEAST_FACTOR = 1.6
+#: Proportion of a large group, and least difference of the largest loss and that of such a group.
+_LARGE, _LEAST_GAP = 0.5, 0.1
+
 
 def shrunk_losses(
     losses: np.ndarray, errors: np.ndarray, proportions: np.ndarray, n_records: int
@@ -92,6 +97,27 @@ def worst_case_weights(
     values = weights @ losses - noise_price * (weights / proportions).max(axis=1) ** 2
     values -= ((weights - center) ** 2 / (2.0 * metric)).sum(axis=1)
     return np.asarray(weights[int(np.argmax(values))])
+
+
+def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:
+    """Say whether little is to be won over the plain model: a large group is about the worst one.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_groups,) or None
+        Log losses under the plain model; None looks at the weights alone.
+    weights, proportions : ndarray of shape (n_groups,)
+        Both of sum 1.
+
+    Returns
+    -------
+    bool
+    """
+    if (weights / proportions).max() < _LEAST_FACTOR:
+        return True
+    if losses is None:
+        return False
+    return bool((losses[proportions >= _LARGE] > losses.max() - _LEAST_GAP).any())
 
 
 def minimax_step(

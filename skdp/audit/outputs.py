@@ -41,7 +41,7 @@ def released_parameters(fitted: Any) -> np.ndarray:
 
 
 def fit(estimator: Any, data: DataSet, seed: int | None) -> Any:
-    """Fit a copy of an estimator, without warnings; a seed of None is that of its own default."""
+    """Fit a copy of an estimator without warnings; `seed` replaces its `random_state`."""
     X, y, *more = data
     copied = clone(estimator)
     if "random_state" in copied.get_params():

@@ -1,6 +1,6 @@
 """What privacy costs: before a fit, from public numbers, and after it, as a picture.
 
-:func:`plan_fit` tells the noise of a fit from the sizes of the data alone.
+:func:`plan_fit` predicts the noise of a fit from the sizes of the data alone.
 :class:`PrivacyUtilityDisplay` draws a score against epsilon; it looks at records without privacy.
 """
 

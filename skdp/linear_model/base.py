@@ -20,7 +20,7 @@ from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Plan, Run
 from skdp.linear_model.remarks import noise_alarms
-from skdp.mechanisms import NoiseSource, secure_noise
+from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
@@ -266,6 +266,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             epsilon=float(self.epsilon),
             delta=delta,
             neighbouring=Neighbouring(self.neighbouring),
+            noise_source=noise_source_name(self.random_state),
             method=method,
             releases=releases,
             plan=plan,

@@ -10,7 +10,7 @@ from skdp.mechanisms.additive import (
     calibrated_mechanism,
 )
 from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
-from skdp.mechanisms.noise_source import NoiseSource, secure_noise
+from skdp.mechanisms.noise_source import NoiseSource, noise_source_name, secure_noise
 from skdp.mechanisms.opendp_noise import OpenDPNoise, opendp_noise
 from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
 from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws, total_sensitivity
@@ -27,6 +27,7 @@ __all__ = [
     "calibrated_draws",
     "calibrated_mechanism",
     "gaussian_noise_multiplier",
+    "noise_source_name",
     "opendp_noise",
     "secure_noise",
     "total_sensitivity",

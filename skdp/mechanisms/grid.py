@@ -24,7 +24,9 @@ from skdp.mechanisms.partial_draws import CELL_BITS, Bytes, PartialDraws
 
 #: Base-2 logarithm of the noise in steps of the grid, and the least one of a step.
 _LOG_STEPS, _LEAST_LOG = 30, -1000
-_DIGIT = np.uint64(2**21 - 1)
+#: Coordinates at a time: what is computed of them stays in the cache.
+_BLOCK = 1 << 13
+_DIGIT, _HALF = np.uint64(2**21 - 1), np.uint64(2**32 - 1)
 
 
 def step_of(deviation: float) -> float:
@@ -57,13 +59,8 @@ def add_normal(value: np.ndarray, scale: float, draws: PartialDraws, source: Byt
     ndarray of shape (dimension,)
         Multiples of the step, rounded to doubles.
     """
-    step = step_of(scale)
-    factor, noise = scale / step, draws.values  # the quotient is exact: the step is a power of 2
-    errors = np.abs(noise)
-    errors += 1.0
-    errors *= factor * 2.0**-50
-    noise *= factor
-    return _rounded(value, step, noise, errors, _Normals(factor, draws, source))
+    step = step_of(scale)  # a power of 2: the quotient is exact
+    return _rounded(value, step, _Normals(scale / step, draws, source))
 
 
 def add_spherical_laplace(
@@ -88,38 +85,21 @@ def add_spherical_laplace(
     ndarray of shape (dimension,)
         Multiples of the step, rounded to doubles.
     """
-    d = value.size
-    step = step_of(scale * math.sqrt(d + 1.0))
-    length, normals = math.fsum(lengths.magnitudes), directions.values
-    square = math.fsum(normals * normals)
-    radius = scale / step * length
-    if d == 1:  # the direction is the sign
-        normals, square = directions.signs, 1.0
-    ratio = radius / math.sqrt(square)
-    noise = ratio * normals
-    # relative errors of the length and of the square
-    relative = 2.0**-51 * (d + length) / length + 2.0**-48 * (d + square) / square
-    errors = 2.0 * relative * np.abs(noise) + ratio * 2.0**-50 * (1.0 + np.abs(normals))
-    if not relative < 2.0**-10:
-        errors[:] = math.inf
-    return _rounded(value, step, noise, errors, _Sphere(scale / step, lengths, directions, source))
+    step = step_of(scale * math.sqrt(value.size + 1.0))
+    return _rounded(value, step, _Sphere(scale / step, lengths, directions, source))
 
 
-def _rounded(
-    value: np.ndarray, step: float, noise: np.ndarray, errors: np.ndarray, exact: _Exact
-) -> np.ndarray:
-    """Round ``value + step * noise`` to multiples of `step`.
+def _rounded(value: np.ndarray, step: float, noise: _Noise) -> np.ndarray:
+    """Round ``value + step * noise`` to multiples of `step`, a power of 2."""
+    released = np.empty(value.size)
+    for start in range(0, value.size, _BLOCK):
+        part = slice(start, start + _BLOCK)
+        released[part] = _rounded_part(value[part], step, noise, part)
+    return released
 
-    Parameters
-    ----------
-    value : ndarray of shape (dimension,)
-    step : float
-        A power of 2.
-    noise, errors : ndarray of shape (dimension,)
-        The noise in steps, and a bound on how far it is off before it is added.
-    exact : _Normals or _Sphere
-        The same noise.
-    """
+
+def _rounded_part(value: np.ndarray, step: float, noise: _Noise, part: slice) -> np.ndarray:
+    """Round some coordinates, of which `value` are the values."""
     with np.errstate(all="ignore"):
         scaled = value / step
         is_fine = np.abs(scaled) < 2.0**53
@@ -129,38 +109,49 @@ def _rounded(
         whole = np.rint(scaled)
         base = whole * step if all_fine else np.where(is_fine, whole * step, value)
         scaled -= whole  # exact: the last bits of a double
-        total = scaled + noise
+        total, errors = noise.near(part)
+        errors += 2.0**-52 * (1.0 + np.abs(total))
+        total += scaled
         rounded = np.rint(total)
-        errors = errors + 2.0**-52 * (1.0 + np.abs(noise))
         is_decided = np.abs(total - rounded) + errors < 0.5
         if not is_decided.all():
             for i in np.flatnonzero(~is_decided).tolist():
-                rounded[i] = _nearest(Fraction(float(scaled[i])), exact, i)
+                rounded[i] = _nearest(Fraction(float(scaled[i])), noise, part.start + i)
         base += rounded * step
         base += 0.0  # no sign of zero, which would tell that of the value
     return base
 
 
-def _nearest(rest: Fraction, exact: _Exact, i: int) -> int:
+def _nearest(rest: Fraction, noise: _Noise, i: int) -> int:
     """Return the integer nearest to a number plus coordinate i of the noise."""
     half = Fraction(1, 2)
     while True:
-        first, last = (math.floor(rest + end + half) for end in exact.bounds(i))
+        first, last = (math.floor(rest + end + half) for end in noise.bounds(i))
         if first == last:
             return first
-        exact.refine(i)
+        noise.refine(i)
 
 
 class _Normals:
-    """Normal draws times a factor, in exact arithmetic."""
+    """Normal draws times a factor."""
 
     def __init__(self, factor: float, draws: PartialDraws, source: Bytes) -> None:
-        self._factor, self._draws, self._source = Fraction(factor), draws, source
+        self._factor, self._draws, self._source = factor, draws, source
+
+    def near(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return doubles near some coordinates, and how far they may be off."""
+        noise = self._draws[part].values
+        errors = np.abs(noise)
+        errors += 1.0
+        errors *= self._factor * 2.0**-50
+        noise *= self._factor
+        return noise, errors
 
     def bounds(self, i: int) -> tuple[Fraction, Fraction]:
-        """Bound coordinate i."""
+        """Bound coordinate i, in exact arithmetic."""
         sign, unit = int(self._draws.signs[i]), int(self._draws.units[i])
-        low, high = (sign * self._factor * (unit + end) for end in self._draws.fraction(i).bounds)
+        factor = sign * Fraction(self._factor)
+        low, high = (factor * (unit + end) for end in self._draws.fraction(i).bounds)
         return low, high
 
     def refine(self, i: int) -> None:
@@ -169,17 +160,45 @@ class _Normals:
 
 
 class _Sphere:
-    """A factor times a sum of exponential draws, in a normal direction, in exact arithmetic."""
+    """A factor times a sum of exponential draws, in a normal direction."""
 
     def __init__(
         self, factor: float, lengths: PartialDraws, directions: PartialDraws, source: Bytes
     ) -> None:
-        self._factor, self._parts, self._source = Fraction(factor), (lengths, directions), source
+        self._factor, self._parts, self._source = factor, (lengths, directions), source
         self._size = CELL_BITS
 
+    def near(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Return doubles near some coordinates, and how far they may be off."""
+        ratio, relative = self._ratio
+        normals = self._parts[1][part]
+        noise = normals.values if len(self._parts[1].units) > 1 else normals.signs.copy()
+        errors = np.abs(noise)
+        noise *= ratio
+        if not relative < 2.0**-10:
+            errors[:] = math.inf
+            return noise, errors
+        errors *= ratio * (2.0**-50 + relative)
+        errors += ratio * 2.0**-50
+        return noise, errors
+
+    @cached_property
+    def _ratio(self) -> tuple[float, float]:
+        """The norm over that of the normal vector, and how far the unknown bits may move it.
+
+        From the middles of what the first bits allow; the second number is relative.
+        """
+        length, total, square = self._sums
+        d, size = len(self._parts[0].units), self._size
+        radius, norm_squared = (2 * length + d) / (1 << size + 1), 1.0
+        if d > 1:  # otherwise the direction is the sign
+            norm_squared = (2 * (square + total) + d) / (1 << 2 * size + 1)
+        relative = 2.0**-62 * (d / radius + (d + norm_squared) / norm_squared)
+        return self._factor * radius / math.sqrt(norm_squared), relative
+
     def bounds(self, i: int) -> tuple[Fraction, Fraction]:
-        """Bound coordinate i."""
-        d = len(self._parts[0].units)
+        """Bound coordinate i, in exact arithmetic."""
+        factor, d = Fraction(self._factor), len(self._parts[0].units)
         length, total, square = self._sums
         ratios = Fraction(length, 1 << self._size), Fraction(length + d, 1 << self._size)
         if d > 1:
@@ -188,9 +207,9 @@ class _Sphere:
             least, largest = math.isqrt(square), math.isqrt(square + 2 * total + d) + 1
             low = ratios[0] * Fraction(end, largest)
             # without a bound from above, far more than a step
-            high = ratios[1] * Fraction(end + 1, least) if least else low + 2 / self._factor
+            high = ratios[1] * Fraction(end + 1, least) if least else low + 2 / factor
             ratios = low, high
-        sign = int(self._parts[1].signs[i]) * self._factor
+        sign = int(self._parts[1].signs[i]) * factor
         return sign * ratios[0], sign * ratios[1]
 
     def refine(self, i: int) -> None:
@@ -215,26 +234,31 @@ class _Sphere:
         """Sum the lengths, the normals and the squares of the normals, as far as they are known."""
         lengths, normals = self._parts
         if self._size == CELL_BITS:
-            return _exact_sums(lengths)[0], *_exact_sums(normals)
+            return _sum(lengths), _sum(normals), _sum_of_squares(normals)
         ends = [self._end(normals, i) for i in range(len(normals.units))]
         length = sum(self._end(lengths, i) for i in range(len(ends)))
         return length, sum(ends), sum(end * end for end in ends)
 
 
-def _exact_sums(part: PartialDraws) -> tuple[int, int]:
-    """Sum draws and their squares in units of 2^-63, from the first bits of their fractions."""
-    # digits in base 2^21: sums of 2^17 products of two of them are below 2^59
-    fractions = [(part.cells >> np.uint64(shift)) & _DIGIT for shift in (0, 21, 42)]
-    digits = np.stack([*fractions, part.units.astype(np.uint64)])
-    total = square = 0
-    for start in range(0, digits.shape[1], 1 << 17):
-        block = digits[:, start : start + (1 << 17)]
-        for j, sum_of_digit in enumerate(block.sum(axis=1).tolist()):
-            total += sum_of_digit << 21 * j
-        for j, row in enumerate((block[:, None] * block).sum(axis=2).tolist()):
+def _sum(part: PartialDraws) -> int:
+    """Sum draws, without their signs, in units of 2^-63, from the first bits of their fractions."""
+    # halves of 32 bits: sums of up to 2^32 of them are below 2^64
+    low, high = ((part.cells >> np.uint64(shift)) & _HALF for shift in (0, 32))
+    return int(low.sum()) + (int(high.sum()) << 32) + (int(part.units.sum()) << CELL_BITS)
+
+
+def _sum_of_squares(part: PartialDraws) -> int:
+    """Sum squares of draws in units of 2^-126, from the first bits of their fractions."""
+    square = 0
+    for start in range(0, len(part.units), 1 << 17):
+        cells, units = (each[start : start + (1 << 17)] for each in (part.cells, part.units))
+        # digits in base 2^21: sums of 2^17 products of two of them are below 2^59
+        fractions = [(cells >> np.uint64(shift)) & _DIGIT for shift in (0, 21, 42)]
+        digits = np.array([*fractions, units], dtype=np.uint64)
+        for j, row in enumerate(np.einsum("ik,jk->ij", digits, digits).tolist()):
             square += sum(entry << 21 * (j + k) for k, entry in enumerate(row))
-    return total, square
+    return square
 
 
-#: The noise of a release in exact arithmetic.
-_Exact = _Normals | _Sphere
+#: The noise of a release, in steps.
+_Noise = _Normals | _Sphere

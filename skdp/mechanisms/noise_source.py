@@ -38,6 +38,9 @@ class NoiseSource:
     random_bytes : callable ``(n) -> bytes``, default=os.urandom
     """
 
+    #: Whose samplers these are, in reports.
+    name = "skdp"
+
     def __init__(self, random_bytes: Bytes = os.urandom) -> None:
         self._bytes = random_bytes
         self._kept: dict[Law, PartialDraws] = {}
@@ -112,6 +115,11 @@ _SOURCE: contextvars.ContextVar[Callable[[], NoiseSource]] = contextvars.Context
 def secure_noise() -> NoiseSource:
     """Make the source of noise of a fit without a seed."""
     return _SOURCE.get()()
+
+
+def noise_source_name(random_state: Any) -> str:
+    """Return the name of the source of noise of a fit, which a seed makes that of this package."""
+    return (secure_noise() if random_state is None else NoiseSource()).name
 
 
 @contextlib.contextmanager

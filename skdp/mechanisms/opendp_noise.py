@@ -17,9 +17,9 @@ import numpy as np
 from skdp.mechanisms.noise_source import NoiseSource, use_source
 
 #: Base-2 logarithm of the noise in steps of the grid, and the least one of a step.
-_LOG_STEPS, _LEAST_LOG = 160, -1074
+LOG_STEPS, _LEAST_LOG = 160, -1074
 #: Growth of the noise, for the rounding of values to the grid.
-_GROWTH = 1.0 + 2.0**-29
+GROWTH = 1.0 + 2.0**-29
 
 
 class OpenDPNoise(NoiseSource):
@@ -35,6 +35,8 @@ class OpenDPNoise(NoiseSource):
         Without the package: ``pip install skdp[opendp]``.
     """
 
+    name = "opendp"
+
     def __init__(self) -> None:
         super().__init__()
         self._opendp = _opendp()
@@ -46,7 +48,7 @@ class OpenDPNoise(NoiseSource):
         """
         if not value.size:
             return value.copy()
-        log_step = math.frexp(scale)[1] - 1 - _LOG_STEPS
+        log_step = math.frexp(scale)[1] - 1 - LOG_STEPS
         if not (log_step >= _LEAST_LOG and scale <= 1e290):
             raise ValueError(f"the noise has a scale of {scale:g}: OpenDP needs [2^-914, 1e290].")
         domains, metrics, measurements = self._opendp
@@ -54,7 +56,7 @@ class OpenDPNoise(NoiseSource):
         add = measurements.make_gaussian(
             domains.vector_domain(numbers, size=value.size),
             metrics.l2_distance(T=float),
-            scale=scale * _GROWTH,
+            scale=scale * GROWTH,
             k=log_step,
         )
         # what is no number must not end in an error, which would depend on the records
@@ -67,7 +69,7 @@ def opendp_noise() -> Iterator[None]:
 
     It holds in the thread of the block: fits in other threads and processes keep the noise of this
     package, and so do estimators with a `random_state`, and the linear term of
-    ``method="objective"``.
+    ``method="objective"``. The report of a fit says which it was: ``privacy_.noise_source``.
 
     Raises
     ------

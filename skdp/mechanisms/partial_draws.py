@@ -32,13 +32,15 @@ import numpy as np
 
 #: Bits of a fraction, of the number that draws an integer, and of the coin.
 CELL_BITS, _UNIT_BITS, _COIN_BITS = 63, 31, 32
+#: Bits of the table of integers.
+_TABLE_BITS = 11
 #: Error of ``2^32 exp(-t)`` that is allowed for: 2^-38 of the largest value.
 _COIN_ERROR = 2.0**-6
 #: Numbers of trials at a time.
 _LEAST_BATCH, _LARGEST_BATCH = 512, 1 << 14
 _ONE = np.uint64(1)
 
-#: A source of independent fair bits: so many bytes.
+#: A source of independent fair bits, as the given number of bytes.
 Bytes = Callable[[int], bytes]
 
 
@@ -128,6 +130,8 @@ class PartialDraws:
 
 def joined(parts: list[PartialDraws]) -> PartialDraws:
     """Put draws one after the other."""
+    if len(parts) == 1:
+        return parts[0]
     longer: dict[int, Bits] = {}
     start = 0
     for part in parts:
@@ -157,12 +161,17 @@ def _trials(law: Law, n_trials: int, source: Bytes) -> PartialDraws:
     firsts = words >> np.uint64(64 - _UNIT_BITS)
     coins = (words >> _ONE) & np.uint64(2**_COIN_BITS - 1)
     cells, cuts = fractions >> _ONE, _cuts(law)
-    units = np.searchsorted(cuts, firsts)
-    levels = -law.exponent(units, cells * 2.0**-CELL_BITS)
-    np.exp(levels, out=levels)
-    levels *= 2.0**_COIN_BITS
-    is_kept = coins + 1.0 <= levels - _COIN_ERROR
-    is_open = (coins < levels + _COIN_ERROR) & ~is_kept | (cuts[units] == firsts)
+    # the first bits of `firsts` decide most units
+    units = _table(law)[firsts >> np.uint64(_UNIT_BITS - _TABLE_BITS)]
+    others = np.flatnonzero(units < 0)
+    units[others] = np.searchsorted(cuts, firsts[others])
+    margins = -law.exponent(units, cells * 2.0**-CELL_BITS)
+    np.exp(margins, out=margins)
+    margins *= 2.0**_COIN_BITS
+    margins -= coins
+    is_kept = margins >= 1.0 + _COIN_ERROR
+    is_open = (margins > -_COIN_ERROR) & ~is_kept
+    is_open[others] |= cuts[units[others]] == firsts[others]
     longer = {}
     for i in np.flatnonzero(is_open).tolist():
         unit, bits = exact_trial(law, int(firsts[i]), int(coins[i]), int(cells[i]), source)
@@ -224,7 +233,7 @@ def _exact_unit(law: Law, number: Bits, source: Bytes) -> int:
 
 @cache
 def cumulative(law: Law, digits: int) -> list[tuple[Fraction, Fraction]]:
-    """Bound the probabilities of at most k, for all k whose weight counts to so many digits."""
+    """Bound the probabilities of at most k, for all k of a weight above ``10**-digits``."""
     terms: list[tuple[Fraction, Fraction]] = []
     while not terms or terms[-1][1] > Fraction(1, 10**digits):
         terms.append(exp_bounds(law.weight(len(terms)), digits + 10))
@@ -247,6 +256,15 @@ def _cuts(law: Law) -> np.ndarray:
         if cuts[-1] == 2**_UNIT_BITS - 1:
             break
     return np.array(cuts, dtype=np.uint64)
+
+
+@cache
+def _table(law: Law) -> np.ndarray:
+    """Integers by the first bits of the numbers that draw them; -1 where those do not decide."""
+    first = np.arange(1 << _TABLE_BITS, dtype=np.uint64) << np.uint64(_UNIT_BITS - _TABLE_BITS)
+    last = first + np.uint64((1 << _UNIT_BITS - _TABLE_BITS) - 1)
+    least, largest = np.searchsorted(_cuts(law), first), np.searchsorted(_cuts(law), last, "right")
+    return np.where(least == largest, least, -1)
 
 
 def exp_bounds(exponent: Fraction, digits: int) -> tuple[Fraction, Fraction]:

@@ -32,7 +32,7 @@ def _log_probability(estimator: Any, X: Any, y: np.ndarray) -> np.ndarray:
     of_label = np.searchsorted(estimator.classes_, y)
     of_label = np.minimum(of_label, len(estimator.classes_) - 1)
     found = chances[np.arange(len(y)), of_label]
-    # a label that the model does not know has no probability
+    # a label outside of the model's classes has no probability
     return np.log(np.where(estimator.classes_[of_label] == y, found, 0.0))
 
 

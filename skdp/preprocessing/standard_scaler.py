@@ -16,6 +16,7 @@ from skdp._records import refuse_without_values, validate_records
 from skdp.algorithms.column_moments import ColumnMomentsPlan
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import check_random_state, randomness
+from skdp.mechanisms import noise_source_name
 from skdp.preprocessing.ranges import (
     check_ranges,
     middle_and_half,
@@ -171,6 +172,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
             epsilon=float(self.epsilon),
             delta=float(self.delta),
             neighbouring=Neighbouring(self.neighbouring),
+            noise_source=noise_source_name(self.random_state),
             method="moments",
             releases=plan.releases,
             plan={**plan.to_dict(), "least_scale": math.sqrt(least)},

@@ -59,7 +59,7 @@ class Block(NamedTuple):
 
 #: Blocks of this process: functions that describe them as they are now.
 _OPEN: dict[str, Callable[[], Block]] = {}
-#: Blocks that have ended, as far as this process knows.
+#: Blocks that this process has seen end.
 _CLOSED: set[str] = set()
 
 

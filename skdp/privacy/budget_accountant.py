@@ -355,7 +355,7 @@ def _spend_once(
             remember_closed(ledger.closed)
             if named is None or any(block.id not in ledger.closed for block in named):
                 ledgers.append(ledger)
-        dues = [(event, None) if part is None else part.share(each.path, event) for each in ledgers]
+        dues = [(event, None) if part is None else part.share(each, event) for each in ledgers]
         for ledger, (due, _) in zip(ledgers, dues, strict=True):
             _check(ledger, due, label)
         for ledger, (due, note) in zip(ledgers, dues, strict=True):

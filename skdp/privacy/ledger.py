@@ -1,9 +1,9 @@
 """Ledgers: files that outlive every process and say what has been spent.
 
-A ledger is a file of JSON lines. The first one is its header, ``{"ledger": "skdp", "epsilon": ...,
-"delta": ..., "neighbouring": ...}``. Then lines are appended only: ``{"spent": event, ...}`` for
-what was paid for, ``{"closed": id}`` for a with-block that has ended, ``{"moved": path}`` for a
-ledger that goes on elsewhere. What they cost together is the business of
+A ledger is a file of JSON lines. The first one is its header, ``{"ledger": "skdp", "id": ...,
+"epsilon": ..., "delta": ..., "neighbouring": ...}``. Then lines are appended only: ``{"spent":
+event, ...}`` for what was paid for, ``{"closed": id}`` for a with-block that has ended,
+``{"moved": path}`` for a ledger that goes on elsewhere. What they cost together is the business of
 :mod:`skdp.privacy.budget_accountant`.
 
 A line is on the disk (``fsync``) before the call that appends it returns, and everybody who reads
@@ -20,6 +20,7 @@ import math
 import os
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +91,8 @@ class Ledger:
     Attributes
     ----------
     path : str
+    id : str
+        Unlike that of any other ledger, and kept where it moves to.
     epsilon, delta : float
         The budget; an infinite epsilon refuses nothing.
     relation : Neighbouring or None
@@ -100,6 +103,7 @@ class Ledger:
     """
 
     path: str
+    id: str
     descriptor: int
     epsilon: float
     delta: float
@@ -114,10 +118,12 @@ class Ledger:
 
     def spend(self, event: PrivacyEvent, label: str) -> None:
         """Append a payment; it is on the disk when this returns."""
-        line = {"spent": event.to_dict(), "label": label, "time": _now()}
+        entry = Entry(event, label, _now())
+        line = {"spent": event.to_dict(), "label": label, "time": entry.time}
         if event_from_dict(json.loads(json.dumps(line["spent"]))) != event:
             raise TypeError(f"{event!r} cannot be written to a ledger.")
         self.append(line)
+        self.entries.append(entry)
 
     def append(self, line: dict[str, Any]) -> None:
         """Append a line; on an error the ledger is as before."""
@@ -144,6 +150,7 @@ def create_ledger(
     header = {
         "ledger": "skdp",
         "version": _VERSION,
+        "id": uuid.uuid4().hex,
         "epsilon": epsilon if math.isfinite(epsilon) else None,
         "delta": delta,
         "neighbouring": neighbouring and neighbouring.value,
@@ -236,7 +243,8 @@ def _parsed(path: str, descriptor: int) -> Ledger:
         epsilon = math.inf if header["epsilon"] is None else float(header["epsilon"])
         name = header["neighbouring"]
         relation = None if name is None else Neighbouring(name)
-        ledger = Ledger(path, descriptor, epsilon, float(header["delta"]), relation)
+        name = str(header.get("id", path))  # older ledgers have none
+        ledger = Ledger(path, name, descriptor, epsilon, float(header["delta"]), relation)
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path!r} is no ledger that this version of skdp knows.") from None
     for number, line in enumerate(lines, 2):

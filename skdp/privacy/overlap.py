@@ -27,13 +27,15 @@ from skdp.privacy.events import (
     common_relation,
     flatten_event,
 )
+from skdp.privacy.ledger import Entry, Ledger
 
 
 class OverlappingParts:
     """The running cost of releases from parts of the records; replace-one neighbours.
 
     Each ledger is charged by the releases that it was charged for itself: one that is opened inside
-    of a part pays for its first release in full.
+    of a part pays for its first release in full, and so does one that has lost what it was charged,
+    such as an older copy or a new file at the same path.
 
     Parameters
     ----------
@@ -45,8 +47,9 @@ class OverlappingParts:
         #: Records that are in the same parts cost the same.
         kinds = np.unique(np.packbits(np.asarray(members, dtype=bool), axis=1), axis=0)
         self._members = np.unpackbits(kinds, axis=1, count=members.shape[1])
-        #: How often each kind of record is in a release of each kind, for each ledger.
-        self._counts: dict[str, dict[PrivacyEvent, np.ndarray]] = {}
+        #: For each ledger: its entries, and how often each kind of record is in a release of each
+        #: kind.
+        self._counts: dict[str, tuple[list[Entry], dict[PrivacyEvent, np.ndarray]]] = {}
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[None]:
@@ -64,18 +67,25 @@ class Part(NamedTuple):
     parts: OverlappingParts
     number: int
 
-    def share(self, ledger: str, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
+    def share(self, ledger: Ledger, event: PrivacyEvent) -> tuple[PrivacyEvent, Callable[[], None]]:
         """Return what a release from the part adds to a ledger, and a function that notes it.
 
         The sum of what is added is, for each kind of event, its largest number of a record.
         """
-        members, known = self.parts._members, self.parts._counts.setdefault(ledger, {})
+        members = self.parts._members
+        entries, known = self.parts._counts.get(ledger.id, ([], {}))
+        if ledger.entries[: len(entries)] != entries:
+            known = {}
         counts, added = dict(known), []
         for leaf, count in flatten_event(event):
-            before = counts.get(leaf, np.zeros(len(members), dtype=np.int64))
-            counts[leaf] = before + count * members[:, self.number].astype(np.int64)
-            added.append(RepeatedEvent(leaf, int(counts[leaf].max() - before.max(initial=0))))
-        return ComposedEvent(added), lambda: known.update(counts)
+            old = counts.get(leaf, np.zeros(len(members), dtype=np.int64))
+            counts[leaf] = old + count * members[:, self.number].astype(np.int64)
+            added.append(RepeatedEvent(leaf, int(counts[leaf].max() - old.max(initial=0))))
+
+        def note() -> None:
+            self.parts._counts[ledger.id] = list(ledger.entries), counts
+
+        return ComposedEvent(added), note
 
 
 _CURRENT: contextvars.ContextVar[tuple[Part, int, int] | None] = contextvars.ContextVar(

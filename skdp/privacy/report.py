@@ -71,6 +71,8 @@ class PrivacyReport:
         Exceptions from the guarantee that the configuration of the estimator causes.
     remarks : tuple of str
         Of the plan, about the quality of the result.
+    noise_source : str
+        "skdp", or "opendp" if the normal noise was drawn by OpenDP.
     """
 
     epsilon: float
@@ -81,6 +83,7 @@ class PrivacyReport:
     plan: dict[str, Any] = field(default_factory=dict)
     caveats: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    noise_source: str = "skdp"
 
     def __post_init__(self) -> None:
         relation = common_relation([self.event], self.neighbouring)
@@ -102,6 +105,7 @@ class PrivacyReport:
             "event": self.event.to_dict(),
             "plan": dict(self.plan),
             "caveats": list(self.caveats),
+            "noise_source": self.noise_source,
         }
 
     def __str__(self) -> str:
@@ -118,6 +122,8 @@ class PrivacyReport:
                 f"in {release.dimension} dimensions, sensitivity {release.sensitivity:.4g}, "
                 f"{release.n_records} {nominal}records ({release.reference})"
             )
+        if self.noise_source != "skdp":
+            lines.append(f"  source of the normal noise: {self.noise_source}")
         lines.extend(f"  {remark}" for remark in self.remarks)
         lines.extend(f"  caveat: {caveat}" for caveat in self.caveats)
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Public numbers about data and problems: all that a privacy analysis may know of them."""
+"""Public numbers about data and problems, the only ones that a privacy analysis may use."""
 
 from __future__ import annotations
 

@@ -309,7 +309,7 @@ class UnbatchedProblem(FiniteSumProblem):
 
 @dataclass(frozen=True)
 class Batch:
-    """Some records of a problem, for solvers that do not always want all of them.
+    """Some records of a problem, for solvers that use a part of them at a time.
 
     A gradient is a combination of the rows, and the coefficients of the combination, one per
     record and margin, are the *residuals*. A solver that remembers residuals (``n`` numbers)

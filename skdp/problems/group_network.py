@@ -18,7 +18,7 @@ from skdp.problems.losses import Loss
 from skdp.problems.max_group_loss import GroupWeights
 from skdp.problems.minimax import BlockName, MinimaxProblem, Point, clip_factors
 from skdp.problems.records import Block, Records
-from skdp.problems.rounding import EPS
+from skdp.problems.rounding import EPS, ROUNDING_SLACK
 
 #: Bound on the derivative of the log losses with respect to the outputs: 1 and sqrt(2).
 _DERIVATIVE = 2.0
@@ -128,7 +128,7 @@ class GroupNetworkProblem(MinimaxProblem):
         records.check_targets(loss)
         weights.check_groups(records.groups)
         self.records, self.loss, self.network = records, loss, network
-        self.weights = np.array(weights.largest)
+        self.weights, self.has_public_groups = np.array(weights.largest), weights.public_groups
         self.alpha_x, self.alpha_y = alpha_x, alpha_y
         self.n_records, self.dimension_x = records.n_records, network.dimension
         self.dimension_y = weights.n_groups
@@ -142,6 +142,13 @@ class GroupNetworkProblem(MinimaxProblem):
 
     def largest_weight(self, block: BlockName, point: Point) -> float:
         return 1.0 if block == "y" else float((point[1] * self.weights).max())
+
+    def diameter(self, block: BlockName, anchor: Point | None) -> float:
+        """Bound the distance of clipped vectors; docs/theory/dp_rgda.md, "Sensitivity"."""
+        if block != "y" or anchor is not None:
+            return 2.0
+        # a loss from 0 to the limit, in the coordinate of the record's group
+        return 1.0 if self.has_public_groups else math.sqrt(2.0) * ROUNDING_SLACK
 
     def public_gradient(self, point: Point) -> Point:
         # the dual is solved for: its regulariser has no part in it
@@ -208,7 +215,8 @@ class GroupNetworkProblem(MinimaxProblem):
         values = self._value(rows, point[0])
         if anchor is not None:
             values = values - self._value(rows, anchor[0])
-        values = np.clip(np.nan_to_num(values, nan=0.0), -limit, limit)
+        least = 0.0 if anchor is None else -limit
+        values = np.clip(np.nan_to_num(values, nan=0.0), least, limit)
         return np.bincount(rows.groups, values, self.dimension_y)
 
     def _gradients(

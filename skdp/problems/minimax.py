@@ -75,6 +75,13 @@ class MinimaxProblem(ABC):
         """Public factor of the clipping norm of a block at a released point; 1 by default."""
         return 1.0
 
+    def diameter(self, block: BlockName, anchor: Point | None) -> float:
+        """Bound the distance of two records' clipped vectors, in units of the clipping norm.
+
+        Between 1 and 2; 2 by default.
+        """
+        return 2.0
+
     def public_gradient(self, point: Point) -> Point:
         """Return the gradient of the data-free r; 0 by default."""
         return np.zeros(self.dimension_x), np.zeros(self.dimension_y)
@@ -196,6 +203,9 @@ class NullControl(MinimaxProblem):
 
     def largest_weight(self, block: BlockName, point: Point) -> float:
         return self.problem.largest_weight(block, point)
+
+    def diameter(self, block: BlockName, anchor: Point | None) -> float:
+        return self.problem.diameter(block, anchor)
 
     def public_gradient(self, point: Point) -> Point:
         return self.problem.public_gradient(point)

@@ -175,6 +175,18 @@ class LinearDesign(VertexDesign):
         sizes, moved = (2 * width,), (2.0 * magnitude,)
         return cls(n_records, sizes, (total,), moved, radius, feature_bound, bound, alpha)
 
+    @property
+    def remark(self) -> str:
+        """Describe the bounds in a sentence of a report."""
+        return (
+            f"entries of X are clipped to {self.feature_bound:g} in absolute value, and the "
+            f"coefficients are in an l1 ball of radius {self.radius:g}"
+        )
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the public numbers of a report."""
+        return {"alpha": self.alpha, "radius": self.radius, "feature_bound": self.feature_bound}
+
 
 class LinearProblem(VertexProblem):
     """A linear model with coefficients in an l1 ball, on features that are bounded entrywise.

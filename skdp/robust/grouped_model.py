@@ -321,7 +321,7 @@ class GroupedLinearModel(DPLinearModel):
     def _group_remarks(
         self, method: str, weights: Sequence[float], proportions: Any
     ) -> Iterator[str]:
-        """Yield what the groups weigh, and which count for less than a group."""
+        """Yield remarks on the weights of the groups, and on groups that weigh less than one."""
         named = [f"{name} {w:.3g}" for name, w in zip(self.group_names_, weights, strict=True)]
         listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
         if method == "gradient":
@@ -334,7 +334,7 @@ class GroupedLinearModel(DPLinearModel):
                 yield f"group {name} counts for {share * weight:.2g} of a group"
 
     def _group_caveats(self, are_given: bool) -> tuple[str, ...]:
-        """State what the guarantee says about the groups."""
+        """Return the limits of the guarantee that concern the groups."""
         caveats = self._size_caveats()
         if are_given and self.group_names is None:
             caveats += ("group_names were inferred from groups",)

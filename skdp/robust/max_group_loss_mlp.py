@@ -15,6 +15,7 @@ from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.methods import Choice
 from skdp.linear_model.base import check_random_state
 from skdp.linear_model.classification import DPLinearClassification, encode
+from skdp.mechanisms import noise_source_name
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
 from skdp.privacy.events import Neighbouring
@@ -331,6 +332,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             epsilon=float(self.epsilon),
             delta=float(self.delta),
             neighbouring=Neighbouring(self.neighbouring),
+            noise_source=noise_source_name(self.random_state),
             method="rgda",
             releases=plan.releases,
             plan={**public, **plan.to_dict()},

@@ -15,7 +15,7 @@ from skdp.solvers.gradient_descent import AcceleratedGradient
 _TINY = float(np.finfo(np.float64).tiny)
 #: Multipliers that are tried.
 _MAX_MULTIPLIERS = 60
-#: Runs on differences of the objective, after values have stopped to tell points apart.
+#: Runs on differences of the objective, where values no longer distinguish points.
 _RESTARTS = 3
 
 

@@ -199,7 +199,7 @@ def _newton(
             best, best_distance = w, distance
     if rough or best_distance <= accuracy:
         return best
-    # a few projected gradient steps remove what the model's own rounding has left
+    # a few projected gradient steps remove the error from the rounding of the model
     for _ in range(_POLISHING_STEPS):
         gradient = problem.gradient(w)
         distance = certify(problem, w, gradient).distance

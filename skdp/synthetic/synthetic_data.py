@@ -15,6 +15,7 @@ from skdp._checks import InvalidTypeError, check_count, check_option, check_real
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import check_random_state, randomness, refuse_fit_params
+from skdp.mechanisms import noise_source_name
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
@@ -251,6 +252,7 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             epsilon=float(self.epsilon),
             delta=delta,
             neighbouring=Neighbouring(self.neighbouring),
+            noise_source=noise_source_name(self.random_state),
             method=method,
             releases=plan.releases,
             plan={"n_categories": list(self._workload.sizes), **plan.to_dict()},

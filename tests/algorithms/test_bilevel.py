@@ -1,4 +1,6 @@
-"""Bilevel optimisation: accounting, the leak, errata, an audit of the outer noise."""
+"""Bilevel optimisation: accounting, the leak, errata."""
+
+from __future__ import annotations
 
 import dataclasses
 import math
@@ -7,8 +9,8 @@ import threading
 
 import numpy as np
 import pytest
+from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records, seeded
 from plain_noise import PlainNoise
-from scipy import stats
 
 from skdp.algorithms import (
     LocalizedGradientDescent,
@@ -16,109 +18,29 @@ from skdp.algorithms import (
     dp_bilevel,
     plan_bilevel,
 )
-from skdp.algorithms.bilevel import plan_steps, private_hypergradient
+from skdp.algorithms.bilevel import plan_steps
 from skdp.algorithms.localized_gradient_descent import plan_localized_gd
-from skdp.algorithms.output_perturbation import solution_sensitivity
 from skdp.algorithms.plan import Run
-from skdp.mechanisms import GaussianMechanism, NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import (
     ComposedEvent,
     GaussianEvent,
-    PoissonSampledEvent,
-    PoissonSampledSumEvent,
     RepeatedEvent,
     flatten_event,
 )
-from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
+from skdp.privacy.gaussian_dp import gaussian_epsilon, gaussian_mu
 from skdp.problems import (
     Ball,
-    BilevelConstants,
-    BilevelProblem,
-    DeclaredProblem,
     FiniteSumProblem,
     HalfSquaredLoss,
     HingeLoss,
     PenaltyGroups,
     PenaltyProblem,
     Records,
-    WholeSpace,
 )
 from skdp.solvers import LBFGS, Newton, Solver
-
-BUDGET = PrivacyBudget(1.0, 1e-6)
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
-
-
-class Leak(BilevelProblem):
-    """Example 3.1: ``f = ||x + y||^2 / 2`` has no records, ``g = mean of ||y - xi_i||^2 / 2``.
-
-    Bounded, ``||xi_i|| <= 1``, ``||x|| <= 2``.
-    """
-
-    domain_x, domain_y = Ball(2.0), Ball(2.0)
-    disjoint, is_record_free = False, True
-
-    def __init__(self, points):
-        self.mean = points.mean(axis=0)
-        self.n_train = self.n_val = len(points)
-        self.dimension_x = self.dimension_y = points.shape[1]
-
-    def lower(self, x):
-        return self._problem(0.0, x)
-
-    def penalised(self, x, lam):
-        return self._problem(1.0 / lam, x)
-
-    def _problem(self, u, x):
-        def f(y):
-            value = 0.5 * float(y @ y) - float(y @ self.mean) + 0.5 * u * float((y + x) @ (y + x))
-            return value, y - self.mean + u * (y + x)
-
-        return DeclaredProblem(
-            f, dimension=len(x), lipschitz=3.0 + 4.0 * u, gradient_diameter=2.0,
-            smoothness=1.0 + u, strong_convexity=1.0 + u, radius=2.0,
-            n_records=self.n_train, mean_of_records=True,
-        )  # fmt: skip
-
-    def upper_gradient_x(self, x, y, batch=None):
-        return x + y
-
-    def lower_gradient_x(self, x, y, batch=None):
-        return np.zeros_like(x)
-
-
-class Replay(OutputPerturbation):
-    """Returns given points; for tests of what the update does with them."""
-
-    is_unbiased = False
-
-    def __init__(self, points):
-        super().__init__()
-        self.points = list(points)
-
-    def solve(self, problem, multiplier, run):
-        return self.points.pop(0), 0.0
-
-
-class Remembering(OutputPerturbation):
-    """Solves each of two problems once; for many runs at the same x."""
-
-    def __init__(self):
-        super().__init__()
-        self.points, self.count = {}, 0
-
-    def solve(self, problem, multiplier, run):
-        which, self.count = self.count % 2, self.count + 1
-        if which not in self.points:
-            self.points[which] = super().solve(problem, 1e-12, run)[0]
-        mechanism = GaussianMechanism(solution_sensitivity(problem.constants)[2], multiplier)
-        return mechanism.release(self.points[which], run.noise), mechanism.noise_scale**2
-
 
 # -----------------------------------------------------------------------------------------------
 # the leak
@@ -403,12 +325,6 @@ def tuning_problem(n=400, seed=0, low=1e-3):
     )
 
 
-def one_step(problem, x, lam, inner, plan, rng, noise):
-    """A step with another private solver than that of the plan."""
-    plan = dataclasses.replace(plan, inner=inner)
-    return private_hypergradient(problem, x, lam, plan, Run("auto", rng, noise))
-
-
 class Exact(OutputPerturbation):
     """No noise; for tests of directions."""
 
@@ -667,273 +583,3 @@ def test_only_problems_that_can_be_solved_to_a_proven_accuracy():
     )
     with pytest.raises(ValueError, match="not smooth"):
         plan_bilevel(problem, BUDGET, penalty=1.0)
-
-
-# -----------------------------------------------------------------------------------------------
-# errata
-
-
-class Mixed(BilevelProblem):
-    """E3: ``f = v . y``, ``g_i = ||y||^2 / 2 - xi_i . y + x' B_i y``, all norms at most 1.
-
-    Gradients in x are 0 for f and ``B_i y`` for g: bounded by ``||y|| <= 2``, 1-Lipschitz in y.
-    """
-
-    domain_x, domain_y = Ball(1.0), Ball(2.0)
-    disjoint = False
-    constants = BilevelConstants(0.0, 2.0, 1.0)
-
-    def __init__(self, xi, B):
-        self.xi, self.B = xi, B
-        self.n_train = self.n_val = len(xi)
-        self.dimension_x = self.dimension_y = xi.shape[1]
-        self.v = np.eye(xi.shape[1])[0]
-
-    def lower(self, x):
-        return self._problem(0.0, x)
-
-    def penalised(self, x, lam):
-        return self._problem(1.0 / lam, x)
-
-    def _problem(self, u, x):
-        slope = -self.xi.mean(axis=0) + x @ self.B.mean(axis=0) + u * self.v
-
-        def f(y):
-            return 0.5 * float(y @ y) + float(slope @ y), y + slope
-
-        return DeclaredProblem(
-            f, dimension=len(x), lipschitz=4.0 + u + u, gradient_diameter=4.0, smoothness=1.0,
-            strong_convexity=1.0, radius=2.0 + u, n_records=self.n_train, mean_of_records=True,
-        )  # fmt: skip
-
-    def upper_gradient_x(self, x, y, batch=None):
-        return np.zeros_like(x)
-
-    def lower_gradient_x(self, x, y, batch=None):
-        part = self.B if batch is None else self.B[batch]
-        return (part @ y).sum(axis=0) / self.n_train
-
-
-def records(n, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    xi = rng.normal(size=(n, d))
-    B = rng.normal(size=(n, d, d))
-    B /= np.linalg.norm(B, ord=2, axis=(1, 2))[:, None, None]
-    return xi / np.linalg.norm(xi, axis=1, keepdims=True), B
-
-
-class Printed(Mixed):
-    """Noise for the distance of the exact solutions, ``||y_lam - y|| <= L0f / (lam mu_g)``."""
-
-    def record_bound(self, distance, lam):
-        return super().record_bound(1.0 / lam, lam)
-
-
-class ByMean(Mixed):
-    """The same problem with its mean in place of its records, and the points it was asked for."""
-
-    def __init__(self, problem):
-        self.__dict__.update(problem.__dict__)
-        self.record_bound = problem.record_bound
-        self.mean, self.known = problem.B.mean(axis=0), {}
-
-    def _problem(self, u, x):  # x is 0 throughout
-        return (
-            self.known.setdefault(u, super()._problem(u, x))
-            if u not in self.known
-            else self.known[u]
-        )
-
-    def lower_difference_x(self, x, y, y_lam, batch=None):
-        self.seen = y, y_lam
-        return self.mean @ (y_lam - y)
-
-
-def outer_releases(kind, lam, multipliers, runs):
-    """Hypergradients of two neighbours, in the direction in which the distance of their means is.
-
-    At x = 0 the lower solutions of the neighbours are the same, so all that tells them apart is
-    the outer release. Returns its component in units of the stated deviation, and the distance of
-    the means in the same units; both of shape (2, runs).
-    """
-    n, d = 10000, 10
-    found, apart = np.empty((2, runs)), np.empty((2, runs))
-    for k, sign in enumerate((1.0, -1.0)):
-        B = np.zeros((n, d, d))
-        B[0] = sign * np.eye(d)
-        problem, inner = ByMean(kind(np.zeros((n, d)), B)), Remembering()
-        plan = plan_bilevel(problem, BUDGET, penalty=lam, n_steps=1)
-        plan = dataclasses.replace(
-            plan, multipliers=multipliers[:2], outer_multiplier=multipliers[2]
-        )
-        rng = np.random.default_rng(0)
-        for run in range(runs):
-            _, gradient, _ = one_step(problem, np.zeros(d), lam, inner, plan, rng, seeded((k, run)))
-            y, y_lam = problem.seen
-            away = lam * (y_lam - y) / n  # mean of the first; the other's is the opposite
-            distance = float(np.linalg.norm(away))
-            moved = 2 * problem.record_bound(float(np.linalg.norm(y_lam - y)), lam)
-            found[k, run] = float(gradient @ away) / distance / (multipliers[2] * moved)
-            apart[k, run] = 2 * distance / (multipliers[2] * moved)
-    return found, apart
-
-
-@pytest.mark.audit
-def test_audit_of_the_outer_noise():
-    """E3: the trade-off between neighbours is the one that is paid for, neither worse nor better.
-
-    Normal variables 1 apart are told apart by their sign with ``2 Phi(1/2) - 1``. Difference of two
-    frequencies, 2000 runs each: 5 standard errors (6e-7).
-    """
-    runs = 2000
-    found, apart = outer_releases(Mixed, 1e4, (30.0, 30.0, 1.0), runs)
-    np.testing.assert_allclose(apart, 1.0, rtol=1e-6)
-    advantage = (found[0] > 0).mean() - (found[1] > 0).mean()
-    known = gaussian_delta(0.0, 1.0)
-    assert known == pytest.approx(2 * stats.norm.cdf(0.5) - 1)
-    assert advantage == pytest.approx(known, abs=5 * math.sqrt((1 - known**2) / (2 * runs)))
-
-
-def test_audit_of_the_printed_outer_noise():
-    """E3: as printed, multiplier included. A violation of the claim for all releases together;
-    each of two bounds on a frequency fails with probability 1e-6.
-    """
-    runs = 500
-    z = gaussian_noise_multiplier(1 / math.sqrt(18), 1e-6 / 6, "classical")
-    assert z == pytest.approx(23.87, abs=5e-3)
-    found, apart = outer_releases(Printed, 1e4, (z, z, z), runs)
-    # the log likelihood ratio, if the deviation is the stated one
-    hits = (found * apart > 1.0).sum(axis=1)
-    often = stats.beta.ppf(1e-6, hits[0], runs - hits[0] + 1)
-    seldom = stats.beta.ppf(1 - 1e-6, hits[1] + 1, runs - hits[1])
-    assert often - math.e * seldom > 0.5  # the claim is 1e-6
-
-
-@pytest.mark.audit
-def test_law_of_the_outer_noise():
-    """Standard deviation ``multiplier * 2 b`` at the points used: 3e4 normal numbers, 2.5 % is
-    6 standard errors. Points beyond Y are projected before the bounds are used."""
-    problem = ByMean(Mixed(*records(5)))
-    plan = plan_bilevel(problem, BUDGET, penalty=7.0, n_steps=1)
-    far = 3.0 * np.ones(3)
-    inner = Replay([far, -far] * 10000)
-    rng, source, scaled = np.random.default_rng(0), seeded(3), []
-    for _ in range(10000):
-        _, gradient, _ = one_step(problem, np.zeros(3), 7.0, inner, plan, rng, source)
-        y, y_lam = problem.seen
-        scaled.append(gradient - 7.0 * problem.mean @ (y_lam - y))
-    assert np.linalg.norm(y) <= 2.0
-    assert np.linalg.norm(y_lam) <= 2.0
-    b = 7.0 / 5 * min(np.linalg.norm(y_lam - y), 4.0)
-    assert np.std(scaled) == pytest.approx(plan.outer_multiplier * 2 * b, rel=0.025)
-
-
-class Watched(Mixed):
-    """Remembers batches; all that one record adds has the length of its bound."""
-
-    domain_y = WholeSpace()
-
-    def lower_difference_x(self, x, y, y_lam, batch=None):
-        self.batches.append(batch)
-        return super().lower_difference_x(x, y, y_lam, batch)
-
-
-def test_law_of_the_sampled_outer_release():
-    """Algorithm 3: mean over the *expected* size of a batch, noise of ``2 b / rate``.
-
-    2000 steps. Sizes of batches, what is not the batch, and the mean of the releases: each of four
-    comparisons within 5 standard errors, a test of normality at 1e-6: 4e-6 in all.
-    """
-    n, rate, lam, outer, runs = 30, 0.2, 7.0, 0.5, 2000
-    weights = np.random.default_rng(0).choice([1.0, 0.5], n)
-    problem = Watched(np.zeros((n, 2)), weights[:, None, None] * np.eye(2))
-    problem.batches = []
-    plan = plan_bilevel(problem, BUDGET, penalty=lam, n_steps=1)
-    plan = dataclasses.replace(plan, outer_multiplier=outer, outer_sampling_rate=rate)
-    inner = Replay([np.zeros(2), np.array([1.0, 0.0])] * runs)
-    rng, source = np.random.default_rng(0), seeded(1)
-    outs = np.array(
-        [one_step(problem, np.zeros(2), lam, inner, plan, rng, source)[1] for _ in range(runs)]
-    )
-    assert all((np.diff(batch) > 0).all() for batch in problem.batches)  # no record twice (E8)
-    sizes = np.array([len(batch) for batch in problem.batches])
-    assert abs(sizes.mean() - n * rate) < 5 * math.sqrt(n * rate * (1 - rate) / runs)
-    assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=5 * math.sqrt(2.2 / runs))
-    known = np.array([lam * weights[batch].sum() / n / rate for batch in problem.batches])
-    rest = np.column_stack([outs[:, 0] - known, outs[:, 1]])
-    scale = outer * 2.0 * (lam / n) / rate  # one record adds at most lam * distance / n
-    assert np.std(rest) == pytest.approx(scale, rel=5 / math.sqrt(4 * runs))
-    assert stats.kstest(rest.ravel() / scale, "norm").pvalue > 1e-6
-    spread = outs[:, 0].std() / math.sqrt(runs)
-    assert abs(outs[:, 0].mean() - lam * weights.mean()) < 5 * spread
-
-
-class Concave(Leak):
-    """``f = -y^2``, ``g = (y - mean)^2 / 2``: L1f = 2, L1g = mu_g = 1."""
-
-    def _problem(self, u, x):
-        def f(y):
-            return 0.5 * float((y - self.mean) @ (y - self.mean)) - u * float(y @ y), (
-                y - self.mean - 2 * u * y
-            )
-
-        return DeclaredProblem(
-            f, dimension=1, lipschitz=3.0 + 4.0 * u, smoothness=1.0,
-            strong_convexity=1.0 - 2.0 * u, radius=2.0,
-            n_records=self.n_train, mean_of_records=True,
-        )  # fmt: skip
-
-
-def test_condition_on_the_penalty():
-    """E6: the printed condition is lam >= 2 L1g / mu_g = 2, where g + f / lam is linear; with
-    2 L1f / mu_g = 4 it keeps half of its curvature, and the released point is near its solution.
-    """
-    problem, x = Concave(np.full((10**6, 1), 0.5)), np.zeros(1)
-    with pytest.raises(ValueError, match="strong"):
-        plan_bilevel(problem, BUDGET, penalty=2.0, n_steps=1)
-    plan = plan_bilevel(problem, BUDGET, penalty=4.0, n_steps=1)
-    assert problem.penalised(x, 4.0).strong_convexity == 0.5
-    inner, rng = OutputPerturbation(), np.random.default_rng(0)
-    y, gradient, _ = one_step(problem, x, 4.0, inner, plan, rng, seeded(0))
-    assert y[0] == pytest.approx(0.5, abs=1e-2)
-    assert gradient[0] == pytest.approx(1.0, abs=1e-2)  # x + y_lam, y_lam = 2 mean
-
-
-def test_sampling_with_replacement_is_not_amplified_as_printed():
-    """E8: a record that is drawn k times moves the Gaussian by k. Exact deltas, by quadrature.
-
-    With independent draws, which never draw a record twice, the printed amplification holds.
-    """
-    grid = np.linspace(-10, 15, 100001)
-    for eps0, delta0, n, b, least in (
-        (1.0, 1e-6, 1000, 1000, 1.27e-3),
-        (0.5, 1e-8, 1000, 500, 1.7e-6),
-    ):
-        mu, drawn = gaussian_mu(eps0, delta0), 1 - (1 - 1 / n) ** b
-        epsilon = math.log1p(drawn * math.expm1(eps0))
-        k = np.arange(25)
-        weights = stats.binom.pmf(k, b, 1 / n)
-        p = sum(w * stats.norm.pdf(grid - j * mu) for w, j in zip(weights, k, strict=True))
-        excess = np.maximum(0.0, p - math.exp(epsilon) * stats.norm.pdf(grid))
-        delta = excess.sum() * (grid[1] - grid[0])
-        assert delta >= least
-        assert delta > 100 * delta0
-        sampled = PoissonSampledEvent(drawn, GaussianEvent(1.0 / mu, "add_remove"))
-        assert tightest_epsilon(sampled, delta0) <= epsilon * (1 + 1e-6)
-
-
-def test_printed_outer_noise_does_not_allow_any_batch_size():
-    """E9: Theorem 5.1 keeps sigma, of order sqrt(T log) / (eps n), for batches of one record.
-
-    One record drawn once is exposed: the exact delta of a single step is of order 1 / n, that
-    claimed for all T is 1e-6. With draws of probability 1 / n the accountant says the same.
-    """
-    n, T, delta = 1000, 100, 1e-6
-    # Theorem 4.1 with an outer sensitivity of 1 / n: sigma^2 = T log(T / delta) / (eps^2 n^2)
-    sigma = math.sqrt(T * math.log(T / delta)) / n
-    mu = 1.0 / sigma  # a batch of one record moves by 1
-    exposed = gaussian_delta(math.log1p(math.expm1(1.0) * n), mu) / n
-    assert exposed > 100 * delta
-    pytest.importorskip("dp_accounting")
-    printed = PoissonSampledSumEvent(1 / n, GaussianEvent(sigma / 2, "replace_one"), sigma)
-    assert tightest_epsilon(printed, delta) > 1.0

@@ -213,6 +213,7 @@ def printed(z_refresh, z_increment):
     return z_refresh / math.sqrt(2.0), z_increment / math.sqrt(2.0)
 
 
+#: (z of gradients, of differences, number of differences, relation, other options, epsilon).
 TABLE = [
     (14.384, 14.384, 2000, "add_remove", {}, 2.0),
     (28.649, 28.649, 2000, "replace_one", {}, 2.0),
@@ -237,11 +238,31 @@ def test_accounting_table_of_the_specification(row):
     assert abs(cost(*numbers, **options) - expected) < 0.01
 
 
+#: Noise of Lemma 8 as printed (C2 = 1) over the bound on a record's part of the mean.
+LEMMA_8 = 2.0 * math.sqrt(math.log(1.25e6)) / 2.0 * 50 / 400
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("z, rate, expected", [(2.2305, 1.0, 2.0), (0.468, 0.125, 8.87)])
-def test_accounting_of_single_queries(z, rate, expected):
-    event = SampledGaussianMechanism(1.0, z, rate, 1).event(Neighbouring.ADD_REMOVE)
-    assert abs(tightest_epsilon(event, 1e-6) - expected) < 0.01
+@pytest.mark.parametrize(
+    "z, rate, number, expected, digit",
+    [
+        (2.2305, 1.0, 1, 2.0, 0.01),
+        (LEMMA_8, 0.125, 1, 8.87, 0.01),
+        (LEMMA_8, 0.125, 2000, 344, 0.5),
+    ],
+)
+def test_accounting_of_equal_queries(z, rate, number, expected, digit):
+    """The last number of the table has no decimals; it is that of dp-accounting, too."""
+    event = SampledGaussianMechanism(1.0, z, rate, number).event(Neighbouring.ADD_REMOVE)
+    found = tightest_epsilon(event, 1e-6)
+    assert abs(found - expected) < digit
+    accounting = pytest.importorskip("dp_accounting")
+    from dp_accounting.pld import PLDAccountant
+
+    other = accounting.PoissonSampledDpEvent(rate, accounting.GaussianDpEvent(z))
+    pld = PLDAccountant(value_discretization_interval=1e-3)
+    pld = pld.compose(accounting.SelfComposedDpEvent(other, number)).get_epsilon(1e-6)
+    assert abs(found - pld) < 0.01
 
 
 @pytest.mark.slow
@@ -308,6 +329,97 @@ def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(ki
     # 6 deviations of a mean of binomial numbers: false alarm below 1e-8
     deviation = math.sqrt(n * rates[kind] * (1.0 - rates[kind]) / calls)
     assert abs(sizes.mean() - n * rates[kind]) < 6.0 * deviation
+
+
+def test_releases_say_how_many_steps_they_stand_for():
+    made = plan(quadratic(), n_steps=20, period=5, noise_ratio=0.5)
+    first, second = made.releases
+    assert "gradients, 4 steps as one" in first.name and "16 steps as one" in second.name
+    assert first.noise_scale == pytest.approx(2.0 / math.sqrt(4))  # the mean of four
+    assert second.noise_scale == pytest.approx(1.0 / math.sqrt(16))
+    queries = made.ledger.refresh, made.ledger.increment
+    apart = ComposedEvent(tuple(each.event(Neighbouring.REPLACE_ONE) for each in queries))
+    assert tightest_epsilon(made.event, 1e-6) == pytest.approx(tightest_epsilon(apart, 1e-6))
+    (sampled,) = plan(quadratic(), period=1, sampling_rate=0.5).releases
+    assert "20 steps, " in sampled.name and sampled.noise_scale == 2.0  # of each of them
+
+
+def test_share_of_a_ledger_is_that_share_of_its_cost():
+    ledger = plan(quadratic(), noise_ratio=0.5).ledger
+    costs = [
+        sum(m.n_steps / m.noise_multiplier**2 for m in (each.refresh, each.increment))
+        for each in (ledger, ledger.with_less(0.3))
+    ]
+    assert costs[1] == pytest.approx(0.3 * costs[0], rel=1e-12)
+    alone = plan(quadratic(), period=1).ledger
+    assert alone.with_less(0.25).refresh.noise_multiplier == 2.0
+    for rates in ({"sampling_rate": 0.5}, {"sampling_rate_difference": 0.5}):
+        with pytest.raises(ValueError, match="batches of all records"):
+            plan(quadratic(), **rates).ledger.with_less(0.3)
+
+
+@pytest.mark.parametrize(
+    "relation, rate, expected",
+    [("replace_one", 1.0, 1.5), ("replace_one", 0.5, 2.0), ("add_remove", 1.0, 1.0)],
+)
+def test_noise_is_for_the_diameter_of_a_block(relation, rate, expected, monkeypatch):
+    """The cost of a Poisson sample is that of records at a distance of twice the clip."""
+
+    class Close(RecordGradients):
+        def diameter(self, block, anchor):
+            return 1.5
+
+    problem, used = Close(9, 1, 1, lambda *_: np.ones((9, 1)), best_dual=lambda mean: mean), []
+    made = plan(problem, neighbouring=relation, sampling_rate=rate, clip=3.0, n_steps=1, period=1)
+
+    def release(mechanism, value, noise):
+        used.append((mechanism.sensitivity, mechanism.noise_multiplier))
+        return value
+
+    monkeypatch.setattr(GaussianMechanism, "release", release)
+    query = NoisyGradientOracle(problem, made.ledger, source()).query("refresh")
+    query._batch = None
+    for block in ("y", "x"):
+        query.release(block, (np.ones(1), np.ones(1)))
+    assert_allclose([each[0] for each in used], 3.0 * expected)
+    assert_allclose(sum(each[1] ** -2.0 for each in used), 1.0)  # the plan's multiplier
+
+
+def test_plan_refuses_records_that_it_was_not_made_for():
+    made = plan(quadratic(50))
+    for n in (49, 51):
+        with pytest.raises(ValueError, match="for 50 records"):
+            made.run(quadratic(n), run())
+    few = plan(quadratic(50), n_public=5, neighbouring="add_remove", n_steps=2, period=1)
+    few.run(quadratic(50), run())
+    with pytest.raises(ValueError, match="too small"):
+        few.run(quadratic(51), run())
+
+
+def test_numbers_that_are_not_finite_move_nothing():
+    loop = OuterLoop(np.zeros(2), 1.0, True, None, 1e6, np.random.default_rng(0))
+    for v, place in (
+        ([2.0, 0.0], [-1.0, 0.0]),
+        ([math.inf, 1.0], [-1.0, 0.0]),
+        ([math.nan, 1.0], [-1.0, 0.0]),
+        ([0.0, 3.0], [-1.0, -1.0]),
+    ):
+        loop.move(np.zeros(1), np.array(v))
+        assert_allclose(loop.x, place)
+    # a step of y, of which no gradient of a record may hear
+    seen, steps = [], iter([0.0, math.inf, math.nan, 0.0])
+
+    def gradients(block, point, rows):
+        seen.append(point[1].copy())
+        return np.ones((len(rows), 2))
+
+    problem = RecordGradients(
+        9, 1, 1, gradients, public_gradient=lambda point: (np.zeros(1), np.full(1, next(steps)))
+    )
+    made = plan(problem, n_steps=4, period=1, step_size_y=1.0)
+    result = made.run(problem, Run(noise=Silent()))
+    assert_allclose(seen, [[0.0], [1.0], [1.0], [1.0]], rtol=1e-6)
+    assert_allclose(result.y, [2.0], rtol=1e-6)
 
 
 @pytest.mark.slow

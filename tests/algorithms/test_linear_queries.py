@@ -17,7 +17,7 @@ from skdp.algorithms.measured_groups import groups_of
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SoftmaxMechanism
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.accountants import GaussianDPAccountant, ZCDPAccountant
+from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, ZCDPAccountant
 from skdp.privacy.events import (
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -369,10 +369,22 @@ def test_answers_come_near_with_many_records():
     workload = Marginals(SIZES, 2)
     exact = workload.sums(data) / data.n_records
     uniform = np.abs(workload.answers(np.full(SIZES, 1 / 72)) - exact).sum()
-    for planner, share in ((plan_adaptive_measurements, 0.02), (plan_linear_queries, 0.15)):
+    for planner, share in ((plan_adaptive_measurements, 0.02), (plan_linear_queries, 0.05)):
         plan = planner(QueryObjective(workload, data.n_records), PrivacyBudget(3.0, 1e-6))
         found = workload.answers(plan.run(data, seeded()).model.table())
         assert np.abs(found - exact).sum() < share * uniform
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_large_budgets_pay_for_more_draws(delta):
+    """Beyond a step of 250 all draws of a round would be of the worst query; the cost is whole."""
+    plan = plan_linear_queries(QueryObjective(workloads(2), 200_000), PrivacyBudget(3.0, delta))
+    assert plan.n_draws > 2
+    assert 150.0 < plan.query_step <= 250.0
+    ((_, count),) = flatten_event(plan.event)
+    assert count == plan.n_draws * plan.n_charged
+    accountant = ZCDPAccountant() if delta else PureAccountant()
+    assert 3.0 * (1 - 1e-6) <= accountant.compose(plan.event).get_epsilon(delta) <= 3.0
 
 
 def test_events_are_of_draws_and_gaussians():

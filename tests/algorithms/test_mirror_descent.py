@@ -1,4 +1,7 @@
-"""Mirror descent with draws of vertices: accounting by enumeration, errata, invariants."""
+"""Mirror descent with draws of vertices: accounting by enumeration, errata, invariants.
+
+More errata: ``test_errata_gonzalez2024.py``. Bounds of section 2 of the paper: ``test_maurey.py``.
+"""
 
 import itertools
 import math
@@ -23,7 +26,6 @@ from skdp.algorithms.bias_reduced_mirror_descent import (
     published_work,
     truncated_geometric,
 )
-from skdp.algorithms.mirror_descent import zcdp_of
 from skdp.algorithms.vertex_rounds import Round, VertexPlan, grid, score_sensitivities
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
@@ -316,24 +318,6 @@ def test_sensitivity_of_a_bias_reduced_gradient_is_attained(most):
         assert largest > 7.8 > 4.5
 
 
-def test_batches_of_the_bias_reduced_algorithm_are_rounded_up():
-    """E7: rounding down would exceed 2^N / |B| <= alpha. E5: as many outputs as steps."""
-    design = VertexDesign(100_000, (100,), (1.0,), (2.0,))
-    plan = plan_bias_reduced_mirror_descent(
-        design, BUDGET, rng=np.random.default_rng(0), mode="paper"
-    )
-    *_, alpha = published_work(design, zcdp_of(BUDGET) / 243.0)
-    ratios = [2.0**each.level / each.batch for each in plan.rounds]
-    assert max(ratios) <= alpha
-    floors = [max(1, math.floor(2.0**each.level / alpha)) for each in plan.rounds]
-    assert max(2.0**r.level / b for r, b in zip(plan.rounds, floors, strict=True)) > alpha
-    assert sum(each.batch for each in plan.rounds) <= design.n_records
-    numbers = dict(plan.numbers)
-    assert sum(2.0**each.level for each in plan.rounds) <= numbers["work"]
-    outputs = [dict(each.requests)[vertex_rounds.OUTPUT] for each in plan.rounds]
-    assert outputs == [1] * len(plan.rounds)
-
-
 GAME = np.array([[0.0, 1.0], [2.0, 3.0]])
 
 
@@ -415,34 +399,6 @@ def test_mixtures_need_their_normalisers():
         assert np.abs(np.log(p / q)).max() <= eta + 1e-9
     assert largest > 1.3 * eta
     assert renyi <= 1.0 + 1e-9
-
-
-def test_maurey_bounds():
-    """Bias of values and gradients at K draws; the value's is exact for a quadratic."""
-    rng, size, count = np.random.default_rng(5), 6, 8
-    h = rng.uniform(-1.0, 1.0, size=(size, size))
-    h = (h + h.T) / 2.0
-    x = rng.dirichlet(np.ones(size))
-    draws = rng.multinomial(count, x, size=40_000) / count
-    values = 0.5 * np.einsum("ri,ij,rj->r", draws, h, draws)
-    covariance = np.diag(x) - np.outer(x, x)
-    exact = (h * covariance).sum() / (2.0 * count)
-    spread = values.std() / math.sqrt(len(values))
-    # false alarms: 1e-6
-    assert values.mean() - 0.5 * x @ h @ x == pytest.approx(exact, abs=5.0 * spread)
-    assert abs(exact) <= (1.0 - (x**2).sum()) / count
-    # a linear model's logistic loss: L1 = u^2 / 4, L2 = u^3 / (6 sqrt 3)
-    u, a = 3.0, 3.0 * rng.choice([-1.0, 1.0], size=size)
-
-    def slope(points):
-        return a / (1.0 + np.exp(-points @ a))[..., None]
-
-    bias = np.abs(slope(draws).mean(axis=0) - slope(x)).max()
-    assert bias <= 2.0 * u**3 / (6.0 * math.sqrt(3.0)) / count
-    assert bias <= 4.0 * u**2 / 4.0 / math.sqrt(count)
-    assert bias > 1e-3
-    second = (np.abs(slope(draws) - slope(x)).max(axis=1) ** 2).mean()
-    assert second <= (u**2 / 4.0) ** 2 * (36.0 + 4.0 * math.log(2 * size)) / count
 
 
 def linear_case(n=60, d=5, seed=0, X=None):

@@ -7,8 +7,20 @@ from itertools import product
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from laboratory import Laboratory
+from noisy_group_runs import (
+    ADD,
+    RELATIONS,
+    REPLACE,
+    check_draws,
+    check_replay,
+    check_report_of_equal_weights,
+    check_rounding_of_margins,
+    design_of,
+    neighbours,
+    planned,
+    records_of,
+    rows_and_groups,
+)
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import log_loss
@@ -17,26 +29,21 @@ from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.clipped_losses import loss_sensitivity
-from skdp.algorithms.group_sums import GroupSums, ScaleFit
-from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
+from skdp.algorithms.group_sums import ScaleFit
+from skdp.algorithms.noisy_descent_ascent import plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
-from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group_weights import minimax_step, shrunk_losses, worst_case_weights
-from skdp.mechanisms import NoiseSource
+from skdp.algorithms.worst_group_weights import (
+    minimax_step,
+    prefers_plain,
+    shrunk_losses,
+    worst_case_weights,
+)
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
-from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, Records, SoftmaxLoss
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, LogisticLoss, SoftmaxLoss
 from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier
-
-REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
-
-
-def seeded(seed=0):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def data_of(loss, seed, n, is_plain=False):
@@ -46,36 +53,12 @@ def data_of(loss, seed, n, is_plain=False):
     be taken: then the first group is the worst one.
     """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
-    groups = np.where(rng.random(n) < 0.2, 1, 0)
-    groups[7] = 2
+    X, groups = rows_and_groups(rng, n)
     is_binary = isinstance(loss, LogisticLoss)
     y = ((X[:, 1] > 0) ^ (groups == 1)).astype(int)
     if is_plain:
         y = np.where(groups == 0, rng.integers(2 if is_binary else 3, size=n), 0)
     return X, y.astype(float if is_binary else int), groups
-
-
-def records_of(X, y, groups, kind="dense", intercept=0.1):
-    make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
-    records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
-    records.block_size = 8  # many parts of blocks
-    return records
-
-
-def planned(
-    loss, records, relation, epsilon=50.0, delta=0.01, proportions=None, n_groups=4, **options
-):
-    n_public = None if relation is REPLACE else 90  # a nominal number
-    goal = GroupObjective(
-        EmpiricalRisk(loss),
-        Design.of(records, n_public),
-        neighbouring=relation,
-        weights=GroupWeights((10.0,) * n_groups),
-        proportions=proportions,
-        **options,
-    )
-    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
 
 
 # ------------------------------------------------------------------------------------------ draws
@@ -97,111 +80,40 @@ FITS = [
 def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
     """Every draw of a run, replayed on neighbours: a record changes row, label and group."""
     loss, kind, intercept, epsilon, proportions, is_plain = case
-    X, y, groups = data_of(loss, 0, 100, is_plain)
-    records = records_of(X, y, groups, kind, intercept)
-    plan = planned(loss, records, relation, epsilon, 0.01, proportions)
-    assert isinstance(plan, NoisyDescentAscentPlan)
-    with Laboratory() as laboratory:
-        result = plan.run(records, Run(noise=seeded(0)))
-    draws, done = laboratory.draws, result.plan
-    expected, sizes, passes = [], [], iter(done.passes)
-    for release in done.releases:
-        word = release.name.split()[0]
-        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
-        scale = release.noise_scale / release.sensitivity
-        multipliers = [scale] if steps is None else list(steps.schedule.multipliers)
-        expected += multipliers
-        sizes += [release.dimension if steps is None else None] * len(multipliers)
-    assert len(draws) == len(expected)
-    for draw, scale, size in zip(draws, expected, sizes, strict=True):
-        assert size in (None, draw.value.size)
-        assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
-    whole = gaussian_mu(epsilon, 0.01) ** 2
-    claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
-    assert sum(claims) == pytest.approx(whole, rel=1e-9)
-    assert (max(done.factors) == 1.0) == is_plain
-    assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
-    costs = []
-    for other in neighbours(loss, X, y, groups, kind, intercept, relation):
-        with Laboratory(releases=laboratory.releases) as watched:
-            again = plan.run(other, Run(noise=seeded(0)))
-        assert np.array_equal(again.point, result.point)
-        cost = 0.0
-        for mine, its in zip(draws, watched.draws, strict=True):
-            moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
-            assert its.mechanism.sensitivity == limit
-            assert moved <= limit
-            cost += (moved / mine.scale) ** 2
-        costs.append(cost)
-    assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
+    data = data_of(loss, 0, 100, is_plain)
+    records = records_of(*data, kind, intercept)
+    plan = planned(loss, design_of(records, relation), relation, epsilon, 0.01, proportions)
+    rows = -10.0 * data_of(loss, 1, 100)[0]
+    others = neighbours(
+        data, relation, rows.__getitem__, lambda label: (label + 1) % 2, kind, intercept
+    )
+    check_draws(plan, records, others, epsilon, is_plain)
 
 
 @pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case)))
 def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
     loss, kind, intercept, epsilon, proportions, is_plain = case
     records = records_of(*data_of(loss, 0, 100, is_plain), kind, intercept)
-    plan = planned(loss, records, ADD, epsilon, 0.01, proportions)
-    seen, release = [], GroupSums.release
-
-    def watched(self, rows, terms, noise, moved=0.0):
-        seen.append((self.name, moved))
-        return release(self, rows, terms, noise, moved)
-
-    monkeypatch.setattr(GroupSums, "release", watched)
-    monkeypatch.setattr(NoisyDescentAscentPlan, "_margin_rounding", lambda *_: 1e-9)
-    plan.run(records, Run(noise=seeded(0)))
-    moved = [amount for name, amount in seen if not name.startswith("sizes")]
-    assert len(moved) >= 1
-    assert min(moved) > 1e-12  # EPS alone is below
+    plan = planned(loss, design_of(records, ADD), ADD, epsilon, 0.01, proportions)
+    check_rounding_of_margins(plan, records, monkeypatch)
 
 
 @RELATIONS
 def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(relation):
-    """Several looks whose weights are the proportions are no plain model."""
     loss = LogisticLoss()
     records = records_of(*data_of(loss, 0, 100))
-    plan = planned(loss, records, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
-    with Laboratory() as laboratory:
-        done = plan.run(records, Run(noise=seeded(0))).plan
-    assert done.n_looks > 1 and max(done.factors) == 1.0
-    names = [release.name for release in done.releases]
-    assert "temperature" not in names and any("derivatives" in name for name in names)
-    last, draw = done.releases[-1], laboratory.draws[-1]
-    assert last.dimension == draw.value.size
-    assert last.noise_scale / last.sensitivity == pytest.approx(
-        draw.scale / draw.mechanism.sensitivity, rel=1e-12
-    )
-
-
-def neighbours(loss, X, y, groups, kind, intercept, relation):
-    """One record removed, or replaced by one of another row, label and group."""
-    other, *_ = data_of(loss, 1, 100)
-    for i in (7, 50):
-        if relation is ADD:
-            parts = np.delete(X, i, 0), np.delete(y, i), np.delete(groups, i)
-            yield records_of(*parts, kind, intercept)
-            continue
-        for group in (0, 2, 3) if i == 7 else (3,):
-            A, t, g = X.copy(), y.copy(), groups.copy()
-            A[i], t[i], g[i] = -10.0 * other[i], (y[i] + 1) % 2, group
-            yield records_of(A, t, g, kind, intercept)
+    design = design_of(records, relation)
+    plan = planned(loss, design, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
+    check_report_of_equal_weights(plan, records, "derivatives")
 
 
 @RELATIONS
 def test_a_transcript_replays_on_unrelated_data(relation):
-    """Nothing but the releases decides about noise and coefficients."""
     loss = LogisticLoss()
     records = records_of(*data_of(loss, 0, 100))
-    plan = planned(loss, records, relation, 200.0)
-    with Laboratory() as laboratory:
-        result = plan.run(records, Run(noise=seeded(0)))
+    plan = planned(loss, design_of(records, relation), relation, 200.0)
     X, y, groups = data_of(loss, 5, 100)
-    unrelated = records_of(3.0 * X[:, ::-1], 1.0 - y, 3 - groups)
-    with Laboratory(releases=laboratory.releases) as watched:
-        again = plan.run(unrelated, Run(noise=seeded(0)))
-    assert [draw.scale for draw in watched.draws] == [draw.scale for draw in laboratory.draws]
-    np.testing.assert_array_equal(again.point, result.point)
-    assert again.plan == result.plan
+    check_replay(plan, records, records_of(3.0 * X[:, ::-1], 1.0 - y, 3 - groups))
 
 
 # ------------------------------------------------------------------------------------------- plan
@@ -230,6 +142,42 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
     assert ("sizes of the groups" in names) == (not is_plain and proportions is None)
 
 
+@RELATIONS
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
+@pytest.mark.parametrize("n", [10**4, 10**5, 10**7])
+def test_both_models_have_the_budget(loss, n, relation):
+    """The temperature has the plain method's part, and the second plain descent what it leaves."""
+    goal = GroupObjective(
+        EmpiricalRisk(loss),
+        Design(1.01, 10, n, 4096, 1.0 if relation is REPLACE else 10.0, 0.1),
+        neighbouring=relation,
+        weights=GroupWeights((10.0,) * 4),
+    )
+    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
+    temperature = plan.temperature
+    own = 0.0 if temperature is None else 1.0 / temperature.mechanism.noise_multiplier
+    assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
+    assert own**2 <= 0.0501 * gaussian_mu(1.0, 1e-6) ** 2
+    if temperature is None:
+        assert isinstance(loss, SoftmaxLoss) and n == 10**4
+
+
+@pytest.mark.parametrize(
+    ("n", "price"), [(4000, 0.06), (40000, 0.03), (10**6, 0.06)], ids=["noisy", "one", "several"]
+)
+def test_small_groups_are_followed_where_noise_is_small(n, price):
+    goal = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design(1.01, 6, n, 4096, 1.0, 0.1),
+        neighbouring=REPLACE,
+        weights=GroupWeights((10.0,) * 4),
+    )
+    plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
+    assert plan.spread_price == price
+    assert (plan.n_looks == 1) == (n < 10**6)
+
+
 # ----------------------------------------------------------------------------------------- lemmas
 
 
@@ -241,7 +189,7 @@ def test_terms_of_the_scale_reach_their_bound(loss):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     records = records_of(X, rng.integers(0, 2, n), np.zeros(n, dtype=int))
     rows = CenteredRows(records, Centering.unknown(3, loss.n_outputs))
-    plan = planned(loss, records, REPLACE, 1e4)
+    plan = planned(loss, Design.of(records), REPLACE, 1e4)
     found = []
     for size in (3.0, 30.0, 3000.0):
         weights = size * rng.normal(size=(loss.n_outputs, records.width))
@@ -263,7 +211,7 @@ def test_terms_of_the_scale_reach_their_bound(loss):
             found.append(np.sqrt(max(0.0, 2.0 - 2.0 * (vectors[:500] @ vectors.T).min())))
     assert 1.5 < max(found) <= 2.0
     assert plan.scale.sensitivity == 2.0
-    assert planned(loss, records, ADD, 1e4).scale.sensitivity == 1.0
+    assert planned(loss, design_of(records, ADD), ADD, 1e4).scale.sensitivity == 1.0
 
 
 @RELATIONS
@@ -313,7 +261,7 @@ def test_terms_of_the_scale_are_derivatives(loss):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     records = records_of(X, rng.integers(0, loss.n_outputs + 1, 30), np.zeros(30, dtype=int))
     rows = CenteredRows(records, Centering.unknown(3, loss.n_outputs))
-    plan = planned(loss, records, REPLACE, 1e4)
+    plan = planned(loss, Design.of(records), REPLACE, 1e4)
     weights, way = 0.3 * rng.normal(size=(2, loss.n_outputs, records.width))
     origin = 0.3 * rng.normal(size=loss.n_outputs)
     fit = ScaleFit(plan.plain, rows, weights, origin, np.ones(4) / 4, way)
@@ -430,6 +378,16 @@ def test_weights_are_the_best_of_their_programme():
         assert (limited / p).max() <= 2.0 + 1e-9
 
 
+def test_a_large_group_that_is_about_the_worst_asks_for_the_plain_model():
+    p = np.array([0.6, 0.3, 0.1])
+    weights = np.array([0.6, 0.2, 0.2])
+    assert prefers_plain(np.array([0.45, 0.2, 0.5]), weights, p)
+    assert not prefers_plain(np.array([0.45, 0.2, 0.6]), weights, p)
+    assert not prefers_plain(np.array([0.2, 0.45, 0.5]), weights, p)  # 0.3 is no large group
+    assert not prefers_plain(None, weights, p)
+    assert prefers_plain(np.array([0.45, 0.2, 0.6]), np.array([0.6, 0.25, 0.15]), p)
+
+
 def test_equal_losses_leave_the_proportions():
     losses = shrunk_losses(np.full(4, 0.5), np.full(4, 0.01), P, 1000)
     q = worst_case_weights(losses, P, noise_price=0.001, spread_price=0.06)
@@ -508,6 +466,18 @@ def test_a_large_worst_group_leaves_the_plain_model():
     groups = np.where(rng.random(20000) < 0.3, "few", "most")
     y = (rng.random(20000) < expit(X[:, 0] * np.where(groups == "few", 20.0, 3.0))).astype(int)
     model = fit(1.0, (X, y, groups))
+    assert "the plain model was taken" in str(model.privacy_)
+
+
+def test_a_small_group_that_is_no_worse_than_the_majority_leaves_the_plain_model():
+    """Both have labels by chance; the third group has none and would pay for their weights."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(8000, 6))
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    groups = rng.choice(["easy", "few", "most"], size=8000, p=[0.4, 0.05, 0.55])
+    flipped = rng.random(8000) < np.where(groups == "easy", 0.0, 0.3)
+    y = ((X[:, 0] > 0) ^ flipped).astype(int)
+    model = fit(3.0, (X, y, groups), group_names=["easy", "few", "most"])
     assert "the plain model was taken" in str(model.privacy_)
 
 

@@ -6,44 +6,40 @@ import math
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from laboratory import Laboratory
+from noisy_group_runs import (
+    ADD,
+    RELATIONS,
+    REPLACE,
+    check_draws,
+    check_replay,
+    check_report_of_equal_weights,
+    check_rounding_of_margins,
+    design_of,
+    neighbours,
+    planned,
+    records_of,
+    rows_and_groups,
+)
 
 from skdp import DPRidge
-from skdp.algorithms import GroupObjective
 from skdp.algorithms.centering import CenteredRows, Centering
 from skdp.algorithms.clipped_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.group_mix import MixFit
-from skdp.algorithms.group_sums import GroupSums
-from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
-from skdp.algorithms.plan import Run
-from skdp.mechanisms import NoiseSource
-from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     AbsoluteLoss,
     Design,
-    EmpiricalRisk,
-    GroupWeights,
     HalfSquaredLoss,
     HingeLoss,
     OneVsRestLoss,
-    Records,
     SquaredHingeLoss,
     huber_loss,
 )
 from skdp.problems.rounding import EPS
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
-REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
 SQUARES = HalfSquaredLoss(2.0)
-
-
-def seeded(seed=0):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def data_of(loss, seed, n=100, is_plain=False):
@@ -53,38 +49,13 @@ def data_of(loss, seed, n=100, is_plain=False):
     be taken: then the first group is a little worse.
     """
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
-    groups = np.where(rng.random(n) < 0.2, 1, 0)
-    groups[7] = 2
+    X, groups = rows_and_groups(rng, n)
     y = np.where(groups == 1, -1.0, 1.0) * np.sign(X[:, 1]) * rng.uniform(0.5, 1.0, n)
     if is_plain:
         y = np.where(groups == 0, 1.0, 0.9) * rng.choice([-1.0, 1.0], n)
     if not loss.target_bound:
         y = (y > 0).astype(int if loss.n_outputs > 1 else float)
     return X, loss.target_bound * y if loss.target_bound else y, groups
-
-
-def records_of(X, y, groups, kind="dense", intercept=0.1):
-    make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
-    records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
-    records.block_size = 8  # many parts of blocks
-    return records
-
-
-def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None, **options):
-    goal = GroupObjective(
-        EmpiricalRisk(loss),
-        design,
-        neighbouring=relation,
-        weights=GroupWeights((10.0,) * 4),
-        proportions=proportions,
-        **options,
-    )
-    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
-
-
-def design_of(records, relation):
-    return Design.of(records, None if relation is REPLACE else 90)  # a nominal number
 
 
 # ------------------------------------------------------------------------------------------ draws
@@ -101,19 +72,22 @@ FITS = [
 ]
 
 
-def neighbours(loss, X, y, groups, kind, intercept, relation):
-    """One record removed, or replaced by one of another row, target and group."""
-    other, *_ = data_of(loss, 1)
-    for i in (7, 50):
-        if relation is ADD:
-            parts = np.delete(X, i, 0), np.delete(y, i), np.delete(groups, i)
-            yield records_of(*parts, kind, intercept)
-            continue
-        for group in (0, 2, 3) if i == 7 else (3,):
-            A, t, g = X.copy(), y.copy(), groups.copy()
-            A[i], g[i] = -10.0 * other[i], group
-            t[i] = -np.sign(y[i] + 0.1) * loss.target_bound if loss.target_bound else 1 - y[i]
-            yield records_of(A, t, g, kind, intercept)
+@RELATIONS
+@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
+def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
+    """Every draw of a run, replayed on neighbours: a record changes row, target and group."""
+    loss, kind, intercept, epsilon, proportions, is_plain = case
+    data = data_of(loss, 0, is_plain=is_plain)
+    records = records_of(*data, kind, intercept)
+    plan = planned(loss, design_of(records, relation), relation, epsilon, 0.01, proportions)
+
+    def other_target(t):
+        return -np.sign(t + 0.1) * loss.target_bound if loss.target_bound else 1 - t
+
+    rows = -10.0 * data_of(loss, 1)[0]
+    others = neighbours(data, relation, rows.__getitem__, other_target, kind, intercept)
+    done = check_draws(plan, records, others, epsilon, is_plain)
+    assert any("between two models" in part.name for part in done.releases) != is_plain
 
 
 @pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
@@ -121,97 +95,24 @@ def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
     loss, kind, intercept, epsilon, proportions, is_plain = case
     records = records_of(*data_of(loss, 0, is_plain=is_plain), kind, intercept)
     plan = planned(loss, design_of(records, ADD), ADD, epsilon, 0.01, proportions)
-    seen, release = [], GroupSums.release
-
-    def watched(self, rows, terms, noise, moved=0.0):
-        seen.append((self.name, moved))
-        return release(self, rows, terms, noise, moved)
-
-    monkeypatch.setattr(GroupSums, "release", watched)
-    monkeypatch.setattr(NoisyDescentAscentPlan, "_margin_rounding", lambda *_: 1e-9)
-    plan.run(records, Run(noise=seeded(0)))
-    moved = [amount for name, amount in seen if not name.startswith("sizes")]
-    assert len(moved) >= 1
-    assert min(moved) > 1e-12  # EPS alone is below
+    check_rounding_of_margins(plan, records, monkeypatch)
 
 
 @RELATIONS
 def test_the_report_is_that_of_the_draws_where_weights_may_not_differ(relation):
-    """Several looks whose weights are the proportions are no plain model."""
     records = records_of(*data_of(SQUARES, 0))
     design = design_of(records, relation)
     plan = planned(SQUARES, design, relation, 1e4, 0.01, (0.25,) * 4, weight_limit=1.0)
-    with Laboratory() as laboratory:
-        done = plan.run(records, Run(noise=seeded(0))).plan
-    assert done.n_looks > 1 and max(done.factors) == 1.0
-    names = [release.name for release in done.releases]
-    assert "temperature" not in names and any("between two models" in name for name in names)
-    last, draw = done.releases[-1], laboratory.draws[-1]
-    assert last.dimension == draw.value.size
-    assert last.noise_scale / last.sensitivity == pytest.approx(
-        draw.scale / draw.mechanism.sensitivity, rel=1e-12
-    )
-
-
-@RELATIONS
-@pytest.mark.parametrize("case", FITS, ids=lambda case: "-".join(map(str, case[1:])))
-def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case, relation):
-    """Every draw of a run, replayed on neighbours: a record changes row, target and group."""
-    loss, kind, intercept, epsilon, proportions, is_plain = case
-    X, y, groups = data_of(loss, 0, is_plain=is_plain)
-    records = records_of(X, y, groups, kind, intercept)
-    plan = planned(loss, design_of(records, relation), relation, epsilon, 0.01, proportions)
-    assert isinstance(plan, NoisyDescentAscentPlan)
-    with Laboratory() as laboratory:
-        result = plan.run(records, Run(noise=seeded(0)))
-    draws, done = laboratory.draws, result.plan
-    expected, sizes, passes = [], [], iter(done.passes)
-    for release in done.releases:
-        word = release.name.split()[0]
-        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
-        scale = release.noise_scale / release.sensitivity
-        multipliers = [scale] if steps is None else list(steps.schedule.multipliers)
-        expected += multipliers
-        sizes += [release.dimension if steps is None else None] * len(multipliers)
-    assert len(draws) == len(expected)
-    for draw, scale, size in zip(draws, expected, sizes, strict=True):
-        assert size in (None, draw.value.size)
-        assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
-    whole = gaussian_mu(epsilon, 0.01) ** 2
-    claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
-    assert sum(claims) == pytest.approx(whole, rel=1e-9)
-    assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
-    assert (max(done.factors) == 1.0) == is_plain
-    assert any("between two models" in part.name for part in done.releases) != is_plain
-    costs = []
-    for other in neighbours(loss, X, y, groups, kind, intercept, relation):
-        with Laboratory(releases=laboratory.releases) as watched:
-            again = plan.run(other, Run(noise=seeded(0)))
-        assert np.array_equal(again.point, result.point)
-        cost = 0.0
-        for mine, its in zip(draws, watched.draws, strict=True):
-            moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
-            assert its.mechanism.sensitivity == limit
-            assert moved <= limit
-            cost += (moved / mine.scale) ** 2
-        costs.append(cost)
-    assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
+    check_report_of_equal_weights(plan, records, "between two models")
 
 
 @RELATIONS
 def test_a_transcript_replays_on_unrelated_data(relation):
-    """Nothing but the releases decides about noise and coefficients, units of losses included."""
+    """Units of losses are among what the releases decide."""
     records = records_of(*data_of(SQUARES, 0))
     plan = planned(SQUARES, design_of(records, relation), relation, 200.0)
-    with Laboratory() as laboratory:
-        result = plan.run(records, Run(noise=seeded(0)))
     X, y, groups = data_of(SQUARES, 5)
-    unrelated = records_of(3.0 * X[:, ::-1], 0.01 * y, 3 - groups)
-    with Laboratory(releases=laboratory.releases) as watched:
-        again = plan.run(unrelated, Run(noise=seeded(0)))
-    assert [draw.scale for draw in watched.draws] == [draw.scale for draw in laboratory.draws]
-    np.testing.assert_array_equal(again.point, result.point)
-    assert again.plan == result.plan
+    check_replay(plan, records, records_of(3.0 * X[:, ::-1], 0.01 * y, 3 - groups))
 
 
 @RELATIONS

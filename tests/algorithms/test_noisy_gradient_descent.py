@@ -242,6 +242,26 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation):
     )
 
 
+def test_means_of_rows_are_left_out_where_they_would_be_noise():
+    def release(loss, n, relation=REPLACE):
+        return plan_of(loss, n, 30, 0.1, 1e-5, relation).centering
+
+    for loss, n in [(LogisticLoss(), 1200), (SoftmaxLoss(4), 1200), (HalfSquaredLoss(1.0), 1200)]:
+        with_rows, without = release(loss, n), release(loss, n // 2)
+        assert with_rows.moves_rows and not without.moves_rows
+        size = with_rows.describe(REPLACE).dimension - without.describe(REPLACE).dimension
+        assert size == 30
+        assert without.mechanism.sensitivity <= 0.75 * with_rows.mechanism.sensitivity
+        assert release(loss, n // 2, ADD).moves_rows
+        assert release(loss, n // 8) is None
+    centering = release(LogisticLoss(), 600).release(
+        Records(np.full((600, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(150), np.zeros(450)]),
+        Silent(),
+    )
+    assert (centering.mean == 0.0).all()
+    assert centering.offsets[0] < -0.3
+
+
 def test_a_released_variance_changes_the_steps_and_not_their_cost():
     plan = plan_of(HalfSquaredLoss(1.0), 500, 10, 1.0, 1e-6)
     other = replace(plan, target_variance=0.01)
@@ -254,9 +274,9 @@ def test_a_released_variance_changes_the_steps_and_not_their_cost():
 # ------------------------------------------------------------------------------------------ lemmas
 
 
-def _means(loss, design, relation, rows, targets):
+def _means(loss, design, relation, rows, targets, moves_rows):
     """What the release of the means is made of, without noise."""
-    plan = plan_centering(loss, design, relation, 1.0)
+    plan = plan_centering(loss, design, relation, 1.0, moves_rows)
     seen = []
 
     records = Records(rows, 1.0, design.intercept, targets=targets)
@@ -268,7 +288,7 @@ def _means(loss, design, relation, rows, targets):
 
 
 @RELATIONS
-@pytest.mark.parametrize("intercept", [0.0, 0.1])
+@pytest.mark.parametrize(("intercept", "moves_rows"), [(0.0, True), (0.1, True), (0.1, False)])
 @pytest.mark.parametrize(
     ("loss", "targets"),
     [
@@ -279,7 +299,7 @@ def _means(loss, design, relation, rows, targets):
     ],
     ids=["binary", "classes", "squares", "huber"],
 )
-def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, intercept):
+def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, intercept, moves_rows):
     """Opposite rows of norm 1 attain the bound, where the labels can; random ones stay below."""
     rng = np.random.default_rng(0)
     design = Design(1.01, 3 + bool(intercept), 1, 256, 1.0, intercept)
@@ -289,7 +309,8 @@ def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, inte
     values = []
     for row in rows:
         for target in targets:
-            value, sensitivity = _means(loss, design, relation, np.array([row]), np.array([target]))
+            record = np.array([row]), np.array([target])
+            value, sensitivity = _means(loss, design, relation, *record, moves_rows)
             values.append(value)
     for value in values:
         others = values if relation is REPLACE else [np.zeros_like(value)]

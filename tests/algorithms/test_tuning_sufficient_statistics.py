@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import tracemalloc
 
@@ -12,10 +11,20 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_noise import PlainNoise
+from ridge_tuning import (
+    GAUSSIAN,
+    HUGE,
+    PURE,
+    Recorder,
+    exact_moments,
+    one_alpha,
+    plan_of,
+    records,
+    tune,
+    tune_by_sufficient_statistics,
+)
 from scipy import stats
 from scipy.optimize import minimize_scalar
-from sklearn.linear_model import Ridge, RidgeCV
-from sklearn.model_selection import PredefinedSplit
 
 import skdp.algorithms.tuning.sufficient_statistics as module
 from skdp.algorithms import Run
@@ -24,65 +33,9 @@ from skdp.algorithms.tuning import (
     plan_private_moments,
     private_moments,
 )
-from skdp.algorithms.tuning import tune as tune_by
-from skdp.algorithms.tuning.alpha_search import CrossRisk, RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import pack, unpack
-from skdp.mechanisms import NoiseSource
-from skdp.privacy.budget import PrivacyBudget
-from skdp.problems import Design, HalfSquaredLoss, PenaltyGroups, Records
+from skdp.problems import Design, PenaltyGroups, Records
 from skdp.problems.rounding import chain
-
-#: No noise to speak of.
-HUGE = PrivacyBudget(1e20, 0.0)
-GAUSSIAN, PURE = PrivacyBudget(1.0, 1e-6), PrivacyBudget(1.0, 0.0)
-
-
-class Recorder(PlainNoise):
-    """Seeded noise that counts the numbers it was asked for; or none at all."""
-
-    def __init__(self, seed=0, silent=False):
-        super().__init__(np.random.default_rng(seed).bytes)
-        self.sizes, self.silent = [], silent
-
-    def standard_normal(self, size):
-        self.sizes.append(size)
-        return super().standard_normal(size) * (not self.silent)
-
-
-def tune_by_sufficient_statistics(records, target_bound, penalties, budget, **options):
-    loss = HalfSquaredLoss(target_bound)
-    return tune_by("sufficient_statistics", records, loss, penalties, budget, **options)
-
-
-def records(n=60, d=3, seed=0, target_bound=1.0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, d)) / math.sqrt(d)
-    y = X @ np.linspace(1.0, -0.5, d) + 0.2 * rng.normal(size=n)
-    return X, np.clip(target_bound * y, -target_bound, target_bound)
-
-
-def one_alpha(p, low=1e-6, high=10.0):
-    return PenaltyGroups((0,) * p, (1.0,) * p, low, high)
-
-
-def plan_of(rows, target_bound=1.0, budget=GAUSSIAN, n_records=None, coef_norm=1.0):
-    design = dataclasses.replace(Design.of(rows), n_records=n_records or rows.n_records)
-    return plan_private_moments(budget, design, target_bound=target_bound, coef_norm=coef_norm)
-
-
-def exact_moments(rows, targets, weight=1.0):
-    """Mean of ``u u'`` for ``u = (x, weight t)``, without the package's blocks."""
-    X = rows.materialise()
-    U = np.column_stack([X.toarray() if sp.issparse(X) else X, weight * targets])
-    return U.T @ U / len(U)
-
-
-def tune(X, y, budget=GAUSSIAN, *, bound=1.0, penalties=None, intercept=0.0, **kwargs):
-    rows = Records(X, 1.0, intercept)
-    penalties = one_alpha(rows.width) if penalties is None else penalties
-    kwargs = {"coef_norm": 1.0, "run": Run(noise=Recorder()), **kwargs}
-    return tune_by_sufficient_statistics(rows.with_targets(y), bound, penalties, budget, **kwargs)
-
 
 # ------------------------------------------------------------------------------- the coordinates
 
@@ -314,272 +267,6 @@ def test_pooled_moments():
         np.testing.assert_allclose(getattr(pooled, name), mean)
     assert pooled.deviation == pytest.approx(math.sqrt(0.01**2 + 0.04**2 + 0.21**2))
     assert pooled.vector_deviation == pytest.approx(3 * pooled.deviation)
-
-
-# -------------------------------------------------------------------------------- Stein's identity
-
-GROUPS = {
-    "one": PenaltyGroups((0, 0, 0), (1.0, 1.0, 0.3), 1e-3, 10.0),
-    "two": PenaltyGroups((0, 1, 1), (1.0, 0.5, 1.0), 1e-3, 10.0),
-}
-
-
-def noisy_moments(rng, H, c, s, s_c, n=10**15):
-    """Gaussian noise; so many records that the last term of the estimate vanishes."""
-    E = unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
-    return PrivateMoments(H + E, c + s_c * rng.standard_normal(len(c)), 0.0, s, s_c, n)
-
-
-def biases(groups, lowest, draws, seed):
-    """Estimates minus losses on the records, so for noisy losses, and how many are indefinite."""
-    rng = np.random.default_rng(seed)
-    penalties = GROUPS[groups]
-    H = np.array([[0.5, 0.2, 0.0], [0.2, 0.4, 0.1], [0.0, 0.1, 0.3]])
-    H += (lowest - np.linalg.eigvalsh(H)[0]) * np.eye(3)
-    c, alpha = np.array([0.3, -0.2, 0.25]), np.array([0.05, 0.2])[: penalties.n_groups]
-    estimates, plain, indefinite = np.empty(draws), np.empty(draws), 0
-    fixed = np.linalg.solve(H + np.diag(penalties.diagonal(alpha)), c)
-    for i in range(draws):
-        moments = noisy_moments(rng, H, c, 0.1, 0.07)
-        ridge = RidgeModels(moments, penalties)
-        w = ridge.coefficients(alpha)
-        # the noise of the loss of a fixed model: of mean zero, it makes the variance smaller
-        loss = 0.5 * w @ H @ w - c @ w
-        loss += 0.5 * fixed @ (moments.matrix - H) @ fixed - (moments.vector - c) @ fixed
-        estimates[i] = SteinRisk(ridge, 1.0)(alpha)[0] - loss
-        plain[i] = 0.5 * w @ moments.matrix @ w - moments.vector @ w - loss
-        indefinite += np.linalg.eigvalsh(moments.matrix)[0] < 0
-    return estimates, plain, indefinite / draws
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("groups", GROUPS)
-def test_estimate_is_unbiased(groups):
-    """Lemma 2, where H is positive definite with noise and without.
-
-    The mean of 12,000 differences is within 4 standard errors: false-alarm rate about 1e-4. That
-    of the noisy loss itself is twenty times further away.
-    """
-    estimates, plain, indefinite = biases(groups, 0.6, 12_000, 1)
-    assert indefinite == 0.0
-    allowed = 4.0 * estimates.std() / math.sqrt(len(estimates))
-    assert abs(estimates.mean()) <= allowed
-    assert plain.mean() < -20.0 * allowed
-
-
-def test_estimate_is_too_high_where_moments_are_indefinite():
-    """Lemma 2 with the projection: never too low in expectation, here far too high."""
-    estimates, _, indefinite = biases("one", 0.05, 1_000, 3)
-    assert 0.3 < indefinite < 0.7
-    assert estimates.mean() >= 4.0 * estimates.std() / math.sqrt(len(estimates))
-
-
-@pytest.mark.audit
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-def test_estimate_is_unbiased_for_released_moments(delta):
-    """From records to the estimate, with the noise of the plan, spherical Laplace too.
-
-    Within 4 standard errors (rate about 1e-4 for Gaussian noise, where the lemma is exact).
-    """
-    X, t = records(400, 2)
-    rows = Records(X, 1.0)
-    plan = plan_of(rows, budget=PrivacyBudget(3.0, delta))
-    exact, penalties, alpha = exact_moments(rows, t), one_alpha(2), np.array([0.05])
-    H, c, source = exact[:2, :2], exact[:2, 2], Recorder(5)
-    fixed = np.linalg.solve(H + 0.05 * np.eye(2), c)
-    difference = np.empty(2000)
-    for i in range(len(difference)):
-        out = private_moments(rows.with_targets(t), plan, source)
-        ridge = RidgeModels(out, penalties)
-        w = ridge.coefficients(alpha)
-        estimate = SteinRisk(ridge, 1.0)(alpha)[0]
-        error = out.square + w @ (out.matrix @ w - 2 * out.vector)
-        spread = min(max(error, 0.0), 1.0) / 400
-        estimate -= spread * np.trace(ridge.inverse(alpha) @ ridge.convex)
-        loss = 0.5 * w @ H @ w - c @ w
-        loss += 0.5 * fixed @ (out.matrix - H) @ fixed - (out.vector - c) @ fixed
-        difference[i] = estimate - loss
-    assert abs(difference.mean()) <= 4.0 * difference.std() / math.sqrt(len(difference))
-
-
-def finite_differences(risk, alpha, step=1e-5):
-    logs = np.log(alpha)
-    return np.array(
-        [
-            (risk(np.exp(logs + step * e))[0] - risk(np.exp(logs - step * e))[0]) / (2 * step)
-            for e in np.eye(len(alpha))
-        ]
-    )
-
-
-@pytest.mark.parametrize("groups", GROUPS)
-@pytest.mark.parametrize("seed", range(6))
-def test_gradients_against_finite_differences(groups, seed):
-    """Of the estimate with all its terms, also for indefinite matrices, and of folds."""
-    rng = np.random.default_rng(seed)
-    penalties = GROUPS[groups]
-    alpha = np.exp(rng.uniform(-4, 0, penalties.n_groups))
-    parts = [
-        noisy_moments(rng, (0.1 + 0.1 * seed) * np.eye(3), 0.1 * rng.normal(size=3), 0.2, 0.1, n=5)
-        for _ in range(3)
-    ]
-    parts[0] = dataclasses.replace(parts[0], square=2.0)  # so is the variance of the residuals
-    for risk in (
-        SteinRisk(RidgeModels(parts[0], penalties), 2.0),
-        SteinRisk(RidgeModels(parts[0], penalties), 1e-3),  # the variance is clipped
-        CrossRisk(parts, penalties),
-    ):
-        expected = finite_differences(risk, alpha)
-        np.testing.assert_allclose(risk(alpha)[1], expected, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize("residual_variance", [None, 0.3])
-@pytest.mark.parametrize("relative", [(1.0,) * 4, (1.0, 1.0, 1.0, 0.01), (1.0, 7.0, 1.0, 1.0)])
-@pytest.mark.parametrize("seed", range(4))
-def test_one_alpha_for_all_costs_no_inverse(relative, seed, residual_variance, monkeypatch):
-    """The same values as those of any alphas, for indefinite matrices and centers too."""
-    rng = np.random.default_rng(seed)
-    penalties = PenaltyGroups((0, 1, 1, 0), relative, 1e-3, 10.0)
-    H = np.diag([0.1 * seed, 0.2, 0.3, 0.4])
-    moments = noisy_moments(rng, H, 0.1 * rng.normal(size=4), 0.2, 0.1, n=7)
-    ridge = RidgeModels(moments, penalties, rng.normal(size=4) * (seed % 2))
-    risk = SteinRisk(ridge, 2.0, residual_variance)
-    alphas = np.geomspace(1e-3, 10.0, 9)
-    expected = [risk(np.full(2, alpha))[0] for alpha in alphas]
-    monkeypatch.setattr(RidgeModels, "inverse", None)
-    np.testing.assert_allclose(risk.uniform(alphas), expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("relative", [(1.0, 1.0, 1e-14), (1.0, 3.0, 0.5)])
-def test_one_alpha_where_the_change_would_cancel_or_is_larger(relative):
-    rng = np.random.default_rng(0)
-    penalties = PenaltyGroups((0, 0, 0), relative, 1e-3, 10.0)
-    risk = SteinRisk(RidgeModels(noisy_moments(rng, np.eye(3), np.ones(3), 0.1, 0.1), penalties), 2)
-    expected = [risk(np.array([alpha]))[0] for alpha in (1e-3, 1.0)]
-    np.testing.assert_allclose(risk.uniform(np.array([1e-3, 1.0])), expected, rtol=1e-12)
-
-
-# --------------------------------------------------------------------- without noise: scikit-learn
-
-
-@pytest.mark.parametrize("intercept", [0.0, 0.4])
-def test_without_noise_models_are_those_of_scikit_learn(intercept):
-    X, y = records(80, 4)
-    rows = Records(X, 1.0, intercept)
-    matrix = rows.materialise()
-    plan = plan_of(rows, budget=HUGE)
-    moments = private_moments(rows.with_targets(y), plan, NoiseSource())
-    ridge = RidgeModels(moments, one_alpha(rows.width))
-    for alpha in (1e-6, 1e-2, 10.0):
-        exact = Ridge(alpha=80 * alpha, fit_intercept=False).fit(matrix, y)
-        np.testing.assert_allclose(ridge.coefficients(np.array([alpha])), exact.coef_, atol=1e-9)
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("folds", [2, 3])
-def test_without_noise_folds_choose_as_brute_force_cross_validation(folds):
-    n = 84  # equal folds: scores are means over folds
-    X, y = records(n, 4, seed=3)
-    matrix = Records(X, 1.0).materialise()
-    split = PredefinedSplit(np.arange(n) % folds)
-
-    def brute(alpha):
-        scores = []
-        for train, test in split.split():
-            model = Ridge(alpha=len(train) * alpha, fit_intercept=False)
-            model.fit(matrix[train], y[train])
-            scores.append(0.5 * np.mean((y[test] - model.predict(matrix[test])) ** 2))
-        return float(np.mean(scores))
-
-    tuned = tune(X, y, HUGE, n_folds=folds)
-    best = min(brute(alpha) for alpha in np.geomspace(1e-6, 10.0, 100))
-    assert brute(tuned.alpha[0]) <= best + 1e-8
-    exact = Ridge(alpha=n * tuned.alpha[0], fit_intercept=False).fit(matrix, y)
-    np.testing.assert_allclose(tuned.point, exact.coef_, atol=1e-9)
-    # the values themselves, but for the mean of y^2
-    rows = Records(X, 1.0)
-    plan = plan_of(rows, budget=HUGE, n_records=n // folds)
-    parts = [
-        private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
-        for k in range(folds)
-    ]
-    risk = CrossRisk(parts, one_alpha(4))
-    for alpha in (1e-4, 0.01, 1.0):
-        value = risk(np.array([alpha]))[0] + 0.5 * np.mean(y**2)
-        assert value == pytest.approx(brute(alpha), abs=1e-8)
-
-
-@pytest.mark.parametrize("folds", [2, 4])
-def test_without_noise_folds_choose_as_ridge_cv(folds):
-    """scikit-learn's RidgeCV itself, choice and score; its alpha is ours times n."""
-    n, rng = 120, np.random.default_rng(1)
-    X = rng.normal(size=(n, 6)) / 4
-    y = np.clip(X[:, 0] + 0.4 * rng.normal(size=n), -1, 1)
-    rows = Records(X, 1.0)
-    matrix, grid, train = rows.materialise(), np.geomspace(1e-4, 1.0, 25), n - n // folds
-    theirs = RidgeCV(
-        train * grid,
-        fit_intercept=False,
-        scoring="neg_mean_squared_error",
-        cv=PredefinedSplit(np.arange(n) % folds),
-    ).fit(matrix, y)
-    plan = plan_of(rows, budget=HUGE, n_records=n // folds)
-    parts = [
-        private_moments(rows.with_targets(y), plan, NoiseSource(), slice(k, None, folds))
-        for k in range(folds)
-    ]
-    risk = CrossRisk(parts, one_alpha(6, 1e-4, 1.0))
-    values = risk.uniform(grid) + 0.5 * np.mean(y**2)
-    best = int(np.argmin(values))
-    assert 0 < best < 24
-    assert theirs.alpha_ == pytest.approx(train * grid[best])
-    assert -theirs.best_score_ == pytest.approx(2 * values[best], abs=1e-9)
-    # the whole: between the neighbours on that grid, and the model of all records
-    tuned = tune(X, y, HUGE, penalties=one_alpha(6, 1e-4, 1.0), n_folds=folds)
-    assert grid[best - 1] < tuned.alpha[0] < grid[best + 1]
-    again = Ridge(n * tuned.alpha[0], fit_intercept=False).fit(matrix, y)
-    np.testing.assert_allclose(tuned.point, again.coef_, atol=1e-8)
-
-
-def test_without_noise_and_folds_the_risk_is_that_of_mallows():
-    """Training loss plus the variance of the residuals times the degrees of freedom over n."""
-    X, y = records(80, 4)
-    rows = Records(X, 1.0)
-    matrix = rows.materialise()
-    moments = private_moments(rows.with_targets(y), plan_of(rows, budget=HUGE), NoiseSource())
-    risk = SteinRisk(RidgeModels(moments, one_alpha(4)), 1.0)
-    for alpha in (1e-4, 0.01, 1.0):
-        hat = matrix @ np.linalg.solve(matrix.T @ matrix + 80 * alpha * np.eye(4), matrix.T)
-        error = np.mean((y - hat @ y) ** 2)
-        expected = 0.5 * error + error * np.trace(hat) / 80 - 0.5 * np.mean(y**2)
-        assert risk(np.array([alpha]))[0] == pytest.approx(expected, abs=1e-9)
-
-
-def test_groups_equal_a_direct_solve():
-    X, y = records(200, 4, seed=2)
-    penalties = PenaltyGroups((0, 1, 0, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.25), 1e-5, 1.0)
-    tuned = tune(X, y, HUGE, penalties=penalties, intercept=0.5)
-    matrix = Records(X, 1.0, 0.5).materialise()
-    alphas = tuned.alpha[[0, 1, 0, 1, 0]] * [1.0, 1.0, 1.0, 1.0, 0.25]
-    exact = np.linalg.solve(matrix.T @ matrix / 200 + np.diag(alphas), matrix.T @ y / 200)
-    np.testing.assert_allclose(tuned.point, exact, atol=1e-9)
-    assert tuned.path.shape[1] == 2
-    np.testing.assert_array_equal(tuned.path[-1], tuned.alpha)
-
-
-@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
-@pytest.mark.parametrize("folds", [None, 2])
-def test_groups_find_the_alphas_in_any_unit_of_the_targets(unit, folds):
-    """Two features matter, four do not: their alphas differ, and better than one for all."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 6)) / 4
-    y = X[:, 0] - X[:, 1] + 0.5 * rng.normal(size=600)
-    y = unit * np.clip(y, -2, 2)
-    penalties = PenaltyGroups((0, 0, 1, 1, 1, 1), (1.0,) * 6, 1e-6, 10.0)
-    tuned = tune(X, y, HUGE, bound=2 * unit, penalties=penalties, n_folds=folds)
-    assert tuned.alpha[1] > 10 * tuned.alpha[0]
-    reference = tune(X, y / unit, HUGE, bound=2.0, penalties=penalties, n_folds=folds)
-    np.testing.assert_allclose(tuned.point, reference.point * unit, rtol=1e-3, atol=1e-4 * unit)
 
 
 # ------------------------------------------------------------------------------------ the contract

@@ -4,12 +4,13 @@ Test 10 of the list in the specification of DP-RGDA, section 7.3; the numbers ar
 """
 
 import importlib
+import math
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scipy.optimize import least_squares
+from scipy.optimize import brentq, least_squares
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("pandas")
@@ -55,6 +56,21 @@ def test_the_minimum_is_the_noise_of_the_measurements(case, norm):
     assert gradient < 1e-6 and curvature > -1e-6
 
 
+def test_noise_of_the_paper_is_that_of_advanced_composition(case):
+    """4080 releases of blocks, half of delta for each of the two uses; the classical Gaussian."""
+    number, epsilon, delta = 4080, 2.0, 1e-6
+    own = 0.5 * delta / number
+
+    def total(part):
+        root = part * math.sqrt(2.0 * number * math.log(2.0 / delta))
+        return root + number * part * math.expm1(part) - epsilon
+
+    part = brentq(total, 1e-6, 1.0)
+    assert part == pytest.approx(5.458e-3, rel=1e-3) and own == pytest.approx(1.2255e-10, rel=1e-4)
+    noise = math.sqrt(2.0 * math.log(1.25 / own)) / part
+    assert noise == pytest.approx(case.PAPER_MULTIPLIER, rel=1e-4)
+
+
 def test_gradients_and_hessian_are_derivatives_and_have_the_stated_form(case):
     made = case.instance(1, 20.0, n=40, p=5)
     rng = np.random.default_rng(0)
@@ -79,9 +95,21 @@ def test_problems_of_the_algorithms_have_the_gradient_of_the_instance(case):
     value = case.value_problem(made)
     found = value.clipped_sum("joint", (x, np.zeros(0)), None, 1e9, None) / n
     assert_allclose(found, made.gradient(x), atol=1e-12)
-    shared, y = case.shared_problem(made), made.residuals(x)
+    shared, y = case.SharedDual(made), made.residuals(x)
     sums = shared.clipped_sum("joint", (x, y), None, 1e9, None) / n
     assert_allclose(sums[: x.size], made.gradient(x), atol=1e-12)  # y solves the inner problem
     public = shared.public_gradient((x, y))
     assert_allclose(sums[x.size :] + public[1], 0.0, atol=1e-12)
     assert not public[0].any()
+    # clipped, in a batch, and changes: as from the matrix of gradients
+    anchor, batch = (0.5 * x, y[::-1].copy()), np.array([1, 4, 5, 39])
+
+    def rows(point):
+        own = np.zeros((n, n))
+        np.fill_diagonal(own, made.residuals(point[0]))
+        return np.hstack([point[1][:, None] * made.jacobian(point[0]), own])[batch]
+
+    for before, vectors in ((None, rows((x, y))), (anchor, rows((x, y)) - rows(anchor))):
+        found = shared.clipped_sum("joint", (x, y), before, 0.3, batch)
+        expected = vectors * np.minimum(1.0, 0.3 / np.linalg.norm(vectors, axis=1))[:, None]
+        assert_allclose(found, expected.sum(axis=0), atol=1e-12)

@@ -1,1 +1,1 @@
-from fit_cases import remembered_calibrations  # noqa: F401
+from fit_cases import remembered_calibrations, remembered_schedules  # noqa: F401

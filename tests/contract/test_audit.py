@@ -31,13 +31,13 @@ PINNED = (100.0, 101.0)
 #: Estimator, method, part of the budget that tuning has, position of the record (even positions
 #: train, odd ones validate), fits per data set, part of the noise at which the attack succeeds.
 CASES = {
-    "ridge, bilevel": (DPRidgeCV, "bilevel", 0.9, 0, 120, 0.3),
-    "logistic, bilevel": (DPLogisticRegressionCV, "bilevel", 0.9, 0, 120, 0.3),
-    "ridge, bilevel, batches": (DPRidgeCV, "bilevel_minibatch", 0.9, 0, 60, 0.1),
-    "ridge, hypergradient": (DPRidgeCV, "hypergradient", 0.9, 1, 120, 0.3),
-    "logistic, hypergradient": (DPLogisticRegressionCV, "hypergradient", 0.9, 1, 120, 0.3),
-    "ridge, exponential": (DPRidgeCV, "exponential", 0.2, 0, 120, 0.3),
-    "logistic, exponential": (DPLogisticRegressionCV, "exponential", 0.2, 0, 120, 0.3),
+    "ridge, bilevel": (DPRidgeCV, "bilevel", 0.9, 0, 70, 0.3),
+    "logistic, bilevel": (DPLogisticRegressionCV, "bilevel", 0.9, 0, 70, 0.3),
+    "ridge, bilevel, batches": (DPRidgeCV, "bilevel_minibatch", 0.9, 0, 45, 0.1),
+    "ridge, hypergradient": (DPRidgeCV, "hypergradient", 0.9, 1, 70, 0.3),
+    "logistic, hypergradient": (DPLogisticRegressionCV, "hypergradient", 0.9, 1, 70, 0.3),
+    "ridge, exponential": (DPRidgeCV, "exponential", 0.2, 0, 70, 0.3),
+    "logistic, exponential": (DPLogisticRegressionCV, "exponential", 0.2, 0, 70, 0.3),
 }
 
 

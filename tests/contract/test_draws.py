@@ -117,7 +117,7 @@ def has_two_draws(report, release):
 
     The queries of DP-RGDA: the losses of the groups, and then the gradient.
     """
-    return report.method == "rgda" and release.name == "gradients"
+    return report.method == "rgda" and is_descent(release)
 
 
 def parts_of(fitted, laboratory):
@@ -135,14 +135,22 @@ def parts_of(fitted, laboratory):
         for k in range(2):
             pairs.append((releases[k], [steps[i] for i in np.flatnonzero(number == k)]))
         draws, releases = draws[sum(counts) :], releases[2:]
+    if report.method == "mirror_descent":
+        of_vertices = [release for release in releases if release.mechanism == "exponential"]
+        drawn = [draw for draw in draws if draw.kind == "vertices"]
+        for k, release in enumerate(of_vertices):
+            uniform, *charged = drawn[k :: len(of_vertices)]  # blocks by turns
+            assert not uniform.value.any()
+            pairs.append((release, charged))
+        draws = [draw for draw in draws if draw.kind != "vertices"]
+        releases = [release for release in releases if release.mechanism != "exponential"]
     for release in releases:
         count = sum(count for _, count in leaves(release.event))
         if release.reference.endswith("folds"):
             count = plan["n_folds"]
         elif is_descent(release):
             count = int(release.name.split(", ")[1].split()[0])
-        elif has_two_draws(report, release):
-            count *= 2
+            count *= 1 + has_two_draws(report, release)
         elif release is releases[-1] and "block_sizes" in plan:
             count = len(plan["block_sizes"])
         pairs.append((release, draws[:count]))
@@ -161,11 +169,14 @@ def test_draws_are_those_of_the_report(name):
     assert not case.n_phases or len(report.plan.get("block_sizes", [0])) == case.n_phases
     for release, draws in parts_of(fitted, laboratory):
         assert draws
-        if is_descent(release):
-            check_steps(report, release, draws)
-            continue
         if has_two_draws(report, release):
             check_queries(report, release, draws)
+            continue
+        if draws[0].kind == "vertices":
+            check_vertices(release, draws)
+            continue
+        if is_descent(release):
+            check_steps(report, release, draws)
             continue
         for draw in draws:
             if draw.kind == "choice":
@@ -217,14 +228,29 @@ def check_steps(report, release, draws):
 
 
 def check_queries(report, release, draws):
-    """Pairs of draws that together cost what one event of the release costs."""
+    """Pairs of draws of equal costs, which together are that of the release."""
     ((leaf, count),) = leaves(release.event)
-    assert count == report.plan["n_steps"] == len(draws) // 2
+    assert count == 1 and report.plan["n_steps"] == len(draws) // 2
     scales = np.array([draw.scale / draw.mechanism.sensitivity for draw in draws]).reshape(-1, 2)
-    np.testing.assert_allclose((scales**-2.0).sum(axis=1), leaf.noise_multiplier**-2.0, rtol=1e-9)
+    costs = (scales**-2.0).sum(axis=1)
+    np.testing.assert_allclose(costs, costs[0], rtol=1e-9)
+    assert costs.sum() == pytest.approx(leaf.noise_multiplier**-2.0, rel=1e-9)
     sizes = {draw.dimension for draw in draws[::2]}, {draw.dimension for draw in draws[1::2]}
     assert sizes[0] == {len(report.plan["group_names"])}
     assert sum(map(sum, sizes)) == release.dimension
+
+
+def check_vertices(release, draws):
+    """Draws from a softmax: their number, that of the vertices, and the largest sensitivity."""
+    assert sum(draw.dimension for draw in draws) == len(ranges_of(release))
+    assert {draw.value.shape for draw in draws} == {(release.dimension,)}
+    assert release.sensitivity == pytest.approx(0.5 * max(ranges_of(release)), rel=1e-12)
+    assert release.noise_scale == 1.0
+
+
+def ranges_of(release):
+    """Range of the privacy loss of each draw of a vertex, in order."""
+    return [leaf.epsilon for leaf, count in leaves(release.event) for _ in range(count)]
 
 
 def check_scales(report, release, draws):
@@ -305,8 +331,10 @@ def neighbours(case, records):
 
 
 def is_other_proof(name):
-    """Whether the cost of a fit is no sum of what its draws cost."""
-    return "minibatch" in name or CASES[name].parameters.get("method") == "objective"
+    """Whether the cost of a fit is no sum of what its draws cost, or is tested apart."""
+    case = CASES[name]
+    is_objective = case.parameters.get("method") == "objective"
+    return "minibatch" in name or is_objective or case.draws_vertices
 
 
 def squared_mu(draw):
@@ -357,6 +385,30 @@ def test_no_record_costs_more_than_the_budget(name):
     assert max(costs) <= budget * (1 + 1e-9)
     if case.whole_budget:
         assert max(costs) == pytest.approx(budget, rel=1e-7)
+
+
+@pytest.mark.mostly("slow", 3)
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.draws_vertices])
+def test_no_record_moves_scores_further_than_charged(name):
+    """Scores of all draws of vertices, against half the range that each draw is charged with.
+
+    That the draws follow these scores: tests/algorithms/test_mirror_descent.py enumerates them.
+    """
+    case = CASES[name]
+    fitted, laboratory = first_run(name)
+    plain, ratios = case.records(SEED), [0.0]
+    for records in neighbours(case, plain):
+        other = run(case, records, laboratory.releases)[1]
+        pairs = zip(parts_of(fitted, laboratory), parts_of(fitted, other), strict=True)
+        for (release, mine), (_, its) in pairs:
+            if release.mechanism != "exponential":
+                (mine,), (its,) = mine, its
+                moved = np.linalg.norm(mine.value - its.value)
+                assert moved <= mine.mechanism.sensitivity * (1 + 1e-9)
+                continue
+            for draw, same, spread in zip(mine, its, ranges_of(release), strict=True):
+                ratios.append(abs(draw.value - same.value).max() / (0.5 * spread))
+    assert 0.15 < max(ratios) <= 1.0
 
 
 def local_epsilon(report, draw):

@@ -13,11 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import BudgetAccountant
-from skdp.inspection import FitPlan, plan_fit
+from skdp.inspection import FitPlan, PlannedRelease, plan_fit
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.linear_model.base import DPLinearModel
+from skdp.mechanisms import GaussianMechanism
 from skdp.model_selection import DPRidgeCV
 from skdp.preprocessing import BoundedScaler
+from skdp.privacy import Neighbouring
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 
 N, D = 200, 3
@@ -153,6 +155,14 @@ def test_nothing_is_read_paid_or_changed():
     assert not accountant.entries
     assert vars(model) == before
     assert planned.releases[0].relative_noise < 1e-4
+
+
+@pytest.mark.parametrize(("relation", "moves"), [("replace_one", 1000), ("add_remove", 2000)])
+def test_the_domain_is_what_all_records_together_can_move(relation, moves):
+    """A record is replaced by removing one and adding one: it moves the value twice as far."""
+    release = GaussianMechanism(0.5, 3.0).describe("scores", 4, 1000, "", Neighbouring(relation))
+    planned = PlannedRelease.of(release)
+    assert planned.relative_noise == pytest.approx(1.5 * chi.mean(4) / (moves * 0.5), rel=1e-12)
 
 
 def test_numbers_of_the_noise():

@@ -26,11 +26,8 @@ ESTIMATORS = [
     DPRidge(),
     DPRidge(delta=0),
     DPRidge(neighbouring="add_remove", solver="accelerated_gradient", fit_intercept=False),
-    DPRidge(10.0, calibration="paper", coef_norm=3.0),
     DPLogisticRegression(method="phased"),
-    DPRidge(method="phased", delta=0),
-    DPLogisticRegression(objective="population"),
-    DPRidge(objective="population"),
+    DPRidge(method="phased", delta=0, objective="population"),
     DPRidge(method="statistics"),
     DPRidge(method="statistics", alpha=0.1, neighbouring="add_remove"),
     DPLogisticRegression(method="statistics"),
@@ -53,8 +50,6 @@ ESTIMATORS = [
     DPLogisticRegression(tilt=0.5),
     DPRidge(tilt=0.5),
     DPLinearClassifier(10.0, tilt=0.5, coef_norm=1.0, loss="hinge", objective="population"),
-    DPLinearRegressor(tilt=0.5, loss="huber"),
-    DPLinearClassifier(10.0, calibration="paper", coef_norm=3.0, loss="hinge"),
     DPLinearRegressor(neighbouring="add_remove", loss="quantile", solver="lbfgs"),
 ]
 

@@ -1,4 +1,6 @@
-"""DPLinearClassifier and DPLinearRegressor: results, choices, errors, law of the noise."""
+"""DPLinearClassifier and DPLinearRegressor: choices, errors, law of the noise."""
+
+from __future__ import annotations
 
 import json
 import math
@@ -8,370 +10,24 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from linear_models import (
+    CLASSIFIER_LOSSES,
+    EXACT,
+    classification,
+    data,
+    estimator,
+    every_loss,
+    regression,
+)
 from scipy import stats
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.svm import LinearSVC
 
 from skdp import (
     DPLinearClassifier,
     DPLinearRegressor,
-    DPLogisticRegression,
-    DPRidge,
-    PrivacyLeakWarning,
 )
-
-CLASSIFIER_LOSSES = ("log_loss", "hinge", "smoothed_hinge", "squared_hinge")
-REGRESSOR_LOSSES = ("squared_error", "huber", "absolute_error", "quantile")
-EXACT = {"epsilon": 1e8, "random_state": 0}  # next to no noise
-
-
-def classification(n=300, d=3, k=2, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, d)) / math.sqrt(d)
-    scores = X @ rng.standard_normal((d, k)) * 6 + rng.gumbel(size=(n, k))
-    return X, scores.argmax(axis=1)
-
-
-def regression(n=300, d=3, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, d)) / math.sqrt(d)
-    y = 1.2 * X[:, 0] - 0.5 * X[:, -1] + 0.15 * rng.standard_normal(n)
-    y[::20] += rng.choice([-1.0, 1.0], len(y[::20]))  # outliers, for Huber
-    return X, 5.0 + 3.0 * np.clip(y, -1, 1)
-
-
-RANGE = (2.0, 8.0)
-
-
-def estimator(loss, n_classes=2, **kwargs):
-    if loss in CLASSIFIER_LOSSES:
-        return DPLinearClassifier(loss=loss, classes=range(n_classes), **kwargs)
-    return DPLinearRegressor(loss=loss, target_range=RANGE, **kwargs)
-
-
-def data(loss, n=300, d=3, k=2, seed=0):
-    if loss in CLASSIFIER_LOSSES:
-        return classification(n, d, k, seed)
-    return regression(n, d, seed)
-
-
-every_loss = pytest.mark.parametrize("loss", CLASSIFIER_LOSSES + REGRESSOR_LOSSES)
-
-
-# --- the same as others ----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("k", "method", "tilt"),
-    [
-        (2, "output", 0.0),
-        (3, "output", 0.0),
-        (2, "output", 0.5),
-        (3, "output", 0.5),
-        (2, "phased", 0.0),
-        (3, "phased", 0.0),
-        (2, "exponential", 0.0),
-    ],
-)
-def test_log_loss_is_logistic_regression(k, method, tilt):
-    X, y = classification(k=k, d=2)
-    parameters = {
-        "delta": 0.0 if method == "exponential" else 1e-6,
-        "coef_norm": 1.0,
-        "method": method,
-        "tilt": tilt,
-        "classes": range(k),
-        "random_state": 3,
-    }
-    ours = DPLinearClassifier(**parameters).fit(X, y)
-    theirs = DPLogisticRegression(**parameters).fit(X, y)
-    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
-    np.testing.assert_array_equal(ours.intercept_, theirs.intercept_)
-    np.testing.assert_array_equal(ours.predict_proba(X), theirs.predict_proba(X))
-    np.testing.assert_array_equal(ours.predict_log_proba(X), theirs.predict_log_proba(X))
-    assert ours.privacy_ == theirs.privacy_
-
-
-@pytest.mark.parametrize(
-    ("method", "tilt"), [("output", 0.0), ("output", 0.05), ("phased", 0.0), ("exponential", 0.0)]
-)
-def test_squared_error_is_ridge(method, tilt):
-    X, y = regression(d=2)
-    parameters = {
-        "delta": 0.0 if method == "exponential" else 1e-6,
-        "coef_norm": 3.0,
-        "method": method,
-        "tilt": tilt,
-        "target_range": RANGE,
-        "random_state": 3,
-    }
-    ours = DPLinearRegressor(**parameters).fit(X, y)
-    theirs = DPRidge(**parameters).fit(X, y)
-    np.testing.assert_array_equal(ours.coef_, theirs.coef_)
-    assert ours.intercept_ == theirs.intercept_
-    assert ours.privacy_ == theirs.privacy_
-
-
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("k", [2, 3])
-def test_large_epsilon_gives_the_support_vector_machine(loss, k):
-    """scikit-learn's, with the intercept as the penalised constant feature that ours is."""
-    X, y = classification(k=k)
-    alpha = 0.05
-    ours = estimator(loss, k, alpha=alpha, intercept_scaling=0.5, **EXACT).fit(X, y)
-    machine = LinearSVC(
-        loss=loss,
-        C=1 / (alpha * len(X)),
-        fit_intercept=False,
-        dual=True,
-        tol=1e-9,
-        max_iter=1_000_000,
-    ).fit(np.column_stack([X, np.full(len(X), 0.5)]), y)
-    np.testing.assert_allclose(ours.coef_, machine.coef_[:, :-1], atol=3e-3)
-    np.testing.assert_allclose(ours.intercept_, 0.5 * machine.coef_[:, -1], atol=3e-3)
-    margins = X @ machine.coef_[:, :-1].T + 0.5 * machine.coef_[:, -1]
-    clear = np.ones(len(X), bool)
-    if k > 2:
-        ordered = np.sort(margins, axis=1)
-        clear = ordered[:, -1] - ordered[:, -2] > 0.02
-    else:
-        clear = abs(margins[:, 0]) > 0.01
-    expected = machine.predict(np.column_stack([X, np.full(len(X), 0.5)]))
-    assert clear.mean() > 0.9
-    np.testing.assert_array_equal(ours.predict(X)[clear], expected[clear])
-
-
-def smooth(r, name, quantile=0.5, threshold=0.6):
-    """Loss of a residual or of a shortfall, and its slope."""
-    if name == "smoothed_hinge":
-        slope = np.clip(r, 0, 1)
-        return slope * (r - slope / 2), slope
-    if name == "huber":
-        slope = np.clip(r, -threshold, threshold)
-        return slope * (r - slope / 2), slope
-    low, high = (-1.0, 1.0) if name == "absolute_error" else (-quantile, 1 - quantile)
-    return np.maximum(low * r, high * r), np.where(r > 0, high, low)
-
-
-@pytest.mark.mostly("slow", 3)
-@pytest.mark.parametrize("coef_norm", [None, 0.5])
-@pytest.mark.parametrize("loss", ["smoothed_hinge", "huber", "absolute_error", "quantile"])
-def test_large_epsilon_gives_scipys_solution(loss, coef_norm):
-    """The objective written down anew and minimised by SLSQP (or as a quadratic program)."""
-    X, y = data(loss, n=120)
-    alpha, scaling = 0.3, 0.5
-    parameters = {"quantile": 0.8} if loss == "quantile" else {}
-    ours = estimator(
-        loss, alpha=alpha, intercept_scaling=scaling, coef_norm=coef_norm, **EXACT, **parameters
-    ).fit(X, y)
-    Z = np.column_stack([X, np.full(len(X), scaling)])
-    n, d = Z.shape
-
-    def split(w):
-        return 2 * y - 1 if loss == "smoothed_hinge" else y - 5.0, Z @ w
-
-    kinked = loss in ("absolute_error", "quantile")
-
-    def objective(v):
-        w = v[:d]
-        if kinked:  # v[d:] are the losses
-            return v[d:].mean() + alpha / 2 * w @ w, np.append(alpha * w, np.full(n, 1 / n))
-        target, z = split(w)
-        if loss == "smoothed_hinge":
-            value, slope = smooth(1 - target * z, loss)
-            slope = -target * slope
-        else:
-            value, slope = smooth(z - target, loss)
-        return value.mean() + alpha / 2 * w @ w, Z.T @ slope / n + alpha * w
-
-    constraints = []
-    if coef_norm is not None:
-        constraints.append(
-            {
-                "type": "ineq",
-                "fun": lambda v: coef_norm**2 - v[:d] @ v[:d],
-                "jac": lambda v: np.append(-2 * v[:d], np.zeros(len(v) - d)),
-            }
-        )
-    start = np.zeros(d)
-    if kinked:
-        low, high = (-1.0, 1.0) if loss == "absolute_error" else (-0.8, 0.2)
-        for slope in (low, high):  # losses above both lines
-            jac = np.hstack([-slope * Z, np.eye(n)])
-            constraints.append(
-                {
-                    "type": "ineq",
-                    "fun": lambda v, s=slope: v[d:] - s * (Z @ v[:d] - (y - 5.0)),
-                    "jac": lambda v, j=jac: j,
-                }
-            )
-        start = np.append(start, np.full(n, 4.0))
-    found = minimize(
-        objective,
-        start,
-        jac=True,
-        method="SLSQP",
-        constraints=constraints,
-        options={"maxiter": 1000, "ftol": 1e-10},
-    )
-    assert found.success
-    w = found.x[:d]
-    if coef_norm is not None:
-        assert np.linalg.norm(w) == pytest.approx(coef_norm, rel=1e-6)
-    np.testing.assert_allclose(ours.coef_.ravel(), w[:-1], atol=5e-3)
-    middle = 0.0 if loss == "smoothed_hinge" else 5.0
-    np.testing.assert_allclose(ours.intercept_ - middle, scaling * w[-1], atol=5e-3)
-
-
-@pytest.mark.parametrize("tilt", [1.0, 10.0])
-@pytest.mark.parametrize("loss", ["hinge", "smoothed_hinge", "squared_hinge", "huber", "log_loss"])
-def test_large_epsilon_gives_the_tilted_solution(loss, tilt):
-    X, y = data(loss, n=100)
-    X = 0.3 * X
-    alpha = 2.0
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "tilt ==", UserWarning)
-        ours = estimator(
-            loss, alpha=alpha, fit_intercept=False, tilt=tilt, epsilon=1e10, random_state=0
-        )
-        if loss == "huber":
-            ours.set_params(target_range=(-1.0, 1.0), huber_threshold=0.2)
-            y = (y - 5.0) / 3.0
-        ours.fit(X, y)
-
-    def objective(w):
-        z = X @ w
-        if loss == "huber":
-            losses = smooth(z - y, "huber", threshold=0.2)[0]
-        else:
-            u = (2 * y - 1) * z
-            losses = {
-                "hinge": lambda: np.maximum(0, 1 - u),
-                "smoothed_hinge": lambda: smooth(1 - u, "smoothed_hinge")[0],
-                "squared_hinge": lambda: np.maximum(0, 1 - u) ** 2,
-                "log_loss": lambda: np.logaddexp(0, -u),
-            }[loss]()
-        top = losses.max()
-        tilted = top + np.log(np.exp(tilt * (losses - top)).mean()) / tilt
-        return tilted + alpha / 2 * w @ w
-
-    found = minimize(objective, np.zeros(3), method="BFGS", options={"gtol": 1e-9})
-    best = objective(found.x)
-    # strong convexity: the objective is within alpha / 2 distance^2 of its least value
-    assert objective(ours.coef_.ravel()) - best <= alpha / 2 * (3e-3) ** 2
-    np.testing.assert_allclose(ours.coef_.ravel(), found.x, atol=5e-3)
-    flat = minimize(lambda w: objective(w), np.zeros(3), method="BFGS")
-    assert np.linalg.norm(flat.x) > 1e-3  # there is something to find
-
-
-# --- what they are for -----------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("quantile", [0.1, 0.5, 0.9])
-def test_quantiles(quantile):
-    rng = np.random.default_rng(1)
-    X = rng.uniform(-0.7, 0.7, (4000, 2))
-    y = X[:, 0] + 0.5 * (0.6 + X[:, 1]) * rng.uniform(-1, 1, 4000)
-    model = DPLinearRegressor(
-        loss="quantile",
-        quantile=quantile,
-        alpha=1e-4,
-        target_range=(-2.0, 2.0),
-        intercept_scaling=1.0,
-        **EXACT,
-    ).fit(X, y)
-    assert (y <= model.predict(X)).mean() == pytest.approx(quantile, abs=0.02)
-
-
-def test_absolute_error_is_twice_the_median_quantile():
-    X, y = regression()
-    absolute = estimator("absolute_error", alpha=0.2, **EXACT).fit(X, y)
-    median = estimator("quantile", alpha=0.1, **EXACT).fit(X, y)
-    np.testing.assert_allclose(absolute.coef_, median.coef_, atol=5e-3)
-    assert absolute.intercept_ == pytest.approx(median.intercept_, abs=5e-3)
-
-
-def test_huber_threshold():
-    """A tenth of the range by default, in units of y; large ones give least squares."""
-    X, y = regression()
-    parameters = {"alpha": 0.1, **EXACT}
-    default = estimator("huber", **parameters).fit(X, y)
-    same = estimator("huber", huber_threshold=0.6, **parameters).fit(X, y)
-    np.testing.assert_allclose(default.coef_, same.coef_, rtol=1e-12)
-    noise = [model.privacy_.releases[0].noise_scale for model in (default, same)]
-    assert noise[0] == pytest.approx(noise[1], rel=1e-12)
-    other = estimator("huber", huber_threshold=0.3, **parameters).fit(X, y)
-    assert np.linalg.norm(other.coef_ - default.coef_) > 0.01
-    wide = estimator("huber", huber_threshold=1e3, **parameters).fit(X, y)
-    squares = estimator("squared_error", **parameters).fit(X, y)
-    np.testing.assert_allclose(wide.coef_, squares.coef_, atol=2e-3)
-    # and the bound on the gradient is that of the threshold: less noise
-    noise = [model.privacy_.releases[0].noise_scale for model in (default, squares)]
-    assert noise[0] < 0.5 * noise[1]
-
-
-def test_units_of_the_targets():
-    """y in other units: the same model in these units, for threshold and range in them."""
-    X, y = regression()
-    for loss in ("huber", "absolute_error", "quantile"):
-        alpha = 0.1
-        base = estimator(loss, alpha=alpha, **EXACT).fit(X, y)
-        # |r| and quantiles scale linearly: the penalty of w -> c w must be divided by c
-        c = 10.0
-        scaled = estimator(loss, alpha=alpha if loss == "huber" else alpha / c, **EXACT)
-        scaled.set_params(target_range=(RANGE[0] * c, RANGE[1] * c)).fit(X, c * y)
-        np.testing.assert_allclose(scaled.coef_, c * base.coef_, atol=0.05)
-        np.testing.assert_allclose(scaled.predict(X), c * base.predict(X), atol=0.1)
-
-
-@every_loss
-def test_probabilities_exist_for_log_loss_only(loss):
-    X, y = data(loss)
-    model = estimator(loss, random_state=0)
-    for name in ("predict_proba", "predict_log_proba"):
-        assert hasattr(model, name) == (loss == "log_loss")
-    model.fit(X, y)
-    assert hasattr(model, "predict_proba") == (loss == "log_loss")
-    if loss == "log_loss":
-        p = model.predict_proba(X)
-        np.testing.assert_allclose(p.sum(axis=1), 1)
-        np.testing.assert_allclose(np.log(p), model.predict_log_proba(X))
-    elif loss in CLASSIFIER_LOSSES:
-        with pytest.raises(AttributeError, match="predict_proba"):
-            model.predict_proba(X)
-
-
-@pytest.mark.parametrize("loss", CLASSIFIER_LOSSES)
-def test_three_classes_with_string_labels(loss):
-    X, y = classification(k=3, n=2000)
-    labels = np.array(["ant", "bee", "cat"])
-    model = DPLinearClassifier(loss=loss, alpha=0.01, classes=["cat", "ant", "bee"], **EXACT)
-    model.fit(X, labels[y])
-    assert model.classes_.tolist() == ["ant", "bee", "cat"]
-    assert model.coef_.shape == (3, 3)
-    assert model.intercept_.shape == (3,)
-    assert model.decision_function(X).shape == (2000, 3)
-    assert set(model.predict(X)) <= set(labels)
-    assert model.score(X, labels[y]) > 0.7
-    assert model.privacy_.releases[0].dimension == (2 if loss == "log_loss" else 3) * 4
-    with pytest.warns(PrivacyLeakWarning, match="class labels"):
-        DPLinearClassifier(loss=loss).fit(X, labels[y])
-
-
-@pytest.mark.parametrize("loss", CLASSIFIER_LOSSES[1:])
-def test_one_against_the_rest(loss):
-    """The joint problem is one problem per class; its noise is that of sqrt(K) movements."""
-    X, y = classification(k=3)
-    joint = estimator(loss, 3, alpha=0.5, **EXACT).fit(X, y)
-    for label in range(3):
-        single = estimator(loss, alpha=0.5, **EXACT).fit(X, (y == label).astype(int))
-        np.testing.assert_allclose(joint.coef_[label], single.coef_[0], atol=2e-3)
-    if loss != "squared_hinge":  # whose gradients grow with the radius of the joint ball
-        moved, alone = (m.privacy_.plan["exact_sensitivity"] for m in (joint, single))
-        assert moved == pytest.approx(math.sqrt(3) * alone, rel=1e-6)
-
 
 # --- penalties, methods and plans ------------------------------------------------------------
 
@@ -625,6 +281,7 @@ def test_more_tilt_means_more_noise_and_a_smaller_worst_loss():
 
 
 # --- errors ----------------------------------------------------------------------------------
+
 
 ERRORS = [
     (DPLinearClassifier, {"loss": "l2"}, ValueError, "loss == 'l2', must be one of"),

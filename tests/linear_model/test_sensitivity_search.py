@@ -1,7 +1,7 @@
 """Searches for neighbouring data sets whose exact solutions move further than the plan says.
 
 The attacked number is ``plan.exact_sensitivity``, from which the noise of the estimators is
-made; the movement is measured between exact solutions that a solver of this module finds, in
+made; the movement is measured between exact solutions that a solver of tests/support finds, in
 the full K-class parametrisation and with its own clipping, many instances at a time. Its
 answers carry their own proof (:func:`exact_solutions`), so no assertion here has a tolerance
 that a real violation could hide behind. Selected searches go through the package's own rows
@@ -20,10 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from plain_noise import PlainNoise
-from scipy.optimize import differential_evolution
-from scipy.special import expit, logsumexp, softmax
+from sensitivity_cases import LABELS, LOSSES, TARGET_BOUND, decode, evolve, exact_solutions, norms
 
-from skdp.algorithms import output_perturbation, plan_output_perturbation
+from skdp.algorithms import plan_output_perturbation
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -42,119 +41,11 @@ from skdp.problems import (
 from skdp.problems.constants import generalised_linear_constants
 from skdp.solvers import CallableSolver, Newton, solve_certified
 
-N_CLASSES = 3
-TARGET_BOUND = 2.0
-LOSSES = {
-    "logistic": LogisticLoss(),
-    "ridge": HalfSquaredLoss(TARGET_BOUND),
-    "softmax": SoftmaxLoss(N_CLASSES),
-}
-LABELS = {
-    "logistic": (0.0, 1.0),
-    "ridge": (-TARGET_BOUND, TARGET_BOUND),
-    "softmax": (0, 1, 2),
-}
 RELATIONS = ("replace_one", "add_remove")
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
 # --------------------------------------------------------------------------- exact solutions
-
-
-def norms(weights):
-    """Euclidean norm of each weight matrix of a batch."""
-    return np.sqrt((weights.reshape(len(weights), -1) ** 2).sum(axis=1))
-
-
-def link(kind, margins, targets):
-    """Value, slope and curvature of the loss in the margins, shape (batch, n, k)."""
-    if kind == "softmax":
-        p = softmax(margins, axis=-1)
-        own = np.eye(N_CLASSES)[targets.astype(int)]
-        value = logsumexp(margins, axis=-1) - (own * margins).sum(axis=-1)
-        return value, p - own, p[..., None] * np.eye(N_CLASSES) - p[..., :, None] * p[..., None, :]
-    z = margins[..., 0]
-    if kind == "ridge":
-        return (z - targets) ** 2 / 2, (z - targets)[..., None], np.ones((*z.shape, 1, 1))
-    p = expit(z)
-    return (
-        np.logaddexp(0, z) - targets * z,
-        (p - targets)[..., None],
-        (p * expit(-z))[..., None, None],
-    )
-
-
-def objective(kind, X, targets, weights, alpha, W):
-    """Value, gradient and Hessian of ``sum_i weights_i phi_i(W) + alpha/2 ||W||^2``."""
-    batch, k, d = W.shape
-    value, slope, curvature = link(kind, X @ W.transpose(0, 2, 1), targets)
-    gradient = (weights[..., None] * slope).transpose(0, 2, 1) @ X + alpha[:, None, None] * W
-    hessian = np.empty((batch, k, d, k, d))
-    for i, j in itertools.product(range(k), repeat=2):
-        bend = (weights * curvature[..., i, j])[:, None, :]
-        hessian[:, i, :, j] = (X.transpose(0, 2, 1) * bend) @ X
-    hessian = hessian.reshape(batch, k * d, k * d)
-    hessian[:, range(k * d), range(k * d)] += alpha[:, None]
-    return (weights * value).sum(axis=1) + alpha / 2 * norms(W) ** 2, gradient, hessian
-
-
-def free_minimisers(kind, X, targets, weights, alpha, start):
-    """Damped Newton on a batch of problems over the whole space."""
-    W, todo = start.copy(), np.arange(len(start))
-    target = 2e-15 * (weights * np.sqrt((X**2).sum(axis=2))).sum(axis=1)
-    value, gradient, hessian = objective(kind, X, targets, weights, alpha, W)
-    for _ in range(60):
-        go = norms(gradient) > target[todo] + 1e-300
-        if not go.any():
-            break
-        todo, value, gradient, hessian = todo[go], value[go], gradient[go], hessian[go]
-        part = (kind, X[todo], targets[todo], weights[todo], alpha[todo])
-        w = W[todo]
-        step = -np.linalg.solve(hessian, gradient.reshape(len(todo), -1, 1)).reshape(w.shape)
-        slope = (gradient * step).sum(axis=(1, 2))
-        for _ in range(30):
-            new_value, new_gradient, new_hessian = objective(*part, w + step)
-            bad = new_value > value + 1e-4 * slope
-            bad &= norms(new_gradient) > 0.5 * norms(gradient)
-            if not bad.any():
-                break
-            step[bad] *= 0.5
-            slope[bad] *= 0.5
-        W[todo] = w + step
-        value, gradient, hessian = new_value, new_gradient, new_hessian
-    return W
-
-
-def exact_solutions(kind, X, targets, weights, alpha, radius):
-    """Minimisers over the ball of ``sum_i weights_i phi_i(W) + alpha/2 ||W||^2``, and their errors.
-
-    Parameters: X (batch, n, d), targets and weights (batch, n); a weight 0 removes a record.
-    With W on the sphere and t >= 0, ``||grad + t W|| / alpha`` bounds the distance to the
-    solution (strong convexity); the second array returned holds that bound.
-    """
-    batch, _, d = X.shape
-    alpha, radius = np.full(batch, alpha, dtype=float), np.full(batch, radius, dtype=float)
-    start = np.zeros((batch, N_CLASSES if kind == "softmax" else 1, d))
-    W, multiplier = free_minimisers(kind, X, targets, weights, alpha, start), np.zeros(batch)
-    active = np.flatnonzero(norms(W) > radius)
-    if active.size:
-        part = (kind, X[active], targets[active], weights[active])
-        a, r, w = alpha[active], radius[active], W[active]
-        t, low, high = np.zeros(active.size), np.zeros(active.size), np.full(active.size, np.inf)
-        for _ in range(60):  # safeguarded Newton for the t at which the norm is the radius
-            excess = norms(w) / r - 1
-            if (abs(excess) < 1e-13).all():
-                break
-            low, high = np.where(excess > 0, t, low), np.where(excess < 0, t, high)
-            flat = w.reshape(len(w), -1, 1)
-            bend = (flat * np.linalg.solve(objective(*part, a + t, w)[2], flat)).sum(axis=(1, 2))
-            trial = t + norms(w) ** 2 / bend * excess
-            middle = np.where(np.isinf(high), 2 * t + a, (low + np.minimum(high, 1e300)) / 2)
-            t = np.where((trial > low) & (trial < high), trial, middle)
-            w = free_minimisers(*part, a + t, w)
-        W[active], multiplier[active] = w * (r / norms(w))[:, None, None], t
-    gradient = objective(kind, X, targets, weights, alpha + multiplier, W)[1]
-    return W, norms(gradient) / alpha
 
 
 def plan_for(
@@ -247,34 +138,6 @@ def test_no_small_data_set_moves_too_far(kind, scaling, coef_norm):
 
 
 # -------------------------------------------------------------------------- directed searches
-
-
-def decode(kind, genes, d, intercept):
-    """Genes (batch, n, d + 1) to rows of norm at most 1 with an intercept, and targets."""
-    X, label = genes[..., :d], genes[..., d]
-    X = X / np.maximum(1.0, np.sqrt((X**2).sum(axis=-1)))[..., None]
-    if intercept:
-        X = np.concatenate([X, np.full((*X.shape[:2], 1), intercept)], axis=-1)
-    if kind == "ridge":
-        return X, np.clip(1.2 * label, -1, 1) * TARGET_BOUND
-    classes = len(LABELS[kind])
-    return X, np.clip((label + 1) / 2 * classes, 0, classes - 1e-9).astype(int)
-
-
-def evolve(ratio, n_genes, generations=150, seed=0):
-    """Largest value of `ratio`, a function of genes (batch, n_genes) in [-1.2, 1.2]."""
-    result = differential_evolution(
-        lambda genes: -ratio(np.atleast_2d(genes.T)),
-        [(-1.2, 1.2)] * n_genes,
-        vectorized=True,
-        updating="deferred",
-        maxiter=generations,
-        popsize=12,
-        seed=seed,
-        tol=1e-8,
-        polish=False,
-    )
-    return -result.fun
 
 
 def worst_movement(kind, relation, alpha, coef_norm, d, intercept, n=40, n_base=2):
@@ -696,127 +559,3 @@ def test_ridge_targets_stay_within_the_bound():
         moved = np.linalg.norm(weights[0] - weights[1])
         assert 0.2 * model.privacy_.releases[0].sensitivity < moved
         assert moved <= model.privacy_.releases[0].sensitivity
-
-
-# ----------------------------------------------------------------------- constants of the losses
-
-#: Radius times feature norm, from a nearly linear to a saturated loss.
-REACHES = (1e-3, 0.3, 2.0, 10.0, 40.0)
-
-
-def record_gradient(kind, W, x, targets):
-    """Gradient of one record at W, in the full parametrisation: (batch, k, d)."""
-    slope = link(kind, (W @ x[..., None])[..., 0][:, None], targets[:, None])[1]
-    return slope[:, 0, :, None] * x[:, None, :]
-
-
-def ball_point(genes, radius):
-    """Points of the ball; genes outside of the unit ball end on the sphere."""
-    size = np.sqrt((genes**2).sum(axis=1, keepdims=True))
-    return radius * genes / np.maximum(size, 1.0)
-
-
-def record_and_weights(kind, genes, feature_norm, radius, d=2):
-    """Genes to weights in the ball and two records."""
-    k = N_CLASSES if kind == "softmax" else 1
-    W = ball_point(genes[:, : k * d], radius).reshape(-1, k, d)
-    if kind == "softmax":
-        W = W - W.mean(axis=1, keepdims=True)  # where solutions and noise live
-    records = genes[:, k * d : n_constant_genes(kind, d)].reshape(-1, 2, d + 1)
-    X, targets = decode(kind, records, d, 0.0)
-    return W, feature_norm * X, targets
-
-
-def n_constant_genes(kind, d=2):
-    return (N_CLASSES if kind == "softmax" else 1) * d + 2 * (d + 1)
-
-
-@pytest.mark.mostly("search", 4)
-@pytest.mark.parametrize("reach", REACHES)
-@pytest.mark.parametrize("kind", LOSSES)
-def test_lipschitz_constant(kind, reach):
-    """``lipschitz`` is above every gradient; attained by the binary and the squared loss."""
-    feature_norm, radius = 3.0, reach / 3.0
-    bound = LOSSES[kind].lipschitz(feature_norm, radius)
-
-    def ratio(genes):
-        W, X, targets = record_and_weights(kind, genes, feature_norm, radius)
-        return norms(record_gradient(kind, W, X[:, 0], targets[:, 0])) / bound
-
-    best = evolve(ratio, n_constant_genes(kind))
-    tight = 0.999 if kind != "softmax" else 0.88  # softmax: an upper bound only
-    assert tight <= best <= 1.0 + 1e-12
-
-
-@pytest.mark.mostly("search", 1)
-@pytest.mark.parametrize("reach", REACHES)
-@pytest.mark.parametrize("kind", LOSSES)
-def test_gradient_diameter(kind, reach):
-    """``gradient_diameter`` is above every pair of gradients and, for one margin, attained."""
-    feature_norm, radius = 3.0, reach / 3.0
-    loss = LOSSES[kind]
-    bound = loss.gradient_diameter(feature_norm, radius)
-    assert bound <= 2 * loss.lipschitz(feature_norm, radius)
-
-    def ratio(genes):
-        W, X, targets = record_and_weights(kind, genes, feature_norm, radius)
-        first = record_gradient(kind, W, X[:, 0], targets[:, 0])
-        return norms(first - record_gradient(kind, W, X[:, 1], targets[:, 1])) / bound
-
-    best = evolve(ratio, n_constant_genes(kind), 300)
-    tight = 0.99 if kind != "softmax" else 0.70  # twice the Lipschitz constant, not sharp
-    assert tight <= best <= 1.0 + 1e-12
-
-
-@pytest.mark.mostly("slow", 1)
-@pytest.mark.parametrize("kind", LOSSES)
-def test_smoothness(kind):
-    """``smoothness`` is above every difference quotient of a record's gradient, and attained."""
-    feature_norm, radius = 3.0, 40.0
-    bound = LOSSES[kind].smoothness(feature_norm)
-    d, k = 2, N_CLASSES if kind == "softmax" else 1
-
-    def ratio(genes):
-        W, X, targets = record_and_weights(kind, genes, feature_norm, radius)
-        extra = genes[:, n_constant_genes(kind) :]
-        length = 10.0 ** (2 * extra[:, 0] - 3)
-        step = length[:, None, None] * ball_point(extra[:, 1:], 1.0).reshape(-1, k, d)
-        moved = record_gradient(kind, W + step, X[:, 0], targets[:, 0])
-        moved = norms(moved - record_gradient(kind, W, X[:, 0], targets[:, 0]))
-        # a step below the rounding of the quotient says nothing
-        size = norms(step)
-        return np.where(size > 1e-4, moved / np.maximum(size, 1e-4), 0.0) / bound
-
-    best = evolve(ratio, n_constant_genes(kind) + 1 + k * d, 300)
-    assert (0.85 if kind == "softmax" else 0.97) <= best <= 1.0 + 1e-9
-
-
-@pytest.mark.mostly("search", 1)
-@pytest.mark.parametrize("alpha", [0.001, 0.05, 1.0, 100.0, 1000.0])
-@pytest.mark.parametrize("kind", LOSSES)
-def test_solution_radius(kind, alpha):
-    """``solution_radius`` is above every solution; attained except where its branches meet."""
-    bound = LOSSES[kind].solution_radius(1.0, alpha)
-    d, n = 2, 2
-
-    def ratio(genes):
-        X, targets = decode(kind, genes.reshape(-1, n, d + 1), d, 0.0)
-        weights = np.full(targets.shape, 1.0 / n)
-        W, error = exact_solutions(kind, X, targets, weights, alpha, np.inf)
-        assert (norms(W) - error <= bound).all()
-        return norms(W) / bound
-
-    best = evolve(ratio, n * (d + 1))
-    tight = 0.99 if kind == "ridge" or alpha != 1.0 else 0.75
-    assert tight <= best <= 1.0 + 1e-9
-
-
-def test_released_point_stays_in_the_ball():
-    """The radius in the report is that of the ball that solution and release live in."""
-    rows = Records(np.array([[1.0], [-1.0]]), 1.0)
-    problem = ball_problem(
-        rows.with_targets(np.array([1.0, 0.0])), LogisticLoss(), 1.0, coef_norm=0.1
-    )
-    for _ in range(50):
-        result = output_perturbation(problem, PrivacyBudget(0.01, 0.0))
-        assert np.linalg.norm(result.point) <= result.plan.constants.radius

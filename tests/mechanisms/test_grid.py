@@ -6,11 +6,20 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
+from lowest_bits import SCALE, grid_releases, naive_releases, says_zero
 from scipy import stats
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
-from skdp.mechanisms.grid import _Sphere, add_normal, add_spherical_laplace, step_of
-from skdp.mechanisms.partial_draws import CELL_BITS, EXPONENTIAL, NORMAL, draw
+from skdp.mechanisms.grid import (
+    _Normals,
+    _Sphere,
+    _sum,
+    _sum_of_squares,
+    add_normal,
+    add_spherical_laplace,
+    step_of,
+)
+from skdp.mechanisms.partial_draws import CELL_BITS, EXPONENTIAL, NORMAL, PartialDraws, draw
 
 #: False-alarm rate of every statistical test; their seeds are fixed.
 ALARM = 1e-6
@@ -161,6 +170,40 @@ def test_exact_bounds_hold_the_noise_at_every_precision():
     assert widths[1] < widths[0] * 2.0**-50 and widths[2] < widths[1] * 2.0**-50
 
 
+def short_draws(size, bits):
+    """Draws below 2^-bits, and signs of both kinds."""
+    cells = np.random.default_rng(0).integers(0, 2 ** (CELL_BITS - bits), size, dtype=np.uint64)
+    return PartialDraws(np.zeros(size, dtype=np.int64), cells, (-1.0) ** np.arange(size))
+
+
+@pytest.mark.parametrize("bits", [0, 25, 40, 55, 62])
+@pytest.mark.parametrize("dimension", [1, 2, 40, 9000])
+def test_doubles_are_as_near_to_the_noise_as_they_say(dimension, bits):
+    """Also of short directions and lengths, whose unknown bits count most."""
+    draws = draws_of(EXPONENTIAL, dimension), draws_of(NORMAL, dimension, 1)
+    if bits:
+        draws = short_draws(dimension, bits // 2), short_draws(dimension, bits)
+    for noise in (_Sphere(1.5e9, *draws, seeded()), _Normals(1.5e9, draws[1], seeded())):
+        for part in (slice(0, 20), slice(max(dimension - 20, 0), dimension)):
+            found, errors = noise.near(part)
+            assert bits or errors.max() < 2.0**-44 * np.abs(found).max()
+            for i, double, error in zip(
+                range(*part.indices(dimension)), found, errors, strict=True
+            ):
+                for end in noise.bounds(i):
+                    assert error == math.inf or abs(Fraction(double) - end) <= Fraction(error)
+
+
+def test_sums_of_draws_are_exact():
+    draws = draws_of(NORMAL, (1 << 17) + 500)
+    whole = [
+        (unit << CELL_BITS) + cell
+        for unit, cell in zip(draws.units.tolist(), draws.cells.tolist(), strict=True)
+    ]
+    assert _sum(draws) == sum(whole)
+    assert _sum_of_squares(draws) == sum(each * each for each in whole)
+
+
 @pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, 1e308, -1e308])
 def test_values_that_are_no_numbers_break_nothing(value):
     source = NoiseSource(seeded())
@@ -183,20 +226,13 @@ def test_noise_has_the_stated_law():
     assert stats.kstest(vectors[:, 1] / norms, stats.uniform(-1, 2).cdf).pvalue > ALARM
 
 
-def says_zero(released):
-    """Guess by the lowest bits whether small releases come from the value 0, or from 1."""
-    small = released[np.abs(released) < 2.0**-6]
-    assert len(small) > 20
-    return small * 2.0**53 != np.rint(small * 2.0**53)
-
-
 def test_lowest_bits_tell_values_in_floating_point_but_not_on_the_grid():
-    """Releases from 0 and 1, whose laws are 0.01 apart: floating-point sums tell which is which."""
-    mechanism, rng = GaussianMechanism(1.0, 100.0), np.random.default_rng(0)
-    zeros, ones = np.zeros(400_000), np.ones(400_000)
-    naive = [says_zero(value + 100.0 * rng.normal(size=value.size)) for value in (zeros, ones)]
-    assert naive[0].mean() > 0.9 and not naive[1].any()
-    for value in (zeros, ones):
-        released = mechanism.release(value, NoiseSource(seeded(6)))
-        assert not says_zero(released).any()
-        np.testing.assert_array_equal(np.rint(released / step_of(100.0)) * step_of(100.0), released)
+    """Releases from 0 and 1, whose laws are 0.004 apart: double precision tells which is which."""
+    size, step = 400_000, step_of(SCALE)
+    naive = [says_zero(naive_releases(value, size, seed=0)) for value in (0, 1)]
+    assert min(map(len, naive)) > 20 and naive[0].mean() > 0.9 and not naive[1].any()
+    for value in (0, 1):
+        released = grid_releases(value, size, seeded(6))
+        guesses = says_zero(released)
+        assert len(guesses) > 20 and not guesses.any()
+        np.testing.assert_array_equal(np.rint(released / step) * step, released)

@@ -8,12 +8,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import kstest
+from sklearn.base import clone
 
-from skdp import BudgetAccountant, DPRidge
+from skdp import (
+    BudgetAccountant,
+    DPMaxGroupLossMLPClassifier,
+    DPRidge,
+    DPStandardScaler,
+    DPSyntheticData,
+)
 from skdp.algorithms import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, OpenDPNoise, opendp_noise, secure_noise
 from skdp.mechanisms.noise_source import use_source
-from skdp.mechanisms.opendp_noise import _GROWTH, _LOG_STEPS
+from skdp.mechanisms.opendp_noise import GROWTH, LOG_STEPS
 
 #: False alarms of each test of a law; their draws are not seeded.
 ALARM = 1e-6
@@ -24,6 +31,7 @@ MODEL = DPRidge(1.0, 1e-6, method="output", data_norm=1.0, target_range=(-1, 1))
 class Counted(NoiseSource):
     """Ours, counting what it adds."""
 
+    name = "counted"
     added = 0
 
     def add_normal(self, value, scale):
@@ -38,12 +46,38 @@ def test_fits_of_a_block_and_its_thread_use_another_source():
         assert isinstance(Run().noise, Counted)
         MODEL.fit(X, X[:, 0])
         assert Counted.added == 3
-        DPRidge(**{**MODEL.get_params(), "random_state": 0}).fit(X, X[:, 0])
+        assert MODEL.privacy_.noise_source == "counted"
+        seeded = DPRidge(**{**MODEL.get_params(), "random_state": 0}).fit(X, X[:, 0])
+        assert seeded.privacy_.noise_source == "skdp"
         other = threading.Thread(target=MODEL.fit, args=(X, X[:, 0]))
         other.start()
         other.join()
-        assert Counted.added == 3
+        assert Counted.added == 3 and MODEL.privacy_.noise_source == "skdp"
     assert type(secure_noise()) is NoiseSource
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPStandardScaler(ranges=(-1, 1)),
+        DPSyntheticData(epsilon=1.0, delta=1e-6, categories=[[0, 1]] * 2),
+        DPMaxGroupLossMLPClassifier(
+            1.0,
+            1e-6,
+            n_steps=2,
+            **{"data_norm": 1.0, "classes": [0, 1], "group_names": [0, 1]},
+            **{"group_proportions": [0.5, 0.5]},
+        ),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_reports_name_the_source(model):
+    groups = np.arange(40) % 2
+    given = {"y": groups, "groups": groups} if hasattr(model, "group_names") else {}
+    with use_source(Counted):
+        assert clone(model).fit(np.zeros((40, 2)), **given).privacy_.noise_source == "counted"
+    assert clone(model).fit(np.zeros((40, 2)), **given).privacy_.noise_source == "skdp"
 
 
 def test_without_opendp(monkeypatch):
@@ -84,7 +118,7 @@ def test_growth_covers_the_rounding_of_values():
     """(Delta + g sqrt d) / (growth sigma) <= Delta / sigma, for sigma / g >= 2^160, exactly."""
     for log_mu, log_root in ((-100, 30), (-60, 15), (0, 30), (10, 0)):
         mu, root = Fraction(2) ** log_mu, Fraction(2) ** log_root
-        assert (mu + root / 2**_LOG_STEPS) / Fraction(_GROWTH) <= mu
+        assert (mu + root / 2**LOG_STEPS) / Fraction(GROWTH) <= mu
 
 
 def test_opendp_adds_the_noise():
@@ -98,11 +132,13 @@ def test_opendp_adds_the_noise():
             lambda *args, **kwargs: made.append((make(*args, **kwargs), kwargs)) or made[-1][0],
         )
         with opendp_noise(), BudgetAccountant(2.0, 1e-6) as accountant:
-            model = MODEL.fit(X, X[:, 0])
+            model = clone(MODEL).fit(X, X[:, 0])
         MODEL.fit(X, X[:, 0])
+    assert model.privacy_.noise_source == model.privacy_.to_dict()["noise_source"] == "opendp"
+    assert "source of the normal noise: opendp" in str(model.privacy_)
     ((measurement, options),) = made
     (release,) = model.privacy_.releases
-    assert options["scale"] == release.noise_scale * _GROWTH
+    assert options["scale"] == release.noise_scale * GROWTH
     assert release.noise_scale * 2.0**-161 < 2.0 ** options["k"] <= release.noise_scale * 2.0**-160
     # its own proof, rounding of the value included, is not above the zCDP of ours
     rho = (release.sensitivity / release.noise_scale) ** 2 / 2.0

@@ -32,7 +32,7 @@ CASES = {
     "ridge, public": (DPRidgeCV, {"alpha_bounds": PINNED, "method": "public"}, 300, 0.5),
     "logistic": (DPLogisticRegressionCV, {"alpha_bounds": PINNED}, 120, 0.35),
     "logistic, free alpha": (DPLogisticRegressionCV, {}, 100, 0.3),
-    "logistic, folds": (DPLogisticRegressionCV, {"alpha_bounds": PINNED, "cv": 2}, 150, 0.25),
+    "logistic, folds": (DPLogisticRegressionCV, {"alpha_bounds": PINNED, "cv": 2}, 100, 0.25),
     "logistic, public": (
         DPLogisticRegressionCV,
         {"alpha_bounds": PINNED, "method": "public"},

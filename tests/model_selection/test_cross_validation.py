@@ -1,5 +1,7 @@
 """dp_cross_validate: its scores, and its price as the folds overlap."""
 
+import contextlib
+import json
 import os
 from typing import ClassVar
 
@@ -131,6 +133,70 @@ def test_an_accountant_of_one_fold_is_charged_in_full():
     found = dp_cross_validate(model, X, Y, cv=4, epsilon=0.1)
     assert Watched.seen == pytest.approx([1.0] * 4, rel=1e-3)
     assert tightest_epsilon(found["event"], 0.0) == pytest.approx(3 * 1.0 + 0.1)
+
+
+#: The first record is in both parts, the others in one.
+BOTH = np.array([[1, 1], [1, 0], [0, 1]], dtype=bool)
+EVENT = PureEvent(1.0, ONE)
+
+
+def charged(accountant, number, parts):
+    with parts.part(number):
+        spend(EVENT, accountant)
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_a_ledger_that_moves_keeps_what_its_folds_cost(tmp_path, is_moved):
+    parts = OverlappingParts(np.eye(2, dtype=bool))
+    accountant = BudgetAccountant(10.0)
+    charged(accountant, 0, parts)
+    if is_moved:
+        accountant.save(tmp_path / "ledger")
+    charged(accountant, 1, parts)
+    assert accountant.total().epsilon == 1.0
+
+
+@pytest.mark.parametrize("is_opened_inside", [False, True])
+def test_a_new_ledger_at_the_path_of_a_removed_one_pays_in_full(tmp_path, is_opened_inside):
+    """Nothing of what the other one was charged is in it."""
+    parts, path = OverlappingParts(np.eye(2, dtype=bool)), tmp_path / "ledger"
+    charged(BudgetAccountant(10.0, path=path), 0, parts)
+    path.unlink()
+    with parts.part(0) if is_opened_inside else contextlib.nullcontext():
+        accountant = BudgetAccountant(10.0, path=path)
+    accountant.spend(EVENT)  # as many entries as the other one had
+    for number, total in ((1, 2.0), (0, 2.0), (0, 3.0)):
+        charged(accountant, number, parts)
+        assert accountant.total().epsilon == total
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_older_copy_of_a_ledger_pays_in_full(tmp_path, others):
+    parts, path = OverlappingParts(np.eye(2, dtype=bool)), tmp_path / "ledger"
+    accountant = BudgetAccountant(10.0, path=path)
+    copy = path.read_bytes()
+    charged(accountant, 0, parts)
+    path.write_bytes(copy)
+    for _ in range(others):
+        accountant.spend(EVENT, "another release")
+    charged(accountant, 1, parts)
+    assert accountant.total().epsilon == 1.0 + others
+
+
+def test_ledgers_of_older_files_are_known_by_their_path(tmp_path):
+    """Their header names no id; a new file at that path does."""
+    parts, path = OverlappingParts(BOTH), tmp_path / "ledger"
+    accountant = BudgetAccountant(10.0, path=path)
+    header = json.loads(path.read_text())
+    del header["id"]
+    path.write_text(json.dumps(header) + "\n")
+    for number, total in ((0, 1.0), (1, 2.0), (0, 2.0 + 1.0), (1, 4.0)):
+        charged(accountant, number, parts)
+        assert accountant.total().epsilon == total
+    path.unlink()
+    accountant = BudgetAccountant(10.0, path=path)
+    charged(accountant, 1, parts)
+    assert accountant.total().epsilon == 1.0
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")

@@ -77,18 +77,16 @@ def test_every_fit_by_released_moments_succeeds(logistic, seed):
 @pytest.mark.parametrize("kind", ["zero", "equal", "normal"])
 def test_large_budgets_and_tiny_bounds(kind, folds):
     """Few records, huge epsilon, weak penalties: matrices are singular to the last bit."""
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        X, y = records(rng, kind, 16, 4, 1.0)
-        for epsilon, delta in ((1e6, 1e-6), (1e12, 0.0)):
-            model = DPLogisticRegressionCV(
-                epsilon,
-                delta,
-                classes=[-1, 1],
-                cv=folds,
-                data_norm=1.0,
-                alpha_bounds=(1e-90, 1e-80),
-                random_state=seed,
-            )
-            model.fit(X, y)
-            assert np.isfinite(model.coef_).all()
+    X, y = records(np.random.default_rng(0), kind, 16, 4, 1.0)
+    for epsilon, delta in ((1e6, 1e-6), (1e12, 0.0)):
+        model = DPLogisticRegressionCV(
+            epsilon,
+            delta,
+            classes=[-1, 1],
+            cv=folds,
+            data_norm=1.0,
+            alpha_bounds=(1e-90, 1e-80),
+            random_state=0,
+        )
+        model.fit(X, y)
+        assert np.isfinite(model.coef_).all()

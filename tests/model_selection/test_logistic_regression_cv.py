@@ -59,8 +59,9 @@ def cv(epsilon=1.0, delta=1e-6, **params):
     "estimator",
     [
         DPLogisticRegressionCV(),
-        DPLogisticRegressionCV(delta=0, cv=2),
-        DPLogisticRegressionCV(10.0, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0),
+        DPLogisticRegressionCV(
+            10.0, delta=0, cv=2, fit_intercept=False, alpha_bounds=(1e-3, 1.0), data_norm=5.0
+        ),
     ],
     ids=repr,
 )

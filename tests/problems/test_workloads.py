@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from skdp import DPSyntheticData
 from skdp.problems import CategoricalRecords, Marginals, QueryMatrix, universe_size
 
 SIZES = (2, 3, 4)
@@ -58,6 +59,18 @@ def test_queries_of_a_matrix(seed, size):
     records = CategoricalRecords(rng.integers(0, SIZES, (1000, 3)), SIZES)
     exact = [sum(map(int, row)) for row in _numerators(workload, records)]
     np.testing.assert_array_equal(workload.sums(records) / workload._unit, exact)
+
+
+def test_constant_queries_move_by_a_unit_of_rounding():
+    """Their answers are known; but no sensitivity may be 0."""
+    workload = QueryMatrix(SIZES, np.full((2, 24), 3.0))
+    assert 0.0 < workload.range == workload._unit == 4.0 * 2.0**-20
+    model = DPSyntheticData(
+        epsilon=1.0, queries=np.ones((1, 4)), categories=[[0, 1]] * 2, random_state=0
+    )
+    (release, *_) = model.fit(np.zeros((20, 2))).privacy_.releases
+    assert release.sensitivity > 0.0
+    np.testing.assert_allclose(model.distribution_.sum(), 1.0)
 
 
 def _numerators(workload, records):

@@ -54,7 +54,7 @@ def quiet():
 
 
 def plan_for(n, loss, weights=(1.0 / 0.75, 4.0), d=1, budget=BUDGET, n_rounds=None, **objective):
-    public = Design(feature_norm=2.0, width=d, n_records=n)
+    public = Design.of(Records(np.zeros((n, d)), 2.0))
     objective = GroupObjective(
         EmpiricalRisk(loss), public, weights=GroupWeights(weights), coef_norm_l1=2.0, **objective
     )
@@ -393,7 +393,7 @@ def test_group_weights_are_the_mean_of_drawn_groups(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("n", "value", "message"), [(1, 1.0, "the plan is for"), (1000, 1.5, "bound")]
+    ("n", "value", "message"), [(1, 1.0, "The plan is for"), (1000, 1.5, "bound")]
 )
 def test_other_records_are_refused_before_anything_is_released(n, value, message, monkeypatch):
     plan = plan_for(1000, LogisticLoss(), (9.0, 9.0), histogram_share=0.1)

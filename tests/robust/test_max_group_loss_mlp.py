@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from skdp.algorithms.group_network import plan_group_network
 from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.problems import (
     Design,
@@ -78,7 +79,7 @@ def test_gradient_is_the_derivative_of_the_weighted_losses(hidden, classes):
 @pytest.mark.parametrize("is_change", [False, True])
 def test_one_record_moves_a_sum_by_at_most_the_clip(hidden, classes, block, is_change):
     rng = np.random.default_rng(0)
-    largest = 0.0
+    largest = furthest = 0.0
     for trial in range(20):
         change = 1e3 * rng.normal(size=3), rng.integers(classes), rng.integers(3)
         pair = [problem_of(hidden=hidden, classes=classes, change=c) for c in (None, change)]
@@ -90,12 +91,16 @@ def test_one_record_moves_a_sum_by_at_most_the_clip(hidden, classes, block, is_c
             for p in pair
             for batch in (None, np.arange(1, 9))
         ]
-        assert np.linalg.norm(sums[0] - sums[2]) <= 2.0 * clip
+        apart = np.linalg.norm(sums[0] - sums[2]) / clip
+        diameter = pair[0].diameter(block, anchor)
+        assert apart <= diameter
+        furthest = max(furthest, apart / diameter)
         for whole, rest in ((0, 1), (2, 3)):
             moved = np.linalg.norm(sums[whole] - sums[rest])
             assert moved <= clip
             largest = max(largest, moved)
     assert largest > 0.8 * clip  # the clip is reached
+    assert block == "x" or furthest > 0.99  # and so is the distance of two records
 
 
 def reordered(loss, hidden, n=150, d=30, bound=1.0):
@@ -142,6 +147,39 @@ def test_rounding_of_others_is_within_its_bound(loss, hidden, block):
     assert 0.0 < error <= n * bound
     if not hidden:  # it is so small that clipping hardly changes: the vectors are far larger
         assert bound < 1e-9 * max(np.linalg.norm(each) for each in one)
+
+
+@pytest.mark.parametrize("case", ["anchor", "weight"])
+def test_bound_on_rounding_grows_with_anchor_and_weight(case):
+    """Where a far anchor, or the large weight of one group, makes nearly all of the rounding."""
+    made, n = reordered(HalfSquaredLoss(1.0), 0), 150
+    x = point_of(made[0], 3)[0]
+    if case == "anchor":
+        point, anchor = (x, np.full(3, 1 / 3)), (1e9 * x, np.full(3, 1 / 3))
+    else:
+        point, anchor = (x, np.array([1.0, 0.0, 0.0])), None
+        for each in made:
+            each.weights = np.array([1e9, 1.0, 1.0])
+    singles = [made[0].clipped_sum("x", point, anchor, 1e50, np.array([i])) for i in range(n)]
+    many = made[1].clipped_sum("x", point, anchor, 1e50, None)
+    error = np.linalg.norm(np.sum(singles, axis=0) - many)
+    assert 0.0 < error <= n * made[0].rounding_error("x", point, anchor)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_losses_of_records_are_as_far_apart_as_stated(public):
+    """Not 2: they are not negative, and a record has one. The noise of the losses is for this."""
+    row, sums = np.array([3.0, 0.0, 0.0]), []
+    for label, group in ((1, 0), (0, 0) if public else (1, 1)):
+        made = problem_of(hidden=0, change=(row, label, group))
+        made.has_public_groups = public
+        x = np.array([-900.0, 0.0, 0.0, 0.0])  # the loss is 0, or above the limit
+        sums.append(made.clipped_sum("y", (x, np.full(3, 1 / 3)), None, 1.0, None))
+    apart = np.linalg.norm(sums[0] - sums[1])
+    assert apart == pytest.approx(1.0 if public else np.sqrt(2.0), rel=1e-8)
+    assert apart <= made.diameter("y", None) < apart * (1.0 + 1e-8)
+    # losses change in both directions, and so do gradients
+    assert made.diameter("x", None) == made.diameter("y", (x, x)) == 2.0
 
 
 @pytest.mark.parametrize("hidden", [0, 4])
@@ -313,7 +351,9 @@ def test_undeclared_proportions_are_released_within_the_budget(make):
     report = model.privacy_
     assert report.plan["group_mode"] == "histogram"
     first, steps = report.releases
-    assert (first.name, first.dimension, steps.name) == ("group proportions", 2, "gradients")
+    assert (first.name, first.dimension) == ("group proportions", 2)
+    number = report.plan["n_steps"]
+    assert steps.name.startswith(f"sums of clipped gradients, {number} steps as one")
     assert tightest_epsilon(report.event, 1e-6) == pytest.approx(1.0, rel=1e-6)
     # the released ones: near those of the records, but not equal, and of sum 1
     exact = np.array([(groups == name).mean() for name in "ab"])
@@ -325,7 +365,7 @@ def test_undeclared_proportions_are_released_within_the_budget(make):
     assert_allclose(report.plan["largest_group_weights"], expected, rtol=1e-12)
     declared = make(epsilon=1.0, group_proportions=[0.8, 0.2]).fit(X, y, groups=groups)
     assert declared.privacy_.plan["group_mode"] == "proportions"
-    assert [release.name for release in declared.privacy_.releases] == ["gradients"]
+    assert [release.dimension for release in declared.privacy_.releases] == [steps.dimension]
     # the noise of a step is larger by what the proportions cost, and by no more
     ratio = report.plan["noise_multiplier_refresh"]
     ratio /= declared.privacy_.plan["noise_multiplier_refresh"]
@@ -342,6 +382,41 @@ def test_released_proportions_are_those_of_the_noise():
     found = model.group_proportions_
     least = max(0.001, 2.0 * release.noise_scale)
     assert found[1] >= least / (1.0 + 8.0 * release.noise_scale) and found[0] > found[1]
+
+
+def test_proportions_of_empty_groups_are_noise():
+    """They are raised to a least one only where the noise does not exceed it.
+
+    1,150 shares of empty groups, of which 2.3 % exceed two deviations of their noise; all but
+    6 deviations of that number are allowed: false alarm below 1e-8.
+    """
+    records, n_groups = Records(np.zeros((400, 2)), 1.0), 24
+    objective = GroupObjective(
+        EmpiricalRisk(LogisticLoss()),
+        Design.of(records),
+        weights=GroupWeights((10.0,) * n_groups),
+        histogram_share=0.5,
+        plans_share=True,
+    )
+    made = plan_group_network(objective, PrivacyBudget(1.0, 1e-6))
+    empty = []
+    for seed in range(50):
+        noise = NoiseSource(np.random.default_rng(seed).bytes)
+        found = made._released(np.zeros(400, dtype=int), noise)
+        assert found.sum() == pytest.approx(1.0)
+        empty.append(found[1:] / found[1:].min())
+    above = np.sum(np.array(empty) > 1.0 + 1e-9)
+    assert 0 < above < 0.0228 * 1150 + 6 * np.sqrt(0.0228 * 1150)
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_report_says_that_public_groups_are_not_protected(given):
+    X, y, groups = conflict(60)
+    model = DPMaxGroupLossMLPClassifier(1.0, **FAST, classes=[0, 1], group_mode="public")
+    model.group_names = [0, 1] if given else None
+    report = model.fit(X, y, groups=groups if given else None).privacy_
+    what = "group" if given else "class"
+    assert f"the {what} of each record is taken as public: it is not protected" in report.caveats
 
 
 @pytest.mark.slow

@@ -92,9 +92,15 @@ class Case:
     whole_budget: bool = True
     is_slow: bool = False
 
+    @property
+    def draws_vertices(self) -> bool:
+        """Whether the fit draws vertices in place of adding noise."""
+        return self.parameters.get("method") == "mirror_descent"
+
     def make(self, **parameters: Any) -> Any:
         """The estimator, unfitted."""
-        declared: dict[str, Any] = {"data_norm": 1.0, "random_state": 0}
+        bound = "feature_bound" if self.draws_vertices else "data_norm"
+        declared: dict[str, Any] = {bound: 1.0, "random_state": 0}
         if self.n_classes:
             declared["classes"] = list(range(self.n_classes))
         else:
@@ -386,6 +392,36 @@ def _recursive() -> list[Case]:
     ]
 
 
+def _vertices() -> list[Case]:
+    """Mirror descent, with budgets at which there are several rounds."""
+    shared = {"method": "mirror_descent", "delta": 0.01, "epsilon": 200.0}
+    proportions = {"group_proportions": [0.5, 0.25, 0.25]}
+    rows: list[tuple[str, type, int, int, dict[str, Any]]] = [
+        ("logistic", DPLogisticRegression, 2, 0, {}),
+        ("logistic, delta 0", DPLogisticRegression, 2, 0, {"delta": 0.0, "epsilon": 2000.0}),
+        ("ridge", DPRidge, 0, 0, {"alpha": 0.1}),
+        ("huber", DPLinearRegressor, 0, 0, {"loss": "huber", "fit_intercept": False}),
+        ("max-group classifier", DPMaxGroupLossClassifier, 2, 3, proportions),
+        ("max-group classifier, delta 0", DPMaxGroupLossClassifier, 2, 3, {"delta": 0.0}),
+        ("max-group classifier, public", DPMaxGroupLossClassifier, 2, 3, {"group_mode": "public"}),
+        ("max-group regressor, weights", DPMaxGroupLossRegressor, 0, 3,
+         proportions | {"release_group_weights": True}),
+        ("max-group regressor, one group", DPMaxGroupLossRegressor, 0, 0, {}),
+    ]  # fmt: skip
+    return [
+        Case(
+            f"vertices, {name}",
+            estimator,
+            shared | parameters,
+            n=12,
+            n_classes=n_classes,
+            n_groups=n_groups,
+            whole_budget=False,
+        )
+        for name, estimator, n_classes, n_groups, parameters in rows
+    ]
+
+
 def _tuned() -> list[Case]:
     cases = []
     for name, estimator, n_classes in (
@@ -423,7 +459,15 @@ def _tuned() -> list[Case]:
 
 #: All of them, by name.
 CASES: dict[str, Case] = {
-    case.name: case for case in (*_linear(), *_special(), *_grouped(), *_recursive(), *_tuned())
+    case.name: case
+    for case in (
+        *_linear(),
+        *_special(),
+        *_grouped(),
+        *_recursive(),
+        *_vertices(),
+        *_tuned(),
+    )
 }
 
 
@@ -459,3 +503,11 @@ def remember_schedules(patch: pytest.MonkeyPatch) -> None:
     module = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
     search = module._ScheduleSearch
     patch.setattr(search, "best", functools.cache(search.best))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def remembered_schedules() -> Any:
+    """Schedules of phases are searched once in a module, for a folder whose conftest imports it."""
+    with pytest.MonkeyPatch.context() as patch:
+        remember_schedules(patch)
+        yield

@@ -297,7 +297,7 @@ def tried(case: FuzzedFit) -> tuple[str, list[str]]:
         try:
             model.fit(X, y, **more)
             found += _problems_of_a_model(model, case, X)
-        except Exception as error:
+        except Exception as error:  # every kind is judged
             end = "error"
             found += _problems_of_an_error(error, model, case)
     if not (_same(X, kept_X) and _same(y, kept_y)):

@@ -1,8 +1,8 @@
 """Kill processes that fit and pay, at random times, and count what they left.
 
 ``python tests/support/kills.py 1000`` prints how many kills there were, how many fits had begun,
-and how many of those the ledger does not know. A process writes one byte to a pipe when the private
-algorithm begins to read the records. The killer counts the bytes.
+and how many of those the ledger does not know. A process appends a line to a file when the private
+algorithm begins to read the records, and one when it ends. The killer counts the lines.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import random
 import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
 
 import numpy as np
+from joblib import parallel_config
+from joblib.externals.loky.process_executor import TerminatedWorkerError
+from sklearn.model_selection import KFold, cross_validate
 
 from skdp.algorithms.plan import Run
 from skdp.linear_model import DPRidge
@@ -24,16 +28,30 @@ from skdp.privacy import BudgetAccountant, LedgerError
 
 
 class _Announced(DPRidge):
-    """Ridge regression that says when its algorithm begins."""
+    """Ridge regression that says when its algorithm begins and ends, also in clones."""
+
+    _log, _seconds, _pays_late = "", 0.0, False
+
+    def __sklearn_clone__(self):
+        cloned = super().__sklearn_clone__()
+        cloned._log, cloned._seconds, cloned._pays_late = self._log, self._seconds, self._pays_late
+        return cloned
+
+    def _say(self, word):
+        with open(self._log, "ab", buffering=0) as log:
+            log.write(f"{word} {os.getpid()}\n".encode())
 
     def _pay_and_run(self, plan, records):
         kind = type(plan)
-        announced = type(
-            kind.__name__,
-            (kind,),
-            {"run": lambda plan, *given: (os.write(self._pipe, b"."), kind.run(plan, *given))[1]},
-        )
-        object.__setattr__(plan, "__class__", announced)
+
+        def run(plan, *given):
+            self._say("begin")
+            result = kind.run(plan, *given)
+            time.sleep(self._seconds)
+            self._say("end")
+            return result
+
+        object.__setattr__(plan, "__class__", type(kind.__name__, (kind,), {"run": run}))
         if self._pays_late:
             result = plan.run(records, Run("auto"))
             self._spend(plan.event)
@@ -41,17 +59,38 @@ class _Announced(DPRidge):
         return DPLinearModel._pay_and_run(self, plan, records)
 
 
-def _fit_for_ever(path, pipe, pays_late):
-    warnings.simplefilter("ignore")
-    tempfile.tempdir = os.path.dirname(path)  # what the killed leave goes with it
-    X = np.linspace(-0.5, 0.5, 20)[:, None]
+def _announced(log, pays_late, seconds=0.0):
     model = _Announced(
         epsilon=0.5, delta=0.0, method="output", alpha=0.1, data_norm=1.0, target_range=(-1.0, 1.0)
     )
-    model._pipe, model._pays_late = pipe, pays_late
+    model._log, model._pays_late, model._seconds = log, pays_late, seconds
+    return model
+
+
+def _count(log, word):
+    """Return the processes of the lines of a kind."""
+    with open(log) as lines:
+        return [int(line.split()[1]) for line in lines if line.startswith(word)]
+
+
+def _fit_for_ever(path, log, pays_late):
+    warnings.simplefilter("ignore")
+    tempfile.tempdir = os.path.dirname(path)  # what the killed leave goes with it
+    X = np.linspace(-0.5, 0.5, 20)[:, None]
+    model = _announced(log, pays_late)
     with BudgetAccountant.load(path):
         while True:
             model.fit(X, X[:, 0])
+
+
+def _entries(accountant):
+    """Return how many entries a ledger has, and how many torn lines were removed before."""
+    torn = 0
+    while True:
+        try:
+            return len(accountant.entries), torn
+        except LedgerError:
+            torn += accountant.repair(accountant.path)
 
 
 def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
@@ -63,9 +102,9 @@ def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
     torn = 0
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "ledger.jsonl")
+        log = os.path.join(folder, "log")
+        open(log, "x").close()
         accountant = BudgetAccountant(1e6, path=path)
-        read, write = os.pipe()
-        os.set_blocking(read, False)
         begun = entries = kills = 0
         while kills < n_kills:
             workers = []
@@ -73,7 +112,7 @@ def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
                 worker = os.fork()
                 if worker == 0:
                     try:
-                        _fit_for_ever(path, write, pays_late)
+                        _fit_for_ever(path, log, pays_late)
                     finally:
                         os._exit(1)
                 workers.append(worker)
@@ -83,21 +122,48 @@ def kill_fits(n_kills, seed, n_workers=2, pays_late=False, longest=0.1):
                 kills += 1
             for worker in workers:
                 os.waitpid(worker, 0)
-            try:
-                while data := os.read(read, 1 << 16):
-                    begun += len(data)
-            except BlockingIOError:
-                pass
-            try:
-                entries = len(accountant.entries)
-            except LedgerError:
-                torn += accountant.repair(path)
-                entries = len(accountant.entries)
+            begun = len(_count(log, "begin"))
+            entries, more = _entries(accountant)
+            torn += more
+            if begun < kills:  # a busy machine needs longer until a fit begins
+                longest *= 1.1
             if entries < begun:
                 raise AssertionError(f"{begun} fits had begun, {entries} are in the ledger")
-        os.close(read)
-        os.close(write)
     return kills, begun, entries, torn
+
+
+def kill_workers(n_kills, seed, pays_late=False, seconds=0.05):
+    """Kill workers of loky in the middle of fits of a cross-validation.
+
+    Return the numbers of cross-validations that died, of fits that had begun, of fits that had
+    ended, and of entries.
+    """
+    rng = random.Random(seed)
+    X = np.linspace(-0.5, 0.5, 200)[:, None]
+    with tempfile.TemporaryDirectory() as folder:
+        log = os.path.join(folder, "log")
+        open(log, "x").close()
+        accountant = BudgetAccountant(1e6, path=os.path.join(folder, "ledger.jsonl"))
+        model, died = _announced(log, pays_late, seconds), 0
+        for _ in range(n_kills):
+            target = len(_count(log, "begin")) + rng.randint(1, 6)
+            killer = threading.Thread(target=_kill, args=(log, target, rng.uniform(0, seconds / 2)))
+            killer.start()
+            try:
+                with accountant, parallel_config("loky", n_jobs=2):
+                    cross_validate(model, X, X[:, 0], cv=KFold(40), error_score="raise")
+            except TerminatedWorkerError:
+                died += 1
+            killer.join()
+        return died, len(_count(log, "begin")), len(_count(log, "end")), _entries(accountant)[0]
+
+
+def _kill(log, target, delay):
+    """Kill the process of a fit soon after it began."""
+    while len(begun := _count(log, "begin")) < target:
+        time.sleep(0.001)
+    time.sleep(delay)
+    os.kill(begun[target - 1], signal.SIGKILL)
 
 
 if __name__ == "__main__":

@@ -34,15 +34,17 @@ class Draw:
 
     Attributes
     ----------
-    kind : {"gaussian", "spherical_laplace", "exponential", "choice", "batch"}
-        "exponential": a point of a ball; "choice": one of some candidates; "batch": that of a step.
+    kind : {"gaussian", "spherical_laplace", "exponential", "choice", "vertices", "batch"}
+        "exponential": a point of a ball; "choice": one of some candidates; "vertices": some from
+        one softmax; "batch": that of a step.
     dimension : int
+        Of vertices: how many.
     mechanism : AdditiveMechanism or None
         The one that asked for the noise.
     within : Any
         What the fit was doing: the argument of the innermost :meth:`Laboratory.inside`.
     value : ndarray
-        What the noise was added to; for a choice the scores.
+        What the noise was added to; for a choice or vertices the scores.
     factors : ndarray of shape (dimension,)
         What each standard variable was multiplied with; NaN until it is added to a value.
     rate : float
@@ -111,6 +113,7 @@ class Laboratory:
             self._substitute(name)
         self._replace("exact_sampling", "sample", self._point)
         self._replace("tuning.exponential", "draw_exponential", self._choice)
+        self._replace("vertex_rounds", "_draw", self._vertices)
         for module in ("bilevel", "dp_sgd"):
             self._replace(module, "poisson_sample", self._batch)
         return self
@@ -227,6 +230,14 @@ class Laboratory:
         self._is_sampling = True
         try:
             return int(self._finish(draw, original(*args)))
+        finally:
+            self._is_sampling = False
+
+    def _vertices(self, original: Any, scores: np.ndarray, count: int, noise: NoiseSource) -> Any:
+        draw = self._begin("vertices", int(count), value=np.array(scores))
+        self._is_sampling = True
+        try:
+            return np.array(self._finish(draw, original(scores, count, noise)))
         finally:
             self._is_sampling = False
 

@@ -47,8 +47,12 @@ _EXPONENTIAL = "tests/algorithms/test_exponential_mechanism.py -k"
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
 _STATISTICS = "tests/algorithms/test_released_statistics.py"
 _OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
+_THEOREMS = "tests/algorithms/test_objective_perturbation_theorems.py"
 _MOMENTS = "tests/algorithms/test_row_moments.py"
 _WORST_GROUP = "tests/algorithms/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
+_GROUP_LOSSES = (
+    "tests/algorithms/test_noisy_descent_ascent_losses.py -k 'by_its_sensitivity or unrelated'"
+)
 _RGDA = "tests/algorithms/test_dp_rgda.py -k"
 _NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
 _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
@@ -105,6 +109,71 @@ MUTANTS = (
         "shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)",
         "shares = rows.full_total(lambda block, _: np.bincount("
         "block.groups, minlength=self.objective.weights.n_groups)) / n",
+        _WORST_GROUP,
+    ),
+    Mutant(
+        "sums over groups have no noise",
+        "algorithms/group_sums.py",
+        "        noisy = mechanism.release(exact.ravel(), noise).reshape(exact.shape)\n",
+        "        noisy = exact\n",
+        _WORST_GROUP,
+    ),
+    Mutant(
+        "sums over groups are noisy, and used exactly",
+        "algorithms/group_sums.py",
+        "return np.nan_to_num(noisy), mechanism.noise_scale",
+        "return exact, mechanism.noise_scale",
+        _WORST_GROUP,
+    ),
+    Mutant(
+        "losses of groups of replaced records have the noise for added ones",
+        "algorithms/clipped_losses.py",
+        "    return max(largest, math.sqrt(2.0) * one) if is_replaced else one\n",
+        "    return one\n",
+        f"{_WORST_GROUP[:-1]} or move_by_the_bound'",
+    ),
+    Mutant(
+        "residuals are clipped on one side",
+        "algorithms/noisy_gradient_descent.py",
+        "residuals = np.minimum(np.maximum(residuals, -limits), limits)",
+        "residuals = np.minimum(residuals, limits)",
+        "tests/algorithms/test_noisy_gradient_descent.py -k lemma_2_no_record",
+    ),
+    Mutant(
+        "numeric losses of the groups are not clipped",
+        "algorithms/clipped_losses.py",
+        "return np.minimum(losses / self.unit, self.largest) - self.centre",
+        "return losses / self.unit - self.centre",
+        f"{_GROUP_LOSSES[:-1]} or within_their_range'",
+    ),
+    Mutant(
+        "vectors of the line of models are not shortened",
+        "algorithms/group_mix.py",
+        "return list(vectors / np.maximum(lengths, 1.0))",
+        "return list(vectors)",
+        f"{_GROUP_LOSSES[:-1]} or line_reach'",
+    ),
+    Mutant(
+        "the step between models is found without noise",
+        "algorithms/group_mix.py",
+        "        step, shift = self.step(noisy, scale, sizes)\n",
+        "        exact = self.rows.full_total(lambda block, _: np.stack([np.bincount("
+        "block.groups, entry, len(sizes)) for entry in self.terms(block)], axis=1))\n"
+        "        step, shift = self.step(exact, scale, sizes)\n",
+        _GROUP_LOSSES,
+    ),
+    Mutant(
+        "the line of models has the noise for added records",
+        "algorithms/noisy_descent_ascent.py",
+        'relation.n_changes,\n            1.0,\n            "losses of the groups between',
+        '1.0,\n            1.0,\n            "losses of the groups between',
+        f"{_GROUP_LOSSES[:-1]} or line_reach'",
+    ),
+    Mutant(
+        "the second plain model has the budget of the temperature too",
+        "algorithms/noisy_descent_ascent.py",
+        "mu**2 * (scale_share - share))",
+        "mu**2 * scale_share)",
         _WORST_GROUP,
     ),
     Mutant(
@@ -293,7 +362,7 @@ MUTANTS = (
         "algorithms/objective_perturbation.py",
         "    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)",
         "    left = budget.epsilon",
-        f"{_OBJECTIVE} -k 'planned_noise or pointwise'",
+        f"{_THEOREMS} -k 'planned_noise or pointwise'",
     ),
     Mutant(
         "size of the data in the objective under add/remove",
@@ -369,7 +438,7 @@ MUTANTS = (
     Mutant(
         "rgda: losses of the groups are not clipped",
         "problems/group_network.py",
-        "np.clip(np.nan_to_num(values, nan=0.0), -limit, limit)",
+        "np.clip(np.nan_to_num(values, nan=0.0), least, limit)",
         "np.nan_to_num(values, nan=0.0)",
         f"{_NETWORK} one_record",
     ),
@@ -442,6 +511,34 @@ MUTANTS = (
         "return bound if self.loss.target_bound else max(_DERIVATIVE, bound)",
         "return _DERIVATIVE",
         f"{_NETWORK} 'derivatives or rounding'",
+    ),
+    Mutant(
+        "rgda: losses of private groups have the noise of public ones",
+        "problems/group_network.py",
+        "return 1.0 if self.has_public_groups else math.sqrt(2.0) * ROUNDING_SLACK",
+        "return 1.0",
+        f"{_NETWORK} one_record",
+    ),
+    Mutant(
+        "rgda: Poisson samples have the noise of all records",
+        "algorithms/rgda_oracle.py",
+        "if mechanism.sampling_rate == 1.0:",
+        "if mechanism.sampling_rate:",
+        f"{_RGDA} diameter",
+    ),
+    Mutant(
+        "rgda: a share of the budget leaves the noise of differences as it is",
+        "algorithms/rgda_oracle.py",
+        "return replace(self, refresh=refresh, increment=increment)",
+        "return replace(self, refresh=refresh)",
+        f"{_RGDA} share_of_a_ledger",
+    ),
+    Mutant(
+        "rgda: empty groups are named by a share without noise",
+        "algorithms/group_network.py",
+        "return np.asarray(kept / kept.sum())",
+        "return np.asarray(np.where(counts, kept, least) / kept.sum())",
+        f"{_NETWORK} empty_groups",
     ),
     Mutant(
         "rgda: proportions have the noise for one count",

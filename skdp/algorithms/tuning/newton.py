@@ -332,7 +332,7 @@ class LogLossModel:
         moved = np.array(gradients) - self._true_gradients
         square = float(away @ away)
         if self.adapts:
-            # variance of what the gradients differ by along the step, the prediction's included
+            # variance of the change of the gradient along the step, with that of its prediction
             variance = (self.variance + fresh + (spread * self.deviation) ** 2 * square) * square
             along = self._shares @ expected @ away, self._shares @ moved @ away
             self._adapt(float(along[0]), float(along[1]), variance)

@@ -1,0 +1,437 @@
+"""Noise of phased saddle output perturbation, and what one record can change.
+
+Theory: docs/theory/saddle.md, "Phases" (Lemmas 6 and 7).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from bilinear_problem import BilinearProblem
+from phased_saddle import (
+    ACCURACY_FRACTION,
+    BUDGET,
+    UNIT,
+    Curved,
+    Weakest,
+    group_problem,
+    plan_of,
+    problem_of,
+    run,
+    spying,
+)
+from plain_noise import PlainNoise
+
+from skdp.algorithms import (
+    plan_phased_saddle_output_perturbation,
+    plan_saddle_output_perturbation,
+)
+from skdp.algorithms.blocks import assign_blocks
+from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_delta
+from skdp.problems import (
+    Ball,
+    HalfSquaredLoss,
+    MaxGroupLossProblem,
+    Records,
+    Simplex,
+)
+from skdp.solvers import (
+    SaddleSolver,
+    certifiable_saddle_accuracy,
+    solve_certified,
+)
+
+
+class Scripted(PlainNoise):
+    """Given draws in place of noise; remembers how many numbers were asked for."""
+
+    def __init__(self, draws):
+        super().__init__()
+        self.draws, self.sizes = list(draws), []
+
+    def standard_normal(self, size):
+        self.sizes.append(size)
+        return np.asarray(self.draws[len(self.sizes) - 1], dtype=float)[:size]
+
+
+class Shared(BilinearProblem):
+    """All records have the same public matrix: only offsets differ between neighbours."""
+
+    def __init__(self, matrices, offsets_x, offsets_y, bounds, *rest, **kwargs):
+        super().__init__(matrices, offsets_x, offsets_y, bounds, *rest, **kwargs)
+        ranges = ((2.0 * bounds[1], 2.0 * bounds[2]),)
+        self.constants = dataclasses.replace(self.constants, gradient_ranges=ranges)
+
+
+def assignment_of(problem, plan, seed=3):
+    return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
+
+
+# ---------------------------------------------------------------------------------------------
+# what the phases spend
+
+
+@pytest.mark.parametrize("release", ["x", "y", "joint"])
+@pytest.mark.parametrize("share", [1.0, 0.25])
+@pytest.mark.parametrize("budget", [BUDGET, PrivacyBudget(0.5)])
+def test_every_phase_has_the_whole_share(budget, share, release):
+    plan = plan_phased_saddle_output_perturbation(
+        UNIT, budget, release=release, share=share, n_phases=3
+    )
+    blocks = [release] * 3 if release != "joint" else ["x", "x", "both"]
+    assert [phase.released for phase in plan.phases] == blocks
+    events = {phase.release().event for phase in plan.phases}
+    assert events == {plan.release().event}
+    for phase in plan.phases:
+        ratio = phase.mechanism.sensitivity / phase.mechanism.noise_scale
+        if budget.is_pure:
+            assert ratio == pytest.approx(share * budget.epsilon)
+        else:
+            assert gaussian_delta(0.5, ratio / math.sqrt(share)) == pytest.approx(1e-5, rel=1e-6)
+        c = phase.constants
+        sizes = {"x": c.sensitivity_x, "y": c.sensitivity_y}
+        exact = sizes.get(phase.released, c.sensitivity)
+        assert exact < phase.mechanism.sensitivity <= (1 + 1.1 * ACCURACY_FRACTION) * exact
+
+
+def test_joint_noise_is_that_of_the_norm_of_the_moduli():
+    """sigma_x = c Delta_M / sqrt(mu_x), sigma_y with mu_y; review Z-5."""
+    plan = plan_phased_saddle_output_perturbation(UNIT, BUDGET, release="joint", n_phases=2)
+    last, c = plan.phases[-1], plan.phases[-1].constants
+    moved = 2 * math.sqrt(0.64 / c.x.modulus + 0.36 / c.y.modulus) / c.n_records
+    multiplier = gaussian_noise_multiplier(0.5, 1e-5) * (1 + ACCURACY_FRACTION)
+    known = multiplier * moved / math.sqrt(c.x.modulus)
+    assert last.noise_scale_x == pytest.approx(known, rel=1e-6)
+    known = multiplier * moved / math.sqrt(c.y.modulus)
+    assert last.noise_scale_y == pytest.approx(known, rel=1e-6)
+    assert plan.phases[0].noise_scale_y == 0.0
+    alone = plan_saddle_output_perturbation(c, BUDGET, release="x")
+    assert alone.noise_scale_x < last.noise_scale_x
+
+
+@pytest.mark.parametrize("release", ["x", "y", "joint"])
+@pytest.mark.parametrize("budget", [BUDGET, PrivacyBudget(0.5)])
+def test_injected_noise(budget, release):
+    """Records of zeros: each solution is its centre, and a step is the noise of one draw."""
+    n, dims = 90, (4, 3)
+    shapes = (n, *dims), (n, 4), (n, 3)
+    problem = BilinearProblem(
+        *(np.zeros(shape) for shape in shapes), (0.0, 1.0, 1.0), Ball(1e4), Ball(1e4), 1.0, 1.0
+    )
+    draws = np.random.default_rng(5).standard_normal((3, 7))
+    noise = Scripted(draws)
+    noise.gamma = lambda shape: 2.0
+    noise.direction = lambda dimension: noise.standard_normal(dimension) / 10
+    result = run(problem, budget, release=release, n_phases=3, noise=noise)
+    own = 3 if release == "y" else 4
+    assert noise.sizes == ([4, 4, 7] if release == "joint" else [own] * 3)
+    factor = 0.2 if budget.is_pure else 1.0
+    previous = np.zeros(own)
+    for point, scale, draw in zip(result.path, result.plan.noise_scales, draws, strict=True):
+        step = factor * scale * draw[:own]
+        np.testing.assert_allclose(point - previous, step, rtol=1e-9, atol=1e-9 * scale)
+        previous = point
+    assert (result.x is None) == (release == "y") and (result.y is None) == (release == "x")
+    if release == "joint":
+        scale = result.plan.phases[-1].noise_scale_y
+        np.testing.assert_allclose(result.y, factor * scale * draws[2, 4:], rtol=1e-9)
+    assert result.path[-1] is (result.y if release == "y" else result.x)
+
+
+@pytest.mark.mostly("slow", 11)
+@pytest.mark.parametrize("calibration", ["analytic", "paper"])
+@pytest.mark.parametrize("release", ["x", "y", "joint"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        problem_of,
+        lambda: problem_of(own=(0.0, 0.3)),
+        lambda: problem_of(own=(0.7, 0.1 + 0.2), domains=(Ball(0.3), Ball(4.0))),
+        lambda: problem_of(center_x=np.array([3.0, 0, 0]), center_y=np.array([0.5, -2.0])),
+        group_problem,
+        lambda: group_problem(clipped=True),
+        lambda: group_problem(public=True),
+        lambda: group_problem(clipped=True, public=True, block_size=256),
+        lambda: group_problem(loss=HalfSquaredLoss(1.0), block_size=256),
+    ],
+)
+def test_no_block_has_larger_constants_than_its_plan(make, release, calibration):
+    """Constants are put together twice: for the plan, and by the problem that is solved."""
+    if release == "joint" and calibration == "paper":
+        return
+    problem, seen = make(), []
+
+    def spy(given, accuracy):
+        seen.append((given, accuracy))
+        return given.start()
+
+    alpha = 0.1 / 3  # not a binary fraction: sums in another order differ
+    result = run(
+        problem, release=release, alpha=alpha, calibration=calibration, solver=spying(spy),
+        strata=getattr(problem, "groups", None), n_phases=3, noise=NoiseSource(),
+    )  # fmt: skip
+    assert len(seen) == len(result.plan.phases)
+    ulp = 1 + 1e-14  # far below the slack of 1e-9 that sensitivities have
+    for (block, accuracy), phase in zip(seen, result.plan.phases, strict=True):
+        real, plan = block.constants, phase.constants
+        assert real.n_records == plan.n_records
+        data = block.matrices if isinstance(block, BilinearProblem) else block.records.targets
+        assert len(data) == plan.n_records
+        moduli = problem.record_moduli
+        for block_real, block_plan, modulus, alpha in (
+            (real.x, plan.x, moduli[0], block.alpha_x),
+            (real.y, plan.y, moduli[1], block.alpha_y),
+        ):
+            assert block_real.modulus >= block_plan.modulus / ulp
+            assert block_real.modulus <= (modulus + alpha) * ulp
+            for name in (
+                *("dimension", "lipschitz", "smoothness", "radius", "diameter", "center_norm"),
+                *("projection_rounding", "additional_rounding"),
+            ):
+                assert getattr(block_real, name) <= getattr(block_plan, name) * ulp, name
+        for name in (
+            *("diameter", "sensitivity", "sensitivity_x", "sensitivity_y"),
+            *("coupling", "data_lipschitz"),
+        ):
+            assert getattr(real, name) <= getattr(plan, name) * ulp, name
+        for ours, planned in zip(real.ranges, plan.ranges, strict=True):
+            assert ours[0] <= planned[0] and ours[1] <= planned[1]
+        for ours, planned in zip(
+            real.operator_rounding(1.0, 1.0), plan.operator_rounding(1.0, 1.0), strict=True
+        ):
+            assert ours <= planned * ulp
+        assert certifiable_saddle_accuracy(real) <= phase.accuracy * ulp
+        assert accuracy == 0.5 * phase.accuracy
+        unit = {"x": plan.x.modulus**-0.5, "y": plan.y.modulus**-0.5}
+        exact = {"x": real.sensitivity_x, "y": real.sensitivity_y}
+        moved = exact.get(phase.released, real.sensitivity)
+        total = moved + 2 * phase.accuracy * unit.get(phase.released, 1.0)
+        diameters = {"x": real.x.diameter, "y": real.y.diameter}
+        total = min(total, diameters.get(phase.released, real.diameter))
+        assert phase.mechanism.sensitivity >= total / ulp
+
+
+# ---------------------------------------------------------------------------------------------
+# what one record can change
+
+
+@pytest.mark.parametrize("release", ["x", "y"])
+def test_changing_one_record_changes_the_input_of_one_phase(release):
+    """Blocks are disjoint, and only the released point goes from one phase to the next."""
+    problem = problem_of()
+    parts = [np.array(part) for part in (problem.matrices, problem.offsets_x, problem.offsets_y)]
+    other = [part.copy() for part in parts]
+    for part in other:
+        part[17] = -part[17]
+    seen = []
+
+    def spy(given, accuracy):
+        rows = [part.reshape(given.n_records, -1) for part in (given.matrices, given.offsets_x)]
+        seen[-1].append((np.column_stack([*rows, given.offsets_y]), given))
+        point = solve_certified(given, accuracy)
+        return point.x, point.y
+
+    results = []
+    for data in (parts, other):
+        seen.append([])
+        changed = BilinearProblem(*data, (0.5, 1.0, 1.0), Ball(2.0), Simplex(2), 1.0, 1.0)
+        results.append(run(changed, release=release, n_phases=4, solver=spying(spy), alpha=0.1))
+    plan = results[0].plan
+    differ = [not np.array_equal(a[0], b[0]) for a, b in zip(*seen, strict=True)]
+    assert sum(differ) == 1
+    assert differ[assignment_of(problem, plan)[17]]
+    everything = np.vstack([rows for rows, _ in seen[0]])
+    assert len(np.unique(everything, axis=0)) == len(everything) <= 600
+    # centres: the released block of the phase before, and a fixed one for the other
+    start = np.zeros(3) if release == "x" else np.array([0.5, 0.5])
+    for run_seen, result in zip(seen, results, strict=True):
+        for (_, given), alpha, before in zip(
+            run_seen, plan.regularisation, (start, *result.path[:-1]), strict=True
+        ):
+            own, fixed = given.center_x, given.center_y
+            own_alpha, other_alpha = given.alpha_x, given.alpha_y
+            if release == "y":
+                own, fixed, own_alpha, other_alpha = fixed, own, other_alpha, own_alpha
+            np.testing.assert_array_equal(own, before * (alpha / (0.1 + alpha)))
+            assert own_alpha == 0.1 + alpha and other_alpha == plan.other_regularisation
+            assert not fixed.any()
+
+
+#: What the solvers below have seen; they are copied for each phase, so it cannot be in them.
+LOG = []
+
+
+class Gambler(SaddleSolver):
+    """Uses as many random numbers as the records tell it, and stores what it has seen."""
+
+    def __init__(self):
+        self.memory = None
+
+    def _solve(self, problem, accuracy, start, rng):
+        LOG.append((rng.random(), self.memory))
+        self.memory = problem.mean_x[0]
+        rng.random(int(1000 * abs(self.memory)))
+        return start
+
+
+def test_random_numbers_and_memory_of_a_phase_stay_there():
+    """Review W8: neither random numbers used nor a state of a solver reach the next phase."""
+    logs, solver = [], Gambler()
+    for seed in (0, 1):
+        LOG.clear()
+        run(problem_of(seed=seed), solver=solver, n_phases=4)
+        logs.append(list(LOG))
+    assert len(logs[0]) == 4
+    assert logs[0] == logs[1]
+    assert solver.memory is None
+    assert [memory for _, memory in logs[0]] == [None] * 4
+    assert len({number for number, _ in logs[0]}) == 4
+
+
+class Peeping(Gambler):
+    """Stores something before it is copied."""
+
+    def check_supports(self, problem):
+        self.memory = problem.n_records
+
+
+def test_no_method_of_a_solver_carries_anything_over():
+    LOG.clear()
+    solver = Peeping()
+    run(problem_of(), solver=solver, n_phases=3)
+    assert solver.memory is None
+
+
+def extremal_pair(plan, k, release, bounds, radius, n, position):
+    """Neighbours whose solutions of phase k are as far apart as Lemma 1 lets them be."""
+    c = plan.phases[k].constants
+    root = math.sqrt(c.x.modulus * c.y.modulus)
+    released = plan.phases[k].released
+    g_x = bounds[1] / math.sqrt(c.x.modulus)
+    g_y = bounds[2] / math.sqrt(c.y.modulus)
+    first, second = (g_y, g_x) if released == "y" else (g_x, g_y)
+    tilt = 0.0 if released == "both" else root * math.tan(0.5 * math.atan2(second, first))
+    assert tilt <= bounds[0]
+    problems = []
+    for sign in (1.0, -1.0):
+        offsets_x, offsets_y = np.zeros((n, 1)), np.zeros((n, 1))
+        offsets_x[position] = sign * bounds[1]
+        offsets_y[position] = sign * bounds[2] * (1.0 if released == "y" else -1.0)
+        problems.append(
+            Shared(
+                *(np.full((n, 1, 1), tilt), offsets_x, offsets_y, bounds),
+                *(Ball(radius), Ball(radius), 1.0, 1.0),
+            )
+        )
+    return problems
+
+
+@pytest.mark.parametrize("k", [0, 1, 2])
+@pytest.mark.parametrize("release", ["x", "y", "joint"])
+@pytest.mark.parametrize("budget", [BUDGET, PrivacyBudget(0.5)])
+def test_worst_neighbours_are_as_far_apart_as_the_noise_expects(budget, release, k):
+    """The phase that differs uses its sensitivity up, wherever it is; later phases cost nothing."""
+    n, bounds, radius = 60, (0.1, 0.8, 0.6), 20.0
+    kwargs = {"release": release, "n_phases": 3, "utility": Weakest(0.01)}
+    zeros = np.zeros((n, 1))
+    empty = Shared(
+        *(np.zeros((n, 1, 1)), zeros, zeros, bounds, Ball(radius), Ball(radius), 1.0, 1.0)
+    )
+    plan = plan_of(empty, budget, **kwargs)
+    position = int(np.flatnonzero(assignment_of(empty, plan) == k)[0])
+    ends = extremal_pair(plan, k, release, bounds, radius, n, position)
+    results = [run(end, budget, **kwargs) for end in ends]
+    phase = plan.phases[k]
+    assert results[0].plan == results[1].plan == plan
+    for j in range(k):
+        np.testing.assert_array_equal(results[0].path[j], results[1].path[j])
+    step = results[0].path[k] - results[1].path[k]
+    moved = float(np.linalg.norm(step))
+    if phase.released == "both":
+        away = results[0].y - results[1].y
+        moved = phase.constants.norm(moved, float(np.linalg.norm(away)))
+    sensitivity = phase.mechanism.sensitivity
+    assert 0.995 * sensitivity < moved <= sensitivity
+    if budget.is_pure:
+        assert moved / phase.mechanism.noise_scale <= budget.epsilon
+    else:  # the whole algorithm's delta, because all else has the same law
+        delta = gaussian_delta(budget.epsilon, moved / phase.mechanism.noise_scale)
+        assert 0.9 * budget.delta < delta <= budget.delta
+    if phase.released != "both" and not budget.is_pure:
+        # noise that hides the step: from then on the two runs are one
+        draws = np.zeros((3, 2))
+        draws[k, 0] = step[0] / phase.mechanism.noise_scale
+        hidden = run(ends[1], budget, noise=Scripted(draws), **kwargs)
+        for j in range(3):
+            accuracy = 2e-3 * plan.phases[j].mechanism.sensitivity if j > k else 1e-12
+            np.testing.assert_allclose(hidden.path[j], results[0].path[j], atol=accuracy)
+
+
+@pytest.mark.mostly("search", 1)
+@pytest.mark.parametrize("release", ["x", "y", "joint"])
+@pytest.mark.parametrize("kind", ["bilinear", "own", "groups", "clipped"])
+def test_sensitivity_search(release, kind):
+    """Random and adverse neighbours in small blocks, constraints active or not."""
+    worst, rng = 0.0, np.random.default_rng(0)
+    for trial in range(12):
+        n = int(rng.integers(6, 20))
+        problems = []
+        for end in range(2):
+            if kind in ("bilinear", "own"):
+                own = (0.3, 0.2) if kind == "own" else None
+                changed = problem_of(n, trial, own=own, domains=(Ball(2.0), Ball(1.0)))
+                parts = [np.array(p) for p in (changed.matrices, changed.offsets_x)]
+                parts.append(np.array(changed.offsets_y))
+                parts[0][0] = 0.25 * (1 - 2 * end)
+                parts[1][0] = 1 - 2 * end
+                parts[2][0] = 2 * end - 1
+                arguments = (*parts, (0.5, 1.0, 1.0), Ball(2.0), Ball(1.0), 1.0, 1.0)
+                maker = BilinearProblem if own is None else Curved
+                problems.append(maker(*arguments, **({} if own is None else {"own": own})))
+            else:
+                base = group_problem(n, trial, clipped=kind == "clipped")
+                X, targets = np.array(base.records.matrix), np.array(base.records.targets)
+                groups = np.array(base.records.groups)
+                X[0], targets[0], groups[0] = ((1, 0, 0), 0.0, 0) if end else ((1, 0, 0), 1.0, 1)
+                problems.append(
+                    MaxGroupLossProblem(
+                        *(Records(X, 1.0, targets=targets, groups=groups), base.loss, base.weights),
+                        *(2.0, 1.0, 1.0),
+                    )
+                )
+        count = int(rng.integers(1, 4))
+        results = [run(p, release=release, n_phases=count, seed=trial) for p in problems]
+        plan = results[0].plan
+        assert results[1].plan == plan
+        k = int(assignment_of(problems[0], plan, trial)[0])
+        for j in range(k):
+            np.testing.assert_array_equal(results[0].path[j], results[1].path[j])
+        phase = plan.phases[k]
+        moved = float(np.linalg.norm(results[0].path[k] - results[1].path[k]))
+        if phase.released == "both":
+            away = float(np.linalg.norm(results[0].y - results[1].y))
+            moved = phase.constants.norm(moved, away)
+        worst = max(worst, moved / phase.mechanism.sensitivity)
+    assert 0.02 < worst <= 1.0
+
+
+@pytest.mark.parametrize("mu", [(0.1, 3.0), (2.0, 2.0), (50.0, 0.2)])
+def test_movement_of_y_with_the_centre_of_x(mu):
+    """Lemma 8 (b): at most ``mu_x / (2 sqrt(mu_x mu_y))`` of that of the centre, and attained."""
+    root, ratios = math.sqrt(mu[0] * mu[1]), []
+    for tilt in (0.01, 0.3, 1.0, 4.0):
+        ends = []
+        for center in (1.0, -1.0):
+            problem = BilinearProblem(
+                *(np.full((2, 1, 1), tilt * root), np.zeros((2, 1)), np.zeros((2, 1))),
+                *((10 * root, 0.0, 0.0), Ball(20.0), Ball(20.0), *mu, np.array([center])),
+            )
+            ends.append(solve_certified(problem, 1e-8).y[0])
+        ratios.append(abs(ends[0] - ends[1]) / 2 / (0.5 * mu[0] / root))
+    assert max(ratios) == pytest.approx(1.0, abs=1e-6)
+    assert max(ratios) == ratios[2]

@@ -1,0 +1,11 @@
+"""What several tests of the accountants need."""
+
+import sys
+
+import pytest
+from exact_losses import PLD_MODULE
+
+
+@pytest.fixture
+def without_dp_accounting(monkeypatch):
+    monkeypatch.setitem(sys.modules, PLD_MODULE, None)

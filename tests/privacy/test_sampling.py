@@ -1,0 +1,434 @@
+"""Accounting of Poisson samples, and of sums over them under replace-one."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import numpy as np
+import pytest
+from exact_losses import (
+    ADD_REMOVE,
+    DRAW,
+    GAUSSIAN,
+    PLD_MODULE,
+    PURE,
+    RELATIONS,
+    REPLACE_ONE,
+    exact_delta,
+    pure_pair,
+    under,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import brentq
+
+from skdp.privacy.accountants import (
+    GaussianDPAccountant,
+    PureAccountant,
+    ZCDPAccountant,
+    import_convolution,
+    tightest_epsilon,
+)
+from skdp.privacy.events import (
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    PoissonSampledEvent,
+    PoissonSampledSumEvent,
+    PureEvent,
+    RepeatedEvent,
+)
+from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon
+
+# --- Poisson sampling ------------------------------------------------------------------------
+
+
+def amplified(epsilon, probability):
+    return math.log1p(probability * math.expm1(epsilon))
+
+
+def test_sampled_pure_release_is_amplified_under_add_remove():
+    event = under(ADD_REMOVE, PoissonSampledEvent(0.1, ComposedEvent([PURE, DRAW])))
+    expected = amplified(1.0, 0.1)
+    assert tightest_epsilon(event, 0.0) == pytest.approx(expected, rel=1e-12)
+    assert tightest_epsilon(RepeatedEvent(event, 7), 0.0) == pytest.approx(7 * expected, rel=1e-12)
+    nested = PoissonSampledEvent(0.5, PoissonSampledEvent(0.2, PureEvent(800.0, ADD_REMOVE)))
+    assert tightest_epsilon(nested, 0.0) == pytest.approx(800.0 + math.log(0.1))
+
+
+@given(st.floats(0.01, 5.0), st.floats(0.01, 0.99), st.floats(0.0, 0.99), st.booleans())
+def test_amplification_covers_randomised_response(epsilon, probability, fraction, swap):
+    """Both directions of add/remove, exactly."""
+    pair = [
+        ((1.0 - probability) * second + probability * first, second)
+        for first, second in pure_pair(epsilon)
+    ]
+    if swap:
+        pair = [(second, first) for first, second in pair]
+    accountant = PureAccountant().compose(PureEvent(amplified(epsilon, probability), ADD_REMOVE))
+    loss = fraction * accountant.get_epsilon(0.0)
+    assert accountant.get_delta(loss) >= exact_delta([pair], loss) - 1e-14
+
+
+@pytest.mark.mostly("slow", 2)
+@pytest.mark.parametrize("inner", [PURE, DRAW, GAUSSIAN, ComposedEvent([PURE, GAUSSIAN])])
+def test_sampling_is_dropped_under_replace_one(inner):
+    sampled = RepeatedEvent(PoissonSampledEvent(0.01, inner), 3)
+    plain = RepeatedEvent(inner, 3)
+    assert tightest_epsilon(sampled, 1e-6) == tightest_epsilon(plain, 1e-6)
+
+
+def test_amplification_would_be_wrong_under_replace_one():
+    """Without the record the output is recognisable: the third outcome of the two laws below."""
+    probability = 0.1
+    pair = [(probability * first, probability * second) for first, second in pure_pair(1.0)]
+    pair.append((1.0 - probability, 1.0 - probability))
+    claimed = tightest_epsilon(PoissonSampledEvent(probability, PureEvent(1.0, REPLACE_ONE)), 0.0)
+    assert exact_delta([pair], claimed) == pytest.approx(0.0, abs=1e-15)
+    assert exact_delta([pair], amplified(1.0, probability)) > 0.03
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_trivial_sampling(relation):
+    always, never = (PoissonSampledEvent(q, under(relation, GAUSSIAN)) for q in (1.0, 0.0))
+    assert tightest_epsilon(always, 1e-6) == tightest_epsilon(GAUSSIAN, 1e-6)
+    assert tightest_epsilon(never, 0.0) == 0.0
+
+
+@pytest.mark.parametrize("probability", [0.01, 0.3])
+@pytest.mark.parametrize("sigma", [0.8, 2.0, 10.0])
+def test_one_sampled_gaussian_is_exact(probability, sigma):
+    """Removing a record gives exactly q delta(log(1 + (e^epsilon - 1) / q))."""
+    event = PoissonSampledEvent(probability, GaussianEvent(sigma, ADD_REMOVE))
+    epsilon = tightest_epsilon(event, 1e-6)
+
+    def exact(epsilon):
+        inner = math.log1p(math.expm1(epsilon) / probability)
+        return probability * gaussian_delta(inner, 1.0 / sigma)
+
+    assert exact(epsilon) <= 1e-6 * (1.0 + 1e-9)
+    assert exact(epsilon * (1.0 - 1e-6)) > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("probability", "sigma", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
+)
+def test_sampled_gaussians_against_dp_accounting(probability, sigma, count):
+    dp_accounting = pytest.importorskip("dp_accounting")
+    pld = pytest.importorskip(PLD_MODULE)
+    event = RepeatedEvent(PoissonSampledEvent(probability, GaussianEvent(sigma, ADD_REMOVE)), count)
+    theirs = dp_accounting.SelfComposedDpEvent(
+        dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(sigma)),
+        count,
+    )
+    ours = tightest_epsilon(event, 1e-6)
+    above = dp_accounting.pld.PLDAccountant().compose(theirs).get_epsilon(1e-6)
+    assert ours == pytest.approx(above, rel=1e-3)
+    below = pld.from_gaussian_mechanism(
+        sigma,
+        sampling_prob=probability,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=1e-3,
+    ).self_compose(count)
+    assert ours >= below.get_epsilon_for_delta(1e-6)
+    renyi = pytest.importorskip("dp_accounting.rdp").RdpAccountant().compose(theirs)
+    assert ours <= renyi.get_epsilon(1e-6)
+
+
+@pytest.mark.parametrize(("probability", "sigma", "count"), [(0.01, 1.0, 20), (0.3, 4.0, 3)])
+@pytest.mark.parametrize("delta", [1e-8, 1e-3])
+def test_bound_without_dp_accounting_is_valid(
+    probability, sigma, count, delta, without_dp_accounting
+):
+    sampled = PoissonSampledEvent(probability, GaussianEvent(sigma, ADD_REMOVE))
+    event = ComposedEvent([RepeatedEvent(sampled, count), GaussianEvent(sigma, ADD_REMOVE)])
+    bound = tightest_epsilon(event, delta)
+    sys.modules.pop(PLD_MODULE)
+    pld = pytest.importorskip(PLD_MODULE)
+    optimistic = {
+        "pessimistic_estimate": False,
+        "use_connect_dots": False,
+        "value_discretization_interval": 1e-3,
+    }
+    below = pld.from_gaussian_mechanism(sigma, sampling_prob=probability, **optimistic)
+    below = below.self_compose(count).compose(pld.from_gaussian_mechanism(sigma, **optimistic))
+    assert below.get_epsilon_for_delta(delta) <= bound < math.inf
+
+
+def test_sampled_gaussian_without_dp_accounting_is_amplified(without_dp_accounting):
+    event = under(ADD_REMOVE, RepeatedEvent(PoissonSampledEvent(0.01, GAUSSIAN), 2))
+    by_hand = 2.0 * amplified(gaussian_epsilon(5e-5, 0.5), 0.01)
+    assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-9)
+    assert by_hand < 0.1 * tightest_epsilon(under(REPLACE_ONE, event), 1e-6)
+
+
+def test_delta_is_shared_between_sampled_and_plain_releases(without_dp_accounting):
+    event = ComposedEvent([RepeatedEvent(PoissonSampledEvent(0.01, GAUSSIAN), 2), GAUSSIAN])
+    event = under(ADD_REMOVE, event)
+    share = 1e-6 / 3.0
+    by_hand = gaussian_epsilon(share, 0.5)
+    by_hand += 2.0 * amplified(gaussian_epsilon(share / 0.01, 0.5), 0.01)
+    assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "inner",
+    [
+        RepeatedEvent(ExponentialMechanismEvent(0.3, REPLACE_ONE), 100),
+        RepeatedEvent(ExponentialMechanismEvent(0.003, REPLACE_ONE), 100),
+        RepeatedEvent(PureEvent(1e-3, REPLACE_ONE), 1000),
+    ],
+)
+def test_add_remove_never_costs_more_than_replace_one(inner):
+    event = PoissonSampledEvent(0.5, inner)
+    plain = tightest_epsilon(event, 1e-6)
+    assert tightest_epsilon(under(ADD_REMOVE, event), 1e-6) < plain
+
+
+# --- sums over Poisson samples under replace-one -----------------------------------------------
+
+
+def sampled_sum(probability, noise, sensitivity=2.0):
+    """The noise is in units of what one record adds at most."""
+    return PoissonSampledSumEvent(
+        probability, GaussianEvent(noise / sensitivity, REPLACE_ONE), noise
+    )
+
+
+def log_mixture(x, probability, noise, shift):
+    return np.logaddexp(
+        math.log1p(-probability) + stats.norm.logpdf(x, 0.0, noise),
+        math.log(probability) + stats.norm.logpdf(x, shift, noise),
+    )
+
+
+def sampled_sum_delta(probability, noise, epsilon):
+    """Divergence of the claimed pair of laws in closed form; their likelihood ratio increases."""
+    first, second = (
+        lambda x, shift=shift: log_mixture(x, probability, noise, shift) for shift in (1.0, -1.0)
+    )
+    cut = brentq(lambda x: first(x) - second(x) - epsilon, -1e3, 1e3, xtol=1e-14)
+    tails = [
+        (1.0 - probability) * stats.norm.sf(cut, 0.0, noise)
+        + probability * stats.norm.sf(cut, shift, noise)
+        for shift in (1.0, -1.0)
+    ]
+    return tails[0] - math.exp(epsilon) * tails[1]
+
+
+@pytest.mark.slow
+def test_the_pair_dominates_all_records_in_the_ball():
+    """A search over directions and lengths of the two records; the claim is exact and attained."""
+    rng = np.random.default_rng(0)
+    slack, tight = [], []
+    for trial in range(40):
+        rate, noise = rng.uniform(0.02, 0.95), np.exp(rng.uniform(-1, 1))
+        beta = np.exp(rng.uniform(-1.5, 1.5))
+        grid, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 1001, retstep=True)
+        angle, (first, second) = rng.uniform(0, 2 * np.pi), rng.uniform(0, 1, 2) ** 0.2
+        if trial % 8 == 0:
+            angle, first, second = np.pi, 1.0, 1.0
+        laws = []
+        for vector in ((first, 0.0), (second * np.cos(angle), second * np.sin(angle))):
+            bumps = [
+                np.multiply.outer(*(stats.norm.pdf(grid, m, noise) for m in mean))
+                for mean in ((0.0, 0.0), vector)
+            ]
+            laws.append((1 - rate) * bumps[0] + rate * bumps[1])
+        divergence = np.maximum(laws[0] - beta * laws[1], 0.0).sum() * step**2
+        slack.append(sampled_sum_delta(rate, noise, math.log(beta)) - divergence)
+        if trial % 8 == 0:
+            tight.append(abs(slack[-1]))
+    assert min(slack) > -2e-5  # error of the quadrature
+    assert max(slack) > 0.01
+    assert max(tight) < 2e-5
+
+
+@pytest.mark.mostly("slow", 1)
+@pytest.mark.parametrize(
+    ("probability", "noise"), [(1e-3, 0.3), (0.1, 1.0), (0.4, 2.0), (0.9, 0.7)]
+)
+@pytest.mark.parametrize("delta", [1e-8, 1e-4])
+def test_one_sampled_sum_is_exact(probability, noise, delta):
+    pytest.importorskip(PLD_MODULE)
+    epsilon = tightest_epsilon(sampled_sum(probability, noise), delta)
+    assert sampled_sum_delta(probability, noise, epsilon) <= delta
+    assert sampled_sum_delta(probability, noise, epsilon * (1.0 - 2e-3)) > delta
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("probability", "noise"), [(0.1, 1.0), (0.4, 2.0), (0.9, 0.7)])
+def test_two_sampled_sums_by_quadrature(probability, noise):
+    pytest.importorskip(PLD_MODULE)
+    x, step = np.linspace(-8 * noise - 1, 8 * noise + 1, 2001, retstep=True)
+    laws = [np.exp(log_mixture(x, probability, noise, shift)) for shift in (1.0, -1.0)]
+    first, second = (np.multiply.outer(law, law) for law in laws)
+    epsilon = tightest_epsilon(RepeatedEvent(sampled_sum(probability, noise), 2), 1e-3)
+    delta = np.maximum(first - math.exp(epsilon) * second, 0.0).sum() * step**2
+    assert 0.995e-3 < delta <= 1e-3 * (1.0 + 1e-4)  # error of the quadrature
+
+
+def test_sampled_sum_and_gaussian_by_quadrature():
+    """The Gaussian is integrated in closed form, the sampled sum on a grid."""
+    pytest.importorskip(PLD_MODULE)
+    x, step = np.linspace(-13.0, 13.0, 4001, retstep=True)
+    first, second = (log_mixture(x, 0.2, 1.5, shift) for shift in (1.0, -1.0))
+
+    def exact(epsilon):
+        left, mu = epsilon - (first - second), 0.5
+        inner = stats.norm.cdf(mu / 2 - left / mu) - np.exp(left) * stats.norm.cdf(
+            -mu / 2 - left / mu
+        )
+        return float((np.exp(first) * inner).sum() * step)
+
+    epsilon = tightest_epsilon(ComposedEvent([sampled_sum(0.2, 1.5), GAUSSIAN]), 1e-5)
+    assert exact(epsilon) <= 1e-5
+    assert exact(epsilon * (1.0 - 2e-3)) > 1e-5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("probability", "noise", "count"), [(0.01, 1.0, 1000), (0.1, 3.0, 50), (0.5, 2.0, 4)]
+)
+def test_sampled_sums_against_dp_accounting(probability, noise, count):
+    dp_accounting = pytest.importorskip("dp_accounting")
+    pld = pytest.importorskip(PLD_MODULE)
+    theirs = dp_accounting.PoissonSampledDpEvent(probability, dp_accounting.GaussianDpEvent(noise))
+    replace = dp_accounting.NeighboringRelation.REPLACE_ONE
+    above = dp_accounting.pld.PLDAccountant(replace).compose(theirs, count).get_epsilon(1e-6)
+    below = pld.from_gaussian_mechanism(
+        noise,
+        sampling_prob=probability,
+        neighboring_relation=replace,
+        pessimistic_estimate=False,
+        use_connect_dots=False,
+        value_discretization_interval=1e-3,
+    ).self_compose(count)
+    ours = tightest_epsilon(RepeatedEvent(sampled_sum(probability, noise), count), 1e-6)
+    assert ours == pytest.approx(above, rel=1e-3)
+    assert ours >= below.get_epsilon_for_delta(1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [[GAUSSIAN], [PURE], [DRAW, GAUSSIAN]])
+def test_sampled_sums_compose_with_other_events(others):
+    pytest.importorskip(PLD_MODULE)
+    sums, rest = RepeatedEvent(sampled_sum(0.05, 1.0), 10), ComposedEvent(others)
+    plain = RepeatedEvent(GaussianEvent(0.5, REPLACE_ONE), 10)
+    alone, remainder, together, unsampled = (
+        tightest_epsilon(event, 1e-5)
+        for event in (sums, rest, ComposedEvent([sums, rest]), ComposedEvent([plain, rest]))
+    )
+    assert max(alone, remainder) < together < 0.5 * unsampled
+    basic = tightest_epsilon(sums, 5e-6) + tightest_epsilon(rest, 5e-6)
+    assert together < basic
+    assert together == tightest_epsilon(ComposedEvent([*others, sums]), 1e-5)
+
+
+@pytest.mark.slow
+def test_sampled_sums_of_different_kinds_compose():
+    pytest.importorskip(PLD_MODULE)
+    one, other = sampled_sum(0.05, 1.0), sampled_sum(0.3, 4.0)
+    both = tightest_epsilon(ComposedEvent([one, other]), 1e-5)
+    assert both > max(tightest_epsilon(event, 1e-5) for event in (one, other))
+    assert both < sum(tightest_epsilon(event, 5e-6) for event in (one, other))
+
+
+@pytest.mark.slow
+def test_sampled_sums_cost_more_the_more_is_sampled_and_never_more_than_all():
+    pytest.importorskip(PLD_MODULE)
+    losses = [
+        tightest_epsilon(RepeatedEvent(sampled_sum(probability, 2.0), 5), 1e-5)
+        for probability in (0.0, 1e-7, 1e-3, 0.1, 0.5, 0.9, 0.999, 1.0)
+    ]
+    assert losses == sorted(losses)
+    assert losses[:2] == [0.0, 0.0]
+    assert losses[-1] == tightest_epsilon(RepeatedEvent(GaussianEvent(1.0, REPLACE_ONE), 5), 1e-5)
+    assert losses[5] < 0.95 * losses[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sensitivity", [2.0, 0.1])
+@pytest.mark.parametrize("probability", [0.01, 0.9, 1.0])
+def test_a_small_sensitivity_may_beat_the_sampling(probability, sensitivity):
+    event = sampled_sum(probability, 2.0, sensitivity)
+    plain = tightest_epsilon(event.event, 1e-5)
+    by_pair = tightest_epsilon(sampled_sum(probability, 2.0), 1e-5)
+    # the smaller of the two bounds, whichever it is
+    assert tightest_epsilon(event, 1e-5) == pytest.approx(min(plain, by_pair), rel=1e-3)
+    assert tightest_epsilon(event, 1e-5) <= plain
+
+
+@pytest.mark.slow
+def test_a_sampled_sum_within_a_sample_under_replace_one_keeps_its_own_sampling():
+    event = sampled_sum(0.1, 2.0)
+    nested = PoissonSampledEvent(0.2, ComposedEvent([PURE, event]))
+    assert tightest_epsilon(nested, 1e-5) == tightest_epsilon(ComposedEvent([PURE, event]), 1e-5)
+
+
+@pytest.mark.mostly("slow", 1)
+@pytest.mark.parametrize("old", [False, True])
+def test_sampled_sums_without_a_new_dp_accounting_are_unsampled(old, monkeypatch):
+    event = ComposedEvent([RepeatedEvent(sampled_sum(0.1, 2.0), 3), PURE])
+    plain = ComposedEvent([RepeatedEvent(GaussianEvent(1.0, REPLACE_ONE), 3), PURE])
+    if old:
+        pld = pytest.importorskip(PLD_MODULE)
+        new = pld.from_gaussian_mechanism
+
+        def from_gaussian_mechanism(
+            standard_deviation, sampling_prob=1.0, value_discretization_interval=1e-4
+        ):
+            return new(
+                standard_deviation,
+                sampling_prob=sampling_prob,
+                value_discretization_interval=value_discretization_interval,
+            )
+
+        monkeypatch.setattr(pld, "from_gaussian_mechanism", from_gaussian_mechanism)
+        with pytest.raises(ImportError, match=r"dp-accounting >= 0\.5"):
+            import_convolution("replace_one")
+        assert import_convolution("add_remove") is pld
+    else:
+        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+        for relation in RELATIONS:
+            with pytest.raises(ImportError, match=r"skdp\[accounting\]"):
+                import_convolution(relation)
+    assert tightest_epsilon(event, 1e-5) == tightest_epsilon(plain, 1e-5)
+
+
+def test_sampled_sums_beyond_the_convolution_are_unsampled():
+    event = sampled_sum(0.1, 2.0)
+    for delta in (1e-14, 0.0):
+        assert tightest_epsilon(event, delta) == tightest_epsilon(event.event, delta)
+    for noise in (1e-2, 1e-200):
+        loud = sampled_sum(0.1, noise)
+        assert tightest_epsilon(loud, 1e-5) == tightest_epsilon(loud.event, 1e-5)
+    quiet = sampled_sum(0.1, 1e200)
+    assert 0.0 <= tightest_epsilon(quiet, 1e-5) <= tightest_epsilon(quiet.event, 1e-5)
+
+
+def test_accountants_refuse_sampled_sums():
+    for accountant in (GaussianDPAccountant(), ZCDPAccountant(), PureAccountant()):
+        assert not accountant.supports(sampled_sum(0.1, 2.0))
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize(
+    "event",
+    [
+        ComposedEvent([PureEvent(1000.0, REPLACE_ONE), GAUSSIAN]),
+        ComposedEvent([PURE, GaussianEvent(1e-3, REPLACE_ONE)]),
+        ComposedEvent([PURE, PoissonSampledEvent(1e-5, GaussianEvent(1e-4, REPLACE_ONE))]),
+        ComposedEvent([PURE, PoissonSampledEvent(1e-5, GaussianEvent(1e-200, REPLACE_ONE))]),
+        ComposedEvent([PURE, PoissonSampledEvent(0.5, GaussianEvent(1e155, REPLACE_ONE))]),
+        ComposedEvent([PURE, PoissonSampledEvent(0.5, GaussianEvent(1e200, REPLACE_ONE))]),
+        ComposedEvent([PureEvent(1e-200, REPLACE_ONE), RepeatedEvent(PURE, 1000)]),
+    ],
+)
+def test_extreme_events_have_a_bound(event, relation):
+    assert tightest_epsilon(under(relation, event), 1e-2) > 0.0

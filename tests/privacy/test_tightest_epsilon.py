@@ -1,0 +1,309 @@
+"""The smallest proven epsilon: exact losses, mixed totals, and plain addition."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import sys
+from fractions import Fraction
+
+import pytest
+from exact_losses import (
+    ADD_REMOVE,
+    DRAW,
+    GAUSSIAN,
+    PLD_MODULE,
+    PURE,
+    RELATIONS,
+    REPLACE_ONE,
+    SPECS,
+    NovelEvent,
+    events_and_pairs,
+    exact_delta,
+    pure_pair,
+    under,
+)
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from skdp.privacy.accountants import (
+    GaussianDPAccountant,
+    PureAccountant,
+    UnsupportedEventError,
+    ZCDPAccountant,
+    tightest_epsilon,
+)
+from skdp.privacy.events import (
+    ComposedEvent,
+    ExponentialMechanismEvent,
+    GaussianEvent,
+    PoissonSampledEvent,
+    PoissonSampledSumEvent,
+    PureEvent,
+    RepeatedEvent,
+)
+from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, gaussian_mu
+
+# --- the smallest of them --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_tightest_is_exact_for_gaussians(relation):
+    event = under(relation, RepeatedEvent(GAUSSIAN, 9))
+    assert tightest_epsilon(event, 1e-6) == gaussian_epsilon(1e-6, 1.5)
+    assert tightest_epsilon(event, 1e-30) == gaussian_epsilon(1e-30, 1.5)
+    assert tightest_epsilon(event, 0.0) == math.inf
+
+
+def test_tightest_takes_the_relation_from_the_event():
+    """Sampling is amplified under add/remove only, and an argument can but confirm that."""
+    sampled = RepeatedEvent(PoissonSampledEvent(0.01, PURE), 3)
+    totals = {}
+    for relation, other in (RELATIONS, RELATIONS[::-1]):
+        event = under(relation, sampled)
+        totals[relation] = tightest_epsilon(event, 0.0)
+        assert tightest_epsilon(event, 0.0, relation) == totals[relation]
+        assert tightest_epsilon(event, 0.0, relation.value) == totals[relation]
+        for wrong in (other, other.value):
+            with pytest.raises(ValueError, match=f"'{relation.value}', must be '{other.value}'"):
+                tightest_epsilon(event, 0.0, wrong)
+        assert tightest_epsilon(ComposedEvent([]), 0.0, relation) == 0.0
+    assert totals[ADD_REMOVE] < 0.02 * totals[REPLACE_ONE] == pytest.approx(0.03)
+    assert tightest_epsilon(PoissonSampledEvent(0.5, ComposedEvent([])), 0.0) == 0.0
+
+
+def test_tightest_takes_the_pure_bound_for_a_pure_release():
+    assert tightest_epsilon(ComposedEvent([PURE, DRAW]), 0.0) == 1.0
+    assert tightest_epsilon(PURE, 1e-6) == PureAccountant().compose(PURE).get_epsilon(1e-6)
+    assert tightest_epsilon(ComposedEvent([]), 0.0) == 0.0
+
+
+def test_tightest_takes_zcdp_for_many_softmax_draws(without_dp_accounting):
+    event = RepeatedEvent(ExponentialMechanismEvent(0.01, REPLACE_ONE), 10000)
+    bound = tightest_epsilon(event, 1e-6)
+    assert bound == ZCDPAccountant().compose(event).get_epsilon(1e-6)
+    assert bound < 0.9 * GaussianDPAccountant().compose(event).get_epsilon(1e-6)
+
+
+@pytest.mark.mostly("slow", 1)
+@pytest.mark.parametrize(
+    "event",
+    [
+        ComposedEvent([GAUSSIAN, PURE]),
+        ComposedEvent([GAUSSIAN, DRAW]),
+        RepeatedEvent(PureEvent(0.1, REPLACE_ONE), 100),
+    ],
+)
+def test_convolution_tightens_mixed_totals(event, monkeypatch):
+    pytest.importorskip(PLD_MODULE)
+    tight = tightest_epsilon(event, 1e-6)
+    monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    loose = tightest_epsilon(event, 1e-6)
+    assert tight < 0.9995 * loose < math.inf
+
+
+@pytest.mark.parametrize("delta", [1e-6, 1e-3])
+def test_convolution_of_repeated_releases_is_exact(delta):
+    pytest.importorskip(PLD_MODULE)
+    epsilon = tightest_epsilon(RepeatedEvent(PureEvent(0.3, REPLACE_ONE), 8), delta)
+    assert exact_delta([pure_pair(0.3)] * 8, epsilon) <= delta
+    assert exact_delta([pure_pair(0.3)] * 8, epsilon * (1.0 - 2e-3)) > delta
+
+
+def test_convolution_is_not_asked_for_deltas_near_its_rounding(monkeypatch):
+    event = ComposedEvent([GAUSSIAN, PURE])
+    with_it = [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
+    monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    assert with_it == [tightest_epsilon(event, delta) for delta in (1e-10, 1e-14)]
+
+
+@pytest.mark.slow
+def test_tightest_does_not_depend_on_order():
+    other = PureEvent(0.3, REPLACE_ONE)
+    forth = ComposedEvent([GAUSSIAN, other, RepeatedEvent(PURE, 2), DRAW])
+    back = ComposedEvent([PURE, DRAW, PURE, other, GAUSSIAN])
+    assert tightest_epsilon(forth, 1e-5) == tightest_epsilon(back, 1e-5)
+
+
+@pytest.mark.search
+@settings(max_examples=8, deadline=None)
+@given(SPECS, st.floats(0.0, 0.9))
+def test_tightest_never_below_the_exact_loss(specs, fraction):
+    event, pairs = events_and_pairs(specs)
+    epsilon = fraction * sum(part[1] for part in specs)
+    exact = exact_delta(pairs, epsilon)
+    if exact > 1e-9:
+        assert tightest_epsilon(event, exact * (1.0 - 1e-4)) > epsilon
+
+
+@pytest.mark.search
+@settings(max_examples=4, deadline=None)
+@given(st.floats(0.7, 5.0), SPECS)
+def test_tightest_never_below_the_loss_of_a_part(sigma, specs):
+    event, pairs = events_and_pairs(specs)
+    epsilon = tightest_epsilon(ComposedEvent([event, GaussianEvent(sigma, REPLACE_ONE)]), 1e-6)
+    # tiny slack: what the exact Gaussian alone costs, and what the finite part alone costs
+    assert epsilon >= gaussian_epsilon(1e-6, 1.0 / sigma) * (1.0 - 1e-6)
+    assert exact_delta(pairs, epsilon) <= 1e-6
+
+
+def test_mixed_total_against_quadrature():
+    """Gaussian and randomised response: the exact delta by the law of total probability."""
+    event = ComposedEvent([GaussianEvent(1.5, REPLACE_ONE), PURE])
+    epsilon = tightest_epsilon(event, 1e-5)
+
+    def exact(epsilon):
+        # the losses add: split by the outcome of randomised response; a loss below zero is
+        # covered by the identity delta(-x) = 1 - e^-x + e^-x delta(x)
+        total = 0.0
+        for first, second in pure_pair(PURE.epsilon):
+            left = epsilon - math.log(first / second)
+            assert left >= 0.0
+            total += first * gaussian_delta(left, 1.0 / 1.5)
+        return total
+
+    assert exact(epsilon) <= 1e-5
+    pytest.importorskip(PLD_MODULE)
+    assert exact(epsilon * (1.0 - 1e-3)) > 1e-5
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_tightest_refuses_what_nothing_is_proved_about(relation):
+    for event in (NovelEvent(), PoissonSampledEvent(0.5, ComposedEvent([PURE, NovelEvent()]))):
+        with pytest.raises(UnsupportedEventError, match="NovelEvent"):
+            tightest_epsilon(under(relation, event), 1e-6)
+
+
+@pytest.mark.parametrize("bad", [-0.1, 1.1, math.nan])
+def test_tightest_refuses_bad_deltas(bad):
+    for event in (GAUSSIAN, PURE, PoissonSampledEvent(0.5, GAUSSIAN)):
+        with pytest.raises(ValueError, match="delta"):
+            tightest_epsilon(under(ADD_REMOVE, event), bad)
+
+
+# --- plain addition of pure releases -----------------------------------------------------------
+
+
+@pytest.mark.mostly("slow", 1)
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("kind", [PureEvent, ExponentialMechanismEvent])
+@pytest.mark.parametrize("relation", RELATIONS)
+def test_a_pure_release_adds_its_epsilon_at_most(relation, kind, installed, monkeypatch):
+    """The accountants alone say 5.385 and 11.787 for the pure releases, where 2 and 3 are true."""
+    if not installed:
+        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    gaussian = GaussianEvent(1.0 / gaussian_mu(1.0, 1e-6), relation)
+    for epsilon in (1.0, 2.0):
+        event = ComposedEvent([gaussian, kind(epsilon, relation)])
+        alone = GaussianDPAccountant().compose(event).get_epsilon(1e-6)
+        assert tightest_epsilon(event, 1e-6) <= 1.0 + epsilon < alone
+    many = ComposedEvent([gaussian, RepeatedEvent(kind(0.75, relation), 4)])
+    assert tightest_epsilon(many, 1e-6) <= 4.0
+
+
+PARTS = st.lists(
+    st.tuples(
+        st.sampled_from([GaussianEvent, PureEvent, ExponentialMechanismEvent]),
+        st.floats(-3.0, 2.0).map(lambda power: 10.0**power),
+        st.integers(1, 50),
+    ),
+    min_size=1,
+    max_size=6,
+)
+SMALL_DELTAS = st.one_of(st.just(0.0), st.floats(-14.0, -0.1).map(lambda power: 10.0**power))
+
+
+def counted(parts, relation=REPLACE_ONE):
+    return [RepeatedEvent(kind(size, relation), count) for kind, size, count in parts]
+
+
+def split_pure(events):
+    pure = [event for event in events if PureAccountant().supports(event)]
+    return pure, [event for event in events if event not in pure]
+
+
+@pytest.mark.search
+def test_tightest_is_below_every_bound_of_a_mix(without_dp_accounting):
+    """Each accountant alone, and the exact Gaussian part plus the epsilons of the others."""
+
+    @settings(max_examples=150, deadline=None)
+    @example([(GaussianEvent, 1e-3, 1), (PureEvent, 10**1.25, 2)], 0.1, REPLACE_ONE)
+    @given(PARTS, SMALL_DELTAS, st.sampled_from(RELATIONS))
+    def check(parts, delta, relation):
+        events = counted(parts, relation)
+        pure, gaussian = split_pure(events)
+        total = tightest_epsilon(ComposedEvent(events), delta)
+        for accountant in (GaussianDPAccountant(), ZCDPAccountant(), PureAccountant()):
+            if accountant.supports(ComposedEvent(events)):
+                assert total <= accountant.compose(ComposedEvent(events)).get_epsilon(delta)
+        mu = math.sqrt(sum(event.count / event.event.noise_multiplier**2 for event in gaussian))
+        added = sum(event.count * Fraction(event.event.epsilon) for event in pure)
+        assert total <= (gaussian_epsilon(delta, mu) + float(added)) * (1.0 + 1e-9)
+        alone = tightest_epsilon(ComposedEvent(gaussian), delta)
+        assert total >= alone
+        if 0.0 < total < math.inf:  # rounded up from at most the exact sum
+            assert Fraction(math.nextafter(total, 0.0)) < Fraction(alone) + added
+
+    check()
+
+
+def test_large_pure_releases_are_added_and_small_ones_composed(without_dp_accounting):
+    """Less than all of it plainly added, and less than nothing of it."""
+    small = RepeatedEvent(ExponentialMechanismEvent(0.01, REPLACE_ONE), 1000)
+    large = PureEvent(5.0, REPLACE_ONE)
+    event = ComposedEvent([GAUSSIAN, small, large])
+    by_hand = tightest_epsilon(ComposedEvent([GAUSSIAN, small]), 1e-6) + 5.0
+    bounds = [
+        GaussianDPAccountant().compose(event).get_epsilon(1e-6),
+        ZCDPAccountant().compose(event).get_epsilon(1e-6),
+        tightest_epsilon(GAUSSIAN, 1e-6) + 15.0,
+    ]
+    assert tightest_epsilon(event, 1e-6) == pytest.approx(by_hand, rel=1e-12)
+    assert by_hand < 0.8 * min(bounds)
+
+
+def test_split_totals_are_valid(without_dp_accounting):
+    """A Gaussian and randomised response: the exact delta by the law of total probability."""
+
+    def divergence(epsilon, mu):
+        if epsilon >= 0.0:
+            return gaussian_delta(epsilon, mu)
+        return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(-epsilon, mu)
+
+    def exact(epsilon, mu, pure):
+        return sum(
+            first * divergence(epsilon - math.log(first / second), mu)
+            for first, second in pure_pair(pure)
+        )
+
+    for mu, pure in itertools.product([0.1, 1.0, 3.0], [0.1, 2.0, 10.0]):
+        event = ComposedEvent([GaussianEvent(1.0 / mu, REPLACE_ONE), PureEvent(pure, REPLACE_ONE)])
+        for delta in (1e-9, 1e-3):
+            assert exact(tightest_epsilon(event, delta), mu, pure) <= delta * (1.0 + 1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("installed", [True, False])
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("pure", [PURE, DRAW, PureEvent(1000.0, REPLACE_ONE)])
+def test_sampled_totals_are_below_the_sum_of_their_parts(pure, relation, installed, monkeypatch):
+    """With and without the convolution; 1000 nats are beyond it, the sampled part is not."""
+    if not installed:
+        monkeypatch.setitem(sys.modules, PLD_MODULE, None)
+    plain = GaussianEvent(1.0, relation)
+    sampled = PoissonSampledEvent(0.05, plain)
+    if relation is REPLACE_ONE:
+        sampled = PoissonSampledSumEvent(0.05, plain, 2.0)
+    pure = under(relation, pure)
+    whole, unsampled, rest = (
+        tightest_epsilon(event, 1e-5)
+        for event in (
+            ComposedEvent([RepeatedEvent(sampled, 5), pure]),
+            ComposedEvent([RepeatedEvent(plain, 5), pure]),
+            RepeatedEvent(sampled, 5),
+        )
+    )
+    assert whole <= unsampled
+    assert whole <= math.nextafter(rest + tightest_epsilon(pure, 0.0), math.inf)
+    if installed:
+        assert whole < 0.999 * unsampled

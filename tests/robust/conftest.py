@@ -1,0 +1,1 @@
+from fit_cases import remembered_schedules  # noqa: F401

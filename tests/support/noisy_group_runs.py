@@ -1,0 +1,160 @@
+"""Runs of noisy descent for the worst group, and what every run must keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from laboratory import Laboratory
+
+from skdp.algorithms import GroupObjective
+from skdp.algorithms.group_sums import GroupSums
+from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
+from skdp.algorithms.plan import Run
+from skdp.mechanisms import NoiseSource
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
+
+REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
+RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
+
+
+def seeded(seed=0):
+    return NoiseSource(np.random.default_rng(seed).bytes)
+
+
+def rows_and_groups(rng, n):
+    """Rows from a tenth to ten times the bound; the third group has one record, the last none."""
+    X = rng.normal(size=(n, 5)) * 10.0 ** rng.uniform(-1, 1, size=(n, 1)) + np.eye(5)[0]
+    groups = np.where(rng.random(n) < 0.2, 1, 0)
+    groups[7] = 2
+    return X, groups
+
+
+def records_of(X, y, groups, kind="dense", intercept=0.1):
+    make = {"dense": np.asarray, "csr": sp.csr_array, "float32": lambda X: X.astype(np.float32)}
+    records = Records(make[kind](X), 1.0, intercept, targets=y, groups=groups)
+    records.block_size = 8  # many parts of blocks
+    return records
+
+
+def design_of(records, relation):
+    return Design.of(records, None if relation is REPLACE else 90)  # a nominal number
+
+
+def planned(loss, design, relation, epsilon=50.0, delta=0.01, proportions=None, **options):
+    goal = GroupObjective(
+        EmpiricalRisk(loss),
+        design,
+        neighbouring=relation,
+        weights=GroupWeights((10.0,) * 4),
+        proportions=proportions,
+        **options,
+    )
+    return plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, delta))
+
+
+def neighbours(data, relation, row, target, *options):
+    """One record removed, or replaced by one of another row, target and group.
+
+    `row` maps a position to the new row, `target` an old target to the new one; `options` are the
+    last arguments of `records_of`.
+    """
+    X, y, groups = data
+    for i in (7, 50):
+        if relation is ADD:
+            yield records_of(*(np.delete(part, i, 0) for part in data), *options)
+            continue
+        for group in (0, 2, 3) if i == 7 else (3,):
+            A, t, g = X.copy(), y.copy(), groups.copy()
+            A[i], t[i], g[i] = row(i), target(y[i]), group
+            yield records_of(A, t, g, *options)
+
+
+def check_draws(plan, records, others, epsilon, is_plain):
+    """Replay every draw of a run on neighbours: moves within sensitivities, and their cost.
+
+    Returns the plan with what the run decided.
+    """
+    assert isinstance(plan, NoisyDescentAscentPlan)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    draws, done = laboratory.draws, result.plan
+    expected, sizes, passes = [], [], iter(done.passes)
+    for release in done.releases:
+        word = release.name.split()[0]
+        steps = done.plain if word == "sums" else next(passes) if word == "weighted" else None
+        scale = release.noise_scale / release.sensitivity
+        multipliers = [scale] if steps is None else list(steps.schedule.multipliers)
+        expected += multipliers
+        sizes += [release.dimension if steps is None else None] * len(multipliers)
+    assert len(draws) == len(expected)
+    for draw, scale, size in zip(draws, expected, sizes, strict=True):
+        assert size in (None, draw.value.size)
+        assert np.allclose(draw.factors, scale * draw.mechanism.sensitivity, rtol=1e-12)
+    whole = gaussian_mu(epsilon, 0.01) ** 2
+    claims = [(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws]
+    assert sum(claims) == pytest.approx(whole, rel=1e-9)
+    assert tightest_epsilon(done.event, 0.01) == pytest.approx(epsilon, rel=1e-6)
+    assert (max(done.factors) == 1.0) == is_plain
+    costs = []
+    for other in others:
+        with Laboratory(releases=laboratory.releases) as watched:
+            again = plan.run(other, Run(noise=seeded(0)))
+        assert np.array_equal(again.point, result.point)
+        cost = 0.0
+        for mine, its in zip(draws, watched.draws, strict=True):
+            moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
+            assert its.mechanism.sensitivity == limit
+            assert moved <= limit
+            cost += (moved / mine.scale) ** 2
+        costs.append(cost)
+    assert 0.02 * whole < max(costs) <= whole * (1.0 + 1e-9)
+    return done
+
+
+def check_rounding_of_margins(plan, records, monkeypatch):
+    """Added records pay for the rounding of margins with every sum over groups."""
+    seen, release = [], GroupSums.release
+
+    def watched(self, rows, terms, noise, moved=0.0):
+        seen.append((self.name, moved))
+        return release(self, rows, terms, noise, moved)
+
+    monkeypatch.setattr(GroupSums, "release", watched)
+    monkeypatch.setattr(NoisyDescentAscentPlan, "_margin_rounding", lambda *_: 1e-9)
+    plan.run(records, Run(noise=seeded(0)))
+    moved = [amount for name, amount in seen if not name.startswith("sizes")]
+    assert len(moved) >= 1
+    assert min(moved) > 1e-12  # EPS alone is below
+
+
+def check_report_of_equal_weights(plan, records, word):
+    """Several looks whose weights are the proportions are no plain model.
+
+    A release's name has the `word`; the last release is the last draw.
+    """
+    with Laboratory() as laboratory:
+        done = plan.run(records, Run(noise=seeded(0))).plan
+    assert done.n_looks > 1 and max(done.factors) == 1.0
+    names = [release.name for release in done.releases]
+    assert "temperature" not in names and any(word in name for name in names)
+    last, draw = done.releases[-1], laboratory.draws[-1]
+    assert last.dimension == draw.value.size
+    assert last.noise_scale / last.sensitivity == pytest.approx(
+        draw.scale / draw.mechanism.sensitivity, rel=1e-12
+    )
+
+
+def check_replay(plan, records, unrelated):
+    """The releases alone decide about noise, coefficients and plan: the records do not."""
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(0)))
+    with Laboratory(releases=laboratory.releases) as watched:
+        again = plan.run(unrelated, Run(noise=seeded(0)))
+    assert [draw.scale for draw in watched.draws] == [draw.scale for draw in laboratory.draws]
+    np.testing.assert_array_equal(again.point, result.point)
+    assert again.plan == result.plan
