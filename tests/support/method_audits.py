@@ -16,7 +16,6 @@ import argparse
 import csv
 import functools
 import importlib
-import math
 import sys
 import time
 import warnings
@@ -348,7 +347,7 @@ MECHANISMS = (
         bound_by="range",
     ),
     Audited(_Softmax, "", 4.0, 0.0, mechanism="softmax draws", n_runs=8000),
-    Audited(_SampledSum, "", 2.0, 0.1, mechanism="sampled Gaussian noise", n_runs=14_000),
+    Audited(_SampledSum, "", 2.0, 0.1, mechanism="sampled Gaussian noise", n_runs=20_000),
 )  # fmt: skip
 
 
