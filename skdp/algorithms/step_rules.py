@@ -93,11 +93,11 @@ def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool
     noise : float
         Noise of a mean of numbers up to 1.
     """
-    if error <= 0.3:
+    if error <= 0.45:
         share = (error / (0.2 if loss.target_bound else 0.3)) ** 2
         return min(max(share, 0.01), 0.25), True
     has_targets = loss.target_bound > 0.0 or has_odds(loss)
-    return (0.15 if has_targets and noise <= 0.23 else 0.0), False
+    return (0.15 if has_targets and noise <= 0.15 else 0.0), False
 
 
 def temperature_share(loss: Loss, noise: float) -> float:

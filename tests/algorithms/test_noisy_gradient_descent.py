@@ -246,16 +246,16 @@ def test_means_of_rows_are_left_out_where_they_would_be_noise():
     def release(loss, n, relation=REPLACE):
         return plan_of(loss, n, 30, 0.1, 1e-5, relation).centering
 
-    for loss, n in [(LogisticLoss(), 1200), (SoftmaxLoss(4), 1200), (HalfSquaredLoss(1.0), 1200)]:
+    for loss, n in [(LogisticLoss(), 900), (SoftmaxLoss(4), 900), (HalfSquaredLoss(1.0), 900)]:
         with_rows, without = release(loss, n), release(loss, n // 2)
         assert with_rows.moves_rows and not without.moves_rows
         size = with_rows.describe(REPLACE).dimension - without.describe(REPLACE).dimension
         assert size == 30
         assert without.mechanism.sensitivity <= 0.75 * with_rows.mechanism.sensitivity
         assert release(loss, n // 2, ADD).moves_rows
-        assert release(loss, n // 8) is None
-    centering = release(LogisticLoss(), 600).release(
-        Records(np.full((600, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(150), np.zeros(450)]),
+        assert release(loss, n // 4) is None
+    centering = release(LogisticLoss(), 480).release(
+        Records(np.full((480, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(120), np.zeros(360)]),
         Silent(),
     )
     assert (centering.mean == 0.0).all()
