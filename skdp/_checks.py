@@ -11,7 +11,6 @@ import numpy as np
 
 _Closed = Literal["both", "left", "right", "neither"]
 
-
 #: Doubles hold all integers up to here.
 _LARGEST_COUNT = 2**53
 
@@ -82,13 +81,23 @@ def check_non_negative(**parameters: Any) -> None:
         check_real(name, value, 0.0, closed="left")
 
 
-def check_count(name: str, value: Any, low: int = 1, high: float = math.inf) -> None:
-    """Raise InvalidTypeError or ValueError unless `value` is an integer in [low, high]."""
+def check_count(
+    name: str,
+    value: Any,
+    low: int = 1,
+    high: float = math.inf,
+    *,
+    largest: float = _LARGEST_COUNT,
+) -> None:
+    """Raise InvalidTypeError or ValueError unless `value` is an integer in [low, high].
+
+    `largest` is infinite for counts that nothing makes a float of.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         raise InvalidTypeError(f"{name} must be an integer, got {shown(value)}.")
     value = int(value)
     _check_range(name, value, low, high, "both")
-    if value > _LARGEST_COUNT:
+    if value > largest:
         raise ValueError(f"{name} == {shown(value)}, must be at most 2^53.")
 
 

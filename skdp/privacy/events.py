@@ -12,6 +12,7 @@ each accountant that has a proof for it; the others refuse it.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import Enum
@@ -254,7 +255,7 @@ class RepeatedEvent(PrivacyEvent):
 
     def __post_init__(self) -> None:
         relation = common_relation([self.event])
-        check_count("count", self.count, 0)
+        check_count("count", self.count, 0, largest=math.inf)
         self._set(count=int(self.count), neighbouring=relation)
 
 
@@ -291,7 +292,7 @@ def flatten_event(event: PrivacyEvent, count: int = 1) -> tuple[tuple[PrivacyEve
         sampled event is one leaf.
 
     """
-    check_count("count", count, 0)
+    check_count("count", count, 0, largest=math.inf)
     counts: dict[PrivacyEvent, int] = {}
     todo = [(event, int(count))]
     while todo:
