@@ -78,6 +78,8 @@ class RGDAPlan(Plan):
         """
         mechanism: GaussianMechanism = queries
         name = f"{name}, {queries.n_steps} steps, for the clipping norm 1"
+        if self.is_linear_dual:  # of the same event, but with their own unit and sensitivity
+            name = f"{name}; numbers are those of x, losses of groups have others"
         if queries.sampling_rate == 1.0:
             multiplier = queries.noise_multiplier / math.sqrt(queries.n_steps)
             mechanism = GaussianMechanism(queries.sensitivity, multiplier)

@@ -1,5 +1,6 @@
 """Releases on a grid: every rounding against exact arithmetic, and an attack on lowest bits."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -168,6 +169,26 @@ def test_exact_bounds_hold_the_noise_at_every_precision():
         finer = [sorted(sphere.bounds(i)) for i in range(5)]
         assert all(a <= b <= c <= d for (a, d), (b, c) in zip(bounds, finer, strict=True))
     assert widths[1] < widths[0] * 2.0**-50 and widths[2] < widths[1] * 2.0**-50
+
+
+@pytest.mark.parametrize("dimension", [1, 2, 5, 40])
+@pytest.mark.parametrize("extremes", [(0, 0), (255, 255), (0, 255), (255, 0)])
+def test_exact_bounds_hold_whatever_the_further_bits_are(dimension, extremes):
+    """Further bits of the lengths and of the directions, all 0 or all 1."""
+    for seed in range(5):
+        parts = draws_of(EXPONENTIAL, dimension, seed), draws_of(NORMAL, dimension, 100 + seed)
+        calls = itertools.count()
+
+        def further(n, calls=calls):
+            return bytes([extremes[next(calls) >= dimension]]) * n
+
+        sphere = _Sphere(1.0, *parts, further)
+        before = [sorted(sphere.bounds(i)) for i in range(dimension)]
+        sphere.refine(0)
+        assert next(calls) == 2 * dimension
+        for i, (low, high) in enumerate(before):
+            after = sorted(sphere.bounds(i))
+            assert low <= after[0] and after[1] <= high
 
 
 def short_draws(size, bits):

@@ -114,6 +114,15 @@ def crafted(law, seed):
 
 
 @each_law
+def test_first_bits_on_a_boundary_leave_the_integer_to_further_bits(law):
+    for k, cut in enumerate(_cuts(law).tolist()):
+        for more, is_above in ((b"\0", False), (b"\xff", True)):
+            given = iter([(cut << 33).to_bytes(8, "little") + bytes(8), more * 8, more * 8])
+            draws = _trials(law, 1, lambda n, given=given: next(given, bytes(n)))
+            assert (draws.units[0] > k) == is_above
+
+
+@each_law
 @pytest.mark.parametrize("seed", range(3))
 def test_fast_decisions_are_the_exact_ones(law, seed):
     """Against mpmath and against exact arithmetic, also next to the boundary of each decision."""

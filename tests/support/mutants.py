@@ -59,6 +59,20 @@ _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
 
 MUTANTS = (
     Mutant(
+        "integers of exact noise have an end",
+        "mechanisms/partial_draws.py",
+        "is_open[others] |= cuts[units[others]] == firsts[others]",
+        "is_open[others] |= False",
+        "tests/mechanisms/test_partial_draws.py -k first_bits_on_a_boundary",
+    ),
+    Mutant(
+        "spherical noise enclosed without the unknown bits of its direction",
+        "mechanisms/grid.py",
+        "math.isqrt(square + 2 * total + d) + 1",
+        "math.isqrt(square) + 1",
+        "tests/mechanisms/test_grid.py -k whatever_the_further_bits",
+    ),
+    Mutant(
         "Gaussian noise halved",
         "mechanisms/additive.py",
         "return noise.add_normal(value, self.noise_scale)",
