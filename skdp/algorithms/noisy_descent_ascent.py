@@ -255,9 +255,7 @@ class NoisyDescentAscentPlan(Plan):
                 passes.append(second.plan)
                 shrinkage = self._shrinkage(point, variance)
             if is_plain:
-                share = noise_plain / (noise_plain + variance)
-                point = plain + share * (point - plain)
-                variance = share**2 * variance + (1.0 - share) ** 2 * noise_plain
+                point, variance = combined(plain, noise_plain, point, variance)
                 shrinkage = self._shrinkage(point, variance)
                 shift = 0.0
                 if (temperature := self.temperature) is not None:
@@ -376,6 +374,14 @@ class NoisyDescentAscentPlan(Plan):
         if direction is not None:
             weights = weights + theta[-1] / fit.units[1] * direction
         return weights, offsets + shift
+
+
+def combined(
+    first: np.ndarray, first_variance: float, second: np.ndarray, second_variance: float
+) -> tuple[np.ndarray, float]:
+    """Average two independent estimates by their variances; return the variance, too."""
+    share = first_variance / (first_variance + second_variance)
+    return first + share * (second - first), share * second_variance
 
 
 def plan_noisy_descent_ascent(

@@ -77,11 +77,14 @@ class Entry:
         Who paid, such as the name of an estimator.
     time : str
         In UTC, as ISO 8601 writes it.
+    id : str
+        Unlike that of any other payment; empty in older ledgers.
     """
 
     event: PrivacyEvent
     label: str
     time: str
+    id: str = ""
 
 
 @dataclass
@@ -118,8 +121,8 @@ class Ledger:
 
     def spend(self, event: PrivacyEvent, label: str) -> None:
         """Append a payment; it is on the disk when this returns."""
-        entry = Entry(event, label, _now())
-        line = {"spent": event.to_dict(), "label": label, "time": entry.time}
+        entry = Entry(event, label, _now(), uuid.uuid4().hex)
+        line = {"spent": event.to_dict(), "label": label, "time": entry.time, "id": entry.id}
         if event_from_dict(json.loads(json.dumps(line["spent"]))) != event:
             raise TypeError(f"{event!r} cannot be written to a ledger.")
         self.append(line)
@@ -243,8 +246,8 @@ def _parsed(path: str, descriptor: int) -> Ledger:
         epsilon = math.inf if header["epsilon"] is None else float(header["epsilon"])
         name = header["neighbouring"]
         relation = None if name is None else Neighbouring(name)
-        name = str(header.get("id", path))  # older ledgers have none
-        ledger = Ledger(path, name, descriptor, epsilon, float(header["delta"]), relation)
+        own = str(header.get("id", path))  # older ledgers have none
+        ledger = Ledger(path, own, descriptor, epsilon, float(header["delta"]), relation)
     except (ValueError, KeyError, TypeError):
         raise LedgerError(f"{path!r} is no ledger that this version of skdp knows.") from None
     for number, line in enumerate(lines, 2):
@@ -266,8 +269,8 @@ def _parsed(path: str, descriptor: int) -> Ledger:
     return ledger
 
 
-def _entry(text: str, label: str, time: str) -> Entry:
-    return Entry(_event(text), label, time)
+def _entry(text: str, label: str, time: str, id: str = "") -> Entry:
+    return Entry(_event(text), label, time, id)
 
 
 @functools.lru_cache(maxsize=1024)

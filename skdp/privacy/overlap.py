@@ -50,6 +50,11 @@ class OverlappingParts:
         #: For each ledger: its entries, and how often each kind of record is in a release of each
         #: kind.
         self._counts: dict[str, tuple[list[Entry], dict[PrivacyEvent, np.ndarray]]] = {}
+        self._process = os.getpid()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out what ledgers were charged: a copy would not see what others add to it."""
+        return {**self.__dict__, "_counts": {}}
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[None]:
@@ -72,18 +77,21 @@ class Part(NamedTuple):
 
         The sum of what is added is, for each kind of event, its largest number of a record.
         """
-        members = self.parts._members
-        entries, known = self.parts._counts.get(ledger.id, ([], {}))
+        parts, process = self.parts, os.getpid()
+        if parts._process != process:  # the counts are those of another process
+            parts._counts, parts._process = {}, process
+        is_member = parts._members[:, self.number].astype(object)  # integers without a limit
+        entries, known = parts._counts.get(ledger.id, ([], {}))
         if ledger.entries[: len(entries)] != entries:
             known = {}
         counts, added = dict(known), []
         for leaf, count in flatten_event(event):
-            old = counts.get(leaf, np.zeros(len(members), dtype=np.int64))
-            counts[leaf] = old + count * members[:, self.number].astype(np.int64)
+            old = counts.get(leaf, 0 * is_member)
+            counts[leaf] = old + count * is_member
             added.append(RepeatedEvent(leaf, int(counts[leaf].max() - old.max(initial=0))))
 
         def note() -> None:
-            self.parts._counts[ledger.id] = list(ledger.entries), counts
+            parts._counts[ledger.id] = list(ledger.entries), counts
 
         return ComposedEvent(added), note
 

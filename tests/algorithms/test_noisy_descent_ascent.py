@@ -30,7 +30,7 @@ from skdp.algorithms import GroupObjective
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.clipped_losses import loss_sensitivity
 from skdp.algorithms.group_sums import ScaleFit
-from skdp.algorithms.noisy_descent_ascent import plan_noisy_descent_ascent
+from skdp.algorithms.noisy_descent_ascent import combined, plan_noisy_descent_ascent
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.worst_group_weights import (
     minimax_step,
@@ -378,6 +378,12 @@ def test_weights_are_the_best_of_their_programme():
         assert (limited / p).max() <= 2.0 + 1e-9
 
 
+def test_two_estimates_are_averaged_by_their_variances():
+    point, variance = combined(np.array([0.0, 4.0]), 1.0, np.array([4.0, 0.0]), 3.0)
+    assert point == pytest.approx([1.0, 3.0])
+    assert variance == pytest.approx(0.75**2 * 1.0 + 0.25**2 * 3.0)
+
+
 def test_a_large_group_that_is_about_the_worst_asks_for_the_plain_model():
     p = np.array([0.6, 0.3, 0.1])
     weights = np.array([0.6, 0.2, 0.2])
@@ -386,6 +392,8 @@ def test_a_large_group_that_is_about_the_worst_asks_for_the_plain_model():
     assert not prefers_plain(np.array([0.2, 0.45, 0.5]), weights, p)  # 0.3 is no large group
     assert not prefers_plain(None, weights, p)
     assert prefers_plain(np.array([0.45, 0.2, 0.6]), np.array([0.6, 0.25, 0.15]), p)
+    half, others = np.array([0.5, 0.4, 0.1]), np.array([0.4, 0.4, 0.2])
+    assert prefers_plain(np.array([0.45, 0.2, 0.5]), others, half)  # a half is large
 
 
 def test_equal_losses_leave_the_proportions():

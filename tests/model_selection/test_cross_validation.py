@@ -2,7 +2,9 @@
 
 import contextlib
 import json
+import math
 import os
+import pickle
 from typing import ClassVar
 
 import numpy as np
@@ -181,6 +183,45 @@ def test_an_older_copy_of_a_ledger_pays_in_full(tmp_path, others):
         accountant.spend(EVENT, "another release")
     charged(accountant, 1, parts)
     assert accountant.total().epsilon == 1.0 + others
+
+
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_payments_that_look_alike_are_not_taken_for_each_other(tmp_path, monkeypatch, is_restored):
+    """With the same event, label and time."""
+    monkeypatch.setattr("skdp.privacy.ledger._now", lambda: "2026-01-01T00:00:00+00:00")
+    parts, others = (OverlappingParts(np.eye(2, dtype=bool)) for _ in range(2))
+    path = tmp_path / "ledger"
+    accountant = BudgetAccountant(10.0, path=path)
+    (tmp_path / "copy").write_bytes(path.read_bytes())
+    copy = BudgetAccountant.load(tmp_path / "copy")
+    charged(accountant, 0, parts)
+    if is_restored:
+        path.write_bytes((tmp_path / "copy").read_bytes())
+        charged(accountant, 0, others)
+        charged(accountant, 1, parts)
+    else:
+        charged(copy, 1, parts)
+        charged(accountant, 0, parts)
+    assert accountant.total().epsilon == 2.0
+
+
+def test_copies_of_parts_pay_in_full(tmp_path):
+    """A copy would not see what the others add to the ledger."""
+    parts = OverlappingParts(np.eye(2, dtype=bool))
+    accountant = BudgetAccountant(10.0)
+    charged(accountant, 0, parts)
+    for total in (2.0, 3.0):
+        charged(accountant, 1, pickle.loads(pickle.dumps(parts)))
+        assert accountant.total().epsilon == total
+
+
+def test_numbers_of_releases_from_parts_have_no_limit():
+    parts = OverlappingParts(np.array([[1, 1], [0, 1]], dtype=bool))
+    accountant = BudgetAccountant(math.inf)
+    for number in (0, 1):
+        with parts.part(number):
+            spend(RepeatedEvent(PureEvent(2.0**-70, "replace_one"), 2**62), accountant)
+    assert accountant.total().epsilon == pytest.approx(2.0**-7)
 
 
 def test_ledgers_of_older_files_are_known_by_their_path(tmp_path):
