@@ -7,8 +7,7 @@ compared, at delta = 1e-5, for models at epsilon = 0.5 and delta = 1e-6:
 - the sum of the epsilons;
 - what ``cross_val_score`` is charged: every fit, composed tightly. Its scores are not private;
 - what ``dp_cross_validate`` is charged: one fit less, since each record is in the training sets of
-  all folds but one, and one noisy score at epsilon = 0.1. Convolved if dp-accounting is installed,
-  else a sum.
+  all folds but one, and one noisy score at epsilon = 0.1.
 """
 
 from __future__ import annotations

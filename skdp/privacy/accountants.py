@@ -36,6 +36,7 @@ from skdp.privacy.events import (
     flatten_event,
 )
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_epsilon, pure_mu
+from skdp.privacy.pure_releases import mixed_epsilon
 from skdp.privacy.rounding import (
     ceil_float,
     ceil_reciprocal,
@@ -241,8 +242,9 @@ def tightest_epsilon(
 
     It is the minimum over all accountants that cover the event, each with any number of the pure
     releases added plainly: the epsilon of an epsilon-DP release adds to that of everything else
-    (section 5). Totals that are not purely Gaussian are also given to Google's ``dp-accounting`` if
-    the optional extra ``accounting`` is installed. Poisson sampling amplifies privacy under
+    (section 5). That of Gaussian and pure releases together is exact, up to 400 different sums of
+    their losses. Other totals are also given to Google's ``dp-accounting`` if the optional extra
+    ``accounting`` is installed. Poisson sampling amplifies privacy under
     "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which
     dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid.
     The delta of an :class:`ApproximateEvent` is taken off `delta`, and what remains of the event is
@@ -346,6 +348,11 @@ def _unsampled_epsilon(event: PrivacyEvent, delta: float, enough: float) -> floa
             accountant.compose(*part)
             added -= _pure_total([part])
             best = min(best, _add_pure(accountant.get_epsilon(delta), added))
+    if 0.0 < delta < 1.0 and all(isinstance(leaf, PureEvent | GaussianEvent) for leaf, _ in leaves):
+        losses = [(leaf.epsilon, count) for leaf, count in pure if isinstance(leaf, PureEvent)]
+        exact = mixed_epsilon(_mu(_composed(rest)), losses, delta, best)
+        if exact < math.inf:
+            return exact
     return min(best, _pld_epsilon(leaves, delta, best, enough))
 
 

@@ -298,6 +298,8 @@ def _write_new(path: str, data: bytes, announce: Callable[[], None] = lambda: No
     if os.path.lexists(path):
         raise FileExistsError(f"There is a file {path!r}.")
     folder = Path(path).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(f"There is no folder {str(folder)!r} for the ledger {path!r}.")
     descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".skdp-")
     try:
         with os.fdopen(descriptor, "wb") as file:

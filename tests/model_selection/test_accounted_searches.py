@@ -107,7 +107,7 @@ def test_estimators_that_are_made_in_a_worker():
 @pytest.mark.usefixtures("_live_workers")
 def test_estimators_that_are_sent_to_a_worker(monkeypatch):
     """The pickle alone is enough: as if the worker were no child of this process."""
-    monkeypatch.setattr(blocks, "_file_of", lambda process: "/nonexistent/skdp")
+    monkeypatch.setattr(blocks, "_file_of", lambda *process: "/nonexistent/skdp")
     monkeypatch.setattr(blocks, "publish", lambda: None)
     with accountant() as spent:
         fitted = Parallel(n_jobs=2)(delayed(clone_and_fit)(pipeline()) for i in range(2))
