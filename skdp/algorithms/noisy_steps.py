@@ -95,13 +95,18 @@ class Schedule:
         -------
         ndarray of shape (n_steps, m)
         """
-        weights = np.empty((self.n_steps, len(curvatures)))
-        weight, velocity = np.zeros(len(curvatures)), np.zeros(len(curvatures))
-        for row in weights[::-1]:  # the adjoint recursion of the steps
-            weight = weight + 1.0 / self.n_averaged
-            velocity = velocity - self.step_size * weight
-            row[:] = velocity
-            weight, velocity = weight + curvatures * velocity, self.momentum * velocity
+        return np.column_stack([self._noise_weights(each) for each in curvatures.tolist()])
+
+    def _noise_weights(self, curvature: float) -> np.ndarray:
+        """Derivatives for one direction, shape (n_steps,)."""
+        weights, weight, velocity = np.empty(self.n_steps), 0.0, 0.0
+        share, step_size, momentum = 1.0 / self.n_averaged, self.step_size, self.momentum
+        for step in range(self.n_steps - 1, -1, -1):  # the adjoint recursion of the steps
+            weight += share
+            velocity -= step_size * weight
+            weights[step] = velocity
+            weight += curvature * velocity
+            velocity *= momentum
         return weights
 
     def average_variance(self, curvature: float, unit: float) -> float:
@@ -203,8 +208,9 @@ def descend(
             gradient = gradient @ inverse
         velocity = schedule.momentum * velocity + gradient
         weights = weights - schedule.step_size * velocity
-        # before the next look at the records: no record may meet weights that are not numbers
-        if not (np.isfinite(weights).all() and np.isfinite(velocity).all()):
+        # before the next look at the records: no record may meet weights that are not numbers,
+        # which they are if the velocity is not
+        if not np.isfinite(weights).all():
             weights, velocity = np.zeros(shape), np.zeros(shape)
         longest = WEIGHT_LIMIT * unit
         weights = weights * (longest / max(float(np.linalg.norm(weights)), longest))

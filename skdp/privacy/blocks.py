@@ -80,10 +80,11 @@ def _status(process: int) -> tuple[int, int]:
         return 0, 0
 
 
-def _file_of(process: int) -> str:
+def _file_of(process: int, start: int | None = None) -> str:
     """Name the file of a process; its start tells it from an older one of the same number."""
     user = os.getuid() if hasattr(os, "getuid") else "user"
-    name = f"skdp-{user}-{process}-{_status(process)[1]}.json"
+    start = _status(process)[1] if start is None else start
+    name = f"skdp-{user}-{process}-{start}.json"
     return os.path.join(tempfile.gettempdir(), name)
 
 
@@ -91,11 +92,12 @@ def _of_parents() -> list[Block]:
     """Blocks that are open in the processes that this one descends from."""
     found, process = [], os.getppid()
     while process > 0:
-        path = _file_of(process)
+        parent, start = _status(process)
+        path = _file_of(process, start)
         with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
             if not hasattr(os, "getuid") or os.fstat(file.fileno()).st_uid == os.getuid():
                 found += [Block(*each) for each in json.load(file)]
-        process = _status(process)[0]
+        process = parent
     return found
 
 

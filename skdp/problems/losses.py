@@ -218,7 +218,7 @@ class LogisticLoss(ZeroOneLoss):
         """Return ``sigmoid(z) - t`` from ``exp(-|z|)``, which is overwritten."""
         tail += 1.0
         np.reciprocal(tail, out=tail)  # sigmoid(|z|)
-        np.copyto(tail, 1.0 - tail, where=margins < 0)
+        tail = np.where(margins < 0, 1.0 - tail, tail)
         tail -= targets
         return tail
 

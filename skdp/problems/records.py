@@ -87,7 +87,7 @@ class Block:
         if self.scale is not None:
             scale = self.scale if residuals.ndim == 1 else self.scale[:, None]
             residuals = residuals * scale
-        out[:, :d] = (self.matrix.T @ residuals).T
+        out[:, :d] = (_transposed(self.matrix) @ residuals).T
         return out if self.factors is None else out * self.factors
 
     def norms(self) -> np.ndarray:
@@ -495,6 +495,15 @@ def _read_only(X: Matrix) -> Matrix:
     if not sp.issparse(X):
         return read_only_view(X)
     return _csr(X, *map(read_only_view, (X.data, X.indices, X.indptr)))
+
+
+def _transposed(X: Matrix) -> Matrix:
+    """Return a view of the transpose of a dense or CSR matrix."""
+    if not sp.issparse(X):
+        return X.T
+    columns = sp.csc_array(X.shape[::-1])  # as in _csr: X.T would copy short slices
+    columns.data, columns.indices, columns.indptr = X.data, X.indices, X.indptr
+    return columns
 
 
 def _csr(like: Matrix, data: np.ndarray, indices: np.ndarray, pointers: np.ndarray) -> Matrix:

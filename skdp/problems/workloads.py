@@ -155,8 +155,8 @@ class QueryMatrix(Workload):
             matrix = np.asarray(matrix, dtype=np.float64)
         except (TypeError, ValueError, OverflowError):
             raise ValueError(
-                "queries must be a string such as '2-way' or a matrix of numbers, got "
-                f"{shown(matrix)}."
+                "queries must be a string such as '2-way' or a matrix of numbers; in `answer` "
+                f"also a list of tuples of column names. It is {shown(matrix)}."
             ) from None
         size = universe_size(self.sizes)
         if matrix.ndim != 2 or matrix.shape[1] != size or not len(matrix):

@@ -1,5 +1,7 @@
 """Bounded rows: what every computation sees of X."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -203,3 +205,18 @@ def test_a_column_scale_is_a_view(sparse, intercept):
     part = scaled.take(np.array([5, 3])).scaled(1.0 / factors)
     np.testing.assert_allclose(materialised(part), materialised(records)[[5, 3]], rtol=1e-14)
     np.testing.assert_array_equal(part.targets, [5, 3])
+
+
+def test_products_with_a_short_sparse_block_copy_no_entries():
+    X = sp.csr_array(np.random.default_rng(0).standard_normal((1000, 200)))
+    block = Records(X, 100.0).block(slice(0, 100))
+    assert len(block.matrix.data) < X.nnz / 2  # where scipy's constructors copy
+    residuals = np.ones(100)
+    tracemalloc.start()
+    try:
+        sums = block.pull_back(residuals)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    np.testing.assert_allclose(sums[0], X[:100].sum(axis=0))
+    assert peak < block.matrix.data.nbytes / 2
