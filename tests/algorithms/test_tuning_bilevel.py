@@ -5,7 +5,8 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.algorithms import Run
-from skdp.algorithms.tuning import tune
+from skdp.algorithms.bilevel import plan_steps
+from skdp.algorithms.tuning import bilevel, tune
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
@@ -51,6 +52,19 @@ def run(loss, q=1, budget=BUDGET, seed=0, data_seed=0, **options):
         run=Run(noise=seeded(seed)),
         **options,
     )
+
+
+def test_steps_are_planned_once(monkeypatch):
+    calls = []
+
+    def counted(*args, **options):
+        calls.append(args)
+        return plan_steps(*args, **options)
+
+    monkeypatch.setattr(bilevel, "plan_steps", counted)
+    tuned = run(RIDGE)
+    assert tuned.plan.releases and tuned.plan.to_dict() and tuned.plan.event
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("loss", [RIDGE, LOGISTIC], ids=["ridge", "logistic"])

@@ -87,6 +87,11 @@ class BilevelTuningPlan(SplitPlan):
         norm = self.objective.whitened(np.exp(logs)).feature_norm
         return self.penalty * self.objective.loss.curvature * norm**2
 
+    def _released(self, releases: tuple[Release, ...]) -> SplitPlan:
+        done = super()._released(releases)
+        done.__dict__["steps"] = self.steps  # which is slow to plan, and knows no releases
+        return done
+
     @cached_property
     def steps(self) -> BilevelPlan:
         """Plan of the choice."""
