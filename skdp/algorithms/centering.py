@@ -30,6 +30,8 @@ _LONGER = 4
 _SQUARE_WEIGHT = 0.5
 #: Mean and variance of the prior of the targets' variance, in units of the squared bound on them.
 PRIOR_VARIANCE, _PRIOR_SPREAD = 0.15, 0.01
+#: Variance of the prior of the targets' mean, in units of the squared bound on them.
+_MEAN_SPREAD = 0.02
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,9 @@ class _NumericTargets(_Targets):
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
         square, mean = float(means[-1]), 0.0
-        if self.has_mean and deviation < 0.25 * math.sqrt(max(square, 1e-9)):
-            mean = min(max(float(means[0]), -1.0), 1.0)
+        if self.has_mean:
+            shrunk = float(means[0]) * _MEAN_SPREAD / (_MEAN_SPREAD + deviation**2)
+            mean = min(max(shrunk, -1.0), 1.0)
         data, prior = 1.0 / deviation**2, 1.0 / _PRIOR_SPREAD
         variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
         return np.array([mean * self.bound]), min(max(variance, 1e-4), 1.0)
@@ -344,7 +347,7 @@ class CenteredRows:
         """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
         out = sums / self._unit
         if self.has_intercept:
-            out[:, :-1] -= np.outer(sums[:, -1], self._shift)
+            out[:, :-1] -= sums[:, -1:] * self._shift
             out[:, -1] = self._constant * sums[:, -1]
         return out
 

@@ -271,7 +271,7 @@ class NoisyGradientDescentPlan(Plan):
         """Factor of the margins by what the noise of their weights is."""
         signal = 0.0 if square == 0.0 else 1.0 - size * variance / square
         if self.is_squared:
-            power = 0.5 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
+            power = 1.0 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
             return float(max(signal, 0.0) ** power)
         limit = 0.85 if self.loss.n_margins == 1 else 1.0
         return float(limit * max(signal, 0.05) ** 0.3)

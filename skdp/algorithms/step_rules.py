@@ -60,18 +60,18 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
     """
     if is_squared:
         return _squares(error * math.sqrt(n_features), unit)
-    clip = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
+    clip = min(max(0.25 * math.sqrt(0.05 / error), 0.05), 1.0)
     if has_odds(loss):
-        return StepRule(clip, 0.2, 2.0, 1.5, 1e-4)
+        return StepRule(clip, 0.25, 2.0, 1.5, 1e-4)
     largest = largest_residual(loss)
     if loss.target_bound:  # most residuals are the largest one
         return StepRule(largest, 1.6 / loss.target_bound, 2.0, 1.5, 1e-4)
     # margins of hinges are half of those of the log loss, residuals twice
-    return StepRule(min(2.0 * clip, largest), 0.4, 2.0, 1.5, 1e-4)
+    return StepRule(min(2.0 * clip, largest), 0.5, 2.0, 1.5, 1e-4)
 
 
 def _squares(spread: float, unit: float) -> StepRule:
-    clip = min(max(0.30 * 0.05 / spread, 0.30), 2.5)
+    clip = min(max(0.30 * 0.05 / spread, 0.15), 2.5)
     noise = unit * clip * math.sqrt(PRIOR_VARIANCE)
     damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     return StepRule(clip, damping, 1.5, 1.0, 2e-4 / clip**2)

@@ -110,7 +110,8 @@ def test_reference_plans(case, expected):
     options = {"temperature_share": 0.0, "moments_share": 0.0}
     options["damping"] = 2.0 if classes == 1 else 0.2
     plan = plan_of(loss, n, d, epsilon, delta, relation, **options)
-    # the numbers of the page are those of schedules that are not brief
+    # the numbers of the page are those of longer clips and of schedules that are not brief
+    plan = replace(plan, clip=max(plan.clip, 0.3 if classes == 1 else 0.25))
     schedule, k = replace(plan.schedule, is_brief=False), 2 if relation is REPLACE else 1
     mu = gaussian_mu(epsilon, delta)
     noise = schedule.multipliers * plan.sensitivity
@@ -196,7 +197,30 @@ def test_margins_are_shrunk_by_the_share_of_the_signal(loss, limit):
     assert plan.shrinkage(10.0, 8, 0.5) == pytest.approx(limit * 0.6**0.3)
     assert plan.shrinkage(0.0, 8, 0.5) == pytest.approx(limit * 0.05**0.3)
     squares = plan_of(HalfSquaredLoss(1.0), 10**6, 10, 1.0, 1e-6)
-    assert squares.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**0.5)
+    noisy = plan_of(HalfSquaredLoss(1.0), 100, 10, 0.3, 1e-6)
+    assert squares.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6)
+    assert noisy.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**2)
+    assert squares.shrinkage(1.0, 8, 0.5) == 0.0
+
+
+def test_the_mean_of_targets_is_shrunk_by_its_noise():
+    """As the mean of a normal law with variance 0.02, in units of the squared bound."""
+    records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.full(500, 0.8))
+    goal = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(records))
+    for epsilon in (0.3, 1e6):
+        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
+        deviation = plan.centering.mechanism.noise_scale / 500
+        found = plan.prepare(records, Silent()).offsets[0]
+        assert found == pytest.approx(0.8 * 0.02 / (0.02 + deviation**2), rel=1e-6)
+    assert found == pytest.approx(0.8, rel=1e-4)
+
+
+def test_clipping_norms_fall_with_the_noise_down_to_a_limit():
+    norms = [plan_of(LogisticLoss(), n, 20, 1.0, 1e-6).clip for n in (30, 100, 1000, 3000, 10**7)]
+    assert norms == sorted(norms)
+    assert norms[0] == 0.05 and norms[-1] == 1.0
+    norms = [plan_of(HalfSquaredLoss(1.0), n, 20, 1.0, 1e-6).clip for n in (100, 10**4, 10**7)]
+    assert norms == [0.15, pytest.approx(norms[1]), 2.5] and 0.15 < norms[1] < 2.5
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(8)], ids=repr)

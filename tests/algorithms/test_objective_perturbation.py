@@ -11,7 +11,6 @@ import scipy.sparse as sp
 from laboratory import Laboratory
 from objective_plans import ADD, CLIPPED, HUBER, REPLACE, log_density, make_plan
 from plain_noise import scale_noise
-from scipy import stats
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -19,6 +18,7 @@ from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DP
 from skdp.algorithms import METHODS, objective_perturbation, plan_objective_perturbation
 from skdp.algorithms.objective_theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
+from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import ApproximateEvent, Neighbouring, PrivacyBudget, tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -536,12 +536,7 @@ def test_whole_fits_stay_below_the_claim_and_half_of_the_noise_is_found(relation
     def shown(part):
         values = log_ratios((first, second), part, fits, epsilon, delta, relation, monkeypatch)
         counts = [sum(ratio > 0 for side, ratio in values if side == s) for s in (0, 1)]
-        orders = []
-        for often, seldom in (counts, (fits - counts[1], fits - counts[0])):
-            low = stats.beta.ppf(rate / 4, often, fits - often + 1)
-            high = stats.beta.isf(rate / 4, seldom + 1, fits - seldom) if seldom < fits else 1.0
-            orders.append(math.log((low - delta) / high) if low > delta else -math.inf)
-        return max(orders)
+        return epsilon_lower_bound(*counts, fits, delta, 1.0 - rate)
 
     assert shown(1.0) <= epsilon
     assert shown(0.3) > epsilon

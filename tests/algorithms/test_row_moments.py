@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
 from plain_noise import PlainNoise
-from scipy import stats
 
 from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms.centering import CenteredRows, Centering
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.row_moments import plan_row_moments
+from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -346,9 +346,7 @@ def audited_epsilon(relation, is_projected, factor):
     # where the likelihood ratio of half the noise exceeds e^epsilon
     threshold = exact.mean() + (0.5 * plan.mechanism.sensitivity / mu) ** 2 * EPSILON / gap
     counts = [int((points > threshold).sum()) for points in positions]
-    low = stats.beta.ppf(RATE / 2, counts[0], N_RUNS - counts[0] + 1)
-    high = stats.beta.isf(RATE / 2, counts[1] + 1, N_RUNS - counts[1])
-    return math.log((low - DELTA) / high) if low > DELTA else -math.inf
+    return epsilon_lower_bound(*counts, N_RUNS, DELTA, 1.0 - RATE)
 
 
 @pytest.mark.audit
