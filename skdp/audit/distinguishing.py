@@ -153,7 +153,7 @@ def audit_estimator(
     statistics = [score] if score is not None else _statistics(*training)
 
     def epsilon_bound(p: int, q: int, size: int) -> float:
-        return lower_bound(p, q, size, delta, confidence)
+        return epsilon_lower_bound(p, q, size, delta, confidence)
 
     def mu_bound(p: int, q: int, size: int) -> float:
         return mu_lower_bound(p, q, size, confidence)
@@ -193,22 +193,38 @@ def _held_out(
     return counted(scores, best[2]), scores
 
 
-def lower_bound(p: int, q: int, n_runs: int, delta: float, confidence: float) -> float:
-    """Bound epsilon from below by two counts, wrong with a probability of 1 - confidence at most.
+def epsilon_lower_bound(p: int, q: int, n_runs: int, delta: float, confidence: float) -> float:
+    """Bound epsilon from below by how often outputs of two data sets lie in a set.
+
+    The set must be chosen without a look at these outputs. The set and its complement are looked
+    at, in both directions, with Clopper-Pearson bounds on their probabilities.
 
     Parameters
     ----------
     p, q : int
-        How often outputs lie in a set, of `n_runs` under each data set. The set and its complement
-        are looked at, in both directions.
+        How many of the `n_runs` outputs under each of two neighbouring data sets lie in the set.
     n_runs : int
-    delta, confidence : float
+    delta : float
+        Of the claim; in [0, 1).
+    confidence : float
+        Probability that the bound is right, in (0, 1).
 
     Returns
     -------
     float
-        ``-inf`` where nothing follows.
+        Nats; ``-inf`` where nothing follows.
+
+    Examples
+    --------
+    >>> from skdp.audit import epsilon_lower_bound
+    >>> round(epsilon_lower_bound(950, 50, 1000, delta=0.0, confidence=0.999), 2)
+    2.46
     """
+    check_count("n_runs", n_runs, 1)
+    check_count("p", p, 0, n_runs)
+    check_count("q", q, 0, n_runs)
+    check_real("delta", delta, 0.0, 1.0, closed="left")
+    check_real("confidence", confidence, 0.0, 1.0, closed="neither")
     bounds = []
     for low, high in _error_rates(p, q, n_runs, confidence):
         bounds.append(math.log((low - delta) / high) if low > delta else -math.inf)
@@ -216,7 +232,7 @@ def lower_bound(p: int, q: int, n_runs: int, delta: float, confidence: float) ->
 
 
 def mu_lower_bound(p: int, q: int, n_runs: int, confidence: float) -> float:
-    """Bound the mu of Gaussian DP from below by two counts; see :func:`lower_bound`."""
+    """Bound the mu of Gaussian DP from below by two counts; see :func:`epsilon_lower_bound`."""
     rates = _error_rates(p, q, n_runs, confidence)
     return float(max(stats.norm.ppf(low) - stats.norm.ppf(high) for low, high in rates))
 

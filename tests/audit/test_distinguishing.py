@@ -9,7 +9,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 from skdp.audit import audit_estimator
-from skdp.audit.distinguishing import lower_bound, mu_lower_bound
+from skdp.audit.distinguishing import epsilon_lower_bound, mu_lower_bound
 from skdp.linear_model import DPRidge
 
 #: Neighbours: one target of 20 is changed.
@@ -54,20 +54,28 @@ class Spread(NoisyMean):
 
 def test_bounds_are_those_of_clopper_and_pearson():
     """90 and 30 of 100 at a confidence of 0.96: each of four bounds has a rate of 0.01."""
-    low = stats.beta.ppf(0.01, 90, 11)
-    high = stats.beta.isf(0.01, 31, 70)
-    other = stats.beta.ppf(0.01, 70, 31), stats.beta.isf(0.01, 11, 90)
+
+    def interval(count):
+        return stats.binomtest(count, 100).proportion_ci(0.98, method="exact")
+
+    low, high = interval(90).low, interval(30).high
+    other = interval(70).low, interval(10).high
+    assert stats.binom.sf(89, 100, low) == pytest.approx(0.01, rel=1e-6)
+    assert stats.binom.cdf(30, 100, high) == pytest.approx(0.01, rel=1e-6)
     expected = max(math.log((low - 0.1) / high), math.log((other[0] - 0.1) / other[1]))
-    assert lower_bound(90, 30, 100, 0.1, 0.96) == pytest.approx(expected)
-    assert lower_bound(30, 90, 100, 0.1, 0.96) == pytest.approx(expected)
+    assert epsilon_lower_bound(90, 30, 100, 0.1, 0.96) == pytest.approx(expected)
+    assert epsilon_lower_bound(30, 90, 100, 0.1, 0.96) == pytest.approx(expected)
     expected = max(
         stats.norm.ppf(low) - stats.norm.ppf(high),
         stats.norm.ppf(other[0]) - stats.norm.ppf(other[1]),
     )
     assert mu_lower_bound(90, 30, 100, 0.96) == pytest.approx(expected)
-    assert lower_bound(0, 0, 100, 0.0, 0.96) < 0
-    assert lower_bound(2, 0, 100, 0.5, 0.96) < 0
-    assert lower_bound(100, 0, 100, 0.0, 0.96) > 2.5
+    assert epsilon_lower_bound(0, 0, 100, 0.0, 0.96) < 0
+    assert epsilon_lower_bound(2, 0, 100, 0.5, 0.96) < 0
+    assert epsilon_lower_bound(100, 0, 100, 0.0, 0.96) > 2.5
+    for bad in ((10, 0, 9, 0.0, 0.9), (1, -1, 9, 0.0, 0.9), (1, 0, 9, 1.0, 0.9), (1, 0, 9, 0, 1)):
+        with pytest.raises(ValueError, match="must"):
+            epsilon_lower_bound(*bad)
 
 
 @pytest.mark.audit
@@ -81,7 +89,7 @@ def test_bounds_hold_with_their_confidence(counts):
     wrong = sum(
         k
         for (a, b), k in zip(pairs.T.tolist(), often, strict=True)
-        if lower_bound(a, b, n, 0.0, 0.9) > truth
+        if epsilon_lower_bound(a, b, n, 0.0, 0.9) > truth
     )
     assert wrong <= 0.1 * 4_000
 

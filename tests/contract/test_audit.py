@@ -14,16 +14,15 @@ they make the attack strong.
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import numpy as np
 import pytest
 from laboratory import Laboratory
 from plain_noise import scale_noise
-from scipy import stats
 from scipy.special import log_softmax
 
+from skdp.audit import epsilon_lower_bound
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
 EPSILON, DELTA, RATE = 0.1, 0.5, 1e-4
@@ -102,16 +101,6 @@ def sampled_statistic(case, side, seed):
     return total
 
 
-def least_epsilon(p, q, fits):
-    """Lower bound on the epsilon that goes with DELTA, at confidence 1 - RATE."""
-    orders = []
-    for often, seldom in ((p, q), (fits - q, fits - p)):
-        low = stats.beta.ppf(RATE / 4, often, fits - often + 1) if often else 0.0
-        high = stats.beta.isf(RATE / 4, seldom + 1, fits - seldom) if seldom < fits else 1.0
-        orders.append(math.log((low - DELTA) / high) if low > DELTA else -math.inf)
-    return max(orders)
-
-
 def audited(case, part, monkeypatch):
     """Lower bound on epsilon with part of the noise in what the method is about."""
     fits, statistic = case[4], likelihood_ratio
@@ -123,7 +112,7 @@ def audited(case, part, monkeypatch):
             sum(statistic(case, side, 2 * seed + (side > 0)) > 0 for seed in range(fits))
             for side in (1.0, -1.0)
         ]
-    return least_epsilon(*counts, fits)
+    return epsilon_lower_bound(*counts, fits, DELTA, 1.0 - RATE)
 
 
 @pytest.mark.audit

@@ -15,16 +15,15 @@ audited twice: as it is, and with the noise halved on purpose, which the audit m
 from __future__ import annotations
 
 import itertools
-import math
 from functools import cache
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from plain_noise import scale_noise
-from scipy import stats
 
 from skdp.algorithms import plan_output_perturbation
+from skdp.audit import epsilon_lower_bound
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss, ball_problem
@@ -145,13 +144,6 @@ class Cell(NamedTuple):
         return nearer > LAPLACE_THRESHOLD * gap
 
 
-def epsilon_lower_bound(n_first, n_second, n_fits, delta):
-    """Lower confidence bound on epsilon from two counts, wrong with probability RATE at most."""
-    p_low = stats.beta.ppf(RATE / 2, n_first, n_fits - n_first + 1) if n_first else 0.0
-    q_high = stats.beta.isf(RATE / 2, n_second + 1, n_fits - n_second)
-    return math.log((p_low - delta) / q_high) if p_low > delta else -math.inf
-
-
 @cache
 def audited_epsilon(cell, known_solution=False):
     """Fit on both neighbours and bound epsilon from below.
@@ -176,7 +168,7 @@ def audited_epsilon(cell, known_solution=False):
     # otherwise the attack could miss a violation
     assert 0.98 * release.sensitivity <= moved <= release.sensitivity
     assert release.mechanism == ("gaussian" if cell.delta else "spherical_laplace")
-    return epsilon_lower_bound(*counts, cell.n_fits, cell.delta)
+    return epsilon_lower_bound(*counts, cell.n_fits, cell.delta, 1.0 - RATE)
 
 
 # a quarter of all combinations: every two of the five settings take all of theirs
@@ -215,16 +207,3 @@ def test_audit_finds_halved_noise(cell, monkeypatch):
     scale_noise(monkeypatch, 0.5)
     found = audited_epsilon.__wrapped__(cell, known_solution=True)
     assert found > cell.epsilon
-
-
-def test_lower_bound_is_the_clopper_pearson_bound():
-    """The bound against binomial tails: each end is missed with probability RATE / 2."""
-    n, first, second, delta = 400, 300, 60, 0.1
-    bound = epsilon_lower_bound(first, second, n, delta)
-    p_low = stats.binomtest(first, n).proportion_ci(1 - RATE, method="exact").low
-    q_high = stats.binomtest(second, n).proportion_ci(1 - RATE, method="exact").high
-    assert bound == pytest.approx(math.log((p_low - delta) / q_high), rel=1e-9)
-    assert stats.binom.sf(first - 1, n, p_low) == pytest.approx(RATE / 2, rel=1e-6)
-    assert stats.binom.cdf(second, n, q_high) == pytest.approx(RATE / 2, rel=1e-6)
-    assert epsilon_lower_bound(0, 0, n, 0.0) == -math.inf
-    assert epsilon_lower_bound(n, 0, n, 0.0) > 3.0

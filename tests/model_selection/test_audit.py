@@ -12,14 +12,12 @@ Epsilon = 0.1 and delta = 0.5 are no useful budget. They make the attack strong:
 a Gaussian release gives away shows in few fits.
 """
 
-import math
-
 import numpy as np
 import pytest
 from plain_noise import scale_noise
-from scipy import stats
 
 from skdp.algorithms.tuning import alpha_search
+from skdp.audit import epsilon_lower_bound
 from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
 EPSILON, DELTA = 0.1, 0.5
@@ -68,16 +66,6 @@ def hits(estimator, parameters, first, fits):
     return found
 
 
-def least_epsilon(p, q, fits):
-    """Lower bound on the epsilon that goes with DELTA, at confidence 1 - 1e-4."""
-    orders = []
-    for often, seldom in ((p, q), (fits - q, fits - p)):  # the event, and the complement
-        low = stats.beta.ppf(2.5e-5, often, fits - often + 1) if often else 0.0
-        high = stats.beta.isf(2.5e-5, seldom + 1, fits - seldom) if seldom < fits else 1.0
-        orders.append(math.log((low - DELTA) / high) if low > DELTA else -math.inf)
-    return max(orders)
-
-
 @pytest.mark.audit
 @pytest.mark.parametrize("case", list(CASES))
 def test_whole_estimator_is_private(case, monkeypatch):
@@ -89,6 +77,6 @@ def test_whole_estimator_is_private(case, monkeypatch):
         with monkeypatch.context() as patch:
             scale_noise(patch, scale)
             p, q = (hits(estimator, parameters, first, fits) for first in (True, False))
-        lower[scale] = least_epsilon(p, q, fits)
+        lower[scale] = epsilon_lower_bound(p, q, fits, DELTA, 1.0 - 1e-4)
     assert lower[1.0] <= EPSILON
     assert lower[part] > EPSILON

@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy import stats
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.pipeline import make_pipeline
@@ -19,6 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import check_estimator
 
 import skdp.algorithms.tuning.sufficient_statistics as algorithm
+from skdp.audit import epsilon_lower_bound
 from skdp.linear_model import DPRidge
 from skdp.mechanisms import NoiseSource
 from skdp.model_selection import DPRidgeCV
@@ -395,9 +395,7 @@ def test_audit_of_the_released_matrix(cv, delta, monkeypatch):
 
     def lower_bound(scale):
         p, q = (hits(center + scale * (points - center)) for center, points in sides)
-        p_low = stats.beta.ppf(5e-5, p, draws - p + 1) if p else 0.0
-        q_high = stats.beta.isf(5e-5, q + 1, draws - q)
-        return math.log((p_low - delta) / q_high) if p_low > delta else -math.inf
+        return epsilon_lower_bound(p, q, draws, delta, 1.0 - 1e-4)
 
     assert lower_bound(1.0) <= epsilon
     assert lower_bound(0.5) > epsilon

@@ -15,6 +15,7 @@ from scipy import stats
 
 from skdp.algorithms import MaxGroupLossPlan
 from skdp.algorithms.saddle_output_perturbation import SaddleOutputPerturbationPlan
+from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import tightest_epsilon
 from skdp.problems import (
@@ -291,13 +292,6 @@ every_cell = pytest.mark.parametrize(("mode", "epsilon", "delta"), CELLS)
 N_FITS = 400
 
 
-def epsilon_lower_bound(n_first, n_second, delta):
-    """Lower confidence bound on epsilon from two counts (Clopper-Pearson)."""
-    p_low = stats.beta.ppf(RATE / 2, n_first, N_FITS - n_first + 1) if n_first else 0.0
-    q_high = stats.beta.isf(RATE / 2, n_second + 1, N_FITS - n_second)
-    return math.log((p_low - delta) / q_high) if p_low > delta else -math.inf
-
-
 def audited_epsilon(mode, epsilon, delta):
     """Attack the coefficients of two neighbours, whose odd record also has another group.
 
@@ -341,7 +335,7 @@ def audited_epsilon(mode, epsilon, delta):
         else:
             hits = abs(found - there) - abs(found - here) > 0.6 * gap
         counts.append(int(hits.sum()))
-    return epsilon_lower_bound(*counts, delta)
+    return epsilon_lower_bound(*counts, N_FITS, delta, 1.0 - RATE)
 
 
 @pytest.mark.audit
