@@ -32,10 +32,10 @@ def draw(n: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarr
 def test_loss(method: str, n: int, d: int, seed: int) -> float:
     """Log loss on new records at epsilon 1."""
     rng = np.random.default_rng(seed)
+    bound = {"feature_bound": 1.0} if method == "mirror_descent" else {"data_norm": d**0.5}
     model = DPLogisticRegression(
         method=method,
-        data_norm=None if method == "mirror_descent" else d**0.5,
-        feature_bound=1.0,
+        **bound,
         fit_intercept=False,
         classes=[0, 1],
         random_state=seed,

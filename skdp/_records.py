@@ -58,5 +58,6 @@ def refuse_without_values() -> Iterator[None]:
                 raise ValueError(f"{problem}. {remedy}") from None
         first = text.split("\n", 1)[0]
         if first.startswith("Input ") and "contains NaN" in first:
-            raise ValueError(f"{first} {_FILL}") from None
+            remedy = "Leave such records out." if first.startswith("Input y ") else _FILL
+            raise ValueError(f"{first} {remedy}") from None
         raise

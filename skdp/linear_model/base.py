@@ -416,6 +416,12 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
                 "data_norm is for methods in the Euclidean geometry: method='mirror_descent' clips "
                 "the entries of X to feature_bound."
             )
+        bounds = self.feature_bound, self.coef_norm_l1
+        if not self._is_entrywise and any(bound is not None for bound in bounds):
+            raise ValueError(
+                "feature_bound and coef_norm_l1 are for method='mirror_descent': "
+                f"method={self.method!r} has rows of norm data_norm and the ball of coef_norm."
+            )
         needs_ball = self.alpha == 0 or any(asked[1:]) or self.objective == "population"
         if method.is_penalised and not method.has_ball and needs_ball:
             raise ValueError(

@@ -96,6 +96,7 @@ class GroupedLinearModel(DPLinearModel):
             if labels is None and is_declared:
                 raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
         staged._group_column = groups if isinstance(groups, str) else None
+        check_consistent_length(X, labels)
         codes = None if labels is None else staged._encoded(labels)
         staged._fit(staged._without_groups(X), y, codes)
         self.__dict__ = staged.__dict__

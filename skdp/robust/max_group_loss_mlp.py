@@ -328,6 +328,11 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
                 "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
                 "holds only if it stays secret and is used for this fit alone",
             )
+        weights = GroupWeights.of_proportions(
+            self.group_proportions_,
+            float(self.max_group_weight),
+            public_groups=self._mode == "public",
+        )
         self.privacy_ = PrivacyReport(
             epsilon=float(self.epsilon),
             delta=float(self.delta),
@@ -337,7 +342,10 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             releases=plan.releases,
             plan={**public, **plan.to_dict()},
             caveats=caveats,
-            remarks=(f"rows are shortened to Euclidean norm {public['data_norm']:g}",),
+            remarks=(
+                f"rows are shortened to Euclidean norm {public['data_norm']:g}",
+                *self._group_remarks("rgda", weights.largest, self.group_proportions_),
+            ),
         )
 
     def _set_coefficients(self, weights: np.ndarray, loss: Loss, d: int) -> None:

@@ -189,6 +189,8 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         )
         self._categories, self._format = categories, TableFormat.of(X, categories, is_list)
         sizes = tuple(len(values) for values in categories)
+        if order is not None and order > max(2, len(sizes)):
+            raise ValueError(f"queries == {self.queries!r}, but X has {len(sizes)} columns.")
         workload: Workload = (
             QueryMatrix(sizes, self.queries)
             if order is None

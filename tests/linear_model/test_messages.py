@@ -212,3 +212,23 @@ def test_a_calibration_that_is_an_array():
 def test_a_relation_that_is_an_array():
     with pytest.raises(ValueError, match="neighbouring =="):
         DPStandardScaler(neighbouring=np.array([1.0, 2.0])).fit(np.zeros((4, 1)))
+
+
+def test_targets_with_nan_are_not_to_be_filled():
+    X, y = np.full((20, 2), 0.1), np.full(20, np.nan)
+    message = message_of(DPRidge(target_range=(0, 1), data_norm=1.0), X, y)
+    assert message == "Input y contains NaN. Leave such records out."
+
+
+@pytest.mark.parametrize("bounds", [{"feature_bound": 1.0}, {"coef_norm_l1": 2.0}])
+@pytest.mark.parametrize("model", [DPRidge(target_range=(0, 1)), DPLogisticRegression()])
+def test_bounds_of_another_geometry_are_not_ignored(model, bounds):
+    X, y = np.full((20, 2), 0.1), np.arange(20) % 2
+    model = sklearn.base.clone(model).set_params(data_norm=1.0, **bounds)
+    assert "are for method='mirror_descent'" in message_of(model, X, y)
+
+
+def test_groups_need_one_name_per_record():
+    X, y = np.full((20, 2), 0.1), np.arange(20) % 2
+    model = DPMaxGroupLossClassifier(data_norm=1.0, group_names=["a", "b"], classes=[0, 1])
+    assert "inconsistent numbers" in message_of(model, X, y, groups=["sex", "race"])

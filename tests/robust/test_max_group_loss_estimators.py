@@ -183,7 +183,7 @@ def test_refused_parameters_leave_the_model_as_it_was(model, parameters, error, 
     ("groups", "words"),
     [
         (np.where(GROUPS == "few", "else", GROUPS), "group_names"),
-        (GROUPS[:-1], "groups has shape"),
+        (GROUPS[:-1], "inconsistent numbers of samples"),
         (GROUPS[:, None], "1-dimensional"),
         (np.array("most"), "1-dimensional"),
         (set(GROUPS), "1-dimensional"),

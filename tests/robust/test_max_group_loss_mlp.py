@@ -293,6 +293,7 @@ def test_report_pays_for_all_steps_and_names_public_numbers():
     assert tightest_epsilon(report.event, 1e-5) == pytest.approx(1.5, rel=1e-6)
     assert report.plan["largest_group_weights"] == pytest.approx([1 / 0.3, 1 / 0.7])
     assert "sosp" not in str(report)
+    assert "groups (proportions) and their largest weights: 0 3.33, 1 1.43" in str(report)
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,15 @@ def test_bad_parameters(parameters, match):
         declared(**parameters).fit(pandas_table(20))
 
 
+def test_marginals_of_more_columns_than_there_are():
+    with pytest.raises(ValueError, match="queries == '4-way', but X has 3 columns"):
+        declared(queries="4-way").fit(pandas_table())
+    one = DPSyntheticData(categories=[["a", "b", "c"]], random_state=0)
+    assert one.fit(array_table()[:, :1]).answer("1-way").keys() == {(0,)}
+    with pytest.raises(ValueError, match="a list of tuples of column names"):
+        one.answer(["job"])
+
+
 def test_undeclared_values_are_refused_without_being_named():
     frame = pandas_table(50)
     frame["age"] = frame["age"].where(np.arange(50) != 7, 33)
