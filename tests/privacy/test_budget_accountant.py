@@ -363,6 +363,34 @@ def test_threads_and_processes_share_a_budget(path):
     assert len(accountant.entries) == 40 and accountant.total().epsilon == 5.0
 
 
+def _spend_thrice(refused):
+    for _ in range(3):
+        try:
+            spend(pure())
+        except BudgetExceededError:
+            refused.set()
+
+
+def _start_a_child(fork, begin, refused):
+    begin.wait(60.0)
+    child = fork.Process(target=_spend_thrice, args=(refused,))
+    child.start()
+    child.join()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs the parents of parents")
+def test_a_child_of_an_earlier_worker_pays():
+    """Neither has the environment of the block: the child looks for the parent of its parent."""
+    fork = multiprocessing.get_context("fork")
+    begin, refused = fork.Event(), fork.Event()
+    worker = fork.Process(target=_start_a_child, args=(fork, begin, refused))
+    worker.start()
+    with BudgetAccountant(0.6) as accountant:
+        begin.set()
+        worker.join()
+    assert len(accountant.entries) == 2 and refused.is_set()
+
+
 def test_only_its_process_removes_a_temporary_ledger():
     accountant = BudgetAccountant(5.0)
     folder, owner = os.path.dirname(accountant.path), (os.getpid(), platform.node())
