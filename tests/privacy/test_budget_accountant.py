@@ -121,9 +121,22 @@ class TestTotal:
         with pytest.raises(BudgetExceededError):
             accountant.spend(pure(2.0))
 
-    def test_a_pure_accountant_says_what_a_gaussian_release_needs(self):
-        with pytest.raises(BudgetExceededError, match="needs a delta of at least theirs"):
-            BudgetAccountant(3.0, 0.0).spend(GaussianEvent(8.0, ONE))
+    @pytest.mark.parametrize(
+        ("delta", "events"),
+        [
+            (0.0, [GaussianEvent(8.0, ONE)]),
+            (1e-6, [ApproximateEvent(0.1, ONE, 6e-7), ApproximateEvent(0.1, ONE, 6e-7)]),
+            (1e-6, [ApproximateEvent(0.1, ONE, 1e-6), GaussianEvent(8.0, ONE)]),
+        ],
+    )
+    def test_an_infinite_total_says_which_delta_is_needed(self, delta, events):
+        accountant = BudgetAccountant(3.0, delta)
+        for event in events[:-1]:
+            accountant.spend(event)
+        with pytest.raises(BudgetExceededError, match=r"at least the sum .* a larger one if"):
+            accountant.spend(events[-1])
+        with pytest.raises(BudgetExceededError, match=r"nothing was charged\.$"):
+            accountant.spend(pure(4.0))  # too much, but finite
 
     def test_a_ledger_needs_a_folder(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"no folder .*absent"):
