@@ -483,6 +483,14 @@ def test_no_record_moves_the_temperature_further(loss, relation):
     assert k <= min(limits) and max(limits) <= k * (1.0 + 1e-6)
 
 
+def test_the_noise_of_the_temperature_covers_rounding():
+    design = objective(LogisticLoss(), 10**9, 2).design
+    plan = plan_temperature(LogisticLoss(), design, REPLACE, 1.0)
+    rounding = sum_rounding(design, 1.0)
+    assert rounding > 1e-3
+    assert plan.mechanism.sensitivity == pytest.approx(2.0 * (1.0 + 1e-9) + rounding, rel=1e-12)
+
+
 # ------------------------------------------------------------------------------- second moments
 
 
@@ -519,6 +527,18 @@ def test_lemma_5_no_record_moves_the_second_moments_further(relation, is_project
     worst = max(float(np.linalg.norm(a - b)) for a in values for b in others)
     assert worst <= limit
     assert worst >= (0.9 if relation is REPLACE else 0.999) * limit
+
+
+@pytest.mark.parametrize("is_projected", [False, True])
+def test_the_noise_of_second_moments_covers_rounding(is_projected):
+    """Lemma 5: terms are formed of products of rows before they are shortened."""
+    design = objective(LogisticLoss(), 10**9, 4).design
+    plan = plan_row_moments(design, REPLACE, 1e3, is_projected)
+    centering = Centering(np.array([0.6, 0.8, 0.0, 0.0]), 0.1, np.zeros(1), 0.15)
+    _, sensitivity = _moments_of(plan, np.eye(4)[2], centering)
+    rounding = sum_rounding(design, 2.0 * (1.0 + 2.0 * 20.2 if is_projected else 20.2**2))
+    assert rounding > 1e-3
+    assert sensitivity == pytest.approx(2.0**0.5 * (1.0 + 1e-9) + rounding, rel=1e-12)
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, math.inf, math.nan])
