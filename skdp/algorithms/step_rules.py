@@ -88,9 +88,7 @@ def largest_residual(loss: Loss) -> float:
     return loss.lipschitz(1.0, math.inf)
 
 
-def centering_share(
-    loss: Loss, is_squared: bool, error: float, noise: float
-) -> tuple[float, bool]:
+def centering_share(loss: Loss, is_squared: bool, error: float, noise: float) -> tuple[float, bool]:
     """Part of the squared mu for the means of targets, and whether those of rows are released, too.
 
     Parameters

@@ -48,7 +48,10 @@ from skdp.privacy.overlap import part_of
 
 #: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
 _SLACK = 1.0 + 1e-12
-_NEEDS_DELTA = " With delta > 0 in the fits the accountant needs a delta of at least theirs."
+_NEEDS_DELTA = (
+    " A finite total needs a delta of at least the sum of those of all ApproximateEvents (0 without"
+    " any), and a larger one if there are Gaussian releases."
+)
 
 
 class BudgetExceededError(RuntimeError):
@@ -102,7 +105,8 @@ class BudgetAccountant:
     The total is the smallest that a proof of :func:`~skdp.privacy.tightest_epsilon` gives: exact
     for Gaussian and pure releases together; by convolution of privacy loss distributions for
     others, if dp-accounting is installed. It holds for a program whose releases' events do not
-    depend on the records; docs/budget.md says what that means.
+    depend on the records. What is fitted next may depend on earlier results, but with ``delta > 0``
+    its price (epsilon, delta, method) may not: "What the total means" in docs/budget.md.
 
     Examples
     --------
@@ -380,7 +384,7 @@ def _check(ledger: Ledger, event: PrivacyEvent, label: str) -> None:
             f"{label or 'A release'} would raise the total from epsilon = {before:.6g} to "
             f"{total:.6g} at delta = {ledger.delta:g}, above the budget of {ledger.epsilon:g}. "
             "No record was read for it, and nothing was charged."
-            + (_NEEDS_DELTA if ledger.delta == 0.0 and total == math.inf else "")
+            + (_NEEDS_DELTA if total == math.inf else "")
         )
 
 

@@ -8,6 +8,11 @@ the sum S of the losses of all pure releases and mu of the Gaussian ones
     delta(epsilon) = E delta_mu(epsilon - S),
 
 delta_mu being the function of :mod:`skdp.privacy.gaussian_dp`, continued to negative arguments.
+
+Rounding. Two slacks below cover the rounding of the chances and of S. That of ``epsilon - S`` is
+relative to epsilon, and exceeds them for mu above 100 only; there it is covered by the
+``1e-15 * epsilon`` that `_log_delta_bound` of that module adds for its own rounding, and of which
+little is used.
 """
 
 from __future__ import annotations

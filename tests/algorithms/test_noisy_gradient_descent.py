@@ -15,8 +15,12 @@ from sklearn.linear_model import Ridge
 
 from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms import step_rules
-from skdp.algorithms.centering import CenteredRows, Centering, plan_centering
-from skdp.algorithms.noisy_gradient_descent import clipped_sum, plan_noisy_gradient_descent
+from skdp.algorithms.centering import CenteredRows, Centering, plan_centering, sum_rounding
+from skdp.algorithms.noisy_gradient_descent import (
+    Descent,
+    clipped_sum,
+    plan_noisy_gradient_descent,
+)
 from skdp.algorithms.noisy_steps import WEIGHT_LIMIT, Schedule, descend, plan_schedule
 from skdp.algorithms.plan import Run
 from skdp.algorithms.row_moments import plan_row_moments
@@ -61,6 +65,18 @@ class Silent(PlainNoise):
 
     def standard_normal(self, size):
         return np.zeros(size)
+
+
+class Scales(Silent):
+    """No noise; remembers the scales that it should have."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def add_normal(self, value, scale):
+        self.seen.append(scale)
+        return super().add_normal(value, scale)
 
 
 # ------------------------------------------------------------------------------------------- plan
@@ -350,6 +366,32 @@ def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, inte
     assert worst >= (1.0 - 1e-6) * sensitivity
 
 
+@RELATIONS
+def test_the_noise_of_the_means_covers_rounding(relation):
+    """Lemma 4: at n = 1e9 the rounding of sums is far above the slack of 1e-9."""
+    norm = math.sqrt(5.0 if relation is REPLACE else 1.5)
+    design = objective(LogisticLoss(), 10**9, 3, relation).design
+    rounding = sum_rounding(design, norm)
+    assert rounding > 1e-3
+    plan, noise = plan_centering(LogisticLoss(), design, relation, 0.5), Scales()
+    plan.release(Records(np.eye(3), 1.0, 0.1, targets=np.zeros(3)), noise)
+    assert noise.seen == [pytest.approx(2.0 * (norm * (1.0 + 1e-9) + rounding), rel=1e-12)]
+
+
+def test_the_noise_of_a_step_covers_rounding():
+    """Lemma 4: rows that are not centered are longer; factors of groups are rounded as well."""
+    plan = replace(plan_of(LogisticLoss(), 10**9, 2, 1.0, 1e-6), largest_factor=3.0, n_blocks=1)
+    records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
+    rows = CenteredRows(records, Centering(np.array([0.6, 0.8]), 0.1, np.zeros(1), 0.15))
+    assert rows.norm_bound == pytest.approx(20.2)
+    rounding = sum_rounding(plan.objective.design, plan.clip * (20.2 / 0.2) * 3.0)
+    assert rounding > 1e-3
+    sensitivity = 2.0 * plan.clip * 3.0 * (1.0 + 1e-9) + rounding
+    noise = Scales()
+    Descent(plan, rows, np.zeros(1), None).weights(noise)
+    assert noise.seen[0] == pytest.approx(sensitivity * plan.schedule.multipliers[0], rel=1e-12)
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_centered_rows_are_those_of_the_formula(kind, dtype):
@@ -448,6 +490,14 @@ def test_no_record_moves_the_temperature_further(loss, relation):
     assert k <= min(limits) and max(limits) <= k * (1.0 + 1e-6)
 
 
+def test_the_noise_of_the_temperature_covers_rounding():
+    design = objective(LogisticLoss(), 10**9, 2).design
+    plan = plan_temperature(LogisticLoss(), design, REPLACE, 1.0)
+    rounding = sum_rounding(design, 1.0)
+    assert rounding > 1e-3
+    assert plan.mechanism.sensitivity == pytest.approx(2.0 * (1.0 + 1e-9) + rounding, rel=1e-12)
+
+
 # ------------------------------------------------------------------------------- second moments
 
 
@@ -484,6 +534,18 @@ def test_lemma_5_no_record_moves_the_second_moments_further(relation, is_project
     worst = max(float(np.linalg.norm(a - b)) for a in values for b in others)
     assert worst <= limit
     assert worst >= (0.9 if relation is REPLACE else 0.999) * limit
+
+
+@pytest.mark.parametrize("is_projected", [False, True])
+def test_the_noise_of_second_moments_covers_rounding(is_projected):
+    """Lemma 5: terms are formed of products of rows before they are shortened."""
+    design = objective(LogisticLoss(), 10**9, 4).design
+    plan = plan_row_moments(design, REPLACE, 1e3, is_projected)
+    centering = Centering(np.array([0.6, 0.8, 0.0, 0.0]), 0.1, np.zeros(1), 0.15)
+    _, sensitivity = _moments_of(plan, np.eye(4)[2], centering)
+    rounding = sum_rounding(design, 2.0 * (1.0 + 2.0 * 20.2 if is_projected else 20.2**2))
+    assert rounding > 1e-3
+    assert sensitivity == pytest.approx(2.0**0.5 * (1.0 + 1e-9) + rounding, rel=1e-12)
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, math.inf, math.nan])
@@ -580,6 +642,35 @@ def test_no_release_makes_a_record_count_for_more(value, row):
         out = descend(schedule, total, lambda w: 0.25, (1, 3), 1, Huge())
     assert len(seen) == 12
     assert all(np.linalg.norm(w) <= WEIGHT_LIMIT * (1.0 + 1e-12) for w in [*seen, out])
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3])
+def test_no_record_meets_weights_beyond_the_limit(unit):
+    lengths = []
+
+    def total(w, k):
+        lengths.append(float(np.linalg.norm(w)))
+        return np.zeros((1, 3))
+
+    descend(Schedule(12, 1, 8.0, 0.9, 1e-9), total, lambda w: 1.0, (1, 3), 1, seeded(), unit)
+    assert lengths == [0.0, *11 * [pytest.approx(1e6 * unit)]]
+
+
+@pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
+def test_a_descent_whose_weights_are_not_finite_starts_again(value):
+    seen, normals = [], iter([value, *11 * [0.0]])
+
+    class FirstHuge(PlainNoise):
+        def standard_normal(self, size):
+            return np.full(size, next(normals))
+
+    def total(w, k):
+        seen.append(w.item())
+        return np.ones((1, 1))
+
+    with np.errstate(all="ignore"):
+        descend(Schedule(12, 1, 8.0, 0.5, 1.0), total, lambda w: 1.0, (1, 1), 1, FirstHuge())
+    assert seen[:5] == [0.0, 0.0, -8.0, -20.0, -34.0]  # 8 times 1, 1.5 and 1.75
 
 
 def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():

@@ -1,5 +1,6 @@
 """Audits: right claims are never refuted, wrong ones are found, and bounds are those of counts."""
 
+import functools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from plain_noise import scale_noise
 from scipy import stats
 from sklearn.base import BaseEstimator
 
-from skdp.audit import audit_estimator
+from skdp.audit import audit_estimator, distinguishing
 from skdp.audit.distinguishing import epsilon_lower_bound, mu_lower_bound
 from skdp.linear_model import DPRidge
 
@@ -71,6 +72,9 @@ def test_bounds_are_those_of_clopper_and_pearson():
     )
     assert mu_lower_bound(90, 30, 100, 0.96) == pytest.approx(expected)
     assert epsilon_lower_bound(0, 0, 100, 0.0, 0.96) < 0
+    low = 0.01**0.01  # of 100 out of 100; nothing but 1 is above both probabilities
+    assert epsilon_lower_bound(100, 100, 100, 0.0, 0.96) == pytest.approx(math.log(low))
+    assert mu_lower_bound(100, 100, 100, 0.96) == -math.inf
     assert epsilon_lower_bound(2, 0, 100, 0.5, 0.96) < 0
     assert epsilon_lower_bound(100, 0, 100, 0.0, 0.96) > 2.5
     for bad in ((10, 0, 9, 0.0, 0.9), (1, -1, 9, 0.0, 0.9), (1, 0, 9, 1.0, 0.9), (1, 0, 9, 0, 1)):
@@ -92,6 +96,28 @@ def test_bounds_hold_with_their_confidence(counts):
         if epsilon_lower_bound(a, b, n, 0.0, 0.9) > truth
     )
     assert wrong <= 0.1 * 4_000
+
+
+def test_bounds_are_those_of_runs_that_chose_no_set(monkeypatch):
+    """20 runs of 60 numbers are separable by a plane; 20 other ones are not by the same plane.
+
+    At a confidence of 0.5 at most half of the bounds are above the truth of 0. Of 400 seeds 1 in 20
+    were, so the false-alarm rate is below 1e-8.
+    """
+
+    class Noise(NoisyMean):
+        def fit(self, X, y):
+            self.coef_ = np.random.default_rng(self.random_state).normal(size=60)
+            return self
+
+    for bound in (epsilon_lower_bound, mu_lower_bound):
+        monkeypatch.setattr(distinguishing, bound.__name__, functools.cache(bound))
+    results = [
+        audit_estimator(Noise(), D, D_PRIME, 40, 0.5, delta=1e-5, random_state=seed)
+        for seed in range(20)
+    ]
+    assert sum(result.epsilon_lower_bound > 0.0 for result in results) <= 10
+    assert sum(result.gaussian_lower_bound > 0.0 for result in results) <= 10
 
 
 @pytest.mark.audit

@@ -121,9 +121,22 @@ class TestTotal:
         with pytest.raises(BudgetExceededError):
             accountant.spend(pure(2.0))
 
-    def test_a_pure_accountant_says_what_a_gaussian_release_needs(self):
-        with pytest.raises(BudgetExceededError, match="needs a delta of at least theirs"):
-            BudgetAccountant(3.0, 0.0).spend(GaussianEvent(8.0, ONE))
+    @pytest.mark.parametrize(
+        ("delta", "events"),
+        [
+            (0.0, [GaussianEvent(8.0, ONE)]),
+            (1e-6, [ApproximateEvent(0.1, ONE, 6e-7), ApproximateEvent(0.1, ONE, 6e-7)]),
+            (1e-6, [ApproximateEvent(0.1, ONE, 1e-6), GaussianEvent(8.0, ONE)]),
+        ],
+    )
+    def test_an_infinite_total_says_which_delta_is_needed(self, delta, events):
+        accountant = BudgetAccountant(3.0, delta)
+        for event in events[:-1]:
+            accountant.spend(event)
+        with pytest.raises(BudgetExceededError, match=r"at least the sum .* a larger one if"):
+            accountant.spend(events[-1])
+        with pytest.raises(BudgetExceededError, match=r"nothing was charged\.$"):
+            accountant.spend(pure(4.0))  # too much, but finite
 
     def test_a_ledger_needs_a_folder(self, tmp_path):
         with pytest.raises(FileNotFoundError, match=r"no folder .*absent"):
@@ -361,6 +374,34 @@ def test_threads_and_processes_share_a_budget(path):
     for worker in (*processes, *threads):
         worker.join()
     assert len(accountant.entries) == 40 and accountant.total().epsilon == 5.0
+
+
+def _spend_thrice(refused):
+    for _ in range(3):
+        try:
+            spend(pure())
+        except BudgetExceededError:
+            refused.set()
+
+
+def _start_a_child(fork, begin, refused):
+    begin.wait(60.0)
+    child = fork.Process(target=_spend_thrice, args=(refused,))
+    child.start()
+    child.join()
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="needs the parents of parents")
+def test_a_child_of_an_earlier_worker_pays():
+    """Neither has the environment of the block: the child looks for the parent of its parent."""
+    fork = multiprocessing.get_context("fork")
+    begin, refused = fork.Event(), fork.Event()
+    worker = fork.Process(target=_start_a_child, args=(fork, begin, refused))
+    worker.start()
+    with BudgetAccountant(0.6) as accountant:
+        begin.set()
+        worker.join()
+    assert len(accountant.entries) == 2 and refused.is_set()
 
 
 def test_only_its_process_removes_a_temporary_ledger():

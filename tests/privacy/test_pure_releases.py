@@ -1,8 +1,9 @@
 """The exact trade-off of Gaussian and pure releases together."""
 
-import itertools
 import math
+from collections import Counter
 
+import mpmath
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -18,17 +19,25 @@ RELATION = Neighbouring.REPLACE_ONE
 
 def exact_delta(epsilon, mu, pure):
     """Hockey-stick divergence of N(mu, 1) and coins against N(0, 1) and the other coins."""
-    total = 0.0
-    for signs in itertools.product((1.0, -1.0), repeat=len(pure)):
-        first = math.prod(1.0 / (1.0 + math.exp(-s * e)) for s, e in zip(signs, pure, strict=True))
-        second = math.prod(1.0 / (1.0 + math.exp(s * e)) for s, e in zip(signs, pure, strict=True))
-        # the first density is above e^epsilon times the second beyond this point
-        edge = (epsilon + math.log(second / first)) / mu + 0.5 * mu if mu else None
-        if mu:
-            total += first * norm.sf(edge - mu) - math.exp(epsilon) * second * norm.sf(edge)
-        else:
-            total += max(0.0, first - math.exp(epsilon) * second)
-    return total
+    with mpmath.workdps(60):
+        pairs = [(mpmath.mpf(1), mpmath.mpf(1))]
+        for each, count in Counter(pure).items():
+            heads = 1 / (1 + mpmath.exp(-mpmath.mpf(each)))
+            coins = [heads**k * (1 - heads) ** (count - k) for k in range(count + 1)]
+            ways = [mpmath.binomial(count, k) for k in range(count + 1)]
+            pairs = [
+                (first * n * p, second * n * q)
+                for first, second in pairs
+                for n, p, q in zip(ways, coins, reversed(coins), strict=True)
+            ]
+        factor, total = mpmath.exp(mpmath.mpf(epsilon)), mpmath.mpf(0)
+        for first, second in pairs:
+            if mu:  # the first density is above e^epsilon times the second beyond this point
+                edge = mpmath.log(factor * second / first) / mu + mpmath.mpf(mu) / 2
+                total += first * mpmath.ncdf(mu - edge) - factor * second * mpmath.ncdf(-edge)
+            else:
+                total += max(0, first - factor * second)
+        return total
 
 
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 1e-2])
@@ -43,10 +52,16 @@ def exact_delta(epsilon, mu, pure):
     ],
 )
 def test_epsilon_is_that_of_gaussians_and_coins(mu, pure, delta):
-    groups = [(epsilon, pure.count(epsilon)) for epsilon in set(pure)]
-    found = mixed_epsilon(mu, groups, delta, 100.0)
+    found = mixed_epsilon(mu, Counter(pure).items(), delta, 100.0)
     assert exact_delta(found, mu, pure) <= delta
     assert exact_delta(found * (1.0 - 1e-6) - 1e-9, mu, pure) > delta
+
+
+@pytest.mark.parametrize("mu", [0.0, 0.01])
+def test_many_small_releases_count(mu):
+    found = mixed_epsilon(mu, [(5e-4, 300)], 1e-5, 1.0)
+    assert exact_delta(found, mu, 300 * [5e-4]) <= 1e-5
+    assert exact_delta(found * (1.0 - 1e-6), mu, 300 * [5e-4]) > 1e-5
 
 
 def test_the_closed_form_is_the_integral():
@@ -59,7 +74,40 @@ def test_the_closed_form_is_the_integral():
         return max(0.0, first - math.exp(epsilon) * second)
 
     parts = [quad(above, -12, 14, args=(c,), limit=400)[0] for c in (heads, 1.0 - heads)]
-    assert exact_delta(epsilon, mu, [e]) == pytest.approx(sum(parts), rel=1e-7)
+    assert float(exact_delta(epsilon, mu, [e])) == pytest.approx(sum(parts), rel=1e-7)
+
+
+def _floor(number):
+    """The largest float that is not above."""
+    return float(number) if float(number) <= number else math.nextafter(float(number), 0.0)
+
+
+def test_rounding_of_losses_is_covered():
+    """Just above the largest loss: one unit in the last place of epsilon is 1e-6 mu or more.
+
+    The search starts where its second point is the epsilon whose delta is given.
+    """
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        mu, small, large = 10.0 ** rng.uniform([-11.0, -4.0, 0.0], [-7.0, -2.0, 1.0])
+        groups = [(small, int(rng.integers(1, 11))), (large, int(rng.integers(1, 4)))]
+        pure = [each for each, count in groups for _ in range(count)]
+        epsilon = sum(pure) + rng.uniform(0.0, 4.0) * mu
+        delta = _floor(exact_delta(epsilon, mu, pure))
+        for slack in (0.0, 1e-12 * (1.0 + sum(pure))):
+            found = mixed_epsilon(mu, groups, delta, 2.0 * epsilon + slack)
+            assert exact_delta(found, mu, pure) <= delta
+
+
+def test_rounding_of_chances_is_covered():
+    """Far below a loss delta hardly depends on epsilon: one wrong digit moves epsilon far."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        pure = int(rng.integers(1, 4)) * [rng.uniform(5.0, 25.0)]
+        epsilon = rng.uniform(0.1, 0.3) * pure[0]
+        delta = _floor(exact_delta(epsilon, 0.0, pure))
+        found = mixed_epsilon(0.0, Counter(pure).items(), delta, 2.0 * sum(pure))
+        assert exact_delta(found, 0.0, pure) <= delta
 
 
 def test_where_nothing_is_gained_or_computed():
