@@ -271,7 +271,8 @@ class NoisyGradientDescentPlan(Plan):
         """Factor of the margins by what the noise of their weights is."""
         signal = 0.0 if square == 0.0 else 1.0 - size * variance / square
         if self.is_squared:
-            return float(max(signal, 0.0))
+            power = 1.0 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
+            return float(max(signal, 0.0) ** power)
         limit = 0.85 if self.loss.n_margins == 1 else 1.0
         return float(limit * max(signal, 0.05) ** 0.3)
 
@@ -417,10 +418,9 @@ def _planned(
     n, d, n_changes = design.n_records, design.n_features, relation.n_changes
     mu = gaussian_mu(budget.epsilon, budget.delta)
     error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
-    noise = n_changes / (n * mu)
-    means_share, moves_rows = step_rules.centering_share(loss, is_squared, error, noise)
+    means_share, moves_rows = step_rules.centering_share(loss, error, n_changes / (n * mu))
     if temperature_share is None:
-        temperature_share = step_rules.temperature_share(loss, noise)
+        temperature_share = step_rules.temperature_share(loss, n_changes / (n * mu))
     centering = moments = temperature = None
     if means_share:
         mu_means = mu * math.sqrt(means_share)

@@ -14,10 +14,6 @@ from skdp.problems import Loss
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
 
-#: Noise of a mean of rows, relative to their norm, up to which rows are centered: of least squares
-#: and of other losses.
-CENTERED_UP_TO = (0.15, 0.45)
-
 
 @dataclass(frozen=True)
 class StepRule:
@@ -63,7 +59,7 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
         Noise of the sum of gradients that are clipped to norm 1.
     """
     if is_squared:
-        return _squares(error, n_features, unit)
+        return _squares(error * math.sqrt(n_features), unit)
     clip = min(max(0.25 * math.sqrt(0.05 / error), 0.05), 1.0)
     if has_odds(loss):
         return StepRule(clip, 0.25, 2.0, 1.5, 1e-4)
@@ -74,12 +70,10 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
     return StepRule(min(2.0 * clip, largest), 0.5, 2.0, 1.5, 1e-4)
 
 
-def _squares(error: float, n_features: int, unit: float) -> StepRule:
-    spread = error * math.sqrt(n_features)
-    least, longest = (0.15, 2.0) if error <= CENTERED_UP_TO[0] else (0.10, 3.0)
-    clip = min(max(0.30 * 0.05 / spread, least), 2.5)
+def _squares(spread: float, unit: float) -> StepRule:
+    clip = min(max(0.30 * 0.05 / spread, 0.15), 2.5)
     noise = unit * clip * math.sqrt(PRIOR_VARIANCE)
-    damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), longest), min(2.0, 0.5 / noise))
+    damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
     return StepRule(clip, damping, 1.5, 1.0, 2e-4 / clip**2)
 
 
@@ -88,20 +82,18 @@ def largest_residual(loss: Loss) -> float:
     return loss.lipschitz(1.0, math.inf)
 
 
-def centering_share(loss: Loss, is_squared: bool, error: float, noise: float) -> tuple[float, bool]:
+def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool]:
     """Part of the squared mu for the means of targets, and whether those of rows are released, too.
 
     Parameters
     ----------
     loss : Loss
-    is_squared : bool
-        Whether residuals near 0 are differences of margins and targets.
     error : float
         Noise of a released mean of rows, relative to their norm.
     noise : float
         Noise of a mean of numbers up to 1.
     """
-    if error <= CENTERED_UP_TO[not is_squared]:
+    if error <= 0.45:
         share = (error / (0.2 if loss.target_bound else 0.3)) ** 2
         return min(max(share, 0.01), 0.25), True
     has_targets = loss.target_bound > 0.0 or has_odds(loss)
