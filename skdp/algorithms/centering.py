@@ -31,7 +31,7 @@ _SQUARE_WEIGHT = 0.5
 #: Mean and variance of the prior of the targets' variance, in units of the squared bound on them.
 PRIOR_VARIANCE, _PRIOR_SPREAD = 0.15, 0.01
 #: Variance of the prior of the targets' mean, in units of the squared bound on them.
-_MEAN_SPREAD = 0.02
+_MEAN_SPREAD = 0.05
 
 
 @dataclass(frozen=True)

@@ -220,14 +220,14 @@ def test_margins_are_shrunk_by_the_share_of_the_signal(loss, limit):
 
 
 def test_the_mean_of_targets_is_shrunk_by_its_noise():
-    """As the mean of a normal law with variance 0.02, in units of the squared bound."""
+    """As the mean of a normal law with variance 0.05, in units of the squared bound."""
     records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.full(500, 0.8))
     goal = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(records))
     for epsilon in (0.3, 1e6):
         plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
         deviation = plan.centering.mechanism.noise_scale / 500
         found = plan.prepare(records, Silent()).offsets[0]
-        assert found == pytest.approx(0.8 * 0.02 / (0.02 + deviation**2), rel=1e-6)
+        assert found == pytest.approx(0.8 * 0.05 / (0.05 + deviation**2), rel=1e-6)
     assert found == pytest.approx(0.8, rel=1e-4)
 
 
