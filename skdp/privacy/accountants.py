@@ -248,8 +248,8 @@ def tightest_epsilon(
     "add_remove", and that of a sum (:class:`PoissonSampledSumEvent`) under "replace_one", for which
     dp-accounting must be 0.5 or newer (section 6). Elsewhere sampling is ignored, which is valid.
     The delta of an :class:`ApproximateEvent` is taken off `delta`, and what remains of the event is
-    a pure release (section 8). All events must be fixed before the first result: no total at
-    ``delta > 0`` covers epsilons or noise that follow from earlier results (section 5).
+    a pure release (section 8). Epsilons and noise must be fixed before the first result: no total
+    at ``delta > 0`` covers those that follow from earlier results (section 5).
 
     Parameters
     ----------

@@ -49,8 +49,8 @@ from skdp.privacy.overlap import part_of
 #: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
 _SLACK = 1.0 + 1e-12
 _NEEDS_DELTA = (
-    " A finite total needs a delta of at least the sum of those of all ApproximateEvents (0 without"
-    " any), and a larger one if there are Gaussian releases."
+    " Fits with delta > 0 need an accountant with a delta: above the sum of those of all"
+    " ApproximateEvents if there are Gaussian releases, else at least that sum."
 )
 
 

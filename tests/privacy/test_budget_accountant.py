@@ -133,7 +133,7 @@ class TestTotal:
         accountant = BudgetAccountant(3.0, delta)
         for event in events[:-1]:
             accountant.spend(event)
-        with pytest.raises(BudgetExceededError, match=r"at least the sum .* a larger one if"):
+        with pytest.raises(BudgetExceededError, match=r"above the sum .* else at least that"):
             accountant.spend(events[-1])
         with pytest.raises(BudgetExceededError, match=r"nothing was charged\.$"):
             accountant.spend(pure(4.0))  # too much, but finite
