@@ -351,16 +351,18 @@ class Descent:
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             return clipped_sum(rows, loss, origin + weights, self.offsets, clip, k, factors)
 
-        return origin + descend(
-            plan.schedule,
-            total,
-            sensitivity,
-            shape,
-            design.n_records,
-            noise,
-            unit,
-            self.inverse,
-        )
+        with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
+            average = descend(
+                plan.schedule,
+                total,
+                sensitivity,
+                shape,
+                design.n_records,
+                noise,
+                unit,
+                self.inverse,
+            )
+        return origin + average
 
 
 def plan_noisy_gradient_descent(
@@ -485,5 +487,4 @@ def clipped_sum(
             residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
         return block.pull_back(residuals)
 
-    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
-        return rows.sums(rows.total(part, k))
+    return rows.sums(rows.total(part, k))

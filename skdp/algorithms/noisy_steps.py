@@ -199,10 +199,11 @@ def descend(
     ndarray of the given shape
     """
     weights, velocity, total = (np.zeros(shape) for _ in range(3))
-    of_block = schedule.n_blocks / n_records
-    for step, multiplier in enumerate(schedule.multipliers):
+    of_block, longest = schedule.n_blocks / n_records, WEIGHT_LIMIT * unit
+    noise.reserve(schedule.n_steps * total.size)
+    for step, multiplier in enumerate(schedule.multipliers.tolist()):
         exact = clipped_sum(weights, step % schedule.n_blocks)
-        mechanism = GaussianMechanism(sensitivity(weights), float(multiplier))
+        mechanism = GaussianMechanism(sensitivity(weights), multiplier)
         gradient = mechanism.release(exact.ravel(), noise).reshape(shape) * of_block
         if inverse is not None:
             gradient = gradient @ inverse
@@ -210,9 +211,10 @@ def descend(
         weights = weights - schedule.step_size * velocity
         # before the next look at the records: no record may meet weights that are not numbers,
         # which they are if the velocity is not
-        if not np.isfinite(weights).all():
+        length = float(np.linalg.norm(weights))
+        if not length < math.inf:
             weights, velocity = np.zeros(shape), np.zeros(shape)
-        longest = WEIGHT_LIMIT * unit
-        weights = weights * (longest / max(float(np.linalg.norm(weights)), longest))
+        elif length > longest:
+            weights *= longest / length
         total += weights
     return total / schedule.n_averaged

@@ -91,6 +91,8 @@ def add_spherical_laplace(
 
 def _rounded(value: np.ndarray, step: float, noise: _Noise) -> np.ndarray:
     """Round ``value + step * noise`` to multiples of `step`, a power of 2."""
+    if value.size <= _BLOCK:
+        return _rounded_part(value, step, noise, slice(None))
     released = np.empty(value.size)
     for start in range(0, value.size, _BLOCK):
         part = slice(start, start + _BLOCK)
@@ -102,24 +104,30 @@ def _rounded_part(value: np.ndarray, step: float, noise: _Noise, part: slice) ->
     """Round some coordinates, of which `value` are the values."""
     with np.errstate(all="ignore"):
         scaled = value / step
-        is_fine = np.abs(scaled) < 2.0**53
-        all_fine = bool(is_fine.all())
-        if not all_fine:  # multiples of the step, or no numbers
-            scaled = np.where(is_fine, scaled, 0.0)
-        whole = np.rint(scaled)
-        base = whole * step if all_fine else np.where(is_fine, whole * step, value)
+        whole, fixed = np.rint(scaled), None
+        if not _largest(scaled) < 2.0**53:  # multiples of the step, or no numbers
+            fixed = ~(np.abs(scaled) < 2.0**53)
+            scaled[fixed] = whole[fixed] = 0.0
+        base = whole * step
+        if fixed is not None:
+            base[fixed] = value[fixed]
         scaled -= whole  # exact: the last bits of a double
-        total, errors = noise.near(part)
-        errors += 2.0**-52 * (1.0 + np.abs(total))
+        total, error = noise.near(part)
         total += scaled
         rounded = np.rint(total)
-        is_decided = np.abs(total - rounded) + errors < 0.5
-        if not is_decided.all():
-            for i in np.flatnonzero(~is_decided).tolist():
-                rounded[i] = _nearest(Fraction(float(scaled[i])), noise, part.start + i)
+        total -= rounded
+        if not _largest(total) + error < 0.5:
+            for i in np.flatnonzero(~(np.abs(total) + error < 0.5)).tolist():
+                rest = Fraction(float(scaled[i]))
+                rounded[i] = _nearest(rest, noise, (part.start or 0) + i)
         base += rounded * step
         base += 0.0  # no sign of zero, which would tell that of the value
     return base
+
+
+def _largest(numbers: np.ndarray) -> float:
+    """Return the largest absolute value, 0 of none."""
+    return float(np.abs(numbers).max(initial=0.0))
 
 
 def _nearest(rest: Fraction, noise: _Noise, i: int) -> int:
@@ -138,14 +146,12 @@ class _Normals:
     def __init__(self, factor: float, draws: PartialDraws, source: Bytes) -> None:
         self._factor, self._draws, self._source = factor, draws, source
 
-    def near(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return doubles near some coordinates, and how far they may be off."""
+    def near(self, part: slice) -> tuple[np.ndarray, float]:
+        """Return doubles near coordinates, and how far their sums with 1/2 may be off."""
         noise = self._draws[part].values
-        errors = np.abs(noise)
-        errors += 1.0
-        errors *= self._factor * 2.0**-50
         noise *= self._factor
-        return noise, errors
+        largest = _largest(noise)
+        return noise, 2.0**-50 * (self._factor + largest) + 2.0**-52 * (1.0 + largest)
 
     def bounds(self, i: int) -> tuple[Fraction, Fraction]:
         """Bound coordinate i, in exact arithmetic."""
@@ -168,19 +174,17 @@ class _Sphere:
         self._factor, self._parts, self._source = factor, (lengths, directions), source
         self._size = CELL_BITS
 
-    def near(self, part: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return doubles near some coordinates, and how far they may be off."""
+    def near(self, part: slice) -> tuple[np.ndarray, float]:
+        """Return doubles near coordinates, and how far their sums with 1/2 may be off."""
         ratio, relative = self._ratio
         normals = self._parts[1][part]
         noise = normals.values if len(self._parts[1].units) > 1 else normals.signs.copy()
-        errors = np.abs(noise)
         noise *= ratio
         if not relative < 2.0**-10:
-            errors[:] = math.inf
-            return noise, errors
-        errors *= ratio * (2.0**-50 + relative)
-        errors += ratio * 2.0**-50
-        return noise, errors
+            return noise, math.inf
+        largest = _largest(noise)
+        error = 2.0**-50 * ratio + (2.0**-50 + relative) * largest
+        return noise, error + 2.0**-52 * (1.0 + largest)
 
     @cached_property
     def _ratio(self) -> tuple[float, float]:

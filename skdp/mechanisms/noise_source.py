@@ -29,6 +29,9 @@ from skdp.mechanisms.partial_draws import (
     joined,
 )
 
+#: Normal variables that are drawn ahead.
+_MOST_RESERVED = 1 << 16
+
 
 class NoiseSource:
     """Samples of standard distributions from a stream of random bytes.
@@ -52,16 +55,27 @@ class NoiseSource:
 
     def _draws(self, law: Law, size: int) -> PartialDraws:
         with self._lock:
-            if self._process != os.getpid():  # a fork would draw what its parent draws
-                self._process, self._kept = os.getpid(), {}
-            kept = [self._kept[law]] if law in self._kept else []
-            missing = size - sum(len(draws.units) for draws in kept)
-            draws = joined([*kept, draw(law, missing, self._bytes)]) if missing > 0 else kept[0]
+            draws = self._fill(law, size)
             self._kept[law] = draws[size:]
         return draws[:size]
 
+    def _fill(self, law: Law, size: int) -> PartialDraws:
+        """Keep at least `size` draws, and return all that are kept."""
+        if self._process != os.getpid():  # a fork would draw what its parent draws
+            self._process, self._kept = os.getpid(), {}
+        kept = [self._kept[law]] if law in self._kept else []
+        missing = size - sum(len(draws.units) for draws in kept)
+        if missing > 0:
+            self._kept[law] = joined([*kept, draw(law, missing, self._bytes)])
+        return self._kept[law]
+
     def __reduce__(self) -> Any:
         raise TypeError("A NoiseSource cannot be copied: copies would draw the same noise.")
+
+    def reserve(self, size: int) -> None:
+        """Draw normal variables ahead: many at once take less time than a few at a time."""
+        with self._lock:
+            self._fill(NORMAL, min(size, _MOST_RESERVED))
 
     def add_normal(self, value: np.ndarray, scale: float) -> np.ndarray:
         """Add independent normal noise of standard deviation `scale`, and round to a grid."""

@@ -41,6 +41,9 @@ class OpenDPNoise(NoiseSource):
         super().__init__()
         self._opendp = _opendp()
 
+    def reserve(self, size: int) -> None:
+        """Draw nothing ahead: the draws are OpenDP's."""
+
     def add_normal(self, value: np.ndarray, scale: float) -> np.ndarray:
         """Add discrete Gaussian noise of scale ``(1 + 2^-29) scale`` on a grid.
 

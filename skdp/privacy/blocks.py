@@ -22,6 +22,7 @@ import platform
 import tempfile
 import threading
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 #: Holds the open blocks, for the processes that are started inside of them.
@@ -88,16 +89,27 @@ def _file_of(process: int, start: int | None = None) -> str:
     return os.path.join(tempfile.gettempdir(), name)
 
 
+@lru_cache(maxsize=1)
+def _ancestors(parent: int) -> tuple[tuple[int, int], ...]:
+    """Return numbers and starts of the processes that one with this parent descends from.
+
+    As long as a process has the same parent, it can lose ancestors but not gain any.
+    """
+    found, process = [], parent
+    while process > 0:
+        above, start = _status(process)
+        found.append((process, start))
+        process = above
+    return tuple(found)
+
+
 def _of_parents() -> list[Block]:
     """Blocks that are open in the processes that this one descends from."""
-    found, process = [], os.getppid()
-    while process > 0:
-        parent, start = _status(process)
-        path = _file_of(process, start)
-        with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+    found = []
+    for process, start in _ancestors(os.getppid()):
+        with contextlib.suppress(FileNotFoundError), open(_file_of(process, start), "rb") as file:
             if not hasattr(os, "getuid") or os.fstat(file.fileno()).st_uid == os.getuid():
                 found += [Block(*each) for each in json.load(file)]
-        process = parent
     return found
 
 
