@@ -148,14 +148,13 @@ class _Normals:
 
     def near(self, part: slice) -> tuple[np.ndarray, float]:
         """Return doubles near coordinates, and how far their sums with 1/2 may be off."""
-        noise = self._draws[part].values
-        noise *= self._factor
+        noise = self._factor * self._draws.values[part]
         largest = _largest(noise)
         return noise, 2.0**-50 * (self._factor + largest) + 2.0**-52 * (1.0 + largest)
 
     def bounds(self, i: int) -> tuple[Fraction, Fraction]:
         """Bound coordinate i, in exact arithmetic."""
-        sign, unit = int(self._draws.signs[i]), int(self._draws.units[i])
+        sign, unit = self._draws.sign(i), int(self._draws.units[i])
         factor = sign * Fraction(self._factor)
         low, high = (factor * (unit + end) for end in self._draws.fraction(i).bounds)
         return low, high
@@ -177,9 +176,8 @@ class _Sphere:
     def near(self, part: slice) -> tuple[np.ndarray, float]:
         """Return doubles near coordinates, and how far their sums with 1/2 may be off."""
         ratio, relative = self._ratio
-        normals = self._parts[1][part]
-        noise = normals.values if len(self._parts[1].units) > 1 else normals.signs.copy()
-        noise *= ratio
+        normals = self._parts[1].values
+        noise = ratio * (normals[part] if len(normals) > 1 else np.sign(normals))
         if not relative < 2.0**-10:
             return noise, math.inf
         largest = _largest(noise)
@@ -213,7 +211,7 @@ class _Sphere:
             # without a bound from above, far more than a step
             high = ratios[1] * Fraction(end + 1, least) if least else low + 2 / factor
             ratios = low, high
-        sign = int(self._parts[1].signs[i]) * factor
+        sign = self._parts[1].sign(i) * factor
         return sign * ratios[0], sign * ratios[1]
 
     def refine(self, i: int) -> None:

@@ -88,11 +88,11 @@ class NoiseSource:
 
     def exponential(self, size: int) -> np.ndarray:
         """Draw independent exponential variables of mean 1, rounded to doubles."""
-        return self._draws(EXPONENTIAL, size).magnitudes
+        return np.abs(self._draws(EXPONENTIAL, size).values)
 
     def standard_normal(self, size: int) -> np.ndarray:
         """Draw independent N(0, 1) variables, rounded to doubles."""
-        return self._draws(NORMAL, size).values
+        return self._draws(NORMAL, size).values.copy()
 
     def gamma(self, shape: int) -> float:
         """Draw one Gamma(shape, 1) variable for an integer shape: a sum of exponentials."""

@@ -91,41 +91,43 @@ class PartialDraws:
         The integers k.
     cells : ndarray of uint64, shape (size,)
         The first 63 bits of the fractions.
-    signs : ndarray of float64, shape (size,)
-        1 or -1.
+    values : ndarray of float64, shape (size,)
+        The draws with their signs, off by at most ``2^-52 (1 + |value|)``; never 0.
     longer : dict of int to Bits
         Fractions of which more bits are known.
     """
 
     units: np.ndarray
     cells: np.ndarray
-    signs: np.ndarray
+    values: np.ndarray
     longer: dict[int, Bits] = field(default_factory=dict)
 
-    @property
-    def magnitudes(self) -> np.ndarray:
-        """Values without signs, off by at most ``2^-52 (1 + value)``."""
-        values = self.cells.astype(np.float64)
-        values += 0.5
-        values *= 2.0**-CELL_BITS
-        values += self.units
-        return values
-
-    @property
-    def values(self) -> np.ndarray:
-        """Values, off by at most ``2^-52 (1 + |value|)``."""
-        values = self.magnitudes
-        values *= self.signs
-        return values
+    def sign(self, i: int) -> int:
+        """Return 1 or -1, the sign of draw i."""
+        return 1 if self.values[i] > 0.0 else -1
 
     def fraction(self, i: int) -> Bits:
         """Return the fraction of draw i; its further bits are kept."""
         return self.longer.setdefault(i, Bits(int(self.cells[i]), CELL_BITS))
 
     def __getitem__(self, part: slice) -> PartialDraws:
-        start, stop, _ = part.indices(len(self.units))
-        longer = {i - start: bits for i, bits in self.longer.items() if start <= i < stop}
-        return PartialDraws(self.units[part], self.cells[part], self.signs[part], longer)
+        longer = {}
+        if self.longer:
+            start, stop, _ = part.indices(len(self.units))
+            longer = {i - start: bits for i, bits in self.longer.items() if start <= i < stop}
+        return PartialDraws(self.units[part], self.cells[part], self.values[part], longer)
+
+
+def signed_draws(
+    units: np.ndarray, cells: np.ndarray, signs: np.ndarray, longer: dict[int, Bits]
+) -> PartialDraws:
+    """Put draws together; `signs` are 1 or -1."""
+    values = cells.astype(np.float64)
+    values += 0.5
+    values *= 2.0**-CELL_BITS
+    values += units
+    values *= signs
+    return PartialDraws(units, cells, values, longer)
 
 
 def joined(parts: list[PartialDraws]) -> PartialDraws:
@@ -140,7 +142,7 @@ def joined(parts: list[PartialDraws]) -> PartialDraws:
     return PartialDraws(
         np.concatenate([part.units for part in parts]),
         np.concatenate([part.cells for part in parts]),
-        np.concatenate([part.signs for part in parts]),
+        np.concatenate([part.values for part in parts]),
         longer,
     )
 
@@ -181,7 +183,7 @@ def _trials(law: Law, n_trials: int, source: Bytes) -> PartialDraws:
     places = {int(i): place for place, i in enumerate(kept)} if longer else {}
     longer = {places[i]: bits for i, bits in longer.items() if i in places}
     signs = 2.0 * (words[kept] & _ONE) - 1.0
-    return PartialDraws(units[kept], cells[kept], signs, longer)
+    return signed_draws(units[kept], cells[kept], signs, longer)
 
 
 def exact_trial(

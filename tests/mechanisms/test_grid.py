@@ -20,7 +20,7 @@ from skdp.mechanisms.grid import (
     add_spherical_laplace,
     step_of,
 )
-from skdp.mechanisms.partial_draws import CELL_BITS, EXPONENTIAL, NORMAL, PartialDraws, draw
+from skdp.mechanisms.partial_draws import CELL_BITS, EXPONENTIAL, NORMAL, draw, signed_draws
 
 #: False-alarm rate of every statistical test; their seeds are fixed.
 ALARM = 1e-6
@@ -71,9 +71,7 @@ def test_normal_releases_are_the_rounded_exact_sums(scale):
     released = add_normal(values, scale, draws, seeded(9))
     for i, value in enumerate(values):
         ends = [
-            rounded(
-                value, step, int(draws.signs[i]) * Fraction(scale) * (int(draws.units[i]) + end)
-            )
+            rounded(value, step, draws.sign(i) * Fraction(scale) * (int(draws.units[i]) + end))
             for end in draws.fraction(i).bounds
         ]
         assert ends[0] == ends[1] == released[i]
@@ -91,7 +89,7 @@ def test_sums_in_the_middle_are_decided_by_further_bits():
             / Fraction(step)
             * (int(draws.units[i]) + sum(draws.fraction(i).bounds) / 2)
         )
-        noise *= int(draws.signs[i])
+        noise *= draws.sign(i)
         rest = HALF - (noise - math.floor(noise))  # in (-1/2, 1/2]
         values.append(float(rest) * step)
     calls = []
@@ -99,7 +97,7 @@ def test_sums_in_the_middle_are_decided_by_further_bits():
     assert len(calls) > 0.9 * size
     for i, value in enumerate(values):
         noise = [
-            int(draws.signs[i]) * Fraction(scale) * (int(draws.units[i]) + end)
+            draws.sign(i) * Fraction(scale) * (int(draws.units[i]) + end)
             for end in draws.fraction(i).bounds
         ]
         assert rounded(value, step, noise[0]) == rounded(value, step, noise[1]) == released[i]
@@ -117,7 +115,7 @@ def exact_sphere(scale, lengths, directions):
         )
         norm = mpmath.sqrt(mpmath.fsum(g * g for g in normals))
         ratio = mpmath.mpf(scale) * mpmath.fsum(length) / norm
-        return [int(s) * ratio * g for s, g in zip(directions.signs, normals, strict=True)]
+        return [directions.sign(i) * ratio * g for i, g in enumerate(normals)]
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 40])
@@ -194,7 +192,7 @@ def test_exact_bounds_hold_whatever_the_further_bits_are(dimension, extremes):
 def short_draws(size, bits):
     """Draws below 2^-bits, and signs of both kinds."""
     cells = np.random.default_rng(0).integers(0, 2 ** (CELL_BITS - bits), size, dtype=np.uint64)
-    return PartialDraws(np.zeros(size, dtype=np.int64), cells, (-1.0) ** np.arange(size))
+    return signed_draws(np.zeros(size, dtype=np.int64), cells, (-1.0) ** np.arange(size), {})
 
 
 @pytest.mark.parametrize("bits", [0, 25, 40, 55, 62])

@@ -18,7 +18,6 @@ from skdp.mechanisms.partial_draws import (
     EXPONENTIAL,
     NORMAL,
     Bits,
-    PartialDraws,
     _cuts,
     _trials,
     cumulative,
@@ -26,6 +25,7 @@ from skdp.mechanisms.partial_draws import (
     exact_trial,
     exp_bounds,
     joined,
+    signed_draws,
 )
 
 #: False-alarm rate of every statistical test; their seeds are fixed.
@@ -234,11 +234,11 @@ def test_values_are_near_the_draws():
     draws = draw(NORMAL, 5000, seeded())
     extremes = np.array([0, 1, 2**63 - 1, 2**62], dtype=np.uint64)
     draws = joined(
-        [draws, PartialDraws(np.array([0, 7, 8, 40]), extremes, np.array([1.0, -1, 1, -1]))]
+        [draws, signed_draws(np.array([0, 7, 8, 40]), extremes, np.array([1.0, -1, 1, -1]), {})]
     )
     for i, value in enumerate(draws.values):
         for end in Bits(int(draws.cells[i]), CELL_BITS).bounds:
-            exact = int(draws.signs[i]) * (int(draws.units[i]) + end)
+            exact = draws.sign(i) * (int(draws.units[i]) + end)
             assert abs(Fraction(float(value)) - exact) <= Fraction(1, 2**52) * (1 + abs(exact))
 
 
