@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +26,8 @@ from skdp.problems.rounding import EPS, chain, tree_sum
 CONSTANT = 0.2
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
 _LONGER = 4
+#: Bytes of doubles up to which rows in single precision are made double once, and not in each step.
+_DOUBLED = 1 << 26
 #: Weight of the squared norm of a row in the release.
 _SQUARE_WEIGHT = 0.5
 #: Mean and variance of the prior of the targets' variance, in units of the squared bound on them.
@@ -256,6 +258,8 @@ def sum_rounding(design: Design, bound: float) -> float:
 
 def squared_norms(block: Block) -> np.ndarray:
     """Squared Euclidean norms of bounded rows, without the intercept feature; shape (m,)."""
+    if block.lengths is not None:
+        return block.lengths**2
     squares = row_norms(block.matrix, squared=True)
     return squares if block.scale is None else squares * block.scale**2
 
@@ -281,7 +285,7 @@ class CenteredRows:
     centering : Centering
     n_blocks : int, default=1
         Block k has the records i with ``i = k (mod n_blocks)``. Of a CSR matrix, several blocks are
-        a copy.
+        a copy; so are up to 64 MB of doubles of a float32 matrix.
 
     Attributes
     ----------
@@ -300,31 +304,36 @@ class CenteredRows:
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self._constant
         self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
-        n, size = records.n_records, _LONGER * records.block_size * n_blocks
-        parts = [
-            [slice(i, min(i + size, n), n_blocks) for i in range(k, n, size)]
-            for k in range(n_blocks)
-        ]
-        # float32 is made double block by block, whenever it is needed
-        self._parts: list[list[slice | Block]] = [list(block) for block in parts]
-        if records.matrix.dtype == np.float64:
-            self._parts = [[self._records.block(part) for part in block] for block in parts]
-        self.norms = [[self._norms(part) for part in self.block(k)] for k in range(n_blocks)]
+        is_double = records.matrix.dtype == np.float64
+        is_kept = is_double or 8 * records.matrix.size <= _DOUBLED
+        self._parts = [self._opened(k, n_blocks, is_kept) for k in range(n_blocks)]
+        self._all = self._parts[0] if n_blocks == 1 else self._opened(0, 1, is_double)
+        norms = np.concatenate([self._norms(block) for block in self._made(self._all)])
+        self._all_norms, *self.norms = (
+            [norms[part if isinstance(part, slice) else part.positions] for part in parts]
+            for parts in (self._all, *self._parts)
+        )
+
+    def _opened(self, k: int, step: int, is_kept: bool) -> Sequence[slice | Block]:
+        """Divide the records i with ``i = k (mod step)`` into parts, which may be made later."""
+        n, size = self._records.n_records, _LONGER * self._records.block_size * step
+        parts = [slice(i, min(i + size, n), step) for i in range(k, n, size)]
+        return [self._records.block(part) for part in parts] if is_kept else parts
+
+    def _made(self, parts: Sequence[slice | Block]) -> Iterator[Block]:
+        return (self._records.block(part) if isinstance(part, slice) else part for part in parts)
 
     def block(self, k: int) -> list[Block]:
         """Return the parts of a block."""
-        return [
-            self._records.block(part) if isinstance(part, slice) else part
-            for part in self._parts[k]
-        ]
+        return list(self._made(self._parts[k]))
 
     def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
         """Sum a statistic of parts and the norms in them over block k, in a tree."""
-        return tree_sum(map(statistic, self.block(k), self.norms[k]))
+        return tree_sum(map(statistic, self._made(self._parts[k]), self.norms[k]))
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
-        """Sum a statistic over all records."""
-        return tree_sum(self.total(statistic, k) for k in range(len(self.norms)))
+        """Sum a statistic over all records, in their order."""
+        return tree_sum(map(statistic, self._made(self._all), self._all_norms))
 
     def weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""

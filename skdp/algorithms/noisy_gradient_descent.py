@@ -47,6 +47,8 @@ from skdp.problems.silence import without_warnings
 #: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
 #: loss; by simulation.
 _UNCLIPPED = 5.0 / 3.0
+#: Path times curvature at which least squares have learnt a direction.
+_SETTLED = 30.0
 #: Path times average curvature below which the descent of least squares is brief.
 _BRIEF_PATH = 12.0
 
@@ -84,6 +86,8 @@ class NoisyGradientDescentPlan(Plan):
         Of numeric targets, in units of the squared bound; replaced by the released one.
     largest_factor : float, default=1.0
         Of the clipped gradients of records.
+    least_moment : float, default=0.0
+        Smallest preconditioned second moment of rows, about; replaced by what was released.
     """
 
     objective: Objective
@@ -99,6 +103,7 @@ class NoisyGradientDescentPlan(Plan):
     slowness: float = 1.0
     target_variance: float = PRIOR_VARIANCE
     largest_factor: float = 1.0
+    least_moment: float = 0.0
 
     @property
     def loss(self) -> Loss:
@@ -143,8 +148,12 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             noise /= self.loss.target_bound
         horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
-        least = (10.0 if self.is_squared else 20.0) * self.slowness
-        return max(horizon * self.ridge, least) if self.is_preconditioned else horizon
+        if not self.is_preconditioned:
+            return horizon
+        horizon *= self.ridge
+        if self.is_squared and self.least_moment > 0.0:  # no direction is that slow
+            horizon = min(horizon, _SETTLED * self.slowness / self.least_moment)
+        return max(horizon, (10.0 if self.is_squared else 20.0) * self.slowness)
 
     @property
     def _products(self) -> int:
@@ -242,8 +251,8 @@ class NoisyGradientDescentPlan(Plan):
         if self.moments is not None and self.moments.is_projected:
             plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
         elif self.moments is not None:
-            inverse, ridge = self.moments.inverse(rows, noise)
-            plan = replace(plan, moments=replace(self.moments, noise=ridge))
+            inverse, ridge, least = self.moments.inverse(rows, noise)
+            plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
         return Descent(plan, rows, centering.offsets, inverse)
 
     @property
@@ -351,18 +360,16 @@ class Descent:
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             return clipped_sum(rows, loss, origin + weights, self.offsets, clip, k, factors)
 
-        with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
-            average = descend(
-                plan.schedule,
-                total,
-                sensitivity,
-                shape,
-                design.n_records,
-                noise,
-                unit,
-                self.inverse,
-            )
-        return origin + average
+        return origin + descend(
+            plan.schedule,
+            total,
+            sensitivity,
+            shape,
+            design.n_records,
+            noise,
+            unit,
+            self.inverse,
+        )
 
 
 def plan_noisy_gradient_descent(
@@ -440,7 +447,7 @@ def _planned(
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
         largest = min(n / 8000, rule.block_limit / (error**2 * d))
-        n_blocks = int(min(max(largest, 1), 10))
+        n_blocks = int(min(max(largest, 1), 12))
     return NoisyGradientDescentPlan(
         objective,
         centering,
@@ -487,4 +494,5 @@ def clipped_sum(
             residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
         return block.pull_back(residuals)
 
-    return rows.sums(rows.total(part, k))
+    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
+        return rows.sums(rows.total(part, k))

@@ -69,7 +69,7 @@ class RowMomentsPlan:
             neighbouring,
         )
 
-    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> tuple[np.ndarray, float]:
+    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> tuple[np.ndarray, float, float]:
         """Release the inverse of the second moments plus a ridge, shape (width, width).
 
         Both are enlarged where most of the square norm is that of a few long rows, which the
@@ -79,6 +79,8 @@ class RowMomentsPlan:
         -------
         inverse : ndarray
         ridge : float
+        least : float
+            Second moments, multiplied by it, are at least this large in every direction, about.
         """
 
         def part(block: Block, norms: np.ndarray) -> np.ndarray:
@@ -89,8 +91,9 @@ class RowMomentsPlan:
         moments = self._release(rows.products(rows.full_total(part)), size, noise)
         factor = self._long_rows(rows, moments)
         values, vectors = np.linalg.eigh(factor * moments)
-        ridge = factor * self.noise
-        return (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T, ridge
+        ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
+        inverse = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+        return inverse, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
         """Release the largest second moment in all directions, about; at most 1 for n records.

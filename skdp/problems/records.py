@@ -54,6 +54,8 @@ class Block:
         One entry per record; None where the records have none.
     factors : ndarray of shape (width,) or None
         Of the columns, the intercept feature last; None when all are one.
+    lengths : ndarray of shape (m,) or None
+        Norms of the bounded rows without factors and intercept feature; None if not yet computed.
     """
 
     positions: slice | np.ndarray
@@ -63,6 +65,7 @@ class Block:
     targets: Any = None
     groups: Any = None
     factors: np.ndarray | None = None
+    lengths: np.ndarray | None = None
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
         """Return the products with `weights` of shape (k, width): (m,) if k == 1 else (m, k)."""
@@ -188,6 +191,8 @@ class Records:
 
     scale: np.ndarray | None = None
     factors: np.ndarray | None = None
+    #: Norms of the bounded rows, without the intercept feature, where all of them were computed.
+    lengths: np.ndarray | None = None
     #: Rows of the matrix that are the records; None for all.
     selected: np.ndarray | None = None
 
@@ -216,12 +221,14 @@ class Records:
         self.block_size = min(max(fitting, _MIN_BLOCK), _MAX_BLOCK)
         if self.is_sparse:
             self.block_size = _MAX_BLOCK
-        scale = self._row_scale()
+        scale, norms = self._row_scale()
         if scale is not None and not (scale * _HUGE >= 1.0).all():
             self.matrix = _read_only(_shrink_huge_rows(X, data_norm))
-            scale = self._row_scale()
+            scale, norms = self._row_scale()
         if scale is not None:
             self.scale = read_only_view(scale)
+        if len(norms) == self.n_records:
+            self.lengths = read_only_view(norms if scale is None else norms * scale)
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
         """Replace targets and groups; nothing is copied."""
@@ -263,8 +270,11 @@ class Records:
             )
         return read_only_view(column)
 
-    def _row_scale(self) -> np.ndarray | None:
-        """Return factors that bring each row to the norm bound; None when all are one."""
+    def _row_scale(self) -> tuple[np.ndarray | None, np.ndarray]:
+        """Return factors that bring each row to the norm bound; None when all are one.
+
+        Also the norms that were computed: of all rows, or of those that seemed long.
+        """
         (low, high), bound = SINGLE_RANGE, self.data_norm
         unclear: slice | np.ndarray = slice(None)
         if self.is_sparse or self.matrix.dtype != np.float32 or not low < bound < high:
@@ -278,10 +288,10 @@ class Records:
             blocks = (self.block(unclear[part]) for part in _slices(len(unclear), self.block_size))
         norms = np.concatenate([[], *(row_norms(block.matrix) for block in blocks)])
         if not (norms > bound).any():
-            return None
+            return None, norms
         scale = np.ones(self.n_records)
         scale[unclear] = bound / np.maximum(norms, bound)
-        return scale
+        return scale, norms
 
     @property
     def n_records(self) -> int:
@@ -328,7 +338,8 @@ class Records:
             part = part[positions].astype(np.float64, copy=False)
         targets = None if self.targets is None else self.targets[positions]
         groups = None if self.groups is None else self.groups[positions]
-        return Block(positions, part, scale, self.intercept, targets, groups, self.factors)
+        lengths = None if self.lengths is None else self.lengths[positions]
+        return Block(positions, part, scale, self.intercept, targets, groups, self.factors, lengths)
 
     def _rows(self, positions: slice | np.ndarray) -> Matrix:
         """Return rows of the records as they are stored."""
@@ -441,10 +452,9 @@ class Records:
             rows = self._rows(positions)
             part.matrix = _read_only(rows if self.is_sparse else np.ascontiguousarray(rows))
             part.selected = None
-        part.scale = None if self.scale is None else self.scale[positions]
-        part.targets, part.groups = (
+        part.scale, part.lengths, part.targets, part.groups = (
             None if column is None else read_only_view(column[positions])
-            for column in (self.targets, self.groups)
+            for column in (self.scale, self.lengths, self.targets, self.groups)
         )
         return part
 

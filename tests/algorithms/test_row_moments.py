@@ -336,7 +336,7 @@ def audited_epsilon(relation, is_projected, factor):
             if is_projected:
                 points.append(plan.largest(rows, noise) * design.n_records)
             else:
-                inverse, ridge = plan.inverse(rows, noise)
+                inverse, ridge, _ = plan.inverse(rows, noise)
                 moments = np.linalg.inv(inverse) - ridge * np.eye(2)
                 points.append((moments[0, 0] - moments[1, 1]) * design.n_records / 2**0.5)
         positions.append(np.array(points))
