@@ -26,8 +26,6 @@ from skdp.problems.rounding import EPS, chain, tree_sum
 CONSTANT = 0.2
 #: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
 _LONGER = 4
-#: Bytes of doubles up to which rows in single precision are made double once, and not in each step.
-_DOUBLED = 1 << 26
 #: Weight of the squared norm of a row in the release.
 _SQUARE_WEIGHT = 0.5
 #: Mean and variance of the prior of the targets' variance, in units of the squared bound on them.
@@ -285,7 +283,7 @@ class CenteredRows:
     centering : Centering
     n_blocks : int, default=1
         Block k has the records i with ``i = k (mod n_blocks)``. Of a CSR matrix, several blocks are
-        a copy; so are up to 64 MB of doubles of a float32 matrix.
+        a copy.
 
     Attributes
     ----------
@@ -304,21 +302,31 @@ class CenteredRows:
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self._constant
         self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
-        is_double = records.matrix.dtype == np.float64
-        is_kept = is_double or 8 * records.matrix.size <= _DOUBLED
-        self._parts = [self._opened(k, n_blocks, is_kept) for k in range(n_blocks)]
-        self._all = self._parts[0] if n_blocks == 1 else self._opened(0, 1, is_double)
-        norms = np.concatenate([self._norms(block) for block in self._made(self._all)])
-        self._all_norms, *self.norms = (
-            [norms[part if isinstance(part, slice) else part.positions] for part in parts]
-            for parts in (self._all, *self._parts)
-        )
+        self._all = self._parts_of(0, 1)
+        self._all_norms = [self._norms(block) for block in self._made(self._all)]
+        self.divide(n_blocks)
 
-    def _opened(self, k: int, step: int, is_kept: bool) -> Sequence[slice | Block]:
-        """Divide the records i with ``i = k (mod step)`` into parts, which may be made later."""
+    def divide(self, n_blocks: int) -> None:
+        """Choose the number of blocks."""
+        if n_blocks == 1:
+            self._parts, self.norms = [self._all], [self._all_norms]
+            return
+        norms = np.concatenate(self._all_norms)
+        self._parts = [self._parts_of(k, n_blocks) for k in range(n_blocks)]
+        self.norms = [
+            [norms[part if isinstance(part, slice) else part.positions] for part in parts]
+            for parts in self._parts
+        ]
+
+    def _parts_of(self, k: int, step: int) -> Sequence[slice | Block]:
+        """Divide the records i with ``i = k (mod step)`` into parts.
+
+        Those of rows in single precision are made whenever they are needed.
+        """
         n, size = self._records.n_records, _LONGER * self._records.block_size * step
         parts = [slice(i, min(i + size, n), step) for i in range(k, n, size)]
-        return [self._records.block(part) for part in parts] if is_kept else parts
+        is_double = self._records.matrix.dtype == np.float64
+        return [self._records.block(part) for part in parts] if is_double else parts
 
     def _made(self, parts: Sequence[slice | Block]) -> Iterator[Block]:
         return (self._records.block(part) if isinstance(part, slice) else part for part in parts)

@@ -31,7 +31,7 @@ from skdp.algorithms.centering import (
 from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
-from skdp.algorithms.step_rules import has_odds, largest_residual, step_rule
+from skdp.algorithms.step_rules import block_count, has_odds, largest_residual, step_rule
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -49,6 +49,8 @@ from skdp.problems.silence import without_warnings
 _UNCLIPPED = 5.0 / 3.0
 #: Path times curvature at which least squares have learnt a direction.
 _SETTLED = 30.0
+#: Part of the variance of targets that noise may cost for the sake of fewer looks at the records.
+_LOST = 5e-4
 #: Path times average curvature below which the descent of least squares is brief.
 _BRIEF_PATH = 12.0
 
@@ -156,6 +158,15 @@ class NoisyGradientDescentPlan(Plan):
         return max(horizon, (10.0 if self.is_squared else 20.0) * self.slowness)
 
     @property
+    def _n_blocks(self) -> int:
+        """Number of blocks for the released moments: noise costs little if no direction is slow."""
+        design, relation = self.objective.design, self.objective.neighbouring
+        if not self.is_squared or relation is not Neighbouring.REPLACE_ONE:
+            return self.n_blocks
+        lost = (self.clip * self.relative_noise) ** 2 * design.n_features
+        return max(self.n_blocks, block_count(design.n_records, _LOST * self.least_moment / lost))
+
+    @property
     def _products(self) -> int:
         """Number of products of records, features and outputs in a step on all records."""
         design = self.objective.design
@@ -239,6 +250,7 @@ class NoisyGradientDescentPlan(Plan):
         data.check_targets(loss)
         if data.factors is not None:  # norms are those of the columns without factors
             raise ValueError("Records whose columns are scaled have no centered rows.")
+        data = data.in_double()
         centering, plan = Centering.unknown(design.n_features, loss.n_outputs), self
         if self.centering is not None:
             centering = self.centering.release(data, noise)
@@ -246,13 +258,15 @@ class NoisyGradientDescentPlan(Plan):
         if isinstance(loss, LogisticLoss):
             frequency = float(expit(centering.offsets[0]))
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
-        rows = CenteredRows(data, centering, self.n_blocks)
+        rows = CenteredRows(data, centering)
         inverse = None
         if self.moments is not None and self.moments.is_projected:
             plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
         elif self.moments is not None:
             inverse, ridge, least = self.moments.inverse(rows, noise)
             plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
+            plan = replace(plan, n_blocks=plan._n_blocks)
+        rows.divide(plan.n_blocks)
         return Descent(plan, rows, centering.offsets, inverse)
 
     @property
@@ -446,8 +460,7 @@ def _planned(
     rate = rule.preconditioned_rate if is_preconditioned else rule.rate
     n_blocks = 1
     if relation is Neighbouring.REPLACE_ONE:
-        largest = min(n / 8000, rule.block_limit / (error**2 * d))
-        n_blocks = int(min(max(largest, 1), 12))
+        n_blocks = block_count(n, rule.block_limit / (error**2 * d))
     return NoisyGradientDescentPlan(
         objective,
         centering,

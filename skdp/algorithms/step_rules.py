@@ -77,6 +77,11 @@ def _squares(spread: float, unit: float) -> StepRule:
     return StepRule(clip, damping, 1.5, 1.0, 2e-4 / clip**2)
 
 
+def block_count(n_records: int, largest: float) -> int:
+    """Return the number of blocks, if noise allows `largest`: no block has less than 8000."""
+    return int(min(max(min(n_records / 8000, largest), 1), 12))
+
+
 def largest_residual(loss: Loss) -> float:
     """Bound the derivative of the loss in its margins; ``inf`` without a bound."""
     return loss.lipschitz(1.0, math.inf)

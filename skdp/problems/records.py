@@ -30,6 +30,8 @@ _BLOCK_BYTES = 1 << 19
 _MIN_BLOCK, _MAX_BLOCK = 256, 1 << 14
 #: Numbers in a block of rows for matrices of second moments: 16 MB.
 _GRAM_NUMBERS = 1 << 21
+#: Bytes of doubles up to which rows in single precision are copied.
+_DOUBLED = 1 << 26
 #: Norms of rows whose products are far from the ends of single precision.
 SINGLE_RANGE = 1e-8, 1e8
 #: Rows above this multiple of the norm bound are shortened before anything is computed.
@@ -241,6 +243,14 @@ class Records:
         """Replace the value of the intercept feature; nothing is copied."""
         other = copy.copy(self)
         other.intercept = intercept
+        return other
+
+    def in_double(self) -> Records:
+        """Make a dense X in single precision double, in a copy of up to 64 MB, for many passes."""
+        if self.matrix.dtype == np.float64 or self.is_sparse or 8 * self.matrix.size > _DOUBLED:
+            return self
+        other = copy.copy(self)
+        other.matrix = _read_only(self.matrix.astype(np.float64))
         return other
 
     def scaled(self, factors: np.ndarray) -> Records:

@@ -283,8 +283,8 @@ MUTANTS = (
     Mutant(
         "parts of bounded rows are not bounded",
         "problems/records.py",
-        "        part.scale = None if self.scale is None else self.scale[positions]",
-        "        part.scale = None",
+        "        part.scale, part.lengths, part.targets",
+        "        part.scale = None\n        _, part.lengths, part.targets",
         f"{_DRAWS} -k phases",
     ),
     Mutant(
