@@ -8,6 +8,7 @@ record at a time. So the preparation costs no privacy and is the same for all me
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -322,3 +323,10 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
         n_numbers=len(_CALIFORNIA_RANGES),
         blocks=(len(_CALIFORNIA_PLACES),),
     )
+
+
+def write_between(path: Path, mark: str, text: str) -> None:
+    """Put text between the two comments of a page that begin and end a part."""
+    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
+    head, rest = path.read_text().split(begin)
+    path.write_text(f"{head}{begin}\n{text}\n\n{end}{rest.split(end)[1]}")

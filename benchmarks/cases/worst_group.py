@@ -127,7 +127,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
         print(f"worst_group: {name}, {time.perf_counter() - start:.0f} s", file=sys.stderr)
     rows += times_of(2_000 if options.quick else 100_000, 1 if options.quick else 3)
     if options.page is not None:
-        write_page(pd.DataFrame(rows), Path(options.page))
+        prepared.write_between(Path(options.page), "worst_group", page(pd.DataFrame(rows)))
     return rows
 
 
@@ -358,7 +358,6 @@ def times_of(n: int, rounds: int, d: int = 50) -> Iterator[dict[str, Any]]:
 
 # ---------------------------------------------------------------------------------- results
 
-_BEGIN, _END = "<!-- worst_group: begin -->\n", "<!-- worst_group: end -->"
 _ROWS = {
     PLAIN: "`DPLogisticRegression`",
     OURS: "ours, sizes private",
@@ -413,13 +412,6 @@ def page(table: pd.DataFrame) -> str:
             f"\nAt epsilon = 1e6: {ours:.3f}; the exact minimiser without privacy: {best:.3f}.\n"
         )
     return "\n".join(parts)
-
-
-def write_page(table: pd.DataFrame, path: Path) -> None:
-    """Put the tables between their marks on the page."""
-    text = path.read_text()
-    head, rest = text.split(_BEGIN)
-    path.write_text(head + _BEGIN + "\n" + page(table) + "\n" + _END + rest.split(_END)[1])
 
 
 def summarise(table: pd.DataFrame) -> str:

@@ -429,3 +429,31 @@ def test_worst_group_conflict_is_one(worst_group):
     fair = data.scores(worst_group.margins_of(data, worst_group.minimax(data)))
     mean = worst_group.LogisticRegression().fit(data.X, data.y).decision_function(data.X_test)
     assert fair["worst_log_loss"] < 0.66 < 1.0 < data.scores(mean)["worst_log_loss"]
+
+
+@pytest.fixture
+def regression(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cases.worst_group_regression")
+
+
+def test_worst_group_regression_has_the_largest_error_of_a_group(regression):
+    data = regression.conflict(2_000, 0)
+    few = data.groups[2_000:] == "few"
+    loss = data.worst_loss(lambda X: data.y[2_000:] + 0.2 * few)
+    clipped = np.clip(data.y[2_000:] + 0.2, -1.0, 1.0) - data.y[2_000:]
+    assert loss == pytest.approx(0.5 * (clipped[few] ** 2).mean())
+
+
+def test_worst_group_regression_marks_the_best_private_model(regression):
+    found = {"plain": 0.3, "gradient": 0.1, "phased": 0.2, "no privacy": 0.05}
+    rows = [
+        {"data": "made", "method": method, "epsilon": epsilon, "loss": loss + 0.01 * seed}
+        for method, loss in found.items()
+        for epsilon in ((0.1, 1.0) if method != "no privacy" else (math.inf,))
+        for seed in (-1, 1)
+    ]
+    lines = regression.page(pd.DataFrame(rows)).splitlines()
+    assert [line.count("**") // 2 for line in lines[2:5]] == [0, 2, 0]
+    assert lines[3].endswith("| 0.050 |")
+    assert lines[-1] == "Largest standard error: 0.010 at epsilon 0.1, 0.010 else."
