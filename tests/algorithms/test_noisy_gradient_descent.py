@@ -1,4 +1,4 @@
-"""Planned noisy gradient descent: reference numbers, lemmas, guard, limits."""
+"""Planned noisy gradient descent: reference numbers, clipped gradients, limits."""
 
 from __future__ import annotations
 
@@ -8,23 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from plain_noise import PlainNoise
+from descent_plans import ADD, RELATIONS, REPLACE, plan_of
+from plain_noise import Scales, Silent, seeded
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import Ridge
 
 from skdp.algorithms import noisy_gradient_descent as module
-from skdp.algorithms.centering import CenteredRows, Centering, plan_centering, sum_rounding
-from skdp.algorithms.noisy_gradient_descent import (
-    Descent,
-    clipped_sum,
-    plan_noisy_gradient_descent,
-)
-from skdp.algorithms.noisy_steps import WEIGHT_LIMIT, Schedule, descend, plan_schedule
+from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.noisy_gradient_descent import Descent, clipped_sum, plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
-from skdp.algorithms.row_moments import plan_row_moments
-from skdp.algorithms.temperature import plan_temperature
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
@@ -39,44 +32,6 @@ from skdp.problems import (
     SoftmaxLoss,
     huber_loss,
 )
-
-REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
-
-
-def objective(loss, n, d, relation=REPLACE, intercept=0.1):
-    ratio = 1.0 if relation is REPLACE else 10.0
-    design = Design(1.01, d + bool(intercept), n, 4096, ratio, intercept)
-    return Objective(EmpiricalRisk(loss), design, neighbouring=relation)
-
-
-def plan_of(loss, n, d, epsilon, delta, relation=REPLACE, **options):
-    budget = PrivacyBudget(epsilon, delta)
-    return plan_noisy_gradient_descent(objective(loss, n, d, relation), budget, **options)
-
-
-def seeded(seed=0):
-    return NoiseSource(np.random.default_rng(seed).bytes)
-
-
-class Silent(PlainNoise):
-    """No noise."""
-
-    def standard_normal(self, size):
-        return np.zeros(size)
-
-
-class Scales(Silent):
-    """No noise; remembers the scales that it should have."""
-
-    def __init__(self):
-        super().__init__()
-        self.seen = []
-
-    def add_normal(self, value, scale):
-        self.seen.append(scale)
-        return super().add_normal(value, scale)
-
 
 # ------------------------------------------------------------------------------------------- plan
 
@@ -159,52 +114,10 @@ def test_reference_mu():
         assert gaussian_mu(epsilon, delta) == pytest.approx(mu, rel=1e-8)
 
 
-@pytest.mark.parametrize("is_brief", [False, True])
-@pytest.mark.parametrize(("n_blocks", "n_steps"), [(1, 40), (3, 60), (7, 70), (10, 150)])
-def test_steps_of_every_block_cost_the_same(n_blocks, n_steps, is_brief):
-    schedule = Schedule(n_steps, n_blocks, 1.0, 0.9, 0.7, is_brief=is_brief)
-    for k in range(n_blocks):
-        cost = (schedule.multipliers[k::n_blocks] ** -2.0).sum()
-        assert cost == pytest.approx(0.49, rel=1e-12)
-
-
-@pytest.mark.parametrize("is_preconditioned", [False, True])
-@pytest.mark.parametrize("horizon", [6.0, 60.0, 2000.0])
-def test_noise_of_brief_schedules_is_nearly_that_of_one_release(horizon, is_preconditioned):
-    """No split of mu over the steps has less noise than all of it for the sum of their weights."""
-    schedule = plan_schedule(
-        horizon, 0.4, rate=3.0, n_blocks=1, products=1.0, is_preconditioned=is_preconditioned
-    )
-    brief = replace(schedule, is_brief=True)
-    curvatures = np.array([1e-6, 0.5, 2.0, 5.0]) / schedule.path
-    least = np.abs(schedule.noise_weights(curvatures)).sum(axis=0) / 0.4
-    found, other = (
-        np.sqrt([each.average_variance(h, 1.0) for h in curvatures]) for each in (brief, schedule)
-    )
-    assert (found > (1.0 - 1e-12) * least).all()
-    assert (found < 1.04 * least).all()
-    assert (found[:3] < other[:3]).all()
-
-
 def test_log_odds_and_squares_of_much_noise_have_brief_schedules():
     assert plan_of(LogisticLoss(), 8000, 20, 10.0, 1e-5).schedule.is_brief
     assert plan_of(HalfSquaredLoss(1.0), 353, 10, 0.1, 1e-5).schedule.is_brief
     assert not plan_of(HalfSquaredLoss(1.0), 8000, 20, 10.0, 1e-5).schedule.is_brief
-
-
-def test_variance_of_the_average_is_that_of_simulated_steps():
-    """The recursion against the linear map of the noise, formed step by step."""
-    schedule, h = plan_schedule(500.0, 0.4, rate=3.0, n_blocks=2, products=1.0), 0.21
-    T = schedule.n_steps
-    total = np.zeros(T)
-    for source in range(T):
-        w = v = average = 0.0
-        for t in range(T):
-            v = schedule.momentum * v + h * w + (t == source)
-            w -= schedule.step_size * v
-            average += w / T
-        total[source] = average * schedule.multipliers[source] * 0.3
-    assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
 
 
 @pytest.mark.parametrize(("loss", "limit"), [(LogisticLoss(), 0.85), (SoftmaxLoss(4), 1.0)])
@@ -217,18 +130,6 @@ def test_margins_are_shrunk_by_the_share_of_the_signal(loss, limit):
     assert squares.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6)
     assert noisy.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**2)
     assert squares.shrinkage(1.0, 8, 0.5) == 0.0
-
-
-def test_the_mean_of_targets_is_shrunk_by_its_noise():
-    """As the mean of a normal law with variance 0.05, in units of the squared bound."""
-    records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.full(500, 0.8))
-    goal = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(records))
-    for epsilon in (0.3, 1e6):
-        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
-        deviation = plan.centering.mechanism.noise_scale / 500
-        found = plan.prepare(records, Silent()).offsets[0]
-        assert found == pytest.approx(0.8 * 0.05 / (0.05 + deviation**2), rel=1e-6)
-    assert found == pytest.approx(0.8, rel=1e-4)
 
 
 def test_clipping_norms_fall_with_the_noise_down_to_a_limit():
@@ -282,26 +183,6 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation):
     )
 
 
-def test_means_of_rows_are_left_out_where_they_would_be_noise():
-    def release(loss, n, relation=REPLACE):
-        return plan_of(loss, n, 30, 0.1, 1e-5, relation).centering
-
-    for loss, n in [(LogisticLoss(), 900), (SoftmaxLoss(4), 900), (HalfSquaredLoss(1.0), 900)]:
-        with_rows, without = release(loss, n), release(loss, n // 2)
-        assert with_rows.moves_rows and not without.moves_rows
-        size = with_rows.describe(REPLACE).dimension - without.describe(REPLACE).dimension
-        assert size == 30
-        assert without.mechanism.sensitivity <= 0.75 * with_rows.mechanism.sensitivity
-        assert release(loss, n // 2, ADD).moves_rows
-        assert release(loss, n // 4) is None
-    centering = release(LogisticLoss(), 480).release(
-        Records(np.full((480, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(120), np.zeros(360)]),
-        Silent(),
-    )
-    assert (centering.mean == 0.0).all()
-    assert centering.offsets[0] < -0.3
-
-
 def test_a_released_variance_changes_the_steps_and_not_their_cost():
     plan = plan_of(HalfSquaredLoss(1.0), 500, 10, 1.0, 1e-6)
     other = replace(plan, target_variance=0.01)
@@ -312,63 +193,6 @@ def test_a_released_variance_changes_the_steps_and_not_their_cost():
 
 
 # ------------------------------------------------------------------------------------------ lemmas
-
-
-def _means(loss, design, relation, rows, targets, moves_rows):
-    """What the release of the means is made of, without noise."""
-    plan = plan_centering(loss, design, relation, 1.0, moves_rows)
-    seen = []
-
-    records = Records(rows, 1.0, design.intercept, targets=targets)
-    release = plan.mechanism.release
-    object.__setattr__(plan.mechanism, "release", lambda v, noise: (seen.append(v), v)[1])
-    plan.release(records, Silent())
-    object.__setattr__(plan.mechanism, "release", release)
-    return seen[0], plan.mechanism.sensitivity
-
-
-@RELATIONS
-@pytest.mark.parametrize(("intercept", "moves_rows"), [(0.0, True), (0.1, True), (0.1, False)])
-@pytest.mark.parametrize(
-    ("loss", "targets"),
-    [
-        (LogisticLoss(), [0.0, 1.0]),
-        (SoftmaxLoss(3), [0, 1, 2]),
-        (HalfSquaredLoss(2.0), [-2.0, 2.0, 0.0]),
-        (huber_loss(2.0, 0.5), [-2.0, 2.0, 0.0]),
-    ],
-    ids=["binary", "classes", "squares", "huber"],
-)
-def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, intercept, moves_rows):
-    """Opposite rows of norm 1 attain the bound, where the labels can; random ones stay below."""
-    rng = np.random.default_rng(0)
-    design = Design(1.01, 3 + bool(intercept), 1, 256, 1.0, intercept)
-    x = np.array([0.6, 0.8, 0.0])
-    rows = [x, -x, 0.0 * x, *(rng.normal(size=3) * 10.0 ** rng.uniform(-3, 3) for _ in range(20))]
-    worst = 0.0
-    values = []
-    for row in rows:
-        for target in targets:
-            record = np.array([row]), np.array([target])
-            value, sensitivity = _means(loss, design, relation, *record, moves_rows)
-            values.append(value)
-    for value in values:
-        others = values if relation is REPLACE else [np.zeros_like(value)]
-        worst = max(worst, *(float(np.linalg.norm(value - other)) for other in others))
-    assert worst <= sensitivity
-    assert worst >= (1.0 - 1e-6) * sensitivity
-
-
-@RELATIONS
-def test_the_noise_of_the_means_covers_rounding(relation):
-    """Lemma 4: at n = 1e9 the rounding of sums is far above the slack of 1e-9."""
-    norm = math.sqrt(5.0 if relation is REPLACE else 1.5)
-    design = objective(LogisticLoss(), 10**9, 3, relation).design
-    rounding = sum_rounding(design, norm)
-    assert rounding > 1e-3
-    plan, noise = plan_centering(LogisticLoss(), design, relation, 0.5), Scales()
-    plan.release(Records(np.eye(3), 1.0, 0.1, targets=np.zeros(3)), noise)
-    assert noise.seen == [pytest.approx(2.0 * (norm * (1.0 + 1e-9) + rounding), rel=1e-12)]
 
 
 def test_the_noise_of_a_step_covers_rounding():
@@ -383,31 +207,6 @@ def test_the_noise_of_a_step_covers_rounding():
     noise = Scales()
     Descent(plan, rows, np.zeros(1), None).weights(noise)
     assert noise.seen[0] == pytest.approx(sensitivity * plan.schedule.multipliers[0], rel=1e-12)
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_centered_rows_are_those_of_the_formula(kind, dtype):
-    rng = np.random.default_rng(1)
-    X = (rng.normal(size=(23, 4)) * (rng.random((23, 4)) < 0.6)).astype(dtype)
-    records = Records(kind(X), 1.5, 0.1, targets=np.zeros(23))
-    centering = Centering(np.array([0.2, -0.1, 0.3, 0.0]), 0.4, np.array([0.3]), 0.15)
-    lengths = np.maximum(np.linalg.norm(X.astype(float), axis=1, keepdims=True), 1.5)
-    A = (X.astype(float) / lengths - centering.mean) / 0.4
-    A = np.column_stack([A, np.full(23, 0.2)])
-    w, r = rng.normal(size=(2, 5)), rng.normal(size=23)
-    for n_blocks in (1, 3):
-        rows = CenteredRows(records, centering, n_blocks)
-        for k in range(n_blocks):
-            mine = slice(k, None, n_blocks)
-            (block,) = rows.block(k)
-            assert np.allclose(block.margins(rows.weights(w)), A[mine] @ w.T, atol=1e-12)
-            sums = rows.sums(block.pull_back(r[mine]))
-            assert np.allclose(sums[0], r[mine] @ A[mine], atol=1e-12)
-            norms = np.linalg.norm(A[mine], axis=1)
-            assert np.allclose(rows.norms[k][0], norms, rtol=1e-9)
-            assert (rows.norms[k][0] >= norms * (1.0 - 1e-13)).all()
-        assert rows.norm_bound >= max(norms.max() for norms in (np.linalg.norm(A, axis=1),))
 
 
 def _sum_of(row, target, loss, centering, w, clip, intercept=0.1):
@@ -449,221 +248,6 @@ def test_the_norm_of_the_centered_row_is_clipped_with():
     value = _sum_of(row, 1.0, LogisticLoss(), centering, w, 0.25)
     assert np.linalg.norm(value) == pytest.approx(0.25)
     assert np.linalg.norm([(-1.0 - 0.9) / 0.2, 0.2]) > 9.0  # times its residual of 1
-
-
-@RELATIONS
-@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3)], ids=repr)
-def test_no_record_moves_the_temperature_further(loss, relation):
-    rng = np.random.default_rng(3)
-    centering = Centering(np.array([0.3, 0.1]), 0.05, rng.normal(size=loss.n_outputs), 0.15)
-    design = Design(1.01, 3, 1, 256, 1.0 if relation is REPLACE else 10.0, 0.1)
-    plan = plan_temperature(loss, design, relation, 1.0)
-    w = 10.0 * rng.normal(size=(loss.n_outputs, 3))
-    sums, limits = [], []
-    for _ in range(60):
-        row = rng.normal(size=2) * 10.0 ** rng.uniform(-1, 1)
-        target = rng.integers(loss.n_margins + 1) % 2
-        target = int(target) if isinstance(loss, SoftmaxLoss) else float(target)
-        records = Records(np.array([row]), 1.0, 0.1, targets=np.array([target]))
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(
-                "skdp.mechanisms.GaussianMechanism.release",
-                lambda this, value, noise: (
-                    sums.append(value),
-                    limits.append(this.sensitivity),
-                    value,
-                )[2],
-            )
-            plan.release(CenteredRows(records, centering), w, centering.offsets, 0.8, Silent())
-    assert max(map(np.linalg.norm, sums)) <= 1.0 + 1e-12
-    gaps = [np.linalg.norm(a - b) for a in sums for b in sums]
-    assert max(gaps) > 1.0
-    k = 2.0 if relation is REPLACE else 1.0
-    assert k <= min(limits) and max(limits) <= k * (1.0 + 1e-6)
-
-
-def test_the_noise_of_the_temperature_covers_rounding():
-    design = objective(LogisticLoss(), 10**9, 2).design
-    plan = plan_temperature(LogisticLoss(), design, REPLACE, 1.0)
-    rounding = sum_rounding(design, 1.0)
-    assert rounding > 1e-3
-    assert plan.mechanism.sensitivity == pytest.approx(2.0 * (1.0 + 1e-9) + rounding, rel=1e-12)
-
-
-# ------------------------------------------------------------------------------- second moments
-
-
-def _moments_of(plan, row, centering):
-    """The value that is released for one record, and the sensitivity that goes with it."""
-    seen = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            "skdp.mechanisms.GaussianMechanism.release",
-            lambda this, value, noise: (seen.append((value, this.sensitivity)), value)[1],
-        )
-        rows = CenteredRows(Records(np.array([row]), 1.0, plan.design.intercept), centering)
-        (plan.largest if plan.is_projected else plan.inverse)(rows, Silent())
-    return seen[0]
-
-
-@RELATIONS
-@pytest.mark.parametrize("is_projected", [False, True])
-@pytest.mark.parametrize("intercept", [0.0, 0.1])
-def test_lemma_5_no_record_moves_the_second_moments_further(relation, is_projected, intercept):
-    """Orthogonal long rows attain the bound; rows near the mean, whose norms cancel, keep it."""
-    rng, d = np.random.default_rng(5), 8
-    ratio = 1.0 if relation is REPLACE else 10.0
-    design = Design(1.01, d + bool(intercept), 1, 256, ratio, intercept)
-    plan = plan_row_moments(design, relation, 1e3, is_projected)
-    assert plan.is_projected is is_projected
-    mean = np.array([0.5, -0.3] + 6 * [0.0]) * bool(intercept)
-    centering = Centering(mean, 0.05, np.zeros(1), 0.15)
-    rows = [*np.eye(d), -np.eye(d)[0], mean, mean * (1.0 + 1e-13)]
-    rows += [rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3) for _ in range(30)]
-    released = [_moments_of(plan, row, centering) for row in rows]
-    values, limit = [value for value, _ in released], released[0][1]
-    others = values if relation is REPLACE else [np.zeros_like(values[0])]
-    worst = max(float(np.linalg.norm(a - b)) for a in values for b in others)
-    assert worst <= limit
-    assert worst >= (0.9 if relation is REPLACE else 0.999) * limit
-
-
-@pytest.mark.parametrize("is_projected", [False, True])
-def test_the_noise_of_second_moments_covers_rounding(is_projected):
-    """Lemma 5: terms are formed of products of rows before they are shortened."""
-    design = objective(LogisticLoss(), 10**9, 4).design
-    plan = plan_row_moments(design, REPLACE, 1e3, is_projected)
-    centering = Centering(np.array([0.6, 0.8, 0.0, 0.0]), 0.1, np.zeros(1), 0.15)
-    _, sensitivity = _moments_of(plan, np.eye(4)[2], centering)
-    rounding = sum_rounding(design, 2.0 * (1.0 + 2.0 * 20.2 if is_projected else 20.2**2))
-    assert rounding > 1e-3
-    assert sensitivity == pytest.approx(2.0**0.5 * (1.0 + 1e-9) + rounding, rel=1e-12)
-
-
-@pytest.mark.parametrize("value", [1e308, -1e308, math.inf, math.nan])
-def test_infinite_noise_in_the_second_moments_breaks_nothing(value):
-    class Huge(PlainNoise):
-        def standard_normal(self, size):
-            return np.full(size, value)
-
-    records = Records(np.eye(3), 1.0, 0.1)
-    rows = CenteredRows(records, Centering.unknown(3, 1))
-    with np.errstate(all="ignore"):
-        for is_projected in (False, True):
-            plan = plan_row_moments(Design.of(records), REPLACE, 1e3, is_projected)
-            out = plan.largest(rows, Huge()) if is_projected else plan.inverse(rows, Huge())[0]
-            assert np.isfinite(out).all()
-
-
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_second_moments_are_those_of_the_centered_rows(kind):
-    rng = np.random.default_rng(6)
-    X = rng.normal(size=(5000, 4)) * [1.0, 0.3, 0.1, 0.03] + 0.5
-    records = Records(kind(X), 2.0, 0.1)
-    bounded = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True) / 2.0)
-    mean = bounded.mean(axis=0) / 2.0
-    rows = CenteredRows(records, Centering(mean, 0.5, np.zeros(1), 0.15))
-    A = np.column_stack([(bounded / 2.0 - mean) / 0.5, np.full(len(X), 0.2)])
-    A /= np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True))
-    plan = plan_row_moments(Design.of(records), REPLACE, 1e6)
-    exact = np.linalg.inv(A.T @ A / len(X) + plan.noise * np.eye(5))
-    assert np.allclose(plan.inverse(rows, Silent())[0], exact, rtol=1e-6)
-    largest = np.linalg.eigvalsh(A.T @ A / len(X))[-1]
-    plan = plan_row_moments(Design.of(records), REPLACE, 1e6, is_projected=True)
-    # 5 features in 5 coordinates: at worst all of them share one
-    assert 0.5 * largest <= plan.largest(rows, Silent()) <= 5.0 * largest
-
-
-def test_which_second_moments_are_released():
-    """All where their noise is small and features are few; a projection where steps are missing."""
-    few, many = plan_of(LogisticLoss(), 80_000, 100, 1.0, 1e-6), HalfSquaredLoss(1.0)
-    assert few.is_preconditioned
-    assert few.schedule.n_steps <= 16
-    projected = plan_of(many, 100_000, 10_000, 1.0, 1e-6)
-    assert projected.moments.is_projected
-    assert not projected.is_preconditioned
-    assert plan_of(LogisticLoss(), 455, 30, 1.0, 1e-6).moments is None
-    for plan in (few, projected):  # the parts of the budget add up to it
-        event = ComposedEvent(tuple(release.event for release in plan.releases))
-        assert tightest_epsilon(event, 1e-6) == pytest.approx(1.0, rel=1e-6)
-
-
-def test_steps_are_fewer_and_models_better_on_rows_of_decaying_spectrum():
-    """R2 of least squares beside that of plain steps, which cannot learn the small directions."""
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(12_000, 40)) / np.arange(1, 41) ** 1.5
-    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
-    y = 0.3 * (X / X.std(axis=0)) @ rng.normal(size=40) / 40**0.5
-    y = np.clip(y + 0.1 * rng.normal(size=len(X)), -1.0, 1.0)
-    records = Records(X[:10_000], 1.0, 0.1, targets=y[:10_000])
-    goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
-    scores, steps = [], []
-    for share in (None, 0.0):
-        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(10.0, 1e-6), moments_share=share)
-        w = plan.run(records, Run(noise=seeded())).point
-        errors = y[10_000:] - X[10_000:] @ w[:-1] - 0.1 * w[-1]
-        scores.append(1.0 - np.mean(errors**2) / y[10_000:].var())
-        steps.append(plan.schedule.n_steps)
-    assert steps[0] < steps[1] / 4
-    assert scores[0] > scores[1] + 0.1
-
-
-# ------------------------------------------------------------------------------------------- guard
-
-
-@pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
-@pytest.mark.parametrize("row", [[0.0, 0.0], [1.0, 1e-300]])
-def test_no_release_makes_a_record_count_for_more(value, row):
-    """After the guard every record meets finite weights: its clipped gradient keeps its bound."""
-    records = Records(np.array([row]), 1.0, 0.1, targets=np.array([1.0]))
-    centering = Centering(np.zeros(2), 1e-3, np.zeros(1), 0.15)
-    rows, seen = CenteredRows(records, centering), []
-
-    class Huge(PlainNoise):
-        def standard_normal(self, size):
-            return np.full(size, value)
-
-    def total(w, k):
-        seen.append(w)
-        out = clipped_sum(rows, LogisticLoss(), w, centering.offsets, 0.25, k)
-        assert np.linalg.norm(out) <= 0.25 * (1.0 + 1e-9)
-        return out
-
-    schedule = Schedule(12, 1, 8.0, 0.9, 1.0)
-    with np.errstate(all="ignore"):
-        out = descend(schedule, total, lambda w: 0.25, (1, 3), 1, Huge())
-    assert len(seen) == 12
-    assert all(np.linalg.norm(w) <= WEIGHT_LIMIT * (1.0 + 1e-12) for w in [*seen, out])
-
-
-@pytest.mark.parametrize("unit", [1.0, 1e-3])
-def test_no_record_meets_weights_beyond_the_limit(unit):
-    lengths = []
-
-    def total(w, k):
-        lengths.append(float(np.linalg.norm(w)))
-        return np.zeros((1, 3))
-
-    descend(Schedule(12, 1, 8.0, 0.9, 1e-9), total, lambda w: 1.0, (1, 3), 1, seeded(), unit)
-    assert lengths == [0.0, *11 * [pytest.approx(1e6 * unit)]]
-
-
-@pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
-def test_a_descent_whose_weights_are_not_finite_starts_again(value):
-    seen, normals = [], iter([value, *11 * [0.0]])
-
-    class FirstHuge(PlainNoise):
-        def standard_normal(self, size):
-            return np.full(size, next(normals))
-
-    def total(w, k):
-        seen.append(w.item())
-        return np.ones((1, 1))
-
-    with np.errstate(all="ignore"):
-        descend(Schedule(12, 1, 8.0, 0.5, 1.0), total, lambda w: 1.0, (1, 1), 1, FirstHuge())
-    assert seen[:5] == [0.0, 0.0, -8.0, -20.0, -34.0]  # 8 times 1, 1.5 and 1.75
 
 
 def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
@@ -766,14 +350,6 @@ def test_blocks_agree_between_dense_and_sparse():
         fitted(HalfSquaredLoss(1.0), kind(X), y, 3.0) for kind in (np.asarray, sp.csr_array)
     )
     assert np.allclose(dense, sparse, rtol=1e-9)
-
-
-def test_the_rows_are_not_copied():
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(20000, 3))
-    records = Records(X, 1.0, 0.1, targets=X[:, 0])
-    rows = CenteredRows(records, Centering.unknown(3, 1), 2)
-    assert all(np.shares_memory(block.matrix, X) for k in range(2) for block in rows.block(k))
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(1.0)], ids=repr)

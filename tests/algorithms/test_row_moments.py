@@ -1,4 +1,4 @@
-"""Fits with second moments of rows, draw by draw: every branch of the plan, and an audit."""
+"""Second moments of rows: fits draw by draw, lemmas, steps, and an audit."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
 from laboratory import Laboratory
-from plain_noise import PlainNoise
+from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms import noisy_gradient_descent as module
-from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.row_moments import plan_row_moments
 from skdp.audit import epsilon_lower_bound
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.privacy.events import Neighbouring
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import ComposedEvent
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (
     Design,
@@ -31,20 +32,7 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 
-REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
-RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
 MOMENTS = "second moments of centered rows"
-
-
-class Silent(PlainNoise):
-    """No noise."""
-
-    def standard_normal(self, size):
-        return np.zeros(size)
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 # ----------------------------------------------------------------------------- every branch's draws
@@ -280,7 +268,109 @@ def test_the_largest_moment_may_exceed_1_with_more_records_than_said():
     assert plan.largest(rows, Silent()) > 2.0
 
 
-# ---------------------------------------------------------------------------------------- long rows
+@RELATIONS
+@pytest.mark.parametrize("is_projected", [False, True])
+@pytest.mark.parametrize("intercept", [0.0, 0.1])
+def test_lemma_5_no_record_moves_the_second_moments_further(relation, is_projected, intercept):
+    """Orthogonal long rows attain the bound; rows near the mean, whose norms cancel, keep it."""
+    rng, d = np.random.default_rng(5), 8
+    ratio = 1.0 if relation is REPLACE else 10.0
+    design = Design(1.01, d + bool(intercept), 1, 256, ratio, intercept)
+    plan = plan_row_moments(design, relation, 1e3, is_projected)
+    assert plan.is_projected is is_projected
+    mean = np.array([0.5, -0.3] + 6 * [0.0]) * bool(intercept)
+    centering = Centering(mean, 0.05, np.zeros(1), 0.15)
+    rows = [*np.eye(d), -np.eye(d)[0], mean, mean * (1.0 + 1e-13)]
+    rows += [rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3) for _ in range(30)]
+    released = [released_value(plan, Records(row[None], 1.0, intercept), centering) for row in rows]
+    values, limit = [value for value, _ in released], released[0][1]
+    others = values if relation is REPLACE else [np.zeros_like(values[0])]
+    worst = max(float(np.linalg.norm(a - b)) for a in values for b in others)
+    assert worst <= limit
+    assert worst >= (0.9 if relation is REPLACE else 0.999) * limit
+
+
+@pytest.mark.parametrize("is_projected", [False, True])
+def test_the_noise_of_second_moments_covers_rounding(is_projected):
+    """Lemma 5: terms are formed of products of rows before they are shortened."""
+    design = objective(LogisticLoss(), 10**9, 4).design
+    plan = plan_row_moments(design, REPLACE, 1e3, is_projected)
+    centering = Centering(np.array([0.6, 0.8, 0.0, 0.0]), 0.1, np.zeros(1), 0.15)
+    _, sensitivity = released_value(plan, Records(np.eye(4)[2:3], 1.0, 0.1), centering)
+    rounding = sum_rounding(design, 2.0 * (1.0 + 2.0 * 20.2 if is_projected else 20.2**2))
+    assert rounding > 1e-3
+    assert sensitivity == pytest.approx(2.0**0.5 * (1.0 + 1e-9) + rounding, rel=1e-12)
+
+
+@pytest.mark.parametrize("value", [1e308, -1e308, math.inf, math.nan])
+def test_infinite_noise_in_the_second_moments_breaks_nothing(value):
+    class Huge(PlainNoise):
+        def standard_normal(self, size):
+            return np.full(size, value)
+
+    records = Records(np.eye(3), 1.0, 0.1)
+    rows = CenteredRows(records, Centering.unknown(3, 1))
+    with np.errstate(all="ignore"):
+        for is_projected in (False, True):
+            plan = plan_row_moments(Design.of(records), REPLACE, 1e3, is_projected)
+            out = plan.largest(rows, Huge()) if is_projected else plan.inverse(rows, Huge())[0]
+            assert np.isfinite(out).all()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_second_moments_are_those_of_the_centered_rows(kind):
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(5000, 4)) * [1.0, 0.3, 0.1, 0.03] + 0.5
+    records = Records(kind(X), 2.0, 0.1)
+    bounded = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True) / 2.0)
+    mean = bounded.mean(axis=0) / 2.0
+    rows = CenteredRows(records, Centering(mean, 0.5, np.zeros(1), 0.15))
+    A = np.column_stack([(bounded / 2.0 - mean) / 0.5, np.full(len(X), 0.2)])
+    A /= np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True))
+    plan = plan_row_moments(Design.of(records), REPLACE, 1e6)
+    exact = np.linalg.inv(A.T @ A / len(X) + plan.noise * np.eye(5))
+    assert np.allclose(plan.inverse(rows, Silent())[0], exact, rtol=1e-6)
+    largest = np.linalg.eigvalsh(A.T @ A / len(X))[-1]
+    plan = plan_row_moments(Design.of(records), REPLACE, 1e6, is_projected=True)
+    # 5 features in 5 coordinates: at worst all of them share one
+    assert 0.5 * largest <= plan.largest(rows, Silent()) <= 5.0 * largest
+
+
+# ------------------------------------------------------------------------------- steps of a descent
+
+
+def test_which_second_moments_are_released():
+    """All where their noise is small and features are few; a projection where steps are missing."""
+    few, many = plan_of(LogisticLoss(), 80_000, 100, 1.0, 1e-6), HalfSquaredLoss(1.0)
+    assert few.is_preconditioned
+    assert few.schedule.n_steps <= 16
+    projected = plan_of(many, 100_000, 10_000, 1.0, 1e-6)
+    assert projected.moments.is_projected
+    assert not projected.is_preconditioned
+    assert plan_of(LogisticLoss(), 455, 30, 1.0, 1e-6).moments is None
+    for plan in (few, projected):  # the parts of the budget add up to it
+        event = ComposedEvent(tuple(release.event for release in plan.releases))
+        assert tightest_epsilon(event, 1e-6) == pytest.approx(1.0, rel=1e-6)
+
+
+def test_steps_are_fewer_and_models_better_on_rows_of_decaying_spectrum():
+    """R2 of least squares beside that of plain steps, which cannot learn the small directions."""
+    rng = np.random.default_rng(7)
+    X = rng.normal(size=(12_000, 40)) / np.arange(1, 41) ** 1.5
+    X /= np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
+    y = 0.3 * (X / X.std(axis=0)) @ rng.normal(size=40) / 40**0.5
+    y = np.clip(y + 0.1 * rng.normal(size=len(X)), -1.0, 1.0)
+    records = Records(X[:10_000], 1.0, 0.1, targets=y[:10_000])
+    goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
+    scores, steps = [], []
+    for share in (None, 0.0):
+        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(10.0, 1e-6), moments_share=share)
+        w = plan.run(records, Run(noise=seeded())).point
+        errors = y[10_000:] - X[10_000:] @ w[:-1] - 0.1 * w[-1]
+        scores.append(1.0 - np.mean(errors**2) / y[10_000:].var())
+        steps.append(plan.schedule.n_steps)
+    assert steps[0] < steps[1] / 4
+    assert scores[0] > scores[1] + 0.1
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])

@@ -1,4 +1,4 @@
-"""Noise whose numbers a test chooses, or less noise than is stated."""
+"""Noise whose numbers a test chooses, none, or less than is stated."""
 
 from typing import Any
 
@@ -16,6 +16,30 @@ class PlainNoise(NoiseSource):
 
     def add_spherical_laplace(self, value: Any, scale: float) -> np.ndarray:
         return np.asarray(value + scale * self.gamma(value.size) * self.direction(value.size))
+
+
+class Silent(PlainNoise):
+    """No normal noise."""
+
+    def standard_normal(self, size: Any) -> np.ndarray:
+        return np.zeros(size)
+
+
+class Scales(Silent):
+    """No normal noise; remembers the scales that it should have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[float] = []
+
+    def add_normal(self, value: Any, scale: float) -> np.ndarray:
+        self.seen.append(scale)
+        return super().add_normal(value, scale)
+
+
+def seeded(seed: int = 0) -> NoiseSource:
+    """Return the noise of a seed."""
+    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def use_plain_noise(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,147 @@
+"""Centering: no record moves the means further; centered rows are those of the formula."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
+from plain_noise import Scales, Silent
+
+from skdp.algorithms.centering import CenteredRows, Centering, plan_centering, sum_rounding
+from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.privacy import PrivacyBudget
+from skdp.problems import (
+    Design,
+    EmpiricalRisk,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Objective,
+    Records,
+    SoftmaxLoss,
+    huber_loss,
+)
+
+
+def test_means_of_rows_are_left_out_where_they_would_be_noise():
+    def release(loss, n, relation=REPLACE):
+        return plan_of(loss, n, 30, 0.1, 1e-5, relation).centering
+
+    for loss, n in [(LogisticLoss(), 900), (SoftmaxLoss(4), 900), (HalfSquaredLoss(1.0), 900)]:
+        with_rows, without = release(loss, n), release(loss, n // 2)
+        assert with_rows.moves_rows and not without.moves_rows
+        size = with_rows.describe(REPLACE).dimension - without.describe(REPLACE).dimension
+        assert size == 30
+        assert without.mechanism.sensitivity <= 0.75 * with_rows.mechanism.sensitivity
+        assert release(loss, n // 2, ADD).moves_rows
+        assert release(loss, n // 4) is None
+    centering = release(LogisticLoss(), 480).release(
+        Records(np.full((480, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(120), np.zeros(360)]),
+        Silent(),
+    )
+    assert (centering.mean == 0.0).all()
+    assert centering.offsets[0] < -0.3
+
+
+def test_the_mean_of_targets_is_shrunk_by_its_noise():
+    """As the mean of a normal law with variance 0.05, in units of the squared bound."""
+    records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.full(500, 0.8))
+    goal = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(records))
+    for epsilon in (0.3, 1e6):
+        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
+        deviation = plan.centering.mechanism.noise_scale / 500
+        found = plan.prepare(records, Silent()).offsets[0]
+        assert found == pytest.approx(0.8 * 0.05 / (0.05 + deviation**2), rel=1e-6)
+    assert found == pytest.approx(0.8, rel=1e-4)
+
+
+def _means(loss, design, relation, rows, targets, moves_rows):
+    """What the release of the means is made of, without noise."""
+    plan = plan_centering(loss, design, relation, 1.0, moves_rows)
+    seen = []
+
+    records = Records(rows, 1.0, design.intercept, targets=targets)
+    release = plan.mechanism.release
+    object.__setattr__(plan.mechanism, "release", lambda v, noise: (seen.append(v), v)[1])
+    plan.release(records, Silent())
+    object.__setattr__(plan.mechanism, "release", release)
+    return seen[0], plan.mechanism.sensitivity
+
+
+@RELATIONS
+@pytest.mark.parametrize(("intercept", "moves_rows"), [(0.0, True), (0.1, True), (0.1, False)])
+@pytest.mark.parametrize(
+    ("loss", "targets"),
+    [
+        (LogisticLoss(), [0.0, 1.0]),
+        (SoftmaxLoss(3), [0, 1, 2]),
+        (HalfSquaredLoss(2.0), [-2.0, 2.0, 0.0]),
+        (huber_loss(2.0, 0.5), [-2.0, 2.0, 0.0]),
+    ],
+    ids=["binary", "classes", "squares", "huber"],
+)
+def test_lemma_1_no_record_moves_the_means_further(loss, targets, relation, intercept, moves_rows):
+    """Opposite rows of norm 1 attain the bound, where the labels can; random ones stay below."""
+    rng = np.random.default_rng(0)
+    design = Design(1.01, 3 + bool(intercept), 1, 256, 1.0, intercept)
+    x = np.array([0.6, 0.8, 0.0])
+    rows = [x, -x, 0.0 * x, *(rng.normal(size=3) * 10.0 ** rng.uniform(-3, 3) for _ in range(20))]
+    worst = 0.0
+    values = []
+    for row in rows:
+        for target in targets:
+            record = np.array([row]), np.array([target])
+            value, sensitivity = _means(loss, design, relation, *record, moves_rows)
+            values.append(value)
+    for value in values:
+        others = values if relation is REPLACE else [np.zeros_like(value)]
+        worst = max(worst, *(float(np.linalg.norm(value - other)) for other in others))
+    assert worst <= sensitivity
+    assert worst >= (1.0 - 1e-6) * sensitivity
+
+
+@RELATIONS
+def test_the_noise_of_the_means_covers_rounding(relation):
+    """Lemma 4: at n = 1e9 the rounding of sums is far above the slack of 1e-9."""
+    norm = math.sqrt(5.0 if relation is REPLACE else 1.5)
+    design = objective(LogisticLoss(), 10**9, 3, relation).design
+    rounding = sum_rounding(design, norm)
+    assert rounding > 1e-3
+    plan, noise = plan_centering(LogisticLoss(), design, relation, 0.5), Scales()
+    plan.release(Records(np.eye(3), 1.0, 0.1, targets=np.zeros(3)), noise)
+    assert noise.seen == [pytest.approx(2.0 * (norm * (1.0 + 1e-9) + rounding), rel=1e-12)]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_centered_rows_are_those_of_the_formula(kind, dtype):
+    rng = np.random.default_rng(1)
+    X = (rng.normal(size=(23, 4)) * (rng.random((23, 4)) < 0.6)).astype(dtype)
+    records = Records(kind(X), 1.5, 0.1, targets=np.zeros(23))
+    centering = Centering(np.array([0.2, -0.1, 0.3, 0.0]), 0.4, np.array([0.3]), 0.15)
+    lengths = np.maximum(np.linalg.norm(X.astype(float), axis=1, keepdims=True), 1.5)
+    A = (X.astype(float) / lengths - centering.mean) / 0.4
+    A = np.column_stack([A, np.full(23, 0.2)])
+    w, r = rng.normal(size=(2, 5)), rng.normal(size=23)
+    for n_blocks in (1, 3):
+        rows = CenteredRows(records, centering, n_blocks)
+        for k in range(n_blocks):
+            mine = slice(k, None, n_blocks)
+            (block,) = rows.block(k)
+            assert np.allclose(block.margins(rows.weights(w)), A[mine] @ w.T, atol=1e-12)
+            sums = rows.sums(block.pull_back(r[mine]))
+            assert np.allclose(sums[0], r[mine] @ A[mine], atol=1e-12)
+            norms = np.linalg.norm(A[mine], axis=1)
+            assert np.allclose(rows.norms[k][0], norms, rtol=1e-9)
+            assert (rows.norms[k][0] >= norms * (1.0 - 1e-13)).all()
+        assert rows.norm_bound >= max(norms.max() for norms in (np.linalg.norm(A, axis=1),))
+
+
+def test_the_rows_are_not_copied():
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(20000, 3))
+    records = Records(X, 1.0, 0.1, targets=X[:, 0])
+    rows = CenteredRows(records, Centering.unknown(3, 1), 2)
+    assert all(np.shares_memory(block.matrix, X) for k in range(2) for block in rows.block(k))

@@ -1,0 +1,111 @@
+"""Schedules of noisy steps: cost, noise of the average, and the guard of the weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from plain_noise import PlainNoise, seeded
+
+from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.noisy_gradient_descent import clipped_sum
+from skdp.algorithms.noisy_steps import WEIGHT_LIMIT, Schedule, descend, plan_schedule
+from skdp.problems import LogisticLoss, Records
+
+
+@pytest.mark.parametrize("is_brief", [False, True])
+@pytest.mark.parametrize(("n_blocks", "n_steps"), [(1, 40), (3, 60), (7, 70), (10, 150)])
+def test_steps_of_every_block_cost_the_same(n_blocks, n_steps, is_brief):
+    schedule = Schedule(n_steps, n_blocks, 1.0, 0.9, 0.7, is_brief=is_brief)
+    for k in range(n_blocks):
+        cost = (schedule.multipliers[k::n_blocks] ** -2.0).sum()
+        assert cost == pytest.approx(0.49, rel=1e-12)
+
+
+@pytest.mark.parametrize("is_preconditioned", [False, True])
+@pytest.mark.parametrize("horizon", [6.0, 60.0, 2000.0])
+def test_noise_of_brief_schedules_is_nearly_that_of_one_release(horizon, is_preconditioned):
+    """No split of mu over the steps has less noise than all of it for the sum of their weights."""
+    schedule = plan_schedule(
+        horizon, 0.4, rate=3.0, n_blocks=1, products=1.0, is_preconditioned=is_preconditioned
+    )
+    brief = replace(schedule, is_brief=True)
+    curvatures = np.array([1e-6, 0.5, 2.0, 5.0]) / schedule.path
+    least = np.abs(schedule.noise_weights(curvatures)).sum(axis=0) / 0.4
+    found, other = (
+        np.sqrt([each.average_variance(h, 1.0) for h in curvatures]) for each in (brief, schedule)
+    )
+    assert (found > (1.0 - 1e-12) * least).all()
+    assert (found < 1.04 * least).all()
+    assert (found[:3] < other[:3]).all()
+
+
+def test_variance_of_the_average_is_that_of_simulated_steps():
+    """The recursion against the linear map of the noise, formed step by step."""
+    schedule, h = plan_schedule(500.0, 0.4, rate=3.0, n_blocks=2, products=1.0), 0.21
+    T = schedule.n_steps
+    total = np.zeros(T)
+    for source in range(T):
+        w = v = average = 0.0
+        for t in range(T):
+            v = schedule.momentum * v + h * w + (t == source)
+            w -= schedule.step_size * v
+            average += w / T
+        total[source] = average * schedule.multipliers[source] * 0.3
+    assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
+@pytest.mark.parametrize("row", [[0.0, 0.0], [1.0, 1e-300]])
+def test_no_release_makes_a_record_count_for_more(value, row):
+    """After the guard every record meets finite weights: its clipped gradient keeps its bound."""
+    records = Records(np.array([row]), 1.0, 0.1, targets=np.array([1.0]))
+    centering = Centering(np.zeros(2), 1e-3, np.zeros(1), 0.15)
+    rows, seen = CenteredRows(records, centering), []
+
+    class Huge(PlainNoise):
+        def standard_normal(self, size):
+            return np.full(size, value)
+
+    def total(w, k):
+        seen.append(w)
+        out = clipped_sum(rows, LogisticLoss(), w, centering.offsets, 0.25, k)
+        assert np.linalg.norm(out) <= 0.25 * (1.0 + 1e-9)
+        return out
+
+    schedule = Schedule(12, 1, 8.0, 0.9, 1.0)
+    with np.errstate(all="ignore"):
+        out = descend(schedule, total, lambda w: 0.25, (1, 3), 1, Huge())
+    assert len(seen) == 12
+    assert all(np.linalg.norm(w) <= WEIGHT_LIMIT * (1.0 + 1e-12) for w in [*seen, out])
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3])
+def test_no_record_meets_weights_beyond_the_limit(unit):
+    lengths = []
+
+    def total(w, k):
+        lengths.append(float(np.linalg.norm(w)))
+        return np.zeros((1, 3))
+
+    descend(Schedule(12, 1, 8.0, 0.9, 1e-9), total, lambda w: 1.0, (1, 3), 1, seeded(), unit)
+    assert lengths == [0.0, *11 * [pytest.approx(1e6 * unit)]]
+
+
+@pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
+def test_a_descent_whose_weights_are_not_finite_starts_again(value):
+    seen, normals = [], iter([value, *11 * [0.0]])
+
+    class FirstHuge(PlainNoise):
+        def standard_normal(self, size):
+            return np.full(size, next(normals))
+
+    def total(w, k):
+        seen.append(w.item())
+        return np.ones((1, 1))
+
+    with np.errstate(all="ignore"):
+        descend(Schedule(12, 1, 8.0, 0.5, 1.0), total, lambda w: 1.0, (1, 1), 1, FirstHuge())
+    assert seen[:5] == [0.0, 0.0, -8.0, -20.0, -34.0]  # 8 times 1, 1.5 and 1.75
