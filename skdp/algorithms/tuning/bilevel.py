@@ -10,8 +10,8 @@ affordable. Proofs: docs/theory/bilevel.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ from skdp.algorithms.private_solvers import (
     PrivateSolver,
 )
 from skdp.algorithms.tuning.final_fit import SplitPlan
+from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import PenaltyProblem, Records
@@ -87,27 +88,12 @@ class BilevelTuningPlan(SplitPlan):
         norm = self.objective.whitened(np.exp(logs)).feature_norm
         return self.penalty * self.objective.loss.curvature * norm**2
 
-    def _released(self, releases: tuple[Release, ...]) -> SplitPlan:
-        done = super()._released(releases)
-        done.__dict__["steps"] = self.steps  # which is slow to plan, and knows no releases
-        return done
-
     @cached_property
     def steps(self) -> BilevelPlan:
         """Plan of the choice."""
-        inner: PrivateSolver = OutputPerturbation()
-        if self.minibatch:
-            inner = LocalizedGradientDescent(_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
-        return plan_steps(
-            self.budget,
-            True,
-            penalty=self.lam,
-            n_steps=self.n_steps,
-            step_size=_cautious_step,
-            inner=inner,
-            share=self.tune_share,
-            start=np.full(self.objective.penalties.n_groups, math.log(self.start_alpha)),
-        )
+        logs = np.full(self.objective.penalties.n_groups, math.log(self.start_alpha))
+        noise = _noise_of_steps(self.budget, self.n_steps, self.tune_share, self.minibatch)
+        return replace(noise, penalty=self.lam, start=tuple(logs.tolist()))
 
     @property
     def choice_events(self) -> tuple[PrivacyEvent, ...]:
@@ -145,6 +131,25 @@ class NoiseAwareProblem(PenaltyProblem):
     ) -> np.ndarray:
         """Of the public cost of noise; the loss itself depends on x through y alone."""
         return self._plan.final_fit(np.exp(x)).noise_cost_gradient
+
+
+@lru_cache(maxsize=64, typed=True)  # the noise of sampled batches takes seconds to find
+def _noise_of_steps(
+    budget: PrivacyBudget, n_steps: int, share: float, minibatch: bool
+) -> BilevelPlan:
+    """Steps with their noise, but without the penalty and the start, which do not change it."""
+    inner: PrivateSolver = OutputPerturbation()
+    if minibatch:
+        inner = LocalizedGradientDescent(_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
+    return plan_steps(
+        budget,
+        True,
+        penalty=1.0,
+        n_steps=n_steps,
+        step_size=_cautious_step,
+        inner=inner,
+        share=share,
+    )
 
 
 def _cautious_step(t: int, gradient: np.ndarray, deviation: np.ndarray) -> np.ndarray:

@@ -169,11 +169,8 @@ class SplitPlan(TuningPlan):
         path, releases = self.choose(data, run)
         plan = self.final_fit(path[-1])
         point = plan.run(data, run).point
-        return TunedResult(point, self._released((*releases, *plan.releases)), path[-1], path)
-
-    def _released(self, releases: tuple[Release, ...]) -> SplitPlan:
-        """Return the plan with its releases."""
-        return replace(self, releases=releases)
+        done = replace(self, releases=(*releases, *plan.releases))
+        return TunedResult(point, done, path[-1], path)
 
 
 @dataclass(frozen=True)
