@@ -161,6 +161,13 @@ class GroupedLinearModel(DPLinearModel):
         """Codes and names of the groups if none are given."""
         raise NotImplementedError
 
+    def _with_groups(self, records: Records) -> tuple[Records, bool]:
+        """Return the records with default groups if none were given, and whether some were."""
+        if records.groups is not None:
+            return records, True
+        groups, self.group_names_ = self._default_groups(records.targets)
+        return records.with_targets(records.targets, groups), False
+
     def _encoded(self, labels: np.ndarray) -> np.ndarray:
         """Set ``group_names_``; return the position of each record's group in it."""
         if self.group_names is None:
@@ -175,10 +182,7 @@ class GroupedLinearModel(DPLinearModel):
     def _private_weights(
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
-        are_given = records.groups is not None
-        if not are_given:
-            groups, self.group_names_ = self._default_groups(records.targets)
-            records = records.with_targets(records.targets, groups)
+        records, are_given = self._with_groups(records)
         n_groups = len(self.group_names_)
         design = Design.of(records, self._public_size(records.n_records))
         weights, proportions = self._group_weights(records.groups, are_given, design)
@@ -301,23 +305,26 @@ class GroupedLinearModel(DPLinearModel):
             proportions = np.bincount(codes, minlength=n_groups) / len(codes)
             return GroupWeights.of_proportions(proportions, bound, public_groups=True), proportions
         if self._mode == "proportions":
-            proportions = np.full(n_groups, 1.0 / n_groups)
-            if self.group_proportions is not None:
-                proportions = checked_proportions(
-                    self.group_proportions, self.group_names_, self.group_names
-                )
-            elif are_given and n_groups > 1:
-                warnings.warn(
-                    "group_proportions were not declared: all groups are taken to be equally "
-                    "large, and a smaller one counts for less. Declare public ones, or use "
-                    "group_mode='auto'.",
-                    UserWarning,
-                    stacklevel=5,
-                )
+            proportions = self._declared_proportions(are_given)
             return GroupWeights.of_proportions(proportions, bound), proportions
         if n_groups == 1:  # it has all the records: nothing to estimate, nothing to clip
             return GroupWeights((1.0,)), None
         return GroupWeights((bound,) * n_groups, clipped=self._mode == "floored"), None
+
+    def _declared_proportions(self, are_given: bool) -> np.ndarray:
+        """Return the public proportions, equal ones with a warning if none were declared."""
+        if self.group_proportions is not None:
+            return checked_proportions(self.group_proportions, self.group_names_, self.group_names)
+        n_groups = len(self.group_names_)
+        if are_given and n_groups > 1:
+            warnings.warn(
+                "group_proportions were not declared: all groups are taken to be equally large, "
+                "and a smaller one counts for less. Declare public ones, or use "
+                "group_mode='auto'.",
+                UserWarning,
+                stacklevel=6,
+            )
+        return np.full(n_groups, 1.0 / n_groups)
 
     def _group_remarks(
         self, method: str, weights: Sequence[float], proportions: Any

@@ -30,7 +30,6 @@ from skdp.problems import (
     SoftmaxLoss,
 )
 from skdp.problems.silence import without_warnings
-from skdp.robust.group_labels import checked_proportions
 from skdp.robust.grouped_model import GroupedLinearModel
 
 
@@ -219,19 +218,12 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         """Fit, and set all attributes; the weights of the layers take the place of others."""
-        are_given = records.groups is not None
-        if not are_given:
-            groups, self.group_names_ = self._default_groups(records.targets)
-            records = records.with_targets(records.targets, groups)
-        elif self.group_names is None:
-            caveats += ("group_names were inferred from groups",)
+        records, are_given = self._with_groups(records)
         weights = self._factors(records.groups, are_given)
-        if self._mode == "public":
-            what = "group" if are_given else "class"
-            caveats += (f"the {what} of each record is taken as public: it is not protected",)
+        caveats += self._group_caveats(are_given)
         plan = self._network_plan(Design.of(records), risk, weights)
         for alarm in plan.alarms():
-            warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
+            warnings.warn(f"{alarm}.", UserWarning, stacklevel=4)
             caveats += (alarm,)
         result = self._pay_and_run(plan, records)
         self.group_weights_ = result.y
@@ -286,18 +278,8 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             return GroupWeights((bound if n_groups > 1 else 1.0,) * n_groups)
         if mode == "public":
             self.group_proportions_ = np.bincount(codes, minlength=n_groups) / len(codes)
-        elif self.group_proportions is not None:
-            self.group_proportions_ = checked_proportions(
-                self.group_proportions, self.group_names_, self.group_names
-            )
-        elif are_given and n_groups > 1:
-            warnings.warn(
-                "group_proportions were not declared: all groups are taken to be equally large, "
-                "and a smaller one counts for less. Declare public ones, or use "
-                "group_mode='auto'.",
-                UserWarning,
-                stacklevel=6,
-            )
+        else:
+            self.group_proportions_ = self._declared_proportions(are_given)
         return GroupWeights.of_proportions(
             self.group_proportions_, bound, public_groups=mode == "public"
         )
@@ -320,7 +302,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
                 f"delta == {self.delta:g} is not below 1 / {n_records}: publishing a record drawn "
                 "at random would satisfy such a guarantee"
             )
-            warnings.warn(f"{alarm}.", UserWarning, stacklevel=6)
+            warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
             caveats = (alarm, *caveats)
         if self.random_state is not None:
             caveats += (
