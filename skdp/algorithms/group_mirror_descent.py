@@ -15,12 +15,13 @@ import numpy as np
 
 from skdp.algorithms.max_group_loss import GroupObjective, proportions_sensitivity
 from skdp.algorithms.mirror_descent import (
+    LinearMirrorDescentPlan,
     check_linear,
     linear_design,
     plan_mirror_descent,
     zcdp_of,
 )
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.vertex_rounds import VertexPlan
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
@@ -30,7 +31,7 @@ from skdp.privacy.report import Release
 from skdp.problems import EmpiricalRisk, GroupWeights, Records
 from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
 from skdp.problems.silence import without_warnings
-from skdp.problems.vertices import LinearDesign, LinearProblem, vertex_coefficients
+from skdp.problems.vertices import LinearProblem, vertex_coefficients
 
 _REFERENCE = "docs/theory/mirror_descent.md, Proposition 7"
 #: Steps of the search for the scale of steps that a histogram leaves.
@@ -45,7 +46,7 @@ class GroupVertexResult(Result):
 
 
 @dataclass(frozen=True)
-class GroupMirrorDescentPlan(Plan):
+class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
     """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
 
     Attributes
@@ -61,7 +62,6 @@ class GroupMirrorDescentPlan(Plan):
     """
 
     objective: GroupObjective
-    descent: VertexPlan
     histogram: AdditiveMechanism | None = None
     proportions: tuple[float, ...] | None = None
 
@@ -76,14 +76,6 @@ class GroupMirrorDescentPlan(Plan):
     @property
     def releases(self) -> tuple[Release, ...]:
         return (*_described(self.objective, self.histogram), *self.descent.releases)
-
-    @property
-    def _design(self) -> LinearDesign:
-        assert isinstance(self.descent.design, LinearDesign)
-        return self.descent.design
-
-    def remarks(self) -> tuple[str, ...]:
-        return (self._design.remark,)
 
     def to_dict(self) -> dict[str, Any]:
         numbers = {

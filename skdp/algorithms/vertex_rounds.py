@@ -279,10 +279,10 @@ def private_steps(
     return tuple(scale * shape for shape in shapes)
 
 
-def theory_steps(design: VertexDesign, n_rounds: int, factor: float = 1.0) -> tuple[float, ...]:
-    """``factor * sqrt(log d / T) / L0`` for each block."""
+def theory_steps(design: VertexDesign, n_rounds: int) -> tuple[float, ...]:
+    """``sqrt(log d / T) / L0`` for each block."""
     return tuple(
-        factor * math.sqrt(log / n_rounds) / magnitude
+        math.sqrt(log / n_rounds) / magnitude
         for log, magnitude in zip(design.log_sizes, design.magnitudes, strict=True)
     )
 

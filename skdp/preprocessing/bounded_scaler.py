@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._records import refuse_without_values, validate_records
+from skdp._records import validate_records
 from skdp.preprocessing.ranges import (
     check_ranges,
     fill_values_per_feature,
     middle_and_half,
     ranges_per_feature,
     to_unit_interval,
+    validated_inverse,
 )
 
 
@@ -148,14 +148,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
-        with refuse_without_values():
-            X = check_array(X, dtype=[np.float64, np.float32])
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but BoundedScaler was fitted with "
-                f"{self.n_features_in_}."
-            )
+        X = validated_inverse(self, X)
         middle, half = middle_and_half(*self.ranges_.T)
         return np.asarray(X * half + middle).astype(X.dtype, copy=False)
 

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import shown
+from skdp._records import refuse_without_values
 
 
 def check_ranges(ranges: Any) -> None:
@@ -81,6 +84,19 @@ def to_unit_interval(X: np.ndarray, ranges: np.ndarray) -> np.ndarray:
 def middle_and_half(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Middle and half-width of ranges, without overflow."""
     return 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+
+
+def validated_inverse(transformer: Any, X: Any) -> np.ndarray:
+    """Return rows that a fitted transformer may have made, for its ``inverse_transform``."""
+    check_is_fitted(transformer)
+    with refuse_without_values():
+        X = check_array(X, dtype=[np.float64, np.float32])
+    if X.shape[1] != transformer.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(transformer).__name__} was fitted with "
+            f"{transformer.n_features_in_}."
+        )
+    return X
 
 
 def _as_pairs(ranges: Any, names: list[str] | None = None) -> np.ndarray:

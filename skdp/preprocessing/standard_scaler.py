@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_option
-from skdp._records import refuse_without_values, validate_records
+from skdp._records import validate_records
 from skdp.algorithms.column_moments import ColumnMomentsPlan
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import check_random_state, randomness
@@ -22,6 +21,7 @@ from skdp.preprocessing.ranges import (
     middle_and_half,
     ranges_per_feature,
     to_unit_interval,
+    validated_inverse,
 )
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
@@ -206,14 +206,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         -------
         ndarray of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
-        with refuse_without_values():
-            X = check_array(X, dtype=[np.float64, np.float32])
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but DPStandardScaler was fitted with "
-                f"{self.n_features_in_}."
-            )
+        X = validated_inverse(self, X)
         return np.asarray(X * self.scale_ + self.mean_).astype(X.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
