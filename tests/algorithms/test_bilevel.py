@@ -9,8 +9,8 @@ import threading
 
 import numpy as np
 import pytest
-from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records, seeded
-from plain_noise import PlainNoise
+from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records
+from plain_noise import PlainNoise, seeded
 
 from skdp.algorithms import (
     LocalizedGradientDescent,

@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 import pytest
-from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records, seeded
+from bilevel_leak import BUDGET, Leak, Mixed, Replay, one_step, records
+from plain_noise import seeded
 from scipy import stats
 
 from skdp.algorithms import (

@@ -9,12 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from plain_noise import PlainNoise
+from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
 from skdp.algorithms.rgda_oracle import Ledger, NoisyGradientOracle
 from skdp.algorithms.rgda_steps import OuterLoop, uniform_in_ball
-from skdp.mechanisms import GaussianMechanism, NoiseSource, SampledGaussianMechanism
+from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import NullControl, RecordGradients
@@ -23,19 +23,8 @@ from skdp.problems.silence import without_warnings
 BUDGET = PrivacyBudget(1.0, 1e-6)
 
 
-def source(seed=0):
-    return NoiseSource(np.random.default_rng(seed).bytes)
-
-
 def run(seed=0):
-    return Run(rng=np.random.default_rng(seed), noise=source(seed + 1))
-
-
-class Silent(PlainNoise):
-    """No noise, and batches of all records."""
-
-    def standard_normal(self, size):
-        return np.zeros(size)
+    return Run(rng=np.random.default_rng(seed), noise=seeded(seed + 1))
 
 
 def quadratic(n=50, d=3, seed=0, targets=None):
@@ -139,7 +128,7 @@ def test_one_record_moves_sums_by_no_more_than_the_clip(factor, is_increment):
     # the noise of a change in x alone is not 0 (as printed, it is)
     ledger = plan(base, clip=clip, smoothness=1.0).ledger
     kind = "increment" if is_increment else "refresh"
-    query = NoisyGradientOracle(base, ledger, source()).query(kind)
+    query = NoisyGradientOracle(base, ledger, seeded()).query(kind)
     assert query.clip("joint", point, anchor) > 0.1
 
 
@@ -171,7 +160,7 @@ def test_oracle_counts_every_query_and_refuses_more():
     made = plan(problem, n_steps=11, period=4, inner_steps=3)
     ledger = made.ledger
     assert (ledger.refresh.n_steps, ledger.increment.n_steps) == (3, 30)
-    oracle = NoisyGradientOracle(problem, ledger, source())
+    oracle = NoisyGradientOracle(problem, ledger, seeded())
     point = np.zeros(3), np.zeros(3)
     for _ in range(3):
         query = oracle.query("refresh")
@@ -319,7 +308,7 @@ def test_batches_are_of_the_rate_that_is_paid_for_and_sums_of_the_public_size(ki
     made = plan(problem, n_steps=2 * calls, period=2, sampling_rate=0.3, n_public=500,
                 sampling_rate_difference=0.1, neighbouring="add_remove")  # fmt: skip
     monkeypatch.setattr(GaussianMechanism, "release", lambda self, value, noise: value)
-    oracle = NoisyGradientOracle(problem, made.ledger, source())
+    oracle = NoisyGradientOracle(problem, made.ledger, seeded())
     point, start = (np.ones(1), np.zeros(0)), (np.zeros(1), np.zeros(0))
     anchor = start if kind == "increment" else None
     values = [oracle.query(kind).release("joint", point, anchor)[0] for _ in range(calls)]
@@ -377,7 +366,7 @@ def test_noise_is_for_the_diameter_of_a_block(relation, rate, expected, monkeypa
         return value
 
     monkeypatch.setattr(GaussianMechanism, "release", release)
-    query = NoisyGradientOracle(problem, made.ledger, source()).query("refresh")
+    query = NoisyGradientOracle(problem, made.ledger, seeded()).query("refresh")
     query._batch = None
     for block in ("y", "x"):
         query.release(block, (np.ones(1), np.ones(1)))
@@ -649,6 +638,6 @@ def test_limits_of_clipping_follow_from_the_public_size():
     for n in (16 * 256, 16 * 256 + 1):
         made = Watched(n, 3, 3, lambda block, point, rows: np.ones((len(rows), 3)))
         ledger = replace(plan(made, neighbouring="add_remove").ledger, n_public=5000)
-        query = NoisyGradientOracle(made, ledger, source()).query("refresh")
+        query = NoisyGradientOracle(made, ledger, seeded()).query("refresh")
         query.release("joint", (np.ones(3), np.zeros(3)), None)
     assert len(seen) == 2 and seen[0] == seen[1]

@@ -18,6 +18,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_noise import seeded
 from scipy import stats
 from scipy.optimize import brentq
 
@@ -61,10 +62,6 @@ def targets_for(loss, rng, n):
     if isinstance(loss, SoftmaxLoss):
         return rng.integers(0, loss.n_classes, n)
     return rng.uniform(-1, 1, n)
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 # --- price --------------------------------------------------------------------------------

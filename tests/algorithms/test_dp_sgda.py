@@ -16,6 +16,7 @@ import pytest
 from bilinear_problem import BilinearProblem
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from plain_noise import seeded
 from saddle_problems import changed
 from scipy import stats
 
@@ -50,10 +51,6 @@ PLAN = {"sampling_rate": 0.1, "n_steps": 20, "learning_rate_x": 0.1, "learning_r
 #: Valid public arguments without noise to speak of.
 RUN = PLAN | {"sampling_rate": 1.0, "noise_multiplier": 1e-13}
 RELATIONS = pytest.mark.parametrize("relation", ["replace_one", "add_remove"])
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def problem_of(n=40, seed=0, domains=None, bounds=(1.0, 1.0, 1.0), mu=(0.5, 1.0), **centers):

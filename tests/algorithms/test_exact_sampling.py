@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from plain_noise import seeded
 
 from skdp.algorithms import Run
 from skdp.algorithms import exact_sampling as sampling
@@ -17,16 +18,11 @@ from skdp.algorithms.exponential_mechanism import (
     plan_localized_exponential,
 )
 from skdp.linear_model import DPRidge
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SquaredHingeLoss
 
 LOSSES = [LogisticLoss(), HalfSquaredLoss(1.0), SquaredHingeLoss()]
 NUMBERS = [0.0, 5e-324, 1e-308, 1e-300, 1e-162, 1e-155, 1e-9, 0.5, 1.0, 1e9, 1e155, 1e300, 1.7e308]
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def strictly(work):

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import seeded
 from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
@@ -20,7 +21,6 @@ from skdp.algorithms.exponential_mechanism import (
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, PureEvent, flatten_event
 from skdp.problems import (
@@ -43,10 +43,6 @@ LOSSES = {
 }
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def records(loss, n=30, d=1, seed=0, shift=1.0):

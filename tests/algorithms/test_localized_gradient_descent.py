@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 import pytest
+from plain_noise import seeded
 
 from skdp.algorithms import Run, dp_localized_gd, plan_localized_gd
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
@@ -32,10 +32,6 @@ def problem_of(n=200, loss=None, alpha=0.3, seed=0):
     X = rng.normal(size=(n, 3))
     t = (X[:, 0] > 0) * 1.0
     return ball_problem(Records(X, 1.0, targets=t), loss, alpha)
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 @pytest.mark.parametrize("n_rounds", [1, 3])

@@ -10,6 +10,7 @@ import weakref
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import seeded
 from scipy.optimize import minimize
 from scipy.stats import chi2
 
@@ -21,7 +22,6 @@ from skdp.algorithms.phased_output_perturbation import (
 )
 from skdp.algorithms.published import zhang_minimisation_noise, zhang_schedule
 from skdp.linear_model import DPLogisticRegression, DPRidge
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
@@ -47,10 +47,6 @@ from skdp.solvers import SOLVERS, Newton, Solver, resolve_solver
 from skdp.solvers.copying import require_copyable
 
 LOSSES = {"logistic": LogisticLoss(), "softmax": SoftmaxLoss(3), "squared": HalfSquaredLoss(1.0)}
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def plan_of(loss="logistic", *, n=1000, width=4, epsilon=1.0, delta=1e-6, radius=2.0, **kwargs):

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import seeded
 
 from skdp.algorithms import Run
 from skdp.algorithms.bilevel import plan_steps
 from skdp.algorithms.tuning import bilevel, tune
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
@@ -15,10 +16,6 @@ from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records,
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RIDGE, LOGISTIC = HalfSquaredLoss(1.0), LogisticLoss()
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def data(loss, n=2000, d=4, seed=0, sparse=False, slope=1.5, intercept=0.1):

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tuning_attacks as attacks
+from plain_noise import seeded
 from scipy.special import softmax
 from scipy.stats import chisquare
 
@@ -18,7 +19,7 @@ from skdp.algorithms.tuning.exponential import (
     validation_score,
 )
 from skdp.algorithms.tuning.splits import Splits
-from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
+from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent
@@ -39,10 +40,6 @@ LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
 BUDGET = PrivacyBudget(1.0, 1e-6)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
 GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):

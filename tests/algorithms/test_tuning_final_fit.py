@@ -5,13 +5,13 @@ import math
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from plain_noise import PlainNoise
+from plain_noise import PlainNoise, seeded
 from scipy.stats import kstest
 from tuning_attacks import DataSets, largest_movement
 
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective
-from skdp.mechanisms import NoiseSource, calibrated_mechanism
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
@@ -52,10 +52,6 @@ def whitened(records, penalties, alpha):
     view = records.scaled(objective.whitening(alpha))
     assert objective.whitened(alpha).feature_norm == view.norm_bound  # of the plan, and of the run
     return view
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def records(loss, n=300, seed=0, sparse=False):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import tuning_attacks as attacks
+from plain_noise import seeded
 from scipy.special import expit
 from scipy.stats import kstest
 
@@ -19,7 +20,7 @@ from skdp.algorithms.tuning.hypergradient import (
 )
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.splits import Splits
-from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
+from skdp.mechanisms import GaussianMechanism, SphericalLaplaceMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import (
@@ -42,10 +43,6 @@ GROUPS = PenaltyGroups((0, 0, 1, 1, 0), (1.0, 1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
 ONE = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-4, 10.0)
 ALPHA = np.array([0.3, 0.02])
 NEWTON = Newton()
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solver=NEWTON):

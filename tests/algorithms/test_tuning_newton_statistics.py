@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 import pytest
+from plain_noise import seeded
 from scipy import stats
 from scipy.optimize import check_grad, minimize
 from scipy.special import expit
@@ -23,7 +24,7 @@ from skdp.algorithms.tuning.alpha_search import RidgeModels, SteinRisk
 from skdp.algorithms.tuning.moments import unpack
 from skdp.algorithms.tuning.newton import LogLossModel, mean_gradient, round_shares
 from skdp.algorithms.tuning.normal_margins import NormalMargins
-from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
+from skdp.mechanisms import GaussianMechanism, SphericalLaplaceMechanism
 from skdp.privacy import tightest_epsilon
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
@@ -33,10 +34,6 @@ from skdp.problems.rounding import chain
 BUDGET = PrivacyBudget(1.0, 1e-6)
 #: So much that the noise is below rounding errors.
 NO_NOISE = PrivacyBudget(1e20, 1e-6)
-
-
-def source(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def penalties(width, low=1e-6, high=10.0):
@@ -207,7 +204,7 @@ def test_number_of_gradients_grows_with_the_budget(delta):
 def test_law_of_the_noise(monkeypatch, delta):
     """What is released minus what it is made of, over the stated scale. False alarms: 1e-6."""
     rows, targets = records(64, 3, intercept=0.2)
-    budget, noise = PrivacyBudget(2.0, delta), source(5)
+    budget, noise = PrivacyBudget(2.0, delta), seeded(5)
     released = []
 
     def spy(self, point, gradients, deviation):
@@ -247,7 +244,7 @@ def test_every_release_has_the_noise_of_its_statement(delta, n_folds, monkeypatc
         penalties(5),
         PrivacyBudget(0.7, delta),
         n_folds=n_folds,
-        run=Run(noise=source(0)),
+        run=Run(noise=seeded(0)),
     )
     assert [release.name for release in tuned.plan.releases] == [
         "second moments",
@@ -283,7 +280,7 @@ def test_the_model_is_a_function_of_the_releases(n_folds, monkeypatch):
     monkeypatch.setattr(GaussianMechanism, "release", keep(gradients, GaussianMechanism.release))
     rows, targets = records(101, 4, intercept=0.1)
     first = tune_by_newton(
-        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, run=Run(noise=source(0))
+        rows.with_targets(targets), groups, BUDGET, n_folds=n_folds, run=Run(noise=seeded(0))
     )
     gradients = [gradient for gradient in gradients if gradient.size == 5]  # others are moments
     assert (len(moments), len(gradients)) == ((n_folds or 1), 2 * (n_folds or 1))
@@ -315,7 +312,7 @@ def test_the_records_are_read_once_per_round(low, groups, n_folds, monkeypatch):
     monkeypatch.setattr(Records, "block", counting)
     pen = PenaltyGroups(tuple(np.arange(4) % groups), (1.0,) * 4, low, 1e3)
     tune_by_newton(
-        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, run=Run(noise=source(0))
+        rows.with_targets(targets), pen, BUDGET, n_folds=n_folds, run=Run(noise=seeded(0))
     )
     np.testing.assert_array_equal(np.bincount(np.concatenate(read)), np.full(5000, 3))
     assert max(map(len, read)) <= 1000
@@ -339,7 +336,7 @@ def test_shares_may_be_an_array():
             penalties(2),
             BUDGET,
             shares=shares,
-            run=Run(noise=source(0)),
+            run=Run(noise=seeded(0)),
         )
         for shares in ((0.5, 0.5), np.array([0.5, 0.5]))
     ]

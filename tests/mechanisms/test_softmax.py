@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from plain_noise import seeded
 from scipy import stats
 
 from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws
@@ -34,10 +35,6 @@ class Script(NoiseSource):
     def __init__(self, words):
         self.left = list(words)
         super().__init__(lambda n: np.array([self.left.pop(0) for _ in range(n // 8)], np.uint64))
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def test_frequencies_are_those_of_the_softmax():

@@ -11,7 +11,6 @@ from skdp.algorithms import (
 )
 from skdp.algorithms.bilevel import private_hypergradient
 from skdp.algorithms.plan import Run
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Ball,
@@ -21,10 +20,6 @@ from skdp.problems import (
 )
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
-
-
-def seeded(seed):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 class Leak(BilevelProblem):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from laboratory import Laboratory
+from plain_noise import seeded
 
 from skdp.algorithms import GroupObjective
 from skdp.algorithms.group_sums import GroupSums
 from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.plan import Run
-from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
@@ -20,10 +20,6 @@ from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
 
 REPLACE, ADD = Neighbouring.REPLACE_ONE, Neighbouring.ADD_REMOVE
 RELATIONS = pytest.mark.parametrize("relation", list(Neighbouring))
-
-
-def seeded(seed=0):
-    return NoiseSource(np.random.default_rng(seed).bytes)
 
 
 def rows_and_groups(rng, n):
