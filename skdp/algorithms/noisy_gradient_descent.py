@@ -51,8 +51,10 @@ _UNCLIPPED = 5.0 / 3.0
 _SETTLED = 30.0
 #: Part of the variance of targets that noise may cost for the sake of fewer looks at the records.
 _LOST = 5e-4
-#: Path times average curvature below which the descent of least squares is brief.
-_BRIEF_PATH = 12.0
+#: Curvatures that the noise of the steps is fitted to, in units of the average one.
+_AROUND = np.array([0.125, 0.5, 2.0])
+#: The same for least squares, over the path, where path times average curvature is below a limit.
+_BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,11 @@ class NoisyGradientDescentPlan(Plan):
             products=self._products,
             is_preconditioned=self.is_preconditioned,
         )
-        is_brief = has_odds(self.loss)
-        if self.is_squared:
-            is_brief = self._typical_curvature * schedule.path < _BRIEF_PATH
-        return replace(schedule, is_brief=is_brief)
+        path, typical = schedule.path, self._typical_curvature
+        curvatures = _AROUND * min(typical, 0.5 / schedule.step_size)
+        if self.is_squared and path * typical < _BRIEF_PATH:
+            curvatures = _BRIEF / path
+        return replace(schedule, curvatures=tuple(curvatures.tolist()))
 
     @property
     def _horizon(self) -> float:

@@ -20,8 +20,6 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 WEIGHT_LIMIT = 1e6
 #: The least number of steps.
 _MIN_STEPS = 10
-#: Curvatures, in units of the inverse of the path, that the noise of a brief schedule is fitted to.
-_BRIEF = np.array([0.0, 0.5, 2.0, 8.0])
 #: Products of records, features and outputs that all steps together may take, and the bounds on
 #: the number of steps from it: plain, and with a preconditioner.
 _WORK, _MAX_STEPS = (1.2e9, 1e8), ((60, 150), (12, 60))
@@ -41,8 +39,8 @@ class Schedule:
     mu : float
         Of the Gaussian differential privacy of all steps together, for each record.
     is_preconditioned : bool, default=False
-    is_brief : bool, default=False
-        Whether most directions are learnt in part alone.
+    curvatures : tuple of float, default=(0.0,)
+        Of the directions that the noise is fitted to.
     """
 
     n_steps: int
@@ -51,7 +49,7 @@ class Schedule:
     momentum: float
     mu: float
     is_preconditioned: bool = False
-    is_brief: bool = False
+    curvatures: tuple[float, ...] = (0.0,)
 
     @property
     def n_averaged(self) -> float:
@@ -71,16 +69,13 @@ class Schedule:
     def multipliers(self) -> np.ndarray:
         """Standard deviation of each step's noise in units of the sensitivity of its sum.
 
-        ``1 / c_t^2`` falls as ``sqrt(1 - t / T)``, and of a brief schedule as the weight of the
-        noise of step t in the average. It is the same for the `n_blocks` steps of a cycle and adds
-        up to ``mu^2`` over the steps of a block.
+        ``1 / c_t^2`` is proportional to the weight of the noise of step t in the average, in the
+        mean over `curvatures`. It is the same for the `n_blocks` steps of a cycle and adds up to
+        ``mu^2`` over the steps of a block.
         """
-        n_cycles = self.n_steps // self.n_blocks
-        shares = np.sqrt(1.0 - np.arange(n_cycles) / n_cycles)
-        if self.is_brief:
-            weights = np.abs(self.noise_weights(_BRIEF / self.path))
-            shares = (weights / weights.sum(axis=0)).sum(axis=1)
-            shares = shares.reshape(n_cycles, self.n_blocks).mean(axis=1)
+        weights = np.abs(self.noise_weights(np.array(self.curvatures)))
+        shares = (weights / weights.sum(axis=0)).sum(axis=1)
+        shares = shares.reshape(-1, self.n_blocks).mean(axis=1)
         return np.repeat(np.sqrt(shares.sum() / shares) / self.mu, self.n_blocks)
 
     def noise_weights(self, curvatures: np.ndarray) -> np.ndarray:

@@ -81,10 +81,14 @@ def test_reference_plans(case, expected):
     options = {"temperature_share": 0.0, "moments_share": 0.0}
     options["damping"] = 2.0 if classes == 1 else 0.2
     plan = plan_of(loss, n, d, epsilon, delta, relation, **options)
-    # the numbers of the page are those of longer clips and of schedules that are not brief
+    # the numbers of the page are those of longer clips and of noise that falls as a root
     plan = replace(plan, clip=max(plan.clip, 0.3 if classes == 1 else 0.25))
-    schedule, k = replace(plan.schedule, is_brief=False), 2 if relation is REPLACE else 1
+    schedule, k = replace(plan.schedule), 2 if relation is REPLACE else 1
     mu = gaussian_mu(epsilon, delta)
+    falling = np.sqrt(
+        1.0 - np.arange(schedule.n_steps) // plan.n_blocks * plan.n_blocks / schedule.n_steps
+    )
+    vars(schedule)["multipliers"] = np.sqrt(falling.sum() / plan.n_blocks / falling) / plan.mu
     noise = schedule.multipliers * plan.sensitivity
     curvature = 0.8 / d * {1: 1.0, 2: 0.25}.get(classes, 1.0 / classes)
     unit = plan.sensitivity * plan.n_blocks / n
@@ -114,10 +118,19 @@ def test_reference_mu():
         assert gaussian_mu(epsilon, delta) == pytest.approx(mu, rel=1e-8)
 
 
-def test_log_odds_and_squares_of_much_noise_have_brief_schedules():
-    assert plan_of(LogisticLoss(), 8000, 20, 10.0, 1e-5).schedule.is_brief
-    assert plan_of(HalfSquaredLoss(1.0), 353, 10, 0.1, 1e-5).schedule.is_brief
-    assert not plan_of(HalfSquaredLoss(1.0), 8000, 20, 10.0, 1e-5).schedule.is_brief
+@pytest.mark.parametrize(
+    ("loss", "n", "epsilon"),
+    [(LogisticLoss(), 8000, 10.0), (LogisticLoss(), 300, 0.1), (HalfSquaredLoss(1.0), 8000, 10.0)],
+)
+def test_noise_is_fitted_to_curvatures_around_the_average_one(loss, n, epsilon):
+    plan = plan_of(loss, n, 20, epsilon, 1e-5)
+    average = min(plan._typical_curvature, 0.5 / plan.schedule.step_size)
+    assert plan.schedule.curvatures == pytest.approx([average / 8, average / 2, 2 * average])
+
+
+def test_noise_of_squares_with_much_noise_is_fitted_to_the_path():
+    schedule = plan_of(HalfSquaredLoss(1.0), 353, 10, 0.1, 1e-5).schedule
+    assert np.array(schedule.curvatures) * schedule.path == pytest.approx([0.0, 0.5, 2.0, 8.0])
 
 
 @pytest.mark.parametrize(("loss", "limit"), [(LogisticLoss(), 0.85), (SoftmaxLoss(4), 1.0)])
