@@ -329,4 +329,4 @@ def write_between(path: Path, mark: str, text: str) -> None:
     """Put text between the two comments of a page that begin and end a part."""
     begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
     head, rest = path.read_text().split(begin)
-    path.write_text(f"{head}{begin}\n{text}\n\n{end}{rest.split(end)[1]}")
+    path.write_text(f"{head}{begin}\n{text.strip()}\n\n{end}{rest.split(end)[1]}")
