@@ -23,6 +23,7 @@ from skdp.problems import (
     SoftmaxLoss,
     huber_loss,
 )
+from skdp.problems import records as records_module
 
 
 def test_means_of_rows_are_left_out_where_they_would_be_noise():
@@ -145,3 +146,36 @@ def test_the_rows_are_not_copied():
     records = Records(X, 1.0, 0.1, targets=X[:, 0])
     rows = CenteredRows(records, Centering.unknown(3, 1), 2)
     assert all(np.shares_memory(block.matrix, X) for k in range(2) for block in rows.block(k))
+
+
+def test_steps_go_over_the_blocks_that_were_chosen_last():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, size=(1000, 3)), rng.standard_normal(1000)
+    records = Records(X, 1.0, 1.0, targets=y)
+    rows = CenteredRows(records, Centering.unknown(3, 1))
+    rows.divide(4)
+    for k in range(4):
+        assert np.array_equal(np.concatenate([b.targets for b in rows.block(k)]), y[k::4])
+        lengths = np.linalg.norm(np.column_stack([X[k::4], np.full(250, 0.2)]), axis=1)
+        np.testing.assert_allclose(np.concatenate(rows.norms[k]), lengths, rtol=1e-12)
+    whole = rows.full_total(lambda block, norms: np.array([block.targets @ norms]))
+    in_turn = sum(
+        rows.total(lambda block, norms: np.array([block.targets @ norms]), k) for k in range(4)
+    )
+    np.testing.assert_allclose(whole, in_turn, rtol=1e-12)
+
+
+def test_a_copy_in_double_precision_changes_no_sum(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, size=(5000, 4)).astype(np.float32)
+    y = rng.standard_normal(5000)
+
+    def sums():
+        records = Records(X, 1.0, 1.0, targets=y).in_double()
+        rows = CenteredRows(records, Centering.unknown(4, 1), 2)
+        return [rows.total(lambda b, norms: b.pull_back(b.targets * norms), k) for k in range(2)]
+
+    copied = sums()
+    monkeypatch.setattr(records_module, "_DOUBLED", 0)
+    for one, other in zip(copied, sums(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9)

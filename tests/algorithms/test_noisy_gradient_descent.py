@@ -18,6 +18,7 @@ from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.noisy_gradient_descent import Descent, clipped_sum, plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
+from skdp.algorithms.step_rules import block_count
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
@@ -203,6 +204,71 @@ def test_a_released_variance_changes_the_steps_and_not_their_cost():
     assert other.event == plan.event
     for each in (plan, other):
         assert (each.schedule.multipliers**-2.0).sum() == pytest.approx(plan.mu**2)
+
+
+# --------------------------------------------------------------- steps after the released moments
+
+
+def prepared(scales, loss=None, relation=REPLACE, n=40_000):
+    """A plan, and its descent on rows whose columns have about these standard deviations."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(n, len(scales))) * np.asarray(scales) / np.sqrt(len(scales))
+    y = np.clip(X @ rng.standard_normal(len(scales)) + 0.2 * rng.standard_normal(n), -1.0, 1.0)
+    loss = loss or HalfSquaredLoss(1.0)
+    targets = y if loss.target_bound else (y > 0).astype(float)
+    records = Records(X, 1.0, 1.0, targets=targets)
+    design = Design.of(records, None if relation is REPLACE else n)
+    objective = Objective(EmpiricalRisk(loss), design, neighbouring=relation)
+    plan = plan_noisy_gradient_descent(objective, PrivacyBudget(1.0, 1e-6))
+    return plan, plan.prepare(records, seeded(3))
+
+
+def test_well_conditioned_least_squares_take_fewer_steps():
+    plan, descent = prepared(np.ones(6))
+    assert descent.plan.least_moment > 0.5
+    assert descent.plan.schedule.n_steps < plan.schedule.n_steps
+    # a path that has learnt all directions: 30 over the curvature
+    assert descent.plan._horizon == pytest.approx(30.0 / descent.plan.least_moment)
+
+
+def test_a_slow_direction_keeps_the_steps():
+    plan, descent = prepared([1.0, 1.0, 1.0, 1.0, 1.0, 1e-4])
+    assert descent.plan.least_moment == 0.0
+    after = descent.plan
+    noise = after.damping * after.rate * after.sensitivity / after.mu
+    assert after._horizon == pytest.approx(40_000 / noise * after.ridge)
+    assert after.n_blocks == plan.n_blocks
+
+
+def test_path_of_the_log_loss_is_that_of_the_plan():
+    plan, descent = prepared(np.ones(6), LogisticLoss())
+    assert descent.plan.least_moment > 0.0
+    ridges = descent.plan.ridge / plan.ridge
+    floor = 20.0 * descent.plan.slowness
+    assert descent.plan._horizon == pytest.approx(max(plan._horizon * ridges, floor), rel=0.2)
+
+
+def test_steps_together_spend_what_the_plan_says_in_every_block():
+    plan, descent = prepared(np.ones(6), n=200_000)
+    schedule = descent.plan.schedule
+    assert schedule.n_blocks == descent.plan.n_blocks > 1
+    assert schedule.mu == plan.mu
+    for k in range(schedule.n_blocks):
+        spent = (1.0 / schedule.multipliers[k :: schedule.n_blocks] ** 2).sum()
+        assert spent == pytest.approx(plan.mu**2, rel=1e-12)
+
+
+def test_add_remove_has_one_block():
+    plan, descent = prepared(np.ones(6), relation=ADD, n=200_000)
+    assert plan.n_blocks == descent.plan.n_blocks == 1
+
+
+@pytest.mark.parametrize(
+    ("n", "largest", "count"),
+    [(7_999, 50.0, 1), (16_000, 50.0, 2), (10**6, 50.0, 12), (10**6, 0.1, 1)],
+)
+def test_blocks_have_8000_records_and_noise_allows_them(n, largest, count):
+    assert block_count(n, largest) == count
 
 
 # ------------------------------------------------------------------------------------------ lemmas

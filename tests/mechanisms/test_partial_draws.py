@@ -215,6 +215,25 @@ def test_calls_of_all_sizes_give_one_stream():
     assert len(np.unique(drawn)) == len(drawn)
 
 
+def test_draws_ahead_are_the_noise_of_the_steps():
+    drawn, bits = [], seeded()
+
+    def source(size):
+        drawn.append(size)
+        return bits(size)
+
+    noise = NoiseSource(source)
+    noise.reserve(3000)
+    before = sum(drawn)
+    for _ in range(60):
+        noise.add_normal(np.zeros(50), 1.0)
+    # 3000 draws were there: further bits are needed for a few sums in 10^5 alone
+    assert sum(drawn) - before <= 64
+    noise.reserve(10)
+    first = noise.standard_normal(10)
+    assert len(np.unique(np.concatenate([first, noise.standard_normal(10)]))) == 20
+
+
 def test_parts_keep_their_longer_fractions():
     draws = draw(NORMAL, 100, seeded())[:100]
     draws.fraction(3).refine(seeded(1))

@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdp.problems import Records
+from skdp.problems import records as records_module
 
 
 def materialised(rows):
@@ -220,3 +221,37 @@ def test_products_with_a_short_sparse_block_copy_no_entries():
         tracemalloc.stop()
     np.testing.assert_allclose(sums[0], X[:100].sum(axis=0))
     assert peak < block.matrix.data.nbytes / 2
+
+
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_norms_are_computed_once(layout):
+    X = np.random.default_rng(0).uniform(-1.5, 1.5, size=(700, 4))
+    records = Records(layout(X), 0.9, 0.5)
+    bounded = np.minimum(np.linalg.norm(X, axis=1), 0.9)
+    assert records.scale is not None  # some rows are shortened
+    for some in (records, records.take(np.arange(5, 600, 7)), records.take(slice(3, 90))):
+        assert some.lengths is not None and not some.lengths.flags.writeable
+    np.testing.assert_allclose(records.lengths, bounded, rtol=1e-14)
+    np.testing.assert_allclose(records.take(slice(3, 90)).lengths, bounded[3:90], rtol=1e-14)
+    block = records.block(np.array([4, 9, 600]))
+    np.testing.assert_allclose(block.lengths, bounded[[4, 9, 600]], rtol=1e-14)
+
+
+def test_norms_of_shortened_huge_rows_are_those_of_the_copy():
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(50, 3))
+    X[7] *= 1e200
+    records = Records(X, 1.0, 0.5)
+    assert records.lengths.max() <= 1.0 + 1e-12
+
+
+def test_single_precision_is_made_double_in_a_copy_of_bounded_size(monkeypatch):
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(300, 4))
+    single = Records(X.astype(np.float32), 1.0, 1.0)
+    double = single.in_double()
+    assert double.matrix.dtype == np.float64
+    assert np.array_equal(double.matrix, X.astype(np.float32))
+    assert single.matrix.dtype == np.float32  # not changed
+    sparse = Records(sp.csr_array(X.astype(np.float32)), 1.0, 1.0)
+    assert sparse.in_double() is sparse
+    monkeypatch.setattr(records_module, "_DOUBLED", 8 * X.size - 1)
+    assert single.in_double() is single
