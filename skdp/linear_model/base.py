@@ -19,13 +19,13 @@ from skdp._checks import check_bool, check_count, check_option, check_real, show
 from skdp._records import validate_records
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Plan, Run
-from skdp.linear_model.remarks import noise_alarms
-from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
+from skdp.linear_model.remarks import delta_alarms, fit_report, noise_alarms
+from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
+from skdp.privacy.report import PrivacyLeakWarning, Release
 from skdp.problems import (
     MAX_SIZE_RATIO,
     Design,
@@ -165,9 +165,9 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             bounds = ", ".join(f"{name} {bound:.3g}" for name, bound in choice.bounds.items())
             remarks += (f"chosen by the smallest bound on the excess loss: {bounds}",)
         caveats += self._caveats()
-        weights = self._report(choice.method, result, records, risk, caveats, public, remarks)
+        self._report(choice.method, result.plan, records, risk, caveats, public, remarks)
         self.alpha_ = self.privacy_.plan["alpha"]
-        return weights
+        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         """Choose the method and its plan from public numbers; no model here has groups."""
@@ -222,62 +222,45 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     def _report(
         self,
         method: str,
-        result: Any,
+        plan: Any,
         records: Records,
         risk: EmpiricalRisk,
         caveats: tuple[str, ...],
         public: dict[str, Any],
         remarks: tuple[str, ...] = (),
         planned: tuple[Release, ...] = (),
-    ) -> np.ndarray:
-        """Set ``privacy_``, warn if the fit is useless, and return its weights.
+    ) -> None:
+        """Set ``privacy_``, and warn if the fit is useless.
 
         `public` holds numbers besides those of the plan, `planned` the releases as they were
         planned before the run, if more than the first of them are to be looked at for a warning.
         """
-        releases, n_records = result.plan.releases, records.n_records
-        n_records = self._public_size(n_records) or n_records
-        delta = float(self.delta)
-        alarms: tuple[str, ...] = ()
-        if delta * n_records >= 1.0:
-            alarms = (
-                f"delta == {delta:g} is not below 1 / {n_records}: publishing a record drawn at "
-                "random would satisfy such a guarantee",
-            )
-        if self.random_state is not None:
-            caveats += (
-                "random_state was given: the seed is stored in this model, anyone who knows it can "
-                "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
-                "holds only if it stays secret and is used for this fit alone",
-            )
-        plan = {
+        releases, n_records = plan.releases, records.n_records
+        alarms = delta_alarms(self.delta, self._public_size(n_records) or n_records)
+        numbers = {
             "data_norm": records.data_norm,
             "feature_norm": records.norm_bound,
             "risk": repr(risk),
-            **result.plan.to_dict(),
+            **plan.to_dict(),
             **public,
         }
         if not risk.is_smooth:
-            plan["smoothing"] = result.plan.risk.smoothing
-        sizes = records.norm_bound, plan.get("radius", math.inf)
+            numbers["smoothing"] = plan.risk.smoothing
+        sizes = records.norm_bound, numbers.get("radius", math.inf)
         if not self._is_entrywise:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
-        self.privacy_ = PrivacyReport(
-            epsilon=float(self.epsilon),
-            delta=delta,
-            neighbouring=Neighbouring(self.neighbouring),
-            noise_source=noise_source_name(self.random_state),
+        self.privacy_ = fit_report(
+            self,
+            releases,
+            alarms + caveats,
             method=method,
-            releases=releases,
-            plan=plan,
-            caveats=alarms + caveats,
+            plan=numbers,
             remarks=(*remarks, *noise_alarms(releases, *sizes)),
         )
         # the first release may enter the plans of later ones, and then what their noise is
         alarms += tuple(noise_alarms(planned or releases[:1], *sizes))
         for alarm in alarms:
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
-        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""

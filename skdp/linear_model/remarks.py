@@ -1,11 +1,49 @@
-"""Alarms of a report about the noise of a fit, from public numbers."""
+"""Reports of fits and their alarms, from public numbers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from skdp.privacy.report import Release
+from skdp.mechanisms import noise_source_name
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyReport, Release
+
+_SEED = (
+    "random_state was given: the seed is stored in this model, anyone who knows it can subtract "
+    "the noise, and clones, as in cross-validation, share it. The guarantee holds only if it stays "
+    "secret and is used for this fit alone"
+)
+
+
+def fit_report(
+    model: Any, releases: tuple[Release, ...], caveats: tuple[str, ...], **parts: Any
+) -> PrivacyReport:
+    """Make the report of a fit from the parameters that all private estimators have.
+
+    `parts` are further parameters of :class:`PrivacyReport`.
+    """
+    return PrivacyReport(
+        epsilon=float(model.epsilon),
+        delta=float(model.delta),
+        neighbouring=Neighbouring(model.neighbouring),
+        noise_source=noise_source_name(model.random_state),
+        releases=releases,
+        caveats=caveats if model.random_state is None else (*caveats, _SEED),
+        **parts,
+    )
+
+
+def delta_alarms(delta: float, n_records: int) -> tuple[str, ...]:
+    """Return a sentence if `delta` allows to publish a record, or none."""
+    delta = float(delta)
+    if delta * n_records < 1.0:
+        return ()
+    return (
+        f"delta == {delta:g} is not below 1 / {n_records}: publishing a record drawn at random "
+        "would satisfy such a guarantee",
+    )
 
 
 def noise_alarms(

@@ -57,7 +57,8 @@ class TunedLinearModel(DPLinearModel):
             "alpha_bounds": [penalties.low, penalties.high],
             "n_penalty_groups": penalties.n_groups,
         }
-        return self._report(self.method, result, records, risk, caveats + self._caveats(), public)
+        self._report(self.method, result.plan, records, risk, caveats + self._caveats(), public)
+        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         if n_groups is not None:

@@ -15,7 +15,7 @@ from skdp._records import validate_records
 from skdp.algorithms.column_moments import ColumnMomentsPlan
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import check_random_state, randomness
-from skdp.mechanisms import noise_source_name
+from skdp.linear_model.remarks import delta_alarms, fit_report
 from skdp.preprocessing.ranges import (
     check_ranges,
     middle_and_half,
@@ -26,8 +26,6 @@ from skdp.preprocessing.ranges import (
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
-from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyReport
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, BaseEstimator):
@@ -162,21 +160,12 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         self.scale_ = half * np.sqrt(variances)
         with np.errstate(over="ignore"):  # of ranges beyond 1e150
             self.var_ = self.scale_**2
-        delta_n = float(self.delta) * plan.n_records
-        caveats: tuple[str, ...] = ()
-        if delta_n >= 1.0:
-            caveats += (f"delta == {self.delta:g} is not below 1 / {plan.n_records}",)
-        if self.random_state is not None:
-            caveats += ("random_state was given: anyone who knows it can subtract the noise",)
-        self.privacy_ = PrivacyReport(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            neighbouring=Neighbouring(self.neighbouring),
-            noise_source=noise_source_name(self.random_state),
+        self.privacy_ = fit_report(
+            self,
+            plan.releases,
+            delta_alarms(self.delta, plan.n_records),
             method="moments",
-            releases=plan.releases,
             plan={**plan.to_dict(), "least_scale": math.sqrt(least)},
-            caveats=caveats,
         )
 
     def transform(self, X: Any) -> np.ndarray:

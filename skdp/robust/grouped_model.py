@@ -214,16 +214,17 @@ class GroupedLinearModel(DPLinearModel):
         }
         if proportions is not None:
             public["group_proportions"] = proportions.tolist()
-        return self._report(
+        self._report(
             method,
-            result,
+            done,
             records,
             risk,
             caveats + self._group_caveats(are_given),
             public,
-            (*self._group_remarks(method, largest, proportions), *result.plan.remarks()),
+            (*self._group_remarks(method, largest, proportions), *done.remarks()),
             planned=() if method in ("gradient", "mirror_descent") else choice.plan.releases,
         )
+        return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)

@@ -15,11 +15,9 @@ from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.methods import Choice
 from skdp.linear_model.base import check_random_state
 from skdp.linear_model.classification import DPLinearClassification, encode
-from skdp.mechanisms import noise_source_name
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyReport
 from skdp.problems import (
     Design,
     EmpiricalRisk,
@@ -231,13 +229,13 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             self.group_proportions_ = np.array(result.plan.proportions)
         self._keep(result.point, plan.network, risk.loss)
         public = {
-            "data_norm": records.data_norm,
-            "feature_norm": records.norm_bound,
             "group_mode": self._mode,
             "group_names": [str(name) for name in self.group_names_],
             "group_proportions": self.group_proportions_.tolist(),
         }
-        self._set_report(result.plan, public, records.n_records, caveats)
+        largest = result.plan.objective.weights.largest
+        remarks = tuple(self._group_remarks("rgda", largest, self.group_proportions_))
+        self._report("rgda", result.plan, records, risk, caveats, public, remarks)
         return np.zeros((risk.loss.n_outputs, records.width))
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
@@ -293,42 +291,6 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         d = self.n_features_in_
         self.coefs_ = [np.ascontiguousarray(first[:, :d].T), second[:, :-1].T.copy()]
         self.intercepts_ = [first[:, d] * self._intercept_value, second[:, -1].copy()]
-
-    def _set_report(
-        self, plan: Any, public: dict[str, Any], n_records: int, caveats: tuple[str, ...]
-    ) -> None:
-        if float(self.delta) * n_records >= 1.0:
-            alarm = (
-                f"delta == {self.delta:g} is not below 1 / {n_records}: publishing a record drawn "
-                "at random would satisfy such a guarantee"
-            )
-            warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
-            caveats = (alarm, *caveats)
-        if self.random_state is not None:
-            caveats += (
-                "random_state was given: the seed is stored in this model, anyone who knows it can "
-                "subtract the noise, and clones, as in cross-validation, share it. The guarantee "
-                "holds only if it stays secret and is used for this fit alone",
-            )
-        weights = GroupWeights.of_proportions(
-            self.group_proportions_,
-            float(self.max_group_weight),
-            public_groups=self._mode == "public",
-        )
-        self.privacy_ = PrivacyReport(
-            epsilon=float(self.epsilon),
-            delta=float(self.delta),
-            neighbouring=Neighbouring(self.neighbouring),
-            noise_source=noise_source_name(self.random_state),
-            method="rgda",
-            releases=plan.releases,
-            plan={**public, **plan.to_dict()},
-            caveats=caveats,
-            remarks=(
-                f"rows are shortened to Euclidean norm {public['data_norm']:g}",
-                *self._group_remarks("rgda", weights.largest, self.group_proportions_),
-            ),
-        )
 
     def _set_coefficients(self, weights: np.ndarray, loss: Loss, d: int) -> None:
         """Leave the weights of the layers, which are set."""

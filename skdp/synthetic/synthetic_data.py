@@ -14,13 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import InvalidTypeError, check_count, check_option, check_real
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.algorithms.plan import Run
-from skdp.linear_model.base import check_random_state, randomness, refuse_fit_params
-from skdp.mechanisms import noise_source_name
+from skdp.linear_model.base import (
+    check_random_state,
+    randomness,
+    refuse_fit_params,
+    warn_inferred,
+)
+from skdp.linear_model.remarks import delta_alarms, fit_report
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport
+from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import (
     CategoricalRecords,
     Marginals,
@@ -201,12 +206,7 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         choice = choose(SYNTHETIC_METHODS, self.method, objective, budget, self.calibration)
         records = CategoricalRecords(encode(X, categories, self._names), sizes)
         if given is None:
-            warnings.warn(
-                "The categories were inferred from the data, which the privacy guarantee does not "
-                "cover. Declare them with the parameter `categories`.",
-                PrivacyLeakWarning,
-                stacklevel=3,
-            )
+            warn_inferred("The categories", "categories")
         self._spend(choice.plan.event)
         rng, noise = randomness(self.random_state)
         result: Any = choice.plan.run(records, Run(rng=rng, noise=noise))
@@ -234,31 +234,17 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
 
     def _report(self, method: str, plan: Any, is_inferred: bool) -> None:
         """Set ``privacy_``."""
-        n, delta = plan.n_records, float(self.delta)
-        caveats: tuple[str, ...] = ()
-        if delta * n >= 1.0:
-            caveats += (
-                f"delta == {delta:g} is not below 1 / {n}: publishing a record drawn at "
-                "random would satisfy such a guarantee",
-            )
-            warnings.warn(f"{caveats[0]}.", UserWarning, stacklevel=4)
+        caveats = delta_alarms(self.delta, plan.n_records)
+        for alarm in caveats:
+            warnings.warn(f"{alarm}.", UserWarning, stacklevel=4)
         if is_inferred:
             caveats += ("categories were inferred from the data, without privacy",)
-        if self.random_state is not None:
-            caveats += (
-                "random_state was given: anyone who knows it can subtract the noise, and clones "
-                "share it. The guarantee holds only if it stays secret and is used for this fit "
-                "alone",
-            )
-        self.privacy_ = PrivacyReport(
-            epsilon=float(self.epsilon),
-            delta=delta,
-            neighbouring=Neighbouring(self.neighbouring),
-            noise_source=noise_source_name(self.random_state),
+        self.privacy_ = fit_report(
+            self,
+            plan.releases,
+            caveats,
             method=method,
-            releases=plan.releases,
             plan={"n_categories": list(self._workload.sizes), **plan.to_dict()},
-            caveats=caveats,
             remarks=plan.remarks(),
         )
 
