@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Loss, SoftmaxLoss
+from skdp.algorithms.step_rules import has_odds
+from skdp.problems import HalfSquaredLoss, Loss, SoftmaxLoss
 from skdp.problems.rounding import EPS
 
 #: Residual that numeric losses are clipped at, in released standard deviations of the targets:
@@ -64,7 +65,7 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
     """Return the terms for the loss of a plan, with what it has released of the targets."""
     loss = plan.loss
     centre, largest = loss_range(loss)
-    if has_log_loss(loss):
+    if has_odds(loss):
         return ClippedLosses(1.0, centre, largest, 2.0)
     if loss.target_bound:
         deviation = loss.target_bound * math.sqrt(plan.target_variance)
@@ -92,7 +93,7 @@ def loss_range(loss: Loss) -> tuple[float, float]:
 
     Of the log loss: the loss of a model that knows nothing, and 1.3 more.
     """
-    if not has_log_loss(loss):
+    if not has_odds(loss):
         return _CENTRE, 1.0
     centre = math.log(loss.n_classes if isinstance(loss, SoftmaxLoss) else 2)
     return centre, centre + 2.0 - math.log(2.0)
@@ -105,11 +106,6 @@ def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
     return max(largest, math.sqrt(2.0) * one) if is_replaced else one
 
 
-def has_log_loss(loss: Loss) -> bool:
-    """Whether margins are log odds: their scale and shift are fitted."""
-    return isinstance(loss, LogisticLoss | SoftmaxLoss)
-
-
 def is_preferred(loss: Loss) -> bool:
     """Whether the noisy descent was better than the saddle methods in measurements."""
-    return has_log_loss(loss) or isinstance(loss, HalfSquaredLoss)
+    return has_odds(loss) or isinstance(loss, HalfSquaredLoss)

@@ -16,12 +16,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.centering import CenteredRows
-from skdp.algorithms.clipped_losses import (
-    clipped_losses,
-    has_log_loss,
-    loss_range,
-    loss_sensitivity,
-)
+from skdp.algorithms.clipped_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.group_mix import MixFit
 from skdp.algorithms.group_sums import THEORY, GroupSums, ScaleFit, has_shift
 from skdp.algorithms.max_group_loss import GroupObjective
@@ -30,7 +25,7 @@ from skdp.algorithms.noisy_gradient_descent import (
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.step_rules import temperature_share
+from skdp.algorithms.step_rules import has_odds, temperature_share
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.worst_group_weights import prefers_plain, shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
@@ -240,7 +235,7 @@ class NoisyDescentAscentPlan(Plan):
                 floor = _FLOOR / self.n_looks
                 weights = floor * proportions + (1.0 - floor) * best
                 is_plain = self.n_looks == 1 and prefers_plain(
-                    losses if has_log_loss(self.loss) else None, weights, proportions
+                    losses if has_odds(self.loss) else None, weights, proportions
                 )
                 weights = proportions if is_plain else weights
                 factors = weights / proportions
@@ -296,7 +291,7 @@ class NoisyDescentAscentPlan(Plan):
         return np.asarray(shares / shares.sum())
 
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
-        if not (has_log_loss(self.loss) or self.plain.is_squared):
+        if not (has_odds(self.loss) or self.plain.is_squared):
             return 1.0
         square = float((weights**2).sum())
         return self.plain.shrinkage(square, weights.size, variance)
@@ -428,7 +423,7 @@ def plan_noisy_descent_ascent(
                 f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
                 "method 'gradient': the rest is for the model."
             )
-    fits_scale = has_log_loss(objective.risk.loss)
+    fits_scale = has_odds(objective.risk.loss)
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
     spread_price = _SPREAD_PRICE
