@@ -32,6 +32,7 @@ from skdp.problems import (
     SoftmaxLoss,
     WholeSpace,
 )
+from skdp.problems.constants import check_nominal_size
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
@@ -153,10 +154,7 @@ class DPSGDPlan(NoisyStepsPlan):
             targets = indices if (indices == targets).all() else targets
         records = data.with_targets(targets)
         records.check_targets(self.loss)
-        if records.n_records > MAX_SIZE_RATIO * self.n_public:
-            raise ValueError(
-                f"n_public == {self.n_public} is too small for {records.n_records} records."
-            )
+        check_nominal_size(self.n_public, records.n_records)
         if not all(np.isfinite(block.norms()).all() for block in records.blocks()):
             raise ValueError("Input X contains NaN or infinity.")
         w, n_steps = np.zeros(self.dimension), self.mechanism.n_steps

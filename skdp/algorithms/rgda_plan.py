@@ -21,7 +21,7 @@ from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import MAX_SIZE_RATIO
+from skdp.problems.constants import check_nominal_size
 from skdp.problems.minimax import MinimaxProblem, Point
 from skdp.problems.silence import without_warnings
 
@@ -299,5 +299,4 @@ def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
         raise ValueError("The plan was made for a problem of other dimensions.")
     if plan.neighbouring is Neighbouring.REPLACE_ONE and problem.n_records != plan.n_public:
         raise ValueError(f"The plan is for {plan.n_public} records, not {problem.n_records}.")
-    if problem.n_records > MAX_SIZE_RATIO * plan.n_public:
-        raise ValueError(f"n_public == {plan.n_public} is too small for the number of records.")
+    check_nominal_size(plan.n_public, problem.n_records)

@@ -19,6 +19,12 @@ from skdp.problems.rounding import EPS, ROUNDING_SLACK, chain
 MAX_SIZE_RATIO = 10.0
 
 
+def check_nominal_size(n_public: int, n_records: int) -> None:
+    """Refuse more records than the constants under a nominal size hold for."""
+    if n_records > MAX_SIZE_RATIO * n_public:
+        raise ValueError(f"n_public == {n_public} is too small for the number of records.")
+
+
 @dataclass(frozen=True)
 class ProblemConstants:
     """Constants that hold for every data set of a size.

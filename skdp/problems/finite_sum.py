@@ -11,9 +11,9 @@ import numpy as np
 
 from skdp._checks import check_positive
 from skdp.problems.constants import (
-    MAX_SIZE_RATIO,
     Design,
     bounded_problem_radius,
+    check_nominal_size,
     generalised_linear_constants,
 )
 from skdp.problems.domains import Ball, Domain, euclidean_norm
@@ -80,10 +80,7 @@ class FiniteSumProblem(Problem):
         self.center = None if center is None else read_only_view(np.asarray(center))
         self.has_nominal_size = n_public is not None
         self.n_public = records.n_records if n_public is None else int(n_public)
-        if records.n_records > MAX_SIZE_RATIO * self.n_public:
-            raise ValueError(
-                f"n_public == {self.n_public} is too small for {records.n_records} records."
-            )
+        check_nominal_size(self.n_public, records.n_records)
         self.dimension = loss.n_outputs * records.width
         if domain.dimension not in (None, self.dimension):
             raise ValueError(

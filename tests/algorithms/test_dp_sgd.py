@@ -621,7 +621,7 @@ def test_invalid_plans_are_refused(changes, error, match):
         (
             {"n_public": 1, "records": Records(np.eye(11), 1.0, targets=np.ones(11))},
             ValueError,
-            "too small for 11",
+            "too small for the number of records",
         ),
         ({"loss": "logistic"}, TypeError, "loss must be a Loss"),
         ({"targets": np.ones(3)}, ValueError, r"shape \(3,\), but there are 2 records"),
