@@ -299,8 +299,17 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             power = 1.0 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
             return float(max(signal, 0.0) ** power)
-        limit = 0.85 if self.loss.n_margins == 1 else 1.0
-        return float(limit * max(signal, 0.05) ** 0.3)
+        factor = max(signal, 0.05) ** 0.3
+        if self.loss.n_margins == 1 and square > 0.0:
+            excess = 1.0 - 0.33 * math.log(self.slowness) - 0.125 * math.log(square)
+            factor *= math.exp(-self.distortion * excess)
+        return float(factor)
+
+    @property
+    def distortion(self) -> float:
+        """How much log odds are changed by clipping, on their log scale; less where noise rules."""
+        lost = max(0.0, -math.log(self.clip)) if has_odds(self.loss) else 0.0
+        return lost * min(1.0, 0.06 / self.relative_noise)
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
@@ -310,7 +319,11 @@ class NoisyGradientDescentPlan(Plan):
             return weights, offsets
         square = float((weights**2).sum())
         shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
-        if self.is_squared or self.temperature is None:
+        if self.is_squared:
+            return shrinkage * weights, offsets
+        if self.loss.n_margins == 1:
+            offsets = (1.0 - 0.2 * self.distortion) * offsets
+        if self.temperature is None:
             return shrinkage * weights, offsets
         shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
         return shrinkage * weights, offsets + offset

@@ -60,7 +60,8 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
     """
     if is_squared:
         return _squares(error * math.sqrt(n_features), unit)
-    clip = min(max(0.25 * math.sqrt(0.05 / error), 0.05), 1.0)
+    little = 0.05 / error  # above 1 where there is little noise
+    clip = min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
     if has_odds(loss):
         return StepRule(clip, 0.25, 2.0, 1.5, 1e-4)
     largest = largest_residual(loss)

@@ -18,7 +18,7 @@ from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.noisy_gradient_descent import Descent, clipped_sum, plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
-from skdp.algorithms.step_rules import block_count
+from skdp.algorithms.step_rules import block_count, step_rule
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
@@ -83,7 +83,9 @@ def test_reference_plans(case, expected):
     options["damping"] = 2.0 if classes == 1 else 0.2
     plan = plan_of(loss, n, d, epsilon, delta, relation, **options)
     # the numbers of the page are those of longer clips and of noise that falls as a root
-    plan = replace(plan, clip=max(plan.clip, 0.3 if classes == 1 else 0.25))
+    error = (2.0 if relation is REPLACE else 1.0) * math.sqrt(d) / (n * gaussian_mu(epsilon, delta))
+    page = min(max(0.25 * math.sqrt(0.05 / error), 0.25), 1.0)
+    plan = replace(plan, clip=max(plan.clip, 0.3) if classes == 1 else page)
     schedule, k = replace(plan.schedule), 2 if relation is REPLACE else 1
     mu = gaussian_mu(epsilon, delta)
     falling = np.sqrt(
@@ -134,11 +136,11 @@ def test_noise_of_squares_with_much_noise_is_fitted_to_the_path():
     assert np.array(schedule.curvatures) * schedule.path == pytest.approx([0.0, 0.5, 2.0, 8.0])
 
 
-@pytest.mark.parametrize(("loss", "limit"), [(LogisticLoss(), 0.85), (SoftmaxLoss(4), 1.0)])
-def test_margins_are_shrunk_by_the_share_of_the_signal(loss, limit):
-    plan = plan_of(loss, 2000, 10, 1.0, 1e-6)
-    assert plan.shrinkage(10.0, 8, 0.5) == pytest.approx(limit * 0.6**0.3)
-    assert plan.shrinkage(0.0, 8, 0.5) == pytest.approx(limit * 0.05**0.3)
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4)])
+def test_margins_are_shrunk_by_the_share_of_the_signal(loss):
+    plan = replace(plan_of(loss, 2000, 10, 1.0, 1e-6), clip=1.0)
+    assert plan.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6**0.3)
+    assert plan.shrinkage(0.0, 8, 0.5) == pytest.approx(0.05**0.3)
     squares = plan_of(HalfSquaredLoss(1.0), 10**6, 10, 1.0, 1e-6)
     noisy = plan_of(HalfSquaredLoss(1.0), 100, 10, 0.3, 1e-6)
     assert squares.shrinkage(10.0, 8, 0.5) == pytest.approx(0.6)
@@ -146,10 +148,28 @@ def test_margins_are_shrunk_by_the_share_of_the_signal(loss, limit):
     assert squares.shrinkage(1.0, 8, 0.5) == 0.0
 
 
+def test_clipped_log_odds_are_corrected_by_the_clipping_norm_and_the_frequency():
+    plan = replace(plan_of(LogisticLoss(), 2000, 10, 1.0, 1e-6), clip=math.exp(-1.0), slowness=2.0)
+    assert plan.relative_noise < 0.06 and plan.distortion == pytest.approx(1.0)
+    expected = math.exp(-1.0 + 0.33 * math.log(2.0) + 0.25 * math.log(3.0))
+    assert plan.shrinkage(9.0, 8, 0.0) == pytest.approx(expected)
+    noisy = replace(plan, mu=0.5 * plan.mu * plan.relative_noise / 0.06)
+    assert noisy.distortion == pytest.approx(0.5)
+    several = replace(plan_of(SoftmaxLoss(4), 2000, 10, 1.0, 1e-6), clip=0.3)
+    assert several.shrinkage(9.0, 8, 0.0) == 1.0
+    assert replace(plan_of(huber_loss(1.0, 0.5), 2000, 10, 1.0, 1e-6), clip=0.3).distortion == 0.0
+    no_release = replace(plan, temperature=None)
+    weights, offsets = no_release._rescaled(None, np.ones((1, 9)), np.array([-2.0]), None)
+    assert offsets == pytest.approx([-1.6])
+    assert weights == pytest.approx(np.full((1, 9), plan.shrinkage(9.0, 9, plan.noise_variance())))
+
+
 def test_clipping_norms_fall_with_the_noise_down_to_a_limit():
     norms = [plan_of(LogisticLoss(), n, 20, 1.0, 1e-6).clip for n in (30, 100, 1000, 3000, 10**7)]
     assert norms == sorted(norms)
     assert norms[0] == 0.05 and norms[-1] == 1.0
+    norms = [step_rule(LogisticLoss(), False, e, 20, 1.0).clip for e in (0.2, 0.05, 0.01)]
+    assert norms == pytest.approx([0.125, 0.25, 0.25 * 5.0**0.37])
     norms = [plan_of(HalfSquaredLoss(1.0), n, 20, 1.0, 1e-6).clip for n in (100, 10**4, 10**7)]
     assert norms == [0.15, pytest.approx(norms[1]), 2.5] and 0.15 < norms[1] < 2.5
 
