@@ -304,10 +304,13 @@ class CenteredRows:
         self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
         self._all = self._parts_of(0, 1)
         self._all_norms = [self._norms(block) for block in self._made(self._all)]
+        self._parts, self.norms = [self._all], [self._all_norms]
         self.divide(n_blocks)
 
     def divide(self, n_blocks: int) -> None:
         """Choose the number of blocks."""
+        if n_blocks == len(self.norms):
+            return
         if n_blocks == 1:
             self._parts, self.norms = [self._all], [self._all_norms]
             return

@@ -25,7 +25,7 @@ from skdp.algorithms.noisy_gradient_descent import (
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.step_rules import has_odds, temperature_share
+from skdp.algorithms.step_rules import block_count, has_odds, temperature_share
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.worst_group_weights import prefers_plain, shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
@@ -53,6 +53,8 @@ _FLOOR = 0.25
 #: Price of unequal weights, and for one look the least one and that over the error of all weights;
 #: see docs/theory/worst_group.md.
 _SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.03, 8.0
+#: How many times larger a block of weighted records is than one of a plain descent, at least.
+_WEIGHTED_BLOCK = 4
 #: Factors of the price after a step of the weights that went too far, and after others.
 _TOO_FAR, _NOT_FAR = 3.0, 0.8
 #: Largest weight of a group in one look, unless it has as many records.
@@ -241,8 +243,9 @@ class NoisyDescentAscentPlan(Plan):
                 factors = weights / proportions
                 second = replace(
                     descent,
-                    plan=self._weighted_plan(descent.plan, float(factors.max()), k, is_plain),
+                    plan=self._weighted_plan(descent.plan, weights, proportions, k, is_plain),
                 )
+                rows.divide(second.plan.n_blocks)
                 # two independent estimates of the plain model are averaged
                 start = None if is_plain else point
                 point = second.weights(noise, start, factors)
@@ -328,14 +331,23 @@ class NoisyDescentAscentPlan(Plan):
         return 2.0 * (d + 8) * EPS * size
 
     def _weighted_plan(
-        self, plan: NoisyGradientDescentPlan, largest: float, k: int, is_plain: bool
+        self,
+        plan: NoisyGradientDescentPlan,
+        weights: np.ndarray,
+        proportions: np.ndarray,
+        k: int,
+        is_plain: bool,
     ) -> NoisyGradientDescentPlan:
-        """Plan the second descent for the largest factor of a group's gradients.
+        """Plan the second descent for weights of groups, all of them released.
 
-        Second moments of weighted rows are up to that factor larger.
+        Second moments of weighted rows are larger by up to the largest factor of a group. Weighted
+        records stand for fewer, Kish's effective sample size, and make fewer blocks.
         """
+        largest = float((weights / proportions).max())
+        effective = plan.objective.design.n_records / float((weights**2 / proportions).sum())
         return replace(
             plan,
+            n_blocks=block_count(round(effective / _WEIGHTED_BLOCK), plan.n_blocks),
             mu=(self.mu_plain if is_plain else self.mu_weighted) * math.sqrt(self.parts[k]),
             damping=self.damping_weighted * math.sqrt(self.parts[k]),
             largest_factor=largest,

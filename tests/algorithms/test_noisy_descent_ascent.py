@@ -21,6 +21,7 @@ from noisy_group_runs import (
     records_of,
     rows_and_groups,
 )
+from plain_noise import seeded
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.metrics import log_loss
@@ -31,7 +32,8 @@ from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.clipped_losses import loss_sensitivity
 from skdp.algorithms.group_sums import ScaleFit
 from skdp.algorithms.noisy_descent_ascent import combined, plan_noisy_descent_ascent
-from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
+from skdp.algorithms.noisy_gradient_descent import Descent, NoisyGradientDescentPlan
+from skdp.algorithms.plan import Run
 from skdp.algorithms.worst_group_weights import (
     minimax_step,
     prefers_plain,
@@ -96,6 +98,29 @@ def test_added_records_pay_for_the_rounding_of_margins(case, monkeypatch):
     records = records_of(*data_of(loss, 0, 100, is_plain), kind, intercept)
     plan = planned(loss, design_of(records, ADD), ADD, epsilon, 0.01, proportions)
     check_rounding_of_margins(plan, records, monkeypatch)
+
+
+def test_blocks_of_weighted_descents_have_an_effective_sample_size(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, n = rng.uniform(-0.5, 0.5, size=(10**5, 4)), 10**5
+    groups = np.where(rng.random(n) < 0.02, 3, rng.integers(3, size=n))
+    y = ((X[:, 1] > 0) ^ (groups == 3)).astype(float)
+    records = records_of(X, y, groups)
+    plan = planned(LogisticLoss(), design_of(records, REPLACE), REPLACE, 10.0)
+    divided, weights = [], Descent.weights
+
+    def recorded(descent, *args):
+        divided.append((descent.plan.n_blocks, len(descent.rows.norms)))
+        return weights(descent, *args)
+
+    monkeypatch.setattr(Descent, "weights", recorded)
+    result = plan.run(records, Run(noise=seeded(0))).plan
+    assert divided[0] == (12, 12) and len(divided) == 1 + len(result.passes)
+    assert [blocks for blocks, _ in divided[1:]] == [each.n_blocks for each in result.passes]
+    assert all(blocks == parts for blocks, parts in divided)
+    q, p = np.array(result.weights), np.array(result.proportions)
+    effective = n / (q**2 / p).sum()
+    assert q[3] > 0.1 and divided[-1][0] == max(1, int(effective / 32_000)) < 3
 
 
 @RELATIONS
