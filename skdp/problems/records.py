@@ -36,6 +36,8 @@ _DOUBLED = 1 << 26
 SINGLE_RANGE = 1e-8, 1e8
 #: Rows above this multiple of the norm bound are shortened before anything is computed.
 _HUGE = 1e100
+#: Norm bounds above which no row in single precision is that long.
+_LEAST_SINGLE = 1e-50
 
 
 @dataclass(frozen=True)
@@ -180,8 +182,10 @@ class Records:
     Parameters
     ----------
     X : ndarray or CSR matrix of shape (n_records, n_features), float64 or float32
-        All arithmetic is in double precision. X is never written to, and copied in two cases only:
-        a CSR matrix with duplicate entries, and rows so long that their squares could overflow.
+        All arithmetic is in double precision. X is never written to, and copied in these cases
+        only: a CSR matrix with duplicate entries; a dense X that is neither C- nor F-contiguous,
+        such as every second column of a table; single precision where `data_norm` is below 1e-50;
+        and rows so long that their squares could overflow. :meth:`in_double` makes one more copy.
     data_norm : float
         Public bound on the norm of a row, in the units of X.
     intercept : float, default=0.0
@@ -193,7 +197,7 @@ class Records:
 
     scale: np.ndarray | None = None
     factors: np.ndarray | None = None
-    #: Norms of the bounded rows, without the intercept feature, where all of them were computed.
+    #: Norms of the bounded rows, without the intercept feature; None in single precision.
     lengths: np.ndarray | None = None
     #: Rows of the matrix that are the records; None for all.
     selected: np.ndarray | None = None
@@ -215,6 +219,11 @@ class Records:
             X.sum_duplicates()
             largest = np.finfo(X.dtype).max
             np.clip(X.data, -largest, largest, out=X.data)  # a sum may have overflown
+        # how the others are stored must not depend on a row that makes a copy necessary below
+        if X.dtype == np.float32 and data_norm < _LEAST_SINGLE:
+            X = X.astype(np.float64)
+        if not (sp.issparse(X) or X.flags.forc):
+            X = X.copy(order="K")
         self.matrix = _read_only(X)
         self.data_norm = data_norm
         self.intercept = intercept
@@ -229,7 +238,7 @@ class Records:
             scale, norms = self._row_scale()
         if scale is not None:
             self.scale = read_only_view(scale)
-        if len(norms) == self.n_records:
+        if X.dtype != np.float32:  # where one short row would decide whether those of all are known
             self.lengths = read_only_view(norms if scale is None else norms * scale)
 
     def with_targets(self, targets: Any, groups: Any = None) -> Records:
@@ -246,8 +255,12 @@ class Records:
         return other
 
     def in_double(self) -> Records:
-        """Make a dense X in single precision double, in a copy of up to 64 MB, for many passes."""
-        if self.matrix.dtype == np.float64 or self.is_sparse or 8 * self.matrix.size > _DOUBLED:
+        """Make a dense X in single precision double, in a copy of up to 64 MB, for many passes.
+
+        Views of selected rows stay as they are.
+        """
+        is_single = self.matrix.dtype == np.float32 and not self.is_sparse
+        if not is_single or self.selected is not None or 8 * self.matrix.size > _DOUBLED:
             return self
         other = copy.copy(self)
         other.matrix = _read_only(self.matrix.astype(np.float64))
@@ -475,7 +488,7 @@ def _slices(n: int, size: int) -> Iterator[slice]:
 
 
 def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
-    """Bring rows whose squares or products could overflow near `bound`, in a copy.
+    """Bring rows whose squares or products could overflow near `bound`, in a copy of equal layout.
 
     The direction of such a row is kept; its norm after this is between `bound` and
     ``sqrt(n_features) * bound``.
@@ -483,7 +496,7 @@ def _shrink_huge_rows(X: Matrix, bound: float) -> Matrix:
     largest = abs(X).max(axis=1)
     largest = largest.toarray().ravel() if sp.issparse(X) else largest
     factor = np.where(largest > _HUGE * bound / X.shape[1], bound / np.maximum(largest, bound), 1.0)
-    return _scaled_rows(X.astype(np.float64) if sp.issparse(X) else X, factor)
+    return _scaled_rows(X, factor)
 
 
 def _scaled_rows(X: Matrix, factors: np.ndarray) -> Matrix:

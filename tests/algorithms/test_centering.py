@@ -140,6 +140,19 @@ def test_centered_rows_are_those_of_the_formula(kind, dtype):
         assert rows.norm_bound >= max(norms.max() for norms in (np.linalg.norm(A, axis=1),))
 
 
+@pytest.mark.parametrize("row", [0.0, 0.01, 1e30])
+def test_norms_of_single_precision_do_not_depend_on_other_records(row):
+    """Lemma 4, third part: bit for bit, whether or not all other rows are above the bound."""
+    X = 5.0 * np.random.default_rng(0).normal(size=(4000, 20)).astype(np.float32)
+    other = X.copy()
+    other[7] = row
+    centering = Centering(0.3 * np.eye(20)[0], 0.05, np.zeros(1), 0.15)
+    for make in (Records, lambda *given: Records(*given).in_double()):
+        first, second = (CenteredRows(make(rows, 1.0, 1.0), centering) for rows in (X, other))
+        norms = [np.delete(np.concatenate(rows.norms[0]), 7) for rows in (first, second)]
+        assert np.array_equal(*norms)
+
+
 def test_the_rows_are_not_copied():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(20000, 3))

@@ -64,8 +64,9 @@ def test_single_precision_is_bounded_in_double(make):
     seen = materialised(rows)
     assert seen.dtype == np.float64
     assert np.linalg.norm(seen, axis=1).max() <= 3.0 * (1 + 1e-13)
-    huge = Records(make(np.full((1, 2), 1e38, dtype=np.float32)), 1e-50)
-    np.testing.assert_allclose(materialised(huge), np.full((1, 2), 1e-50 / 2**0.5))
+    for bound in (1e-50, 1e-70):
+        huge = Records(make(np.full((1, 2), 1e38, dtype=np.float32)), bound)
+        np.testing.assert_allclose(materialised(huge), np.full((1, 2), bound / 2**0.5))
 
 
 @pytest.mark.parametrize("data_norm", [1e-30, 1e-6, 1.0, 1e30])
@@ -237,11 +238,65 @@ def test_norms_are_computed_once(layout):
     np.testing.assert_allclose(block.lengths, bounded[[4, 9, 600]], rtol=1e-14)
 
 
+@pytest.mark.parametrize("layout", [np.asarray, sp.csr_array])
+def test_norms_of_single_precision_are_never_kept(layout):
+    """Those of rows that seem short are not computed: a single row would decide."""
+    X = np.random.default_rng(0).uniform(1.0, 2.0, size=(50, 4)).astype(np.float32)
+    assert Records(layout(X), 1.0).lengths is None
+    X[7] = 0.01
+    assert Records(layout(X), 1.0).lengths is None
+
+
 def test_norms_of_shortened_huge_rows_are_those_of_the_copy():
     X = np.random.default_rng(0).uniform(-0.5, 0.5, size=(50, 3))
     X[7] *= 1e200
     records = Records(X, 1.0, 0.5)
     assert records.lengths.max() <= 1.0 + 1e-12
+
+
+LAYOUTS = {
+    "c": np.ascontiguousarray,
+    "fortran": np.asfortranarray,
+    "columns": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "rows": lambda X: np.repeat(X, 2, axis=0)[::2],
+    "fortran_rows": lambda X: np.asfortranarray(np.repeat(X, 2, axis=0))[::2],
+    "backwards": lambda X: X[::-1, ::-1].copy()[::-1, ::-1],
+    "single": lambda X: np.asarray(X, dtype=np.float32),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("change", ["huge", "long", "short"])
+def test_a_record_does_not_decide_how_those_of_others_are_computed(layout, change):
+    """Bit for bit, whether or not a row makes a copy of X necessary."""
+    rng, make = np.random.default_rng(0), LAYOUTS[layout]
+    # single precision ends at 1e38: a row can be 1e100 times as long as a small bound alone
+    bound, unit, huge = (1e-70, 1e-30, 1e35) if layout == "single" else (1.0, 5.0, 1e150)
+    X = unit * rng.normal(size=(4000, 20))
+    other = X.copy()
+    other[7] = {"huge": huge, "long": 3.0 * X[7], "short": 0.0}[change]
+    first, second = (Records(make(rows), bound, bound) for rows in (X, other))
+    others, w = np.arange(len(X)) != 7, rng.normal(size=(1, 21))
+    assert first.matrix.dtype == second.matrix.dtype
+    assert first.matrix.strides == second.matrix.strides
+    assert first.matrix.flags.forc
+    assert np.array_equal(first.lengths[others], second.lengths[others])
+    for a, b in ((first, second), (first.in_double(), second.in_double())):
+        assert np.array_equal(a.margins(w)[others], b.margins(w)[others])
+        for step in (1, 3):
+            parts = [each.block(slice(1, 4000, step)) for each in (a, b)]
+            margins = [part.margins(w)[others[1::step]] for part in parts]
+            assert np.array_equal(*margins)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_contiguous_rows_and_maps_of_files_are_not_copied(tmp_path, dtype, order):
+    X = np.asarray(np.random.default_rng(0).uniform(-1, 1, size=(300, 4)), dtype=dtype, order=order)
+    np.save(tmp_path / "rows.npy", X)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    for given in (X, mapped, X.T, X[10:200] if order == "C" else X[:, 1:]):
+        assert np.shares_memory(Records(given, 1.0).matrix, given)
 
 
 def test_single_precision_is_made_double_in_a_copy_of_bounded_size(monkeypatch):
@@ -253,5 +308,7 @@ def test_single_precision_is_made_double_in_a_copy_of_bounded_size(monkeypatch):
     assert single.matrix.dtype == np.float32  # not changed
     sparse = Records(sp.csr_array(X.astype(np.float32)), 1.0, 1.0)
     assert sparse.in_double() is sparse
+    view = single.take(np.array([3, 5]), view=True)  # of all rows
+    assert view.in_double() is view
     monkeypatch.setattr(records_module, "_DOUBLED", 8 * X.size - 1)
     assert single.in_double() is single
