@@ -91,6 +91,8 @@ def add_spherical_laplace(
 
 def _rounded(value: np.ndarray, step: float, noise: _Noise) -> np.ndarray:
     """Round ``value + step * noise`` to multiples of `step`, a power of 2."""
+    if not value.size:
+        return np.empty(0)
     if value.size <= _BLOCK:
         return _rounded_part(value, step, noise, slice(None))
     released = np.empty(value.size)

@@ -21,6 +21,7 @@ import numpy as np
 from skdp.mechanisms import grid
 from skdp.mechanisms.partial_draws import (
     EXPONENTIAL,
+    NO_DRAWS,
     NORMAL,
     Bytes,
     Law,
@@ -67,7 +68,7 @@ class NoiseSource:
         missing = size - sum(len(draws.units) for draws in kept)
         if missing > 0:
             self._kept[law] = joined([*kept, draw(law, missing, self._bytes)])
-        return self._kept[law]
+        return self._kept.get(law, NO_DRAWS)
 
     def __reduce__(self) -> Any:
         raise TypeError("A NoiseSource cannot be copied: copies would draw the same noise.")

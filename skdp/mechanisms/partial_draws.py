@@ -130,6 +130,10 @@ def signed_draws(
     return PartialDraws(units, cells, values, longer)
 
 
+#: None at all.
+NO_DRAWS = signed_draws(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0), {})
+
+
 def joined(parts: list[PartialDraws]) -> PartialDraws:
     """Put draws one after the other."""
     if len(parts) == 1:

@@ -215,6 +215,18 @@ def test_calls_of_all_sizes_give_one_stream():
     assert len(np.unique(drawn)) == len(drawn)
 
 
+def test_no_numbers_are_drawn_where_none_are_asked_for():
+    def no_bits(size):
+        raise AssertionError("bits are drawn")
+
+    noise = NoiseSource(no_bits)
+    noise.reserve(0)
+    for draw_none in (noise.standard_normal, noise.exponential):
+        assert draw_none(0).shape == (0,)
+    for add in (noise.add_normal, noise.add_spherical_laplace):
+        assert add(np.empty(0), 1.0).shape == (0,)
+
+
 def test_draws_ahead_are_the_noise_of_the_steps():
     drawn, bits = [], seeded()
 
