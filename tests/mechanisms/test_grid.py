@@ -78,12 +78,16 @@ def test_normal_releases_are_the_rounded_exact_sums(scale):
     assert not np.signbit(released[released == 0.0]).any()
 
 
-def test_sums_in_the_middle_are_decided_by_further_bits():
-    """Values chosen so that the middle between two steps lies within the first bits of the draw."""
+@pytest.mark.parametrize("start", [0, 8192 - 150, 2 * 8192 + 5])
+def test_sums_in_the_middle_are_decided_by_further_bits(start):
+    """Values chosen so that the middle between two steps lies within the first bits of the draw.
+
+    Also behind the first coordinates, as noise is added to 8192 of them at a time.
+    """
     scale, size = 1.7, 300
     step = step_of(scale)
-    draws, values = draws_of(NORMAL, size), []
-    for i in range(size):
+    draws, values = draws_of(NORMAL, start + size), start * [0.0]
+    for i in range(start, start + size):
         noise = (
             Fraction(scale)
             / Fraction(step)
@@ -95,7 +99,7 @@ def test_sums_in_the_middle_are_decided_by_further_bits():
     calls = []
     released = add_normal(np.array(values), scale, draws, counted(calls))
     assert len(calls) > 0.9 * size
-    for i, value in enumerate(values):
+    for i, value in list(enumerate(values))[start:]:
         noise = [
             draws.sign(i) * Fraction(scale) * (int(draws.units[i]) + end)
             for end in draws.fraction(i).bounds
@@ -209,6 +213,37 @@ def test_doubles_are_as_near_to_the_noise_as_they_say(dimension, bits):
             for i, double in zip(range(*part.indices(dimension)), found, strict=True):
                 for end in noise.bounds(i):
                     assert error == math.inf or abs(Fraction(double) - end) <= Fraction(error)
+
+
+@pytest.mark.parametrize("factor", [1e9, 1.0, 1e-18])
+@pytest.mark.parametrize("units", [[0] * 19 + [40], [0] * 20, [40] + [0] * 9000, [3, 0, 9]])
+def test_bounds_on_errors_cover_each_coordinate(units, factor):
+    """Lemmas 4 and 5 of docs/theory/noise.md, for draws of very different sizes."""
+    d = len(units)
+    cells = np.random.default_rng(0).integers(0, 2**CELL_BITS, d, dtype=np.uint64)
+    normals = signed_draws(np.array(units), cells, (-1.0) ** np.arange(d), {})
+    lengths = draws_of(EXPONENTIAL, d)
+    sizes = [
+        k + Fraction(cell + HALF) / 2**CELL_BITS
+        for k, cell in zip(units, cells.tolist(), strict=True)
+    ]
+    # the middles of what the first bits allow, and the largest relative change by the other bits
+    radius = Fraction(2 * _sum(lengths) + d, 2 ** (CELL_BITS + 1))
+    square = 2 * _sum_of_squares(normals) + 2 * _sum(normals) + d
+    square = Fraction(square, 2 ** (2 * CELL_BITS + 1))
+    relative = (d / radius + (d + square) / square) / 2**62
+    ratio = Fraction(factor) * radius / Fraction(math.sqrt(square))
+    places = [0, 1, d // 2, d - 1]
+    for part in (slice(None), slice(0, 2), slice(d - 2, d)):
+        _, error = _Normals(factor, normals, seeded()).near(part)
+        _, of_sphere = _Sphere(factor, lengths, normals, seeded()).near(part)
+        for i in range(d)[part] if d < 100 else set(places) & set(range(d)[part]):
+            z = Fraction(factor) * sizes[i]
+            least = Fraction(factor) * (1 + sizes[i]) / 2**50 + (1 + z) / 2**52
+            assert error * (1.0 + 1e-12) >= least
+            z = ratio * sizes[i]
+            least = relative * z + (1 + sizes[i]) * ratio / 2**50 + (1 + z) / 2**52
+            assert of_sphere * (1.0 + 1e-12) >= least
 
 
 def test_sums_of_draws_are_exact():

@@ -311,6 +311,22 @@ def test_a_fork_draws_other_noise():
     os.close(write)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_fork_draws_other_noise_than_what_was_drawn_ahead():
+    source = NoiseSource()
+    source.reserve(500)
+    read, write = os.pipe()
+    process = os.fork()
+    if process == 0:
+        source.reserve(10)
+        os.write(write, source.standard_normal(5).tobytes())
+        os._exit(0)
+    os.waitpid(process, 0)
+    assert not set(source.standard_normal(500)) & set(np.frombuffer(os.read(read, 40)))
+    os.close(read)
+    os.close(write)
+
+
 def test_threads_share_no_draw():
     source = NoiseSource()
     with ThreadPoolExecutor(8) as pool:
