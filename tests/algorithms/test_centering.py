@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
 from plain_noise import Scales, Silent
 
+from skdp.algorithms import centering as centering_module
 from skdp.algorithms.centering import CenteredRows, Centering, plan_centering, sum_rounding
 from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
 from skdp.privacy import PrivacyBudget
@@ -176,6 +177,24 @@ def test_steps_go_over_the_blocks_that_were_chosen_last():
         rows.total(lambda block, norms: np.array([block.targets @ norms]), k) for k in range(4)
     )
     np.testing.assert_allclose(whole, in_turn, rtol=1e-12)
+
+
+@pytest.mark.parametrize("n_blocks", [1, 3])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_parts_are_as_long_as_the_bound_on_rounding_says(n_blocks, dtype):
+    records = Records(np.ones((5000, 3), dtype=dtype), 2.0, 1.0, targets=np.arange(5000.0))
+    records.block_size = 64
+    rows = CenteredRows(records, Centering.unknown(3, 1), n_blocks)
+    longest = centering_module._LONGER * Design.of(records).block_size
+    for k in range(n_blocks):
+        sizes = [len(block.targets) for block in rows.block(k)]
+        assert len(sizes) > 1 and max(sizes) == longest
+        assert sizes == [len(norms) for norms in rows.norms[k]]
+        targets = np.concatenate([block.targets for block in rows.block(k)])
+        assert np.array_equal(targets, np.arange(5000.0)[k::n_blocks])
+    design = Design.of(records)
+    n_additions = sum_rounding(design, 1.0) / (2.0**-52 * 5000)
+    assert n_additions >= longest - 1 + 15 * math.ceil(math.log(5000 / longest, 16))
 
 
 def test_a_copy_in_double_precision_changes_no_sum(monkeypatch):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from descent_plans import ADD, RELATIONS, REPLACE, plan_of
+from laboratory import Laboratory
 from plain_noise import Scales, Silent, seeded
+from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import Ridge
@@ -17,6 +19,7 @@ from sklearn.linear_model import Ridge
 from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.noisy_gradient_descent import Descent, clipped_sum, plan_noisy_gradient_descent
+from skdp.algorithms.noisy_steps import descend
 from skdp.algorithms.plan import Run
 from skdp.algorithms.step_rules import block_count, step_rule
 from skdp.privacy import PrivacyBudget
@@ -31,6 +34,7 @@ from skdp.problems import (
     Objective,
     Records,
     SoftmaxLoss,
+    SquaredHingeLoss,
     huber_loss,
 )
 
@@ -229,8 +233,8 @@ def test_a_released_variance_changes_the_steps_and_not_their_cost():
 # --------------------------------------------------------------- steps after the released moments
 
 
-def prepared(scales, loss=None, relation=REPLACE, n=40_000):
-    """A plan, and its descent on rows whose columns have about these standard deviations."""
+def planned(scales, loss=None, relation=REPLACE, n=40_000, epsilon=1.0):
+    """A plan, and records whose columns have about these standard deviations."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-1.0, 1.0, size=(n, len(scales))) * np.asarray(scales) / np.sqrt(len(scales))
     y = np.clip(X @ rng.standard_normal(len(scales)) + 0.2 * rng.standard_normal(n), -1.0, 1.0)
@@ -239,7 +243,12 @@ def prepared(scales, loss=None, relation=REPLACE, n=40_000):
     records = Records(X, 1.0, 1.0, targets=targets)
     design = Design.of(records, None if relation is REPLACE else n)
     objective = Objective(EmpiricalRisk(loss), design, neighbouring=relation)
-    plan = plan_noisy_gradient_descent(objective, PrivacyBudget(1.0, 1e-6))
+    return plan_noisy_gradient_descent(objective, PrivacyBudget(epsilon, 1e-6)), records
+
+
+def prepared(*args, **options):
+    """A plan, and its descent on these records."""
+    plan, records = planned(*args, **options)
     return plan, plan.prepare(records, seeded(3))
 
 
@@ -276,6 +285,94 @@ def test_steps_together_spend_what_the_plan_says_in_every_block():
     for k in range(schedule.n_blocks):
         spent = (1.0 / schedule.multipliers[k :: schedule.n_blocks] ** 2).sum()
         assert spent == pytest.approx(plan.mu**2, rel=1e-12)
+
+
+def test_releases_cost_the_budget_where_they_make_more_blocks():
+    """The number of blocks grows after the release of moments; all of it follows from releases."""
+    plan, records = planned(np.ones(10), n=60_001, epsilon=0.5)
+    with Laboratory() as laboratory:
+        result = plan.run(records, Run(noise=seeded(3)))
+    after, draws = result.plan, laboratory.draws
+    schedule = after.schedule
+    assert (plan.n_blocks, after.n_blocks) == (4, 7)
+    assert after.sensitivity == 2.0 * after.clip_norm
+    for draw in draws[2:]:
+        assert draw.mechanism.sensitivity == pytest.approx(2.0 * after.clip_norm, rel=1e-5)
+    costs = np.array([(draw.mechanism.sensitivity / draw.scale) ** 2 for draw in draws])
+    means, moments, steps = costs[0], costs[1], costs[2:]
+    assert len(steps) == schedule.n_steps == schedule.n_blocks * (schedule.n_steps // 7)
+    for k in range(7):
+        whole = means + moments + steps[k::7].sum()
+        assert whole == pytest.approx(gaussian_mu(0.5, 1e-6) ** 2, rel=1e-9)
+    # the same transcript on unrelated records, and on those of a neighbour
+    X = records.matrix.copy()
+    X[7] *= -3.0
+    targets = np.where(np.arange(60_001) == 7, -records.targets, records.targets)
+    others = Records(0.0 * X, 1.0, 1.0, targets=-targets), Records(X, 1.0, 1.0, targets=targets)
+    for other in others:
+        with Laboratory(releases=laboratory.releases) as replay:
+            again = plan.run(other, Run(noise=seeded(3)))
+        assert np.array_equal(again.point, result.point)
+        assert again.plan.n_blocks == 7
+        assert [draw.scale for draw in replay.draws] == [draw.scale for draw in draws]
+    moved = [
+        float(np.linalg.norm(mine.value - its.value)) / mine.mechanism.sensitivity
+        for mine, its in zip(draws, replay.draws, strict=True)
+    ]
+    assert max(moved) <= 1.0
+    assert max(moved[2::7]) > 0.1  # record 7 is in block 0
+    assert all(each < 1e-9 for step, each in enumerate(moved[2:]) if step % 7)
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon", "counts"),
+    [(60_001, 10, 0.5, (4, 7)), (60_001, 10, 0.3, (1, 2)), (200_000, 20, 0.3, (4, 9))],
+)
+def test_noise_of_blocks_costs_a_fixed_share_times_the_least_moment(n, d, epsilon, counts):
+    """0.0005 of the targets' variance; no block has less than 8000 records."""
+    plan, descent = prepared(np.ones(d), n=n, epsilon=epsilon)
+    after = descent.plan
+    error = 2.0 * math.sqrt(d) / (n * after.mu)
+    largest = 0.0005 * after.least_moment / (error**2 * d * after.clip**2)
+    assert after.clip == 2.5
+    assert after.n_blocks == int(min(n / 8000, largest))
+    assert (plan.n_blocks, after.n_blocks) == counts
+    assert len(descent.rows.norms) == after.n_blocks
+
+
+def test_paths_of_slow_losses_are_longer():
+    """Exactly 30 over the least curvature, which is that of moments over the slowness."""
+    after = replace(prepared(np.ones(6))[1].plan, slowness=3.0)
+    long, short = replace(after, damping=1e-3), replace(after, damping=1e9)
+    assert long._horizon == pytest.approx(90.0 / after.least_moment, rel=1e-12)
+    assert short._horizon == 30.0
+    noise = after.damping * after.rate * after.sensitivity / after.mu
+    slow = replace(after, least_moment=1e-9)
+    assert slow._horizon == pytest.approx(40_000 * after.ridge / noise, rel=1e-12)
+
+
+@pytest.mark.parametrize(("n", "n_blocks"), [(10_000, 1), (60_001, 4)])
+def test_the_variance_of_the_average_is_that_of_a_descent_on_blocks(n, n_blocks):
+    """20,000 directions of the curvature that the plan expects; false alarms: 1e-6."""
+    plan = plan_of(HalfSquaredLoss(1.0), n, 10, 0.5, 1e-6)
+    assert plan.n_blocks == n_blocks and plan.is_preconditioned
+    curvature, amplified = plan._typical_curvature, plan._amplified
+
+    def total(weights, k):  # of a quadratic that is the same on each block
+        return n / n_blocks * curvature / amplified * weights
+
+    found = descend(
+        plan.schedule,
+        total,
+        lambda weights: plan.sensitivity,
+        (400, 50),
+        n,
+        seeded(1),
+        inverse=amplified * np.eye(50),
+    )
+    square = float((found**2).sum()) / plan.noise_variance()
+    assert stats.chi2(found.size).interval(1.0 - 1e-6)[0] < square
+    assert square < stats.chi2(found.size).interval(1.0 - 1e-6)[1]
 
 
 def test_add_remove_has_one_block():
@@ -376,6 +473,30 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
     replaced, added = scales
     assert replaced[0] == replaced[1] > 0.0
     assert added[1] > added[0] * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SquaredHingeLoss()], ids=repr)
+def test_the_noise_of_a_step_under_add_remove_is_that_of_lemma_4(loss):
+    """For steps that start from released weights, and with factors of groups."""
+    n, d, start, seen = 10**8, 2, np.array([[3.0, -4.0, 12.0]]), []
+    plan = replace(plan_of(loss, n, d, 1.0, 1e-9, ADD), largest_factor=3.0, clip=0.4)
+    offsets = np.array([1.5])
+    records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
+    rows = CenteredRows(records, Centering(np.array([0.6, 0.8]), 0.1, offsets, 0.15))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "descend", lambda *args: (seen.append(args[2]), 0.0)[1])
+        Descent(plan, rows, offsets, None).weights(Silent(), start)
+    (sensitivity,) = seen
+    size = 2.0 / 0.1 + 0.2  # beta: the mean has norm 1
+    summed = 0.4 * (1.0 + 1e-9) + sum_rounding(plan.objective.design, 0.4 * size / 0.2)
+    norms = 0.4 * 4.0 * (d + 8) * 2.0**-52 * (size / 0.2) ** 2
+    for weights in (np.zeros((1, 3)), np.array([[-3.0, 4.0, 1e5]])):
+        margins = 2.0 * (d + 8) * 2.0**-52 * (size * np.linalg.norm(start + weights) + 1.5)
+        terms = size * max(1.0, loss.curvature) * margins
+        expected = 3.0 * (summed + 10 * n * (terms + norms))
+        assert sensitivity(weights) == pytest.approx(expected, rel=1e-12)
+        # each part counts
+        assert min(n * terms, n * norms) > 1e-6 * expected
 
 
 # ------------------------------------------------------------------------------------------ limits

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_noise import PlainNoise, seeded
+from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms.centering import CenteredRows, Centering
 from skdp.algorithms.noisy_gradient_descent import clipped_sum
@@ -62,6 +62,29 @@ def test_variance_of_the_average_is_that_of_simulated_steps():
             average += w / T
         total[source] = average * schedule.multipliers[source] * 0.3
     assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
+
+
+def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
+    """Without noise, record i being one of three of its kind: block k has one of each."""
+    rng, seen = np.random.default_rng(0), []
+    X, t = rng.normal(size=(50, 4)), rng.integers(0, 2, 50).astype(float)
+    records = Records(np.repeat(X, 3, axis=0), 2.0, 0.1, targets=np.repeat(t, 3))
+    centering = Centering(np.zeros(4), 0.5, np.array([0.3]), 0.15)
+
+    def average(n_blocks):
+        rows = CenteredRows(records, centering, n_blocks)
+
+        def total(w, k):
+            seen.append(k)
+            return clipped_sum(rows, LogisticLoss(), w, centering.offsets, 0.3, k)
+
+        schedule = Schedule(12, n_blocks, 1.0, 0.7, 1.0)
+        return descend(schedule, total, lambda w: 1.0, (1, 5), 150, Silent())
+
+    whole, in_turn = average(1), average(3)
+    assert seen == 12 * [0] + 4 * [0, 1, 2]
+    assert np.linalg.norm(whole) > 0.1
+    np.testing.assert_allclose(in_turn, whole, rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
