@@ -133,7 +133,7 @@ def losses(table: pd.DataFrame) -> str:
     rows = rows[rows["verdict"] == BELOW].sort_values(["metric", "difference"])
     free = table[table["method"] == linear_peers.NO_PRIVACY]
     exact = free.set_index(["dataset", "metric"])["mean"].to_dict()
-    rows["exact"] = [exact[row.dataset, row.metric] for row in rows.itertuples()]
+    rows["exact"] = [exact.get((row.dataset, row.metric), math.nan) for row in rows.itertuples()]
     gain = (rows["mean"] - rows["exact"]) * rows["metric"].map(linear_peers.sign)
     lines = [
         "Cells below the best linear peer, the largest difference of each score first. In "
