@@ -96,9 +96,23 @@ def test_optional_packages_are_not_imported():
         "polars",
         "torch",
     ]  # scikit-learn itself loads pandas
-    code = f"import skdp, sys; print([m for m in {heavy} if m in sys.modules])"
+    code = f"from skdp import *; import sys; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_estimators_are_loaded_when_they_are_asked_for():
+    """``import skdp`` loads no estimator; names and subpackages are there, unknown ones are not."""
+    code = """if True:
+        import sys, skdp
+        first = {name for name in sys.modules if name.startswith("skdp")}
+        listed = set(skdp.__all__) <= set(dir(skdp))
+        model = skdp.DPRidge is skdp.linear_model.DPRidge
+        unknown = not hasattr(skdp, "DPForest") and not hasattr(skdp, "_forest")
+        print(first == {"skdp"}, listed, model, unknown)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True"] * 4
 
 
 def module_of(path):
