@@ -18,10 +18,16 @@ from sklearn.linear_model import Ridge
 
 from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.noisy_gradient_descent import Descent, clipped_sum, plan_noisy_gradient_descent
+from skdp.algorithms.noisy_gradient_descent import (
+    Descent,
+    NoisyGradientDescentPlan,
+    clipped_sum,
+    plan_noisy_gradient_descent,
+)
 from skdp.algorithms.noisy_steps import descend
 from skdp.algorithms.plan import Run
 from skdp.algorithms.step_rules import block_count, step_rule
+from skdp.algorithms.temperature import TemperaturePlan
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring
@@ -166,6 +172,36 @@ def test_clipped_log_odds_are_corrected_by_the_clipping_norm_and_the_frequency()
     weights, offsets = no_release._rescaled(None, np.ones((1, 9)), np.array([-2.0]), None)
     assert offsets == pytest.approx([-1.6])
     assert weights == pytest.approx(np.full((1, 9), plan.shrinkage(9.0, 9, plan.noise_variance())))
+    several = replace(several, temperature=None)
+    assert several._rescaled(None, np.ones((3, 9)), np.ones(3), None)[1] == pytest.approx(
+        np.ones(3)
+    )
+
+
+def test_log_odds_are_corrected_with_the_released_frequency_before_the_temperature(monkeypatch):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, size=(2000, 4)), (rng.random(2000) < 0.1).astype(float)
+    records, seen = Records(X, 1.0, 0.1, targets=y), []
+    rescaled, release = NoisyGradientDescentPlan._rescaled, TemperaturePlan.release
+
+    def before(self, rows, weights, offsets, noise):
+        seen.append((self.slowness, self.distortion, float(offsets[0])))
+        return rescaled(self, rows, weights, offsets, noise)
+
+    def corrected(self, rows, weights, offsets, factor, noise):
+        seen.append(float(offsets[0]))
+        return release(self, rows, weights, offsets, factor, noise)
+
+    monkeypatch.setattr(NoisyGradientDescentPlan, "_rescaled", before)
+    monkeypatch.setattr(TemperaturePlan, "release", corrected)
+    goal = Objective(EmpiricalRisk(LogisticLoss()), Design.of(records))
+    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(1.0, 1e-6))
+    plan.run(records, Run(noise=seeded(0)))
+    (slowness, distortion, offset), used = seen
+    frequency = expit(offset)  # as released
+    assert slowness == pytest.approx(0.25 / (frequency * (1.0 - frequency)))
+    assert slowness > 1.5 and distortion > 0.1
+    assert used == pytest.approx((1.0 - 0.2 * distortion) * offset)
 
 
 def test_clipping_norms_fall_with_the_noise_down_to_a_limit():
