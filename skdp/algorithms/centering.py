@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import erf
 from sklearn.utils.extmath import row_norms
 
 from skdp.mechanisms import GaussianMechanism, NoiseSource
@@ -32,6 +33,9 @@ _SQUARE_WEIGHT = 0.5
 PRIOR_VARIANCE, _PRIOR_SPREAD = 0.15, 0.01
 #: Variance of the prior of the targets' mean, in units of the squared bound on them.
 _MEAN_SPREAD = 0.05
+#: Noise of the targets' mean, in units of the bound on them, above which targets are clipped, and
+#: the least bound that they are clipped to.
+_TARGET_NOISE, _LEAST_TARGET_CLIP = 0.06, 0.25
 
 
 @dataclass(frozen=True)
@@ -133,32 +137,41 @@ class _ClassTargets(_Targets):
 class _NumericTargets(_Targets):
     """Targets and their squares, in units of the bound; the offset is the mean.
 
-    Without an intercept the squares alone.
+    Without an intercept the squares alone. With `clip` below 1 targets are clipped to that part of
+    the bound, of which they are in units: the offset is the mean of a normal law with the prior
+    variance whose clipped mean is the released one, and the variance is the prior's.
     """
 
-    def __init__(self, bound: float, has_intercept: bool) -> None:
-        self.bound, self.has_mean = bound, has_intercept
+    def __init__(self, bound: float, has_intercept: bool, clip: float = 1.0) -> None:
+        self.bound, self.has_mean, self.clip = bound, has_intercept, clip
         self.size = 1 + has_intercept
         self.replaced, self.added = (4.0, 2.0) if has_intercept else (1.0, 1.0)
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
-        unit = targets / self.bound
+        unit = targets / (self.bound * self.clip)
+        if self.clip < 1.0:
+            unit = np.clip(unit, -1.0, 1.0)
         sums = (unit.sum(), unit @ unit)
         return np.array(sums if self.has_mean else sums[1:])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
         square, mean = float(means[-1]), 0.0
         if self.has_mean:
-            shrunk = float(means[0]) * _MEAN_SPREAD / (_MEAN_SPREAD + deviation**2)
-            mean = min(max(shrunk, -1.0), 1.0)
+            # what clipping leaves of a small mean
+            left = erf(self.clip / math.sqrt(2.0 * PRIOR_VARIANCE)) if self.clip < 1.0 else 1.0
+            noise = (self.clip * deviation) ** 2
+            shrunk = self.clip * float(means[0]) * left * _MEAN_SPREAD
+            mean = min(max(shrunk / (left**2 * _MEAN_SPREAD + noise), -1.0), 1.0)
+        if self.clip < 1.0:
+            return np.array([mean * self.bound]), PRIOR_VARIANCE
         data, prior = 1.0 / deviation**2, 1.0 / _PRIOR_SPREAD
         variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
         return np.array([mean * self.bound]), min(max(variance, 1e-4), 1.0)
 
 
-def _targets(loss: Loss, has_intercept: bool) -> _Targets:
+def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
     if loss.target_bound:
-        return _NumericTargets(loss.target_bound, has_intercept)
+        return _NumericTargets(loss.target_bound, has_intercept, clip)
     if has_intercept and isinstance(loss, LogisticLoss):
         return _BinaryTargets()
     if has_intercept and isinstance(loss, SoftmaxLoss):
@@ -182,12 +195,15 @@ class CenteringPlan:
     moves_rows : bool
         Whether the means of rows are released. Without them the sensitivity is 0.5 to 0.84 times
         as large.
+    target_clip : float, default=1.0
+        Part of the bound on numeric targets that they are clipped to.
     """
 
     loss: Loss
     design: Design
     mechanism: GaussianMechanism
     moves_rows: bool
+    target_clip: float = 1.0
 
     @property
     def _n_means(self) -> int:
@@ -195,7 +211,7 @@ class CenteringPlan:
 
     @property
     def _targets(self) -> _Targets:
-        return _targets(self.loss, self.design.intercept > 0)
+        return _targets(self.loss, self.design.intercept > 0, self.target_clip)
 
     def describe(self, neighbouring: Neighbouring) -> Release:
         """Describe the release."""
@@ -245,7 +261,11 @@ def plan_centering(
     is_replaced = neighbouring is Neighbouring.REPLACE_ONE
     norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
     sensitivity = norm * ROUNDING_SLACK + sum_rounding(design, norm)
-    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows)
+    clip = 1.0
+    if loss.target_bound and design.intercept > 0:
+        deviation = sensitivity / (mu * design.n_records)
+        clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
+    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows, clip)
 
 
 def sum_rounding(design: Design, bound: float) -> float:
@@ -287,6 +307,8 @@ class CenteredRows:
 
     Attributes
     ----------
+    shift : ndarray of shape (n_features,)
+        The mean of the rows in units of the scale.
     norms : list of list of ndarray
         Upper bounds on the norms of A, for each block and part of it.
     norm_bound : float
@@ -297,7 +319,7 @@ class CenteredRows:
         self.has_intercept = records.intercept > 0.0
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._unit = records.data_norm * centering.scale
-        self._shift = centering.mean / centering.scale
+        self.shift = centering.mean / centering.scale
         self._constant = CONSTANT if self.has_intercept else 0.0
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self._constant
@@ -351,7 +373,7 @@ class CenteredRows:
         if not self.has_intercept:
             return weights / self._unit
         out = weights / self._unit
-        out[:, -1] = self._constant * weights[:, -1] - weights[:, :-1] @ self._shift
+        out[:, -1] = self._constant * weights[:, -1] - weights[:, :-1] @ self.shift
         return out
 
     def coefficients(
@@ -367,7 +389,7 @@ class CenteredRows:
         """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
         out = sums / self._unit
         if self.has_intercept:
-            out[:, :-1] -= sums[:, -1:] * self._shift
+            out[:, :-1] -= sums[:, -1:] * self.shift
             out[:, -1] = self._constant * sums[:, -1]
         return out
 
@@ -378,10 +400,10 @@ class CenteredRows:
     def _norms(self, block: Block) -> np.ndarray:
         squares = squared_norms(block) / self._unit**2
         if self.has_intercept:
-            shift = np.append(self._shift / self._unit, 0.0)[None, :]
+            shift = np.append(self.shift / self._unit, 0.0)[None, :]
             squares -= 2.0 * block.margins(shift)
             # the products cancel: an upper bound on their rounding is added
-            squares += self._shift @ self._shift + self._constant**2
-            d = len(self._shift)
+            squares += self.shift @ self.shift + self._constant**2
+            d = len(self.shift)
             squares += 4.0 * (d + 8) * EPS * (self.norm_bound - self._constant) ** 2
         return np.sqrt(np.maximum(squares, 0.0))

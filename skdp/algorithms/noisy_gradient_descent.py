@@ -39,7 +39,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
-from skdp.problems.losses import LogisticLoss
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
@@ -55,6 +55,9 @@ _LOST = 5e-4
 _AROUND = np.array([0.125, 0.5, 2.0])
 #: The same for least squares, over the path, where path times average curvature is below a limit.
 _BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
+#: Of the first weights for two classes: their size, the noise below which they are smaller, the
+#: log odds below which they are, and the squared distance of the mean of rows where they are half.
+_ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 3.0, 0.05, 2.0, 0.3
 
 
 @dataclass(frozen=True)
@@ -299,7 +302,10 @@ class NoisyGradientDescentPlan(Plan):
         if self.is_squared:
             power = 1.0 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
             return float(max(signal, 0.0) ** power)
-        factor = max(signal, 0.05) ** 0.3
+        power = 0.3
+        if self.loss.n_margins == 1:
+            power += 0.2 * min(max((self.relative_noise - 0.03) / 0.1, 0.0), 1.0)
+        factor = max(signal, 0.05) ** power
         if self.loss.n_margins == 1 and square > 0.0:
             excess = 1.0 - 0.33 * math.log(self.slowness) - 0.125 * math.log(square)
             factor *= math.exp(-self.distortion * excess)
@@ -319,13 +325,16 @@ class NoisyGradientDescentPlan(Plan):
             return weights, offsets
         square = float((weights**2).sum())
         shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
-        if self.is_squared:
-            return shrinkage * weights, offsets
-        if self.loss.n_margins == 1:
+        if not self.is_squared and self.loss.n_margins == 1:
             offsets = (1.0 - 0.2 * self.distortion) * offsets
         if self.temperature is None:
             return shrinkage * weights, offsets
-        shrinkage, offset = self.temperature.release(rows, weights, offsets, shrinkage, noise)
+        spread = 1.0
+        if self.is_squared:
+            spread = self.loss.target_bound * math.sqrt(self.target_variance)
+        shrinkage, offset = self.temperature.release(
+            rows, weights, offsets, shrinkage, noise, spread
+        )
         return shrinkage * weights, offsets + offset
 
 
@@ -349,6 +358,22 @@ class Descent:
     offsets: np.ndarray
     inverse: np.ndarray | None
 
+    @property
+    def start(self) -> np.ndarray:
+        """Weights to start from: 0, but for two classes of which one is rare.
+
+        Records of a rare class are less typical than others: its odds fall towards the mean of the
+        rows. A function of released means and of public numbers.
+        """
+        plan, shift = self.plan, self.rows.shift
+        start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
+        if isinstance(plan.loss, LogisticLoss) and self.rows.has_intercept:
+            odds = float(self.offsets[0])
+            size = _ATYPICAL * min(1.0, plan.relative_noise / _ATYPICAL_NOISE)
+            size *= odds * min(1.0, abs(odds) / _ATYPICAL_ODDS)
+            start[0, :-1] = size * shift / (float(shift @ shift) + _ATYPICAL_DISTANCE)
+        return start
+
     def weights(
         self,
         noise: NoiseSource,
@@ -361,7 +386,7 @@ class Descent:
         ----------
         noise : NoiseSource
         start : ndarray of shape (n_outputs, width), optional
-            Released weights, to start from. Default: 0.
+            Released weights, to start from. Default: `start`.
         factors : ndarray of shape (n_groups,), optional
             Of the clipped gradients of the records of each group; none is above the plan's
             `largest_factor`. Default: 1.
@@ -371,7 +396,7 @@ class Descent:
         relation, n = plan.objective.neighbouring, design.n_records * design.size_ratio
         bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
         shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
-        origin = np.zeros(shape) if start is None else start
+        origin = self.start if start is None else start
         # sums of rows that are not centered, with residuals of at most clip / 0.2
         amplified = rows.amplification
         rounding = sum_rounding(design, clip * amplified * largest)
@@ -435,6 +460,9 @@ def plan_noisy_gradient_descent(
     plan = _planned(*given, 0.03, reserved=reserved)
     if plan.missing_steps <= 1.0:
         return plan
+    if temperature_share is None and isinstance(objective.risk.loss, HalfSquaredLoss):
+        # margins of directions that are not learnt are too small
+        given = *given[:4], 0.03
     if plan.is_preconditioned:
         # better second moments make up for steps: their noise falls as the root of the share,
         # and with it the square of the number of steps

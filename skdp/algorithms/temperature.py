@@ -1,8 +1,8 @@
-"""The temperature of a private classifier: one noisy Newton step on the scale of its margins.
+"""The temperature of a private model: one noisy Newton step on the scale of its margins.
 
-Clipped gradients lead to scores in the right order and of the wrong size. Two numbers, the factor
-of the scores and (for two classes) a shift, are corrected by one release of the first and second
-derivatives of the log loss in them.
+Clipped gradients lead to scores in the right order and of the wrong size, and so do too few steps
+on squares. Two numbers, the factor of the scores and (for two classes) a shift, are corrected by
+one release of the first and second derivatives of the loss in them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ import numpy as np
 from scipy.special import expit
 
 from skdp.algorithms.centering import CenteredRows, sum_rounding
+from skdp.algorithms.step_rules import has_odds
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Design, Loss, SoftmaxLoss
+from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
+
+#: Largest quotient of the factors of squares after and before.
+_LARGEST = 20.0
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class TemperaturePlan:
 
     Attributes
     ----------
-    loss : LogisticLoss or SoftmaxLoss
+    loss : LogisticLoss, SoftmaxLoss or SquaredLoss
     design : Design
     neighbouring : Neighbouring
     mechanism : GaussianMechanism
@@ -42,7 +46,7 @@ class TemperaturePlan:
 
     @property
     def _has_shift(self) -> bool:
-        return self.loss.n_outputs == 1 and self.design.intercept > 0
+        return isinstance(self.loss, LogisticLoss) and self.design.intercept > 0
 
     def describe(self, neighbouring: Neighbouring) -> Release:
         """Describe the release."""
@@ -61,6 +65,7 @@ class TemperaturePlan:
         offsets: np.ndarray,
         factor: float,
         noise: NoiseSource,
+        spread: float = 1.0,
     ) -> tuple[float, float]:
         """Correct the factor of the margins, and find a shift of the log odds.
 
@@ -74,30 +79,44 @@ class TemperaturePlan:
         factor : float
             Of the margins ``A w``, to start from.
         noise : NoiseSource
+        spread : float, default=1.0
+            Unit of residuals: for squares about the standard deviation of the targets.
 
         Returns
         -------
         factor, shift : float
         """
         norm = float(np.linalg.norm(weights))
-        unit = max(3.0, 2.0 * norm / math.sqrt(self.design.n_features))
+        unit = 2.0 * norm / math.sqrt(self.design.n_features)
+        unit = max(unit, 3.0 if has_odds(self.loss) else 1e-3 * spread)
         raw = rows.weights(weights)
 
         def part(block: Block, _: np.ndarray) -> np.ndarray:
             scores = block.margins(raw)
-            return self._derivatives(scores / unit, factor * scores + offsets.squeeze(), block)
+            margins = factor * scores + offsets.squeeze()
+            return self._derivatives(scores / unit, margins, block, spread)
 
         total = rows.full_total(part)
         mechanism = self.mechanism
         if self.neighbouring is Neighbouring.ADD_REMOVE:
             # records change their positions, and so their margins in the last bits
             bound, d = rows.norm_bound * norm, self.design.n_features
-            error = 2.0 * (d + 8) * EPS * (bound + float(np.linalg.norm(offsets)))
-            error *= (1.0 + factor) * (1.0 + bound / unit) ** 2
+            size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
+            error = 2.0 * (d + 8) * EPS * size
+            if has_odds(self.loss):
+                error *= (1.0 + factor) * (1.0 + bound / unit) ** 2
+            else:
+                largest = (1.0 + factor) * size / spread + 2.0 * bound / unit
+                error *= (largest + factor * bound / spread) / unit
             sensitivity = mechanism.sensitivity
             sensitivity += self.design.n_records * self.design.size_ratio * error
             mechanism = GaussianMechanism(sensitivity, mechanism.noise_multiplier)
         q, scale = mechanism.release(total, noise), mechanism.noise_scale
+        if not has_odds(self.loss):
+            # a step of Newton's method is exact, and steps that are missing may be many
+            h = max(float(q[1]), 0.0)
+            change = -float(q[0]) * h / (h * h + scale**2) * spread / unit
+            return min(max(factor + change, 0.4 * factor), _LARGEST * factor), 0.0
         if not self._has_shift:
             h = max(float(q[1]), 0.0)
             change = -float(q[0]) * h / (h * h + (scale * 4.0 / unit) ** 2)
@@ -112,9 +131,13 @@ class TemperaturePlan:
         change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
         return factor + change / unit, float(shift)
 
-    def _derivatives(self, scores: np.ndarray, margins: np.ndarray, block: Block) -> np.ndarray:
+    def _derivatives(
+        self, scores: np.ndarray, margins: np.ndarray, block: Block, spread: float
+    ) -> np.ndarray:
         """Sum over records the derivatives in the factor (in units of `scores`) and the shift."""
-        if isinstance(self.loss, SoftmaxLoss):
+        if not has_odds(self.loss):
+            columns = [(margins - block.targets) / spread * scores, scores**2]
+        elif isinstance(self.loss, SoftmaxLoss):
             basis = self.loss.basis
             classes, p = scores @ basis.T, self.loss.probabilities(margins)
             mean = np.einsum("ij,ij->i", p, classes)
