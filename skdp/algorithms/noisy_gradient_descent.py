@@ -143,6 +143,9 @@ class NoisyGradientDescentPlan(Plan):
             products=self._products,
             is_preconditioned=self.is_preconditioned,
         )
+        if self.missing_steps > 1.0 and not self.is_preconditioned:
+            # the first iterates have learnt less than the last ones
+            schedule = replace(schedule, n_skipped=schedule.n_steps // 2)
         path, typical = schedule.path, self._typical_curvature
         curvatures = _AROUND * min(typical, 0.5 / schedule.step_size)
         if self.is_squared and path * typical < _BRIEF_PATH:

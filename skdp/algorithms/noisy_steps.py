@@ -41,6 +41,8 @@ class Schedule:
     is_preconditioned : bool, default=False
     curvatures : tuple of float, default=(0.0,)
         Of the directions that the noise is fitted to.
+    n_skipped : int, default=0
+        Number of the first iterates, which are not averaged.
     """
 
     n_steps: int
@@ -50,6 +52,7 @@ class Schedule:
     mu: float
     is_preconditioned: bool = False
     curvatures: tuple[float, ...] = (0.0,)
+    n_skipped: int = 0
 
     @property
     def n_averaged(self) -> float:
@@ -58,7 +61,8 @@ class Schedule:
         With a preconditioner the first step reaches the optimum in most directions, and momentum
         goes beyond it: errors add up to `momentum` times the optimum.
         """
-        return self.n_steps + (self.momentum if self.is_preconditioned else 0.0)
+        overshot = self.momentum if self.is_preconditioned else 0.0
+        return self.n_steps - self.n_skipped + overshot
 
     @property
     def path(self) -> float:
@@ -97,7 +101,7 @@ class Schedule:
         weights, weight, velocity = np.empty(self.n_steps), 0.0, 0.0
         share, step_size, momentum = 1.0 / self.n_averaged, self.step_size, self.momentum
         for step in range(self.n_steps - 1, -1, -1):  # the adjoint recursion of the steps
-            weight += share
+            weight += share if step >= self.n_skipped else 0.0
             velocity -= step_size * weight
             weights[step] = velocity
             weight += curvature * velocity
@@ -211,5 +215,6 @@ def descend(
             weights, velocity = np.zeros(shape), np.zeros(shape)
         elif length > longest:
             weights *= longest / length
-        total += weights
+        if step >= schedule.n_skipped:
+            total += weights
     return total / schedule.n_averaged
