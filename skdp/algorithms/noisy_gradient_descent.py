@@ -307,7 +307,7 @@ class NoisyGradientDescentPlan(Plan):
             return float(max(signal, 0.0) ** power)
         power = 0.3
         if self.loss.n_margins == 1:
-            power += 0.2 * min(max((self.relative_noise - 0.03) / 0.1, 0.0), 1.0)
+            power += 0.1 * min(max((self.relative_noise - 0.03) / 0.1, 0.0), 1.0)
         factor = max(signal, 0.05) ** power
         if self.loss.n_margins == 1 and square > 0.0:
             excess = 1.0 - 0.33 * math.log(self.slowness) - 0.125 * math.log(square)

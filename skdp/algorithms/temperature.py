@@ -102,12 +102,7 @@ class TemperaturePlan:
             # records change their positions, and so their margins in the last bits
             bound, d = rows.norm_bound * norm, self.design.n_features
             size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
-            error = 2.0 * (d + 8) * EPS * size
-            if has_odds(self.loss):
-                error *= (1.0 + factor) * (1.0 + bound / unit) ** 2
-            else:
-                largest = (1.0 + factor) * size / spread + 2.0 * bound / unit
-                error *= (largest + factor * bound / spread) / unit
+            error = 2.0 * (d + 8) * EPS * size * self._steepness(factor, bound, size, unit, spread)
             sensitivity = mechanism.sensitivity
             sensitivity += self.design.n_records * self.design.size_ratio * error
             mechanism = GaussianMechanism(sensitivity, mechanism.noise_multiplier)
@@ -130,6 +125,19 @@ class TemperaturePlan:
             change, shift = -gain @ np.linalg.solve(hessian @ gain + scale**2 * np.eye(2), q[:2])
         change = min(max(float(change), -0.6 * factor * unit), 0.6 * unit)
         return factor + change / unit, float(shift)
+
+    def _steepness(
+        self, factor: float, bound: float, size: float, unit: float, spread: float
+    ) -> float:
+        """Bound what the vector of a record changes by, per change of its score.
+
+        Scores are at most `bound`, scores and targets together at most `size`. The columns are
+        differentiated one by one; clipping a vector to norm 1 brings no two of them further apart.
+        """
+        if has_odds(self.loss):
+            return (1.0 + factor) * (1.0 + bound / unit) ** 2
+        residual = (1.0 + factor) * size / spread
+        return (residual + (factor / spread) * bound + 2.0 * bound / unit) / unit
 
     def _derivatives(
         self, scores: np.ndarray, margins: np.ndarray, block: Block, spread: float

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -51,12 +52,45 @@ def test_the_mean_of_targets_is_shrunk_by_its_noise():
     """As the mean of a normal law with variance 0.05, in units of the squared bound."""
     records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.full(500, 0.8))
     goal = Objective(EmpiricalRisk(HalfSquaredLoss(2.0)), Design.of(records))
-    for epsilon in (0.3, 1e6):
+    for epsilon in (5.0, 1e6):
         plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
+        assert plan.centering.target_clip == 1.0
         deviation = plan.centering.mechanism.noise_scale / 500
         found = plan.prepare(records, Silent()).offsets[0]
         assert found == pytest.approx(0.8 * 0.05 / (0.05 + deviation**2), rel=1e-6)
     assert found == pytest.approx(0.8, rel=1e-4)
+
+
+@RELATIONS
+def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
+    """To at least a quarter of their bound; a normal law about 0 keeps its small mean."""
+    rng, plans = np.random.default_rng(0), {}
+    for epsilon in (0.1, 1.0, 5.0):
+        plans[epsilon] = plan_of(HalfSquaredLoss(2.0), 500, 3, epsilon, 1e-6, relation).centering
+        deviation = plans[epsilon].mechanism.noise_scale / 500
+        clip = min(max(0.06 / deviation, 0.25), 1.0)
+        assert plans[epsilon].target_clip == pytest.approx(clip, rel=1e-12)
+    clips = [plan.target_clip for plan in plans.values()]
+    assert clips[0] == 0.25 and 0.25 < clips[1] < 1.0 == clips[2]
+    y = 2.0 * (0.1 + math.sqrt(0.15) * rng.normal(size=200_000))
+    records = Records(np.zeros((200_000, 3)), 1.0, 0.1, targets=y.clip(-2.0, 2.0))
+    design = objective(HalfSquaredLoss(2.0), 200_000, 3, relation).design
+    for clip in (0.25, 0.6):
+        plan = plan_centering(HalfSquaredLoss(2.0), design, relation, 10.0)
+        release = replace(plan, target_clip=clip).release(records, Silent())
+        assert release.offsets[0] == pytest.approx(0.2, abs=0.01)
+        assert release.target_variance == centering_module.PRIOR_VARIANCE
+    noisy = replace(plans[0.1], target_clip=0.25)
+    deviation = 0.25 * noisy.mechanism.noise_scale / 500
+    left = math.erf(0.25 / math.sqrt(2 * 0.15))
+    found = noisy.release(Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.ones(500)), Silent())
+    expected = 2.0 * 0.25 * left * 0.05 / (left**2 * 0.05 + deviation**2)
+    assert found.offsets[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_targets_without_an_intercept_are_not_clipped():
+    goal = objective(HalfSquaredLoss(1.0), 500, 3, intercept=0.0)
+    assert plan_noisy_gradient_descent(goal, PrivacyBudget(0.1, 1e-6)).centering.target_clip == 1.0
 
 
 def _means(loss, design, relation, rows, targets, moves_rows):

@@ -188,9 +188,9 @@ def test_log_odds_are_corrected_with_the_released_frequency_before_the_temperatu
         seen.append((self.slowness, self.distortion, float(offsets[0])))
         return rescaled(self, rows, weights, offsets, noise)
 
-    def corrected(self, rows, weights, offsets, factor, noise):
+    def corrected(self, rows, weights, offsets, *args):
         seen.append(float(offsets[0]))
-        return release(self, rows, weights, offsets, factor, noise)
+        return release(self, rows, weights, offsets, *args)
 
     monkeypatch.setattr(NoisyGradientDescentPlan, "_rescaled", before)
     monkeypatch.setattr(TemperaturePlan, "release", corrected)
@@ -202,6 +202,102 @@ def test_log_odds_are_corrected_with_the_released_frequency_before_the_temperatu
     assert slowness == pytest.approx(0.25 / (frequency * (1.0 - frequency)))
     assert slowness > 1.5 and distortion > 0.1
     assert used == pytest.approx((1.0 - 0.2 * distortion) * offset)
+
+
+def descent_of(loss, offset, shift=(0.6, -0.8), relative_noise=0.1, intercept=0.1):
+    """A descent on rows whose mean, in units of their scale, is `shift`, and its plan."""
+    n = round(2.0 * math.sqrt(2.0) / (relative_noise * gaussian_mu(1.0, 1e-6)))
+    plan = plan_of(loss, n, 2, 1.0, 1e-6)
+    plan = replace(plan, mu=2.0 * math.sqrt(2.0) / (relative_noise * n))
+    offsets = np.full(loss.n_outputs, offset)
+    records = Records(np.eye(2), 1.0, intercept, targets=np.ones(2, dtype=int))
+    rows = CenteredRows(records, Centering(0.5 * np.array(shift), 0.5, offsets, 0.15))
+    return Descent(plan, rows, offsets, None)
+
+
+def test_the_first_weights_let_the_odds_of_a_rare_class_fall_towards_the_mean_of_rows():
+    """3 o min(1, |o| / 2) min(1, e / 0.05) m / (|m|^2 + 0.3) for log odds o and a mean m."""
+    mean = np.array([0.6, -0.8, 0.0])
+    for odds in (-3.0, 2.5):
+        start = descent_of(LogisticLoss(), odds).start
+        np.testing.assert_allclose(start, [3.0 * odds * mean / 1.3], rtol=1e-12)
+    start = descent_of(LogisticLoss(), -1.0, relative_noise=0.02).start
+    np.testing.assert_allclose(start, [-3.0 * 0.5 * 0.4 * mean / 1.3], rtol=1e-9)
+    start = descent_of(LogisticLoss(), -3.0, shift=(0.0, 0.0)).start
+    np.testing.assert_array_equal(start, np.zeros((1, 3)))
+    for loss in (HalfSquaredLoss(1.0), SoftmaxLoss(3)):
+        assert not descent_of(loss, -3.0).start.any()
+
+
+def test_a_descent_begins_at_its_start_and_does_not_leave_it_without_gradients(monkeypatch):
+    descent = descent_of(LogisticLoss(), -3.0)
+    monkeypatch.setattr(module, "clipped_sum", lambda rows, loss, w, *args: np.zeros_like(w))
+    np.testing.assert_array_equal(descent.weights(Silent()), descent.start)
+    start = np.array([[1.0, 2.0, 3.0]])
+    np.testing.assert_array_equal(descent.weights(Silent(), start), start)
+
+
+def test_the_start_finds_a_rare_class_that_is_less_typical():
+    """ROC AUC over 20 tables of 2000 records, where noise drowns the gradients of few records.
+
+    Without the start the mean is 0.75, and a table has a standard deviation of 0.08.
+    """
+    areas = {True: [], False: []}
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        labels = (rng.random(2000) < 0.05).astype(float)
+        X = rng.normal(size=(2000, 20)) + 2.0 * (1.0 - labels)[:, None] * np.eye(20)[0]
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        records = Records(X, 1.0, 0.1, targets=labels)
+        goal = Objective(EmpiricalRisk(LogisticLoss()), Design.of(records))
+        plan = plan_noisy_gradient_descent(goal, PrivacyBudget(0.2, 1e-6))
+        for has_start in areas:
+            descent = plan.prepare(records, seeded(seed))
+            start = None if has_start else np.zeros((1, 21))
+            w = descent.weights(seeded(seed + 100), start)
+            scores = X @ descent.rows.weights(w)[0, :-1]
+            order = stats.rankdata(scores)[labels == 1.0]
+            n = len(order)
+            area = (order.sum() - n * (n + 1) / 2) / (n * (2000 - n))
+            areas[has_start].append(area)
+    assert np.mean(areas[True]) > np.mean(areas[False]) + 0.02
+
+
+def test_shrinkage_of_two_classes_is_stronger_where_noise_rules():
+    """Powers of the share of the signal: 0.3 up to an error of 0.03, 0.4 from 0.13 on."""
+    for error, power in ((0.02, 0.3), (0.08, 0.35), (0.2, 0.4), (1.0, 0.4)):
+        plan = replace(descent_of(LogisticLoss(), 0.0, relative_noise=error).plan, clip=1.0)
+        assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**power, rel=1e-3)
+    plan = descent_of(SoftmaxLoss(3), 0.0, relative_noise=0.2).plan
+    assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**0.3, rel=1e-9)
+
+
+@RELATIONS
+def test_squares_whose_steps_are_missing_are_scaled(relation):
+    """The release is paid for, and R2 is better; without missing steps there is none."""
+    assert plan_of(HalfSquaredLoss(1.0), 10_000, 20, 1.0, 1e-6, relation).temperature is None
+    assert plan_of(huber_loss(1.0, 0.5), 10**5, 10**4, 1.0, 1e-6, relation).temperature is None
+    plan = plan_of(HalfSquaredLoss(1.0), 10**5, 10**4, 1.0, 1e-6, relation)
+    assert plan.missing_steps > 1.0 and plan.temperature is not None
+    mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
+    assert math.hypot(*mus) == pytest.approx(gaussian_mu(1.0, 1e-6), rel=1e-9)
+    assert plan.schedule.n_skipped == plan.schedule.n_steps // 2
+
+    rng = np.random.default_rng(0)
+    n, d = 50_000, 5000
+    columns = rng.integers(0, d, size=(n, 10))
+    X = sp.csr_array((np.full(10 * n, 0.3), columns.ravel(), 10 * np.arange(n + 1)), shape=(n, d))
+    X.sum_duplicates()
+    y = np.clip(0.3 * (X @ rng.normal(size=d)), -1.0, 1.0)
+    records = Records(X, 1.0, 0.1, targets=y)
+    design = Design.of(records, None if relation is REPLACE else n)
+    goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), design, neighbouring=relation)
+    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(3.0, 1e-6))
+    scores = []
+    for each in (plan, replace(plan, temperature=None)):
+        w = each.run(records, Run(noise=seeded())).point
+        scores.append(1.0 - np.mean((y - X @ w[:-1] - 0.1 * w[-1]) ** 2) / y.var())
+    assert scores[0] > scores[1] + 0.05
 
 
 def test_clipping_norms_fall_with_the_noise_down_to_a_limit():

@@ -49,17 +49,18 @@ def test_noise_for_one_curvature_is_the_least_there_is(curvature):
     assert schedule.average_variance(curvature, 1.0) == pytest.approx(least**2, rel=1e-12)
 
 
-def test_variance_of_the_average_is_that_of_simulated_steps():
+@pytest.mark.parametrize("n_skipped", [0, 17])
+def test_variance_of_the_average_is_that_of_simulated_steps(n_skipped):
     """The recursion against the linear map of the noise, formed step by step."""
     schedule, h = plan_schedule(500.0, 0.4, rate=3.0, n_blocks=2, products=1.0), 0.21
-    T = schedule.n_steps
+    schedule, T = replace(schedule, n_skipped=n_skipped), schedule.n_steps
     total = np.zeros(T)
     for source in range(T):
         w = v = average = 0.0
         for t in range(T):
             v = schedule.momentum * v + h * w + (t == source)
             w -= schedule.step_size * v
-            average += w / T
+            average += w / (T - n_skipped) * (t >= n_skipped)
         total[source] = average * schedule.multipliers[source] * 0.3
     assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
 
@@ -85,6 +86,13 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
     assert seen == 12 * [0] + 4 * [0, 1, 2]
     assert np.linalg.norm(whole) > 0.1
     np.testing.assert_allclose(in_turn, whole, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("n_skipped", [0, 1, 4])
+def test_the_first_iterates_are_skipped(n_skipped):
+    schedule = Schedule(5, 1, 1.0, 0.0, 1.0, n_skipped=n_skipped)
+    found = descend(schedule, lambda w, k: -np.ones((1, 1)), lambda w: 1.0, (1, 1), 1, Silent())
+    assert found.item() == np.mean([1.0, 2.0, 3.0, 4.0, 5.0][n_skipped:])
 
 
 @pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
