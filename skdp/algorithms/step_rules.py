@@ -102,8 +102,9 @@ def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool
     if error <= 0.45:
         share = (error / (0.2 if loss.target_bound else 0.3)) ** 2
         return min(max(share, 0.01), 0.25), True
-    has_targets = loss.target_bound > 0.0 or has_odds(loss)
-    return (0.15 if has_targets and noise <= 0.15 else 0.0), False
+    # numbers are clipped where their mean would be noise
+    limit = 0.3 if loss.target_bound else 0.15 if has_odds(loss) else 0.0
+    return (0.15 if noise <= limit else 0.0), False
 
 
 def temperature_share(loss: Loss, noise: float) -> float:
