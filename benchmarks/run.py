@@ -52,6 +52,7 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult as CSV")
     parser.add_argument("--california", metavar="PATH", help="California housing as CSV")
+    parser.add_argument("--rdatasets", metavar="DIR", help="tables of pydataset (linear_real)")
     parser.add_argument(
         "--only",
         choices=["skdp", "peers", "page"],

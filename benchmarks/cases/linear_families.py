@@ -156,10 +156,18 @@ def compared(
     """Rows of one cell: by epsilon and score the means of both sides."""
     epsilons = EPSILONS[2:3] if quick else EPSILONS
     settings = SETTINGS[task][: 2 if quick else None]
+    splits = [made(task, family, n, d, level, seed) for seed in range(tables)]
+    cell = {"task": task, "family": family, "n": n, "d": d, "level": level}
+    return [cell | row for row in gains(splits, epsilons, settings)]
+
+
+def gains(
+    splits: list[Split], epsilons: tuple[float, ...], settings: tuple[Setting, ...]
+) -> list[dict[str, Any]]:
+    """By epsilon and score the means of both sides over splits, and the mean gains."""
     ours: dict[str, list[Any]] = {}
     peers: dict[str, list[Any]] = {}
-    for seed in range(tables):
-        split = made(task, family, n, d, level, seed)
+    for split in splits:
         for metric, values in ours_scores(split, epsilons).items():
             ours.setdefault(metric, []).append(values)
         for metric, values in peer_scores(split, epsilons, settings).items():
@@ -172,11 +180,11 @@ def compared(
             half, _ = linear_peers.best_on_other_half(theirs[:, i].T, metric, settings)
             gain = linear_peers.sign(metric) * (mine[:, i] - np.array([best, half]))
             rows.append(
-                {"task": task, "family": family, "n": n, "d": d, "level": level}
-                | {"epsilon": epsilon, "delta": DELTA, "metric": metric, "tables": tables}
+                {"epsilon": epsilon, "delta": DELTA, "metric": metric, "tables": len(splits)}
                 | {"ours": mine[:, i].mean(), "tuned": best.mean(), "other_half": half.mean()}
                 | dict(zip(GAINS, gain.mean(axis=1), strict=True))
-                | {"standard_error": gain[0].std(ddof=1) / np.sqrt(tables), "setting": setting}
+                | {"standard_error": gain[0].std(ddof=1) / np.sqrt(len(splits))}
+                | {"setting": setting}
             )
     return rows
 
@@ -189,10 +197,10 @@ def ours_scores(split: Split, epsilons: tuple[float, ...]) -> dict[str, np.ndarr
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The noise is large")
             if split.dataset.is_classification:
-                model = DPLogisticRegression(epsilon, classes=[0, 1], **options)
+                model = DPLogisticRegression(epsilon, classes=split.dataset.classes, **options)
                 predicted = model.fit(split.X, split.y).predict_proba(split.X_test)
             else:
-                model = DPRidge(epsilon, target_range=(-1.0, 1.0), **options)
+                model = DPRidge(epsilon, target_range=split.dataset.target_range, **options)
                 predicted = model.fit(split.X, split.y).predict(split.X_test)
         for metric, values in score(split, predicted).items():
             found.setdefault(metric, []).append(float(values[0]))
