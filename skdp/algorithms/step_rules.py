@@ -14,6 +14,9 @@ from skdp.problems import Loss
 from skdp.problems.losses import LogisticLoss
 from skdp.problems.multiclass_losses import SoftmaxLoss
 
+#: Noise of a mean of targets that is aimed at, about; no more than a fifth of the budget is for it.
+_TARGETS_NOISE = 0.05
+
 
 @dataclass(frozen=True)
 class StepRule:
@@ -100,8 +103,10 @@ def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool
         Noise of a mean of numbers up to 1.
     """
     if error <= 0.45:
-        share = (error / (0.2 if loss.target_bound else 0.3)) ** 2
-        return min(max(share, 0.01), 0.25), True
+        share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
+        if loss.target_bound or has_odds(loss):  # few features: the means of targets decide
+            share = max(share, min((noise / _TARGETS_NOISE) ** 2, 0.2))
+        return share, True
     # numbers are clipped where their mean would be noise
     limit = 0.3 if loss.target_bound else 0.15 if has_odds(loss) else 0.0
     return (0.15 if noise <= limit else 0.0), False

@@ -17,6 +17,7 @@ from scipy.special import expit
 from sklearn.linear_model import Ridge
 
 from skdp.algorithms import noisy_gradient_descent as module
+from skdp.algorithms import step_rules
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.noisy_gradient_descent import (
     Descent,
@@ -26,7 +27,7 @@ from skdp.algorithms.noisy_gradient_descent import (
 )
 from skdp.algorithms.noisy_steps import descend
 from skdp.algorithms.plan import Run
-from skdp.algorithms.step_rules import block_count, step_rule
+from skdp.algorithms.step_rules import block_count, centering_share, step_rule
 from skdp.algorithms.temperature import TemperaturePlan
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
@@ -85,8 +86,9 @@ REFERENCE = [
 
 
 @pytest.mark.parametrize(("case", "expected"), REFERENCE)
-def test_reference_plans(case, expected):
+def test_reference_plans(case, expected, monkeypatch):
     n, d, classes, epsilon, delta, relation = case
+    monkeypatch.setattr(step_rules, "_TARGETS_NOISE", math.inf)  # the page has no such rule
     losses = {1: HalfSquaredLoss(1.0), 2: LogisticLoss()}
     loss = losses.get(classes) or SoftmaxLoss(classes)
     options = {"temperature_share": 0.0, "moments_share": 0.0}
@@ -270,6 +272,18 @@ def test_shrinkage_of_two_classes_is_stronger_where_noise_rules():
         assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**power, rel=1e-3)
     plan = descent_of(SoftmaxLoss(3), 0.0, relative_noise=0.2).plan
     assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**0.3, rel=1e-9)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(1.0)], ids=repr)
+def test_few_features_leave_the_means_of_targets_their_part(loss):
+    """Of 4 features and of 100, for the same noise of a mean of numbers up to 1."""
+    for noise, part in ((0.001, 0.0004), (0.02, 0.16), (0.04, 0.2), (0.1, 0.2)):
+        scale = 0.2 if loss.target_bound else 0.3
+        of_rows = min(max((2.0 * noise / scale) ** 2, 0.01), 0.25)
+        share, moves_rows = centering_share(loss, 2.0 * noise, noise)
+        assert share == pytest.approx(max(of_rows, part)) and moves_rows
+    hinge = SquaredHingeLoss()
+    assert centering_share(hinge, 0.04, 0.02)[0] == pytest.approx((0.04 / 0.3) ** 2)
 
 
 @RELATIONS
