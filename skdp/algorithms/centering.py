@@ -138,35 +138,39 @@ class _NumericTargets(_Targets):
     """Targets and their squares, in units of the bound; the offset is the mean.
 
     Without an intercept the squares alone. With `clip` below 1 targets are clipped to that part of
-    the bound, of which they are in units: the offset is the mean of a normal law with the prior
-    variance whose clipped mean is the released one, and the variance is the prior's.
+    the bound, of which they are in units: to first order around 0 the offset is the mean of a
+    normal law with the prior variance whose clipped mean is the released one. Up to a half of the
+    bound there are no squares, since those of clipped targets tell little of the variance.
     """
 
     def __init__(self, bound: float, has_intercept: bool, clip: float = 1.0) -> None:
         self.bound, self.has_mean, self.clip = bound, has_intercept, clip
-        self.size = 1 + has_intercept
-        self.replaced, self.added = (4.0, 2.0) if has_intercept else (1.0, 1.0)
+        self.has_square = clip > 0.5
+        self.size = has_intercept + self.has_square
+        self.replaced, self.added = (4.0, 1.0 + self.has_square) if has_intercept else (1.0, 1.0)
 
     def sum(self, targets: np.ndarray) -> np.ndarray:
         unit = targets / (self.bound * self.clip)
         if self.clip < 1.0:
             unit = np.clip(unit, -1.0, 1.0)
         sums = (unit.sum(), unit @ unit)
-        return np.array(sums if self.has_mean else sums[1:])
+        return np.array(sums[not self.has_mean : 1 + self.has_square])
 
     def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
-        square, mean = float(means[-1]), 0.0
+        mean, clip = 0.0, self.clip
         if self.has_mean:
             # what clipping leaves of a small mean
-            left = erf(self.clip / math.sqrt(2.0 * PRIOR_VARIANCE)) if self.clip < 1.0 else 1.0
-            noise = (self.clip * deviation) ** 2
-            shrunk = self.clip * float(means[0]) * left * _MEAN_SPREAD
-            mean = min(max(shrunk / (left**2 * _MEAN_SPREAD + noise), -1.0), 1.0)
-        if self.clip < 1.0:
-            return np.array([mean * self.bound]), PRIOR_VARIANCE
-        data, prior = 1.0 / deviation**2, 1.0 / _PRIOR_SPREAD
+            left = erf(clip / math.sqrt(2.0 * PRIOR_VARIANCE)) if clip < 1.0 else 1.0
+            shrunk = clip * float(means[0]) * left * _MEAN_SPREAD
+            mean = shrunk / (left**2 * _MEAN_SPREAD + (clip * deviation) ** 2)
+            mean = min(max(mean, -1.0), 1.0)
+        offset = np.array([mean * self.bound])
+        if not self.has_square:
+            return offset, PRIOR_VARIANCE
+        square = clip**2 * float(means[-1])
+        data, prior = (2.0 * clip - 1.0) / deviation**2, 1.0 / _PRIOR_SPREAD
         variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
-        return np.array([mean * self.bound]), min(max(variance, 1e-4), 1.0)
+        return offset, min(max(variance, 1e-4), 1.0)
 
 
 def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
@@ -252,7 +256,19 @@ def plan_centering(
 ) -> CenteringPlan:
     """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
     moves_rows = moves_rows and design.intercept > 0
-    targets = _targets(loss, design.intercept > 0)
+    sensitivity, clip = _sensitivity(loss, design, neighbouring, moves_rows, 1.0), 1.0
+    if loss.target_bound and design.intercept > 0:
+        deviation = sensitivity / (mu * design.n_records)
+        clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
+        sensitivity = _sensitivity(loss, design, neighbouring, moves_rows, clip)
+    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows, clip)
+
+
+def _sensitivity(
+    loss: Loss, design: Design, neighbouring: Neighbouring, moves_rows: bool, target_clip: float
+) -> float:
+    """Return the sensitivity of Lemma 1 with rounding."""
+    targets = _targets(loss, design.intercept > 0, target_clip)
     square = 1.0 + _SQUARE_WEIGHT**2  # of (u, b |u|^2)
     if not moves_rows:
         square = _SQUARE_WEIGHT**2
@@ -260,12 +276,7 @@ def plan_centering(
         square = 4.0
     is_replaced = neighbouring is Neighbouring.REPLACE_ONE
     norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
-    sensitivity = norm * ROUNDING_SLACK + sum_rounding(design, norm)
-    clip = 1.0
-    if loss.target_bound and design.intercept > 0:
-        deviation = sensitivity / (mu * design.n_records)
-        clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
-    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows, clip)
+    return norm * ROUNDING_SLACK + sum_rounding(design, norm)
 
 
 def sum_rounding(design: Design, bound: float) -> float:

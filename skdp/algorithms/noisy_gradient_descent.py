@@ -3,8 +3,8 @@
 One release centers rows and targets (:mod:`skdp.algorithms.centering`), another finds the second
 moments of rows, by which steps are preconditioned (:mod:`skdp.algorithms.row_moments`); the
 gradient of every record is clipped to a planned norm, and every step adds Gaussian noise to their
-sum (:mod:`skdp.algorithms.noisy_steps`); a classifier's margins are shrunk by what is known of the
-noise, and where noise is negligible by one more release (:mod:`skdp.algorithms.temperature`).
+sum (:mod:`skdp.algorithms.noisy_steps`); margins are shrunk by what is known of the noise, and
+where noise is negligible corrected by one more release (:mod:`skdp.algorithms.temperature`).
 Every number of the plan is a function of public numbers or of earlier releases. Theory:
 docs/theory/noisy_gradient_descent.md.
 """
@@ -57,7 +57,9 @@ _AROUND = np.array([0.125, 0.5, 2.0])
 _BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
 #: Of the first weights for two classes: their size, the noise below which they are smaller, the
 #: log odds below which they are, and the squared distance of the mean of rows where they are half.
-_ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 3.0, 0.05, 2.0, 0.3
+_ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
+#: Part of the squared mu for the factor of the margins of squares whose steps are missing.
+_FACTOR_SHARE = 0.03
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class NoisyGradientDescentPlan(Plan):
         Of a preconditioner or, projected, of the largest step; None where their noise is too
         large, or plain steps do.
     temperature : TemperaturePlan or None
-        None where noise is not negligible, and for other losses than the log loss.
+        For log odds, but None where noise is not negligible; for squares whose steps are missing.
     mu : float
         Of the Gaussian differential privacy of all steps.
     clip : float
@@ -328,13 +330,14 @@ class NoisyGradientDescentPlan(Plan):
             return weights, offsets
         square = float((weights**2).sum())
         shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
-        if not self.is_squared and self.loss.n_margins == 1:
+        if self.loss.n_margins == 1:  # squares have no distortion
             offsets = (1.0 - 0.2 * self.distortion) * offsets
         if self.temperature is None:
             return shrinkage * weights, offsets
         spread = 1.0
         if self.is_squared:
             spread = self.loss.target_bound * math.sqrt(self.target_variance)
+            shrinkage = max(shrinkage, 0.05)  # a factor of 0 cannot be corrected
         shrinkage, offset = self.temperature.release(
             rows, weights, offsets, shrinkage, noise, spread
         )
@@ -463,13 +466,13 @@ def plan_noisy_gradient_descent(
     plan = _planned(*given, 0.03, reserved=reserved)
     if plan.missing_steps <= 1.0:
         return plan
-    if temperature_share is None and isinstance(objective.risk.loss, HalfSquaredLoss):
-        # margins of directions that are not learnt are too small
-        given = *given[:4], 0.03
     if plan.is_preconditioned:
         # better second moments make up for steps: their noise falls as the root of the share,
         # and with it the square of the number of steps
         return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3), reserved=reserved)
+    if temperature_share is None and isinstance(objective.risk.loss, HalfSquaredLoss):
+        temperature_share = _FACTOR_SHARE  # margins are too small in directions not learnt yet
+    given = objective, budget, is_squared, damping, temperature_share
     return _planned(*given, 0.03, is_projected=True, reserved=reserved)
 
 

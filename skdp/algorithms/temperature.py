@@ -32,7 +32,7 @@ class TemperaturePlan:
 
     Attributes
     ----------
-    loss : LogisticLoss, SoftmaxLoss or SquaredLoss
+    loss : LogisticLoss, SoftmaxLoss or HalfSquaredLoss
     design : Design
     neighbouring : Neighbouring
     mechanism : GaussianMechanism
@@ -131,8 +131,8 @@ class TemperaturePlan:
     ) -> float:
         """Bound what the vector of a record changes by, per change of its score.
 
-        Scores are at most `bound`, scores and targets together at most `size`. The columns are
-        differentiated one by one; clipping a vector to norm 1 brings no two of them further apart.
+        Scores are at most `bound`; scores, offset and target together at most `size`. The columns
+        are differentiated one by one; clipping a vector to norm 1 brings no two further apart.
         """
         if has_odds(self.loss):
             return (1.0 + factor) * (1.0 + bound / unit) ** 2
@@ -150,8 +150,8 @@ class TemperaturePlan:
             classes, p = scores @ basis.T, self.loss.probabilities(margins)
             mean = np.einsum("ij,ij->i", p, classes)
             own = np.take_along_axis(classes, block.targets[:, None], axis=1)[:, 0]
-            spread = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
-            columns = [mean - own, spread]
+            variance = np.einsum("ij,ij,ij->i", p, classes, classes) - mean**2
+            columns = [mean - own, variance]
         else:
             p = expit(margins)
             residuals, h = p - block.targets, p * (1.0 - p)

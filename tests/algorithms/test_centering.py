@@ -39,7 +39,8 @@ def test_means_of_rows_are_left_out_where_they_would_be_noise():
         assert size == 30
         assert without.mechanism.sensitivity <= 0.75 * with_rows.mechanism.sensitivity
         assert release(loss, n // 2, ADD).moves_rows
-        assert release(loss, n // (8 if loss.target_bound else 4)) is None
+        few = n // (8 if loss.target_bound else 4)
+        assert release(loss, few) is None and release(loss, 2 * few) is not None
     centering = release(LogisticLoss(), 480).release(
         Records(np.full((480, 30), 0.1), 1.0, 0.1, targets=np.r_[np.ones(120), np.zeros(360)]),
         Silent(),
@@ -65,11 +66,13 @@ def test_the_mean_of_targets_is_shrunk_by_its_noise():
 def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
     """To at least a quarter of their bound; a normal law about 0 keeps its small mean."""
     rng, plans = np.random.default_rng(0), {}
-    for epsilon in (0.1, 1.0, 5.0):
-        plans[epsilon] = plan_of(HalfSquaredLoss(2.0), 500, 3, epsilon, 1e-6, relation).centering
-        deviation = plans[epsilon].mechanism.noise_scale / 500
-        clip = min(max(0.06 / deviation, 0.25), 1.0)
-        assert plans[epsilon].target_clip == pytest.approx(clip, rel=1e-12)
+    for epsilon in (0.1, 3.0 if relation is REPLACE else 1.0, 8.0):
+        plan = plan_of(HalfSquaredLoss(2.0), 500, 3, epsilon, 1e-6, relation).centering
+        plans[epsilon] = plan
+        # with squares of targets, as released for clips above a half
+        norm = math.sqrt(8.0 if relation is REPLACE else 3.25)
+        deviation = plan.mechanism.noise_multiplier * norm / 500
+        assert plan.target_clip == pytest.approx(min(max(0.06 / deviation, 0.25), 1.0), rel=1e-6)
     clips = [plan.target_clip for plan in plans.values()]
     assert clips[0] == 0.25 and 0.25 < clips[1] < 1.0 == clips[2]
     y = 2.0 * (0.1 + math.sqrt(0.15) * rng.normal(size=200_000))
@@ -79,13 +82,33 @@ def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
         plan = plan_centering(HalfSquaredLoss(2.0), design, relation, 10.0)
         release = replace(plan, target_clip=clip).release(records, Silent())
         assert release.offsets[0] == pytest.approx(0.2, abs=0.01)
-        assert release.target_variance == centering_module.PRIOR_VARIANCE
-    noisy = replace(plans[0.1], target_clip=0.25)
+        assert (release.target_variance == centering_module.PRIOR_VARIANCE) == (clip < 0.5)
+    noisy = plans[0.1]
     deviation = 0.25 * noisy.mechanism.noise_scale / 500
     left = math.erf(0.25 / math.sqrt(2 * 0.15))
     found = noisy.release(Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.ones(500)), Silent())
     expected = 2.0 * 0.25 * left * 0.05 / (left**2 * 0.05 + deviation**2)
     assert found.offsets[0] == pytest.approx(expected, rel=1e-9)
+
+
+@RELATIONS
+def test_squares_of_clipped_targets_are_left_out_where_they_tell_little(relation):
+    """Then a record adds less; the variance does not jump where clipping begins."""
+    loss, design = HalfSquaredLoss(2.0), objective(HalfSquaredLoss(2.0), 500, 3, relation).design
+    little, much = (plan_centering(loss, design, relation, mu) for mu in (1.0, 1e-3))
+    assert little.target_clip == 1.0 and much.target_clip == 0.25
+    dimensions = [plan.describe(relation).dimension for plan in (little, much)]
+    assert dimensions == [6, 5]
+    squares = [plan.mechanism.sensitivity**2 for plan in (little, much)]
+    assert squares == pytest.approx([8.0, 8.0] if relation is REPLACE else [3.25, 2.25], rel=1e-6)
+    y = np.random.default_rng(0).uniform(-0.5, 0.5, size=500)
+    records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=y)
+    found = [
+        replace(little, target_clip=clip).release(records, Silent()).target_variance
+        for clip in (1.0, 1.0 - 1e-9, 0.75, 0.5 + 1e-9)
+    ]
+    assert found[1] == pytest.approx(found[0], rel=1e-3)
+    assert found[0] < found[2] < found[3] == pytest.approx(0.15, rel=1e-4)
 
 
 def test_targets_without_an_intercept_are_not_clipped():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from descent_plans import ADD, RELATIONS, REPLACE, objective
-from plain_noise import Silent
+from plain_noise import PlainNoise, Scales, Silent
 
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.temperature import plan_temperature
@@ -76,6 +78,89 @@ def test_no_vector_moves_further_than_its_score_says(loss):
         moved = np.linalg.norm(vector(score + 1e-6) - vector(score)) / 1e-6
         largest = max(largest, moved / plan._steepness(factor, bound, size, unit, spread))
     assert 1.0 / 30.0 < largest <= 1.0
+
+
+def test_the_vector_of_squares_moves_as_far_as_its_bound_says():
+    """Where terms of one kind rule: the ratio is at most 1 and nearly 1."""
+    loss = HalfSquaredLoss(2.0)
+    plan = plan_temperature(loss, objective(loss, 100, 2).design, ADD, 1.0)
+    cases = {  # factor, bound, unit, spread; targets are opposite to the scores
+        "residual": (1e-9, 1e-6, 1e3, 1e2),
+        "factor": (1e2, 1e3, 1e6, 1e2),
+        "square": (1e-9, 1e3, 1e6, 1e12),
+    }
+    for factor, bound, unit, spread in cases.values():
+        records = Records(np.zeros((1, 1)), 1.0, 0.1, targets=np.array([-2.0]))
+        (block,) = records.blocks()
+
+        def vector(score, unit=unit, factor=factor, block=block, spread=spread):
+            scores = np.array([score])
+            return plan._derivatives(scores / unit, factor * scores, block, spread)
+
+        step = 1e-3 * bound
+        moved = np.linalg.norm(vector(bound) - vector(bound - step)) / step
+        ratio = moved / plan._steepness(factor, bound, bound + 2.0, unit, spread)
+        assert 0.4 < ratio <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize(("length", "bound"), [(1e6, 2.0), (1e-3, 1e7)])
+def test_noise_of_the_factor_covers_the_rounding_of_moved_records(length, bound):
+    """Add/remove: the formula of Lemma 4 for squares, written out."""
+    loss = HalfSquaredLoss(bound)
+    design = Design(1.01, 3, 100, 256, 10.0, 0.1)
+    plan, noise = plan_temperature(loss, design, ADD, 1.0), Scales()
+    rows = CenteredRows(
+        Records(np.eye(2), 1.0, 0.1, targets=bound * np.ones(2)),
+        Centering(np.array([0.6, 0.8]), 1e-3, np.zeros(1), 0.15),
+    )
+    w, offset, factor, spread = np.array([[length, 0.0, 0.0]]), 5.0, 0.7, 0.3 * bound
+    plan.release(rows, w, np.array([offset]), factor, noise, spread)
+    largest = rows.norm_bound * length
+    size, unit = largest + offset + bound, max(2.0 * length / math.sqrt(2.0), 1e-3 * spread)
+    of_score = (1.0 + factor) * size / spread + factor * largest / spread + 2.0 * largest / unit
+    moved = 2.0 * (2 + 8) * np.finfo(float).eps * size * of_score / unit
+    fixed = 1.0 + 1e-9 + sum_rounding(design, 1.0)
+    assert noise.seen == [pytest.approx(fixed + 100 * 10.0 * moved, rel=1e-9)]
+    assert 1000 * moved > 1e-8
+
+
+def rescaled(targets, weights, factor=1.0, mu=1e9, noise=None):
+    """Factor of squares, and the sums of the release without noise; vectors are not clipped."""
+    X = np.random.default_rng(1).uniform(-0.5, 0.5, size=(400, 2))
+    y = targets(X) if callable(targets) else targets
+    records = Records(X, 1.0, 0.1, targets=y)
+    plan = plan_temperature(HalfSquaredLoss(1e3), Design.of(records), REPLACE, mu)
+    rows = CenteredRows(records, Centering.unknown(2, 1))
+    w = np.array([[*weights, 0.0]])
+    unit, scores = 2.0 * np.linalg.norm(w) / math.sqrt(2.0), X @ weights
+    sums = [(factor * scores - y) @ scores / unit, scores @ scores / unit**2]
+    found = plan.release(rows, w, np.zeros(1), factor, noise or Silent(), 1.0)[0]
+    return found, sums, unit, plan.mechanism.noise_scale
+
+
+def test_the_factor_comes_from_the_noisy_sums():
+    class One(PlainNoise):
+        def standard_normal(self, size):
+            return np.ones(size)
+
+    def y(X):
+        return 0.7 * X @ [0.2, -0.1]
+
+    found, (q, h), unit, scale = rescaled(y, [0.2, -0.1], mu=0.02, noise=One())
+    assert scale > 0.5 * h  # the sum of squares is about as large as its noise
+    q, h = q + scale, h + scale
+    change = -q * h / (h * h + scale**2) / unit
+    assert found == pytest.approx(max(1.0 + change, 0.4), rel=1e-9) and found < 0.7
+
+
+def test_the_factor_keeps_its_limits():
+    assert rescaled(lambda X: -X @ [0.2, -0.1], [0.2, -0.1])[0] == pytest.approx(0.4)
+    assert rescaled(lambda X: 2.0 * X @ [0.2, -0.1], [0.02, -0.01])[0] == pytest.approx(20.0)
+    plan = plan_temperature(HalfSquaredLoss(1.0), Design(1.01, 3, 2, 256, 1.0, 0.1), REPLACE, 1.0)
+    records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
+    rows = CenteredRows(records, Centering.unknown(2, 1))
+    found, _ = plan.release(rows, np.zeros((1, 3)), np.zeros(1), 1.0, Silent(), 0.3)
+    assert found == 1.0  # nothing to scale, and a number
 
 
 def test_squares_are_scaled_to_the_best_factor():
