@@ -289,8 +289,15 @@ def test_plain_steps_alone_skip_iterates():
     assert plan.schedule.n_skipped == 0 and plan.temperature is None
 
 
-def test_models_of_squares_do_not_depend_on_the_unit_of_the_targets():
+def test_models_of_squares_do_not_depend_on_the_unit_of_the_targets(monkeypatch):
     """Bounds of 1 and 1024 on targets in the same ratio, without noise; steps are missing."""
+    release, seen = TemperaturePlan.release, []
+
+    def scaled(self, rows, weights, offsets, factor, noise, spread):
+        seen.append((factor, spread))
+        return release(self, rows, weights, offsets, factor, noise, spread)
+
+    monkeypatch.setattr(TemperaturePlan, "release", scaled)
     rng = np.random.default_rng(0)
     n, d = 20_000, 4000
     columns = rng.integers(0, d, size=(n, 5))
@@ -303,7 +310,13 @@ def test_models_of_squares_do_not_depend_on_the_unit_of_the_targets():
         goal = Objective(EmpiricalRisk(HalfSquaredLoss(unit)), Design.of(records))
         plan = plan_noisy_gradient_descent(goal, PrivacyBudget(3.0, 1e-6))
         assert plan.temperature is not None
-        points.append(plan.run(records, Run(noise=Silent())).point / unit)
+        result = plan.run(records, Run(noise=Silent()))
+        points.append(result.point / unit)
+        deviation = math.sqrt(result.plan.target_variance)
+        assert seen[-1][1] == pytest.approx(unit * deviation) and deviation < 0.9
+    monkeypatch.setattr(NoisyGradientDescentPlan, "shrinkage", lambda *args: 0.0)
+    plan.run(records, Run(noise=Silent()))
+    assert seen[-1][0] == 0.05
     assert np.linalg.norm(points[0]) > 1.0
     np.testing.assert_allclose(points[1], points[0], rtol=1e-9, atol=1e-12)
 

@@ -139,23 +139,23 @@ def rescaled(targets, weights, factor=1.0, mu=1e9, noise=None):
 
 
 def test_the_factor_comes_from_the_noisy_sums():
-    class One(PlainNoise):
+    class Known(PlainNoise):
         def standard_normal(self, size):
-            return np.ones(size)
+            return np.array([-1.0, 1.0])
 
     def y(X):
         return 0.7 * X @ [0.2, -0.1]
 
-    found, (q, h), unit, scale = rescaled(y, [0.2, -0.1], mu=0.02, noise=One())
+    found, (q, h), unit, scale = rescaled(y, [0.2, -0.1], mu=0.02, noise=Known())
     assert scale > 0.5 * h  # the sum of squares is about as large as its noise
-    q, h = q + scale, h + scale
+    q, h = q - scale, h + scale
     change = -q * h / (h * h + scale**2) / unit
-    assert found == pytest.approx(max(1.0 + change, 0.4), rel=1e-9) and found < 0.7
+    assert found == pytest.approx(1.0 + change, rel=1e-9) and 1.1 < found < 20.0
 
 
 def test_the_factor_keeps_its_limits():
     assert rescaled(lambda X: -X @ [0.2, -0.1], [0.2, -0.1])[0] == pytest.approx(0.4)
-    assert rescaled(lambda X: 2.0 * X @ [0.2, -0.1], [0.02, -0.01])[0] == pytest.approx(20.0)
+    assert rescaled(lambda X: 4.0 * X @ [0.2, -0.1], [0.02, -0.01])[0] == pytest.approx(20.0)
     plan = plan_temperature(HalfSquaredLoss(1.0), Design(1.01, 3, 2, 256, 1.0, 0.1), REPLACE, 1.0)
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
     rows = CenteredRows(records, Centering.unknown(2, 1))
