@@ -108,7 +108,7 @@ def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool
             share = max(share, min((noise / _TARGETS_NOISE) ** 2, 0.2))
         return share, True
     # numbers are clipped where their mean would be noise
-    limit = 0.3 if loss.target_bound else 0.15 if has_odds(loss) else 0.0
+    limit = 0.2 if loss.target_bound else 0.15 if has_odds(loss) else 0.0
     return (0.15 if noise <= limit else 0.0), False
 
 
