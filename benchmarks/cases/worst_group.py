@@ -58,8 +58,8 @@ from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
-#: At most; three for the larger data sets.
-SEEDS = {"groups, n = 8 000": 5}
+#: At most; eight for the larger data sets.
+SEEDS = {"groups, n = 8 000": 10}
 #: In place of no privacy at all.
 NO_NOISE = 1e6
 PLAIN, OURS, DECLARED = "plain", "private sizes", "declared sizes"
@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, make in makers(options).items():
         start = time.perf_counter()
-        seeds = 2 if options.quick else min(options.seeds, SEEDS.get(name, 3))
+        seeds = 2 if options.quick else min(options.seeds, SEEDS.get(name, 8))
         rows += cells(name, make, seeds, epsilons)
         print(f"worst_group: {name}, {time.perf_counter() - start:.0f} s", file=sys.stderr)
     rows += times_of(2_000 if options.quick else 100_000, 1 if options.quick else 3)
