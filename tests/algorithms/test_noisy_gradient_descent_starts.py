@@ -60,6 +60,7 @@ def test_the_first_weights_let_the_odds_of_a_rare_class_fall_towards_the_mean_of
     np.testing.assert_array_equal(start, np.zeros((1, 3)))
     for loss in (HalfSquaredLoss(1.0), SoftmaxLoss(3)):
         assert not descent_of(loss, -3.0).start.any()
+    assert not descent_of(LogisticLoss(), -3.0, intercept=0.0).start.any()
 
 
 def test_a_descent_begins_at_its_start_and_does_not_leave_it_without_gradients(monkeypatch):

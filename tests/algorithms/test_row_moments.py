@@ -370,7 +370,7 @@ def test_steps_are_fewer_and_models_better_on_rows_of_decaying_spectrum():
         scores.append(1.0 - np.mean(errors**2) / y[10_000:].var())
         steps.append(plan.schedule.n_steps)
     assert steps[0] < steps[1] / 4
-    assert scores[0] > scores[1] + 0.02
+    assert scores[0] > scores[1] + 0.02  # plain steps average their last iterates alone
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
