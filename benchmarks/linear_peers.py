@@ -39,6 +39,7 @@ from skdp.privacy import Neighbouring, PrivacyBudget
 NO_PRIVACY, CONSTANT = "no privacy", "constant"
 DP_SGD_BEST = "DP-SGD, best setting"
 DP_SGD_HALF = "DP-SGD, other half's setting"
+DP_SGD_OTHERS = "DP-SGD, other sets' setting"
 DP_SGD_FIXED = "DP-SGD, fixed setting"
 ADASSP = "AdaSSP"
 #: Penalties of the model without privacy, the best of which on the test records counts.
@@ -224,6 +225,16 @@ def best_of(
     return scores[i], str(settings[i])
 
 
+def best_on_other_sets(means: np.ndarray, metric: str) -> np.ndarray:
+    """Index of the setting that is best on the other data sets, for each data set.
+
+    The one with the least mean distance to the best setting of each; `means` are (set, setting).
+    """
+    lost = means * sign(metric)
+    lost = lost.max(axis=1, keepdims=True) - lost
+    return (lost.sum(axis=0) - lost).argmin(axis=1)
+
+
 def best_on_other_half(
     scores: np.ndarray, metric: str, settings: tuple[Setting, ...]
 ) -> tuple[np.ndarray, str]:
@@ -286,8 +297,8 @@ def add_peers(
     seeds: int,
     settings: tuple[Setting, ...],
     epsilons: tuple[float, ...] = EPSILONS,
-) -> None:
-    """Fit and score all peers of this module on one data set."""
+) -> dict[str, np.ndarray]:
+    """Fit and score all peers of this module on one data set; return the scores of DP-SGD."""
     found = dp_sgd_scores(dataset, seeds, settings, epsilons)
     for metric, values in found.items():
         for i, relation in enumerate(RELATIONS):
@@ -313,3 +324,24 @@ def add_peers(
         setting = f"penalty={PENALTIES[i]:g}"
         scores.add(dataset, "", math.inf, NO_PRIVACY, metric, best[i], setting)
     scores.add_method(dataset, CONSTANT, lambda s, r, e: constant(s), [("", math.inf)], seeds)
+    return found
+
+
+def add_other_sets(
+    scores: Scores,
+    found: list[tuple[Dataset, dict[str, np.ndarray]]],
+    settings: tuple[Setting, ...],
+    epsilons: tuple[float, ...] = EPSILONS,
+) -> None:
+    """Add the scores of DP-SGD with the setting that is best on the other data sets of a task.
+
+    `found` has each data set with what :func:`add_peers` returned for it.
+    """
+    for metric in found[0][1] if len(found) > 1 else ():
+        for i, relation in enumerate(RELATIONS):
+            for j, epsilon in enumerate(epsilons):
+                cells = [of_set[metric][i, j] for _, of_set in found]
+                chosen = best_on_other_sets(np.array([c.mean(axis=1) for c in cells]), metric)
+                for (dataset, _), cell, k in zip(found, cells, chosen, strict=True):
+                    setting, values = str(settings[k]), cell[k]
+                    scores.add(dataset, relation, epsilon, DP_SGD_OTHERS, metric, values, setting)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
+from benchmarks.linear_peers import DP_SGD_BEST, DP_SGD_OTHERS
 from benchmarks.linear_protocol import KEYS, METRICS, RELATIONS
 
 OURS, OURS_PURE = "skdp", "skdp, delta=0"
@@ -48,6 +49,11 @@ def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:
                     difference = paired(scores, other["scores"], metric)
                     out[f"over_{name_of}"] = difference["difference"]
                     out[f"over_{name_of}_se"] = difference["difference_se"]
+        if method == DP_SGD_OTHERS:
+            best = found[name, relation, epsilon, DP_SGD_BEST, metric]
+            difference = paired(scores, best["scores"], metric)
+            out["over_best"] = difference["difference"]
+            out["over_best_se"] = difference["difference_se"]
         rows.append(out)
     result = pd.DataFrame(rows)
     for column in ("ours", "verdict"):

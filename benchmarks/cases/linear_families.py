@@ -158,32 +158,38 @@ def compared(
     settings = SETTINGS[task][: 2 if quick else None]
     splits = [made(task, family, n, d, level, seed) for seed in range(tables)]
     cell = {"task": task, "family": family, "n": n, "d": d, "level": level}
-    return [cell | row for row in gains(splits, epsilons, settings)]
+    return [cell | row for row in gains(both_sides(splits, epsilons, settings), epsilons, settings)]
+
+
+def both_sides(
+    splits: list[Split], epsilons: tuple[float, ...], settings: tuple[Setting, ...]
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """By metric our scores, shape (split, epsilon), and DP-SGD's, (split, epsilon, setting)."""
+    ours = [ours_scores(split, epsilons) for split in splits]
+    peers = [peer_scores(split, epsilons, settings) for split in splits]
+    return {
+        metric: (np.array([of[metric] for of in ours]), np.array([of[metric] for of in peers]))
+        for metric in ours[0]
+    }
 
 
 def gains(
-    splits: list[Split], epsilons: tuple[float, ...], settings: tuple[Setting, ...]
+    sides: dict[str, tuple[np.ndarray, np.ndarray]],
+    epsilons: tuple[float, ...],
+    settings: tuple[Setting, ...],
 ) -> list[dict[str, Any]]:
     """By epsilon and score the means of both sides over splits, and the mean gains."""
-    ours: dict[str, list[Any]] = {}
-    peers: dict[str, list[Any]] = {}
-    for split in splits:
-        for metric, values in ours_scores(split, epsilons).items():
-            ours.setdefault(metric, []).append(values)
-        for metric, values in peer_scores(split, epsilons, settings).items():
-            peers.setdefault(metric, []).append(values)
     rows = []
-    for metric in ours:
-        mine, theirs = np.array(ours[metric]), np.array(peers[metric])
+    for metric, (mine, theirs) in sides.items():
         for i, epsilon in enumerate(epsilons):
             best, setting = linear_peers.best_of(theirs[:, i].T, metric, settings)
             half, _ = linear_peers.best_on_other_half(theirs[:, i].T, metric, settings)
             gain = linear_peers.sign(metric) * (mine[:, i] - np.array([best, half]))
             rows.append(
-                {"epsilon": epsilon, "delta": DELTA, "metric": metric, "tables": len(splits)}
+                {"epsilon": epsilon, "delta": DELTA, "metric": metric, "tables": len(mine)}
                 | {"ours": mine[:, i].mean(), "tuned": best.mean(), "other_half": half.mean()}
                 | dict(zip(GAINS, gain.mean(axis=1), strict=True))
-                | {"standard_error": gain[0].std(ddof=1) / np.sqrt(len(splits))}
+                | {"standard_error": gain[0].std(ddof=1) / np.sqrt(len(mine))}
                 | {"setting": setting}
             )
     return rows

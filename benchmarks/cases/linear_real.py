@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks.cases.linear_families import EPSILONS, GAINS, SETTINGS, gains
+from benchmarks import linear_peers
+from benchmarks.cases.linear_families import EPSILONS, GAINS, SETTINGS, both_sides, gains
 from benchmarks.data import Dataset, breast_cancer, diabetes
 from benchmarks.linear_protocol import splits
 
@@ -68,6 +69,8 @@ REGRESSION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Ecdat/Males", "wage", ("nr",)),
     ("Ecdat/Housing", "price", ()),
 )
+#: Column of the gain over DP-SGD with the setting that is best on the other tables.
+OTHER_TABLES = "gain_other_tables"
 #: Records of a table that take part, and seeds of the splits.
 _LARGEST, _SEEDS = 6_000, 8
 #: Share of the records below and above the range of a column.
@@ -77,14 +80,51 @@ _CATEGORIES = 12
 
 
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    found, seeds = [], 2 if options.quick else _SEEDS
+    seeds, of_tables = 2 if options.quick else _SEEDS, {}
     for data, kind in tables(options.rdatasets, options.quick):
         task = "classification" if data.is_classification else "regression"
         settings = SETTINGS[task][: 2 if options.quick else None]
         n, d = data.X.shape
         cell = {"task": task, "table": data.name, "rows": kind, "n": n - math.ceil(0.2 * n), "d": d}
-        for row in gains(list(splits(data, seeds)), EPSILONS, settings):
-            found.append(cell | row)
+        sides = both_sides(list(splits(data, seeds)), EPSILONS, settings)
+        of_tables.setdefault((task, kind), []).append((cell, sides))
+    found = []
+    for (task, _), given in of_tables.items():
+        settings = SETTINGS[task][: 2 if options.quick else None]
+        added = over_other_tables([sides for _, sides in given])
+        for i, (cell, sides) in enumerate(given):
+            for row in gains(sides, EPSILONS, settings):
+                found.append(cell | row | added[i, row["metric"], row["epsilon"]])
+    return found
+
+
+def over_other_tables(
+    tables: list[dict[str, tuple[np.ndarray, np.ndarray]]],
+) -> dict[tuple[int, str, float], dict[str, float]]:
+    """Compare with DP-SGD of the setting that is best on the other tables.
+
+    Returns
+    -------
+    dict
+        By table, score and epsilon: our mean gain over it and its standard error, and the same for
+        the gain of that setting over the best one of the table, which is never above 0.
+    """
+    found = {}
+    for metric in tables[0]:
+        sign = linear_peers.sign(metric)
+        for i, epsilon in enumerate(EPSILONS):
+            theirs = [sides[metric][1][:, i] for sides in tables]
+            means = np.array([scores.mean(axis=0) for scores in theirs])
+            chosen = linear_peers.best_on_other_sets(means, metric)
+            best = (sign * means).argmax(axis=1)
+            for j, sides in enumerate(tables):
+                other = theirs[j][:, chosen[j]]
+                gained = sign * (sides[metric][0][:, i] - other)
+                lost = sign * (other - theirs[j][:, best[j]])
+                row = {}
+                for name, gain in ((OTHER_TABLES, gained), ("without_choice", lost)):
+                    row |= {name: gain.mean(), f"{name}_se": gain.std(ddof=1) / len(gain) ** 0.5}
+                found[j, metric, epsilon] = row
     return found
 
 
@@ -141,14 +181,26 @@ def summarise(found: pd.DataFrame) -> str:
     """Mean gains over both choices of settings, and counts of cells, by score and epsilon."""
     parts = []
     for (metric, kind), of_metric in found.groupby(["metric", "rows"], sort=False):
-        sizes = of_metric["gain"] / (2.0 * of_metric["standard_error"])
-        above, below = int((sizes > 1.0).sum()), int((sizes < -1.0).sum())
-        level = len(sizes) - above - below
-        means = of_metric.groupby("epsilon")[GAINS].mean()
-        cells = [f"{k:g}: {v[GAINS[0]]:+.4f} / {v[GAINS[1]]:+.4f}" for k, v in means.iterrows()]
-        parts.append(f"{metric}, {kind} rows: {above} above, {level} level, {below} below")
-        parts.append("  gain over the best setting / other half's: " + ", ".join(cells))
+        names = [*GAINS, OTHER_TABLES]
+        means = of_metric.groupby("epsilon")[names].mean()
+        cells = [
+            f"{k:g}: " + " / ".join(f"{v[n]:+.4f}" for n in names) for k, v in means.iterrows()
+        ]
+        parts.append(f"{metric}, {kind} rows, above / level / below:")
+        for text, gain, error in (
+            ("the best setting", GAINS[0], "standard_error"),
+            ("the other tables' setting", OTHER_TABLES, f"{OTHER_TABLES}_se"),
+        ):
+            parts.append(f"  {text}: {tally(of_metric[gain], of_metric[error])}")
+        lost = tally(of_metric["without_choice"], of_metric["without_choice_se"])
+        parts.append(f"  the other tables' setting against the best one: {lost}")
+        parts.append("  gain over best / other half's / other tables' setting: " + ", ".join(cells))
     return "\n".join(parts)
+
+
+def tally(gains: pd.Series, errors: pd.Series) -> str:
+    above, below = int((gains > 2.0 * errors).sum()), int((gains < -2.0 * errors).sum())
+    return f"{above} / {len(gains) - above - below} / {below}"
 
 
 def plot(found: pd.DataFrame, path: Path) -> None:

@@ -94,6 +94,7 @@ QUICK = (Setting(1, 20, 0.1, 2, 0.5), Setting(1, 10, 0.1, 1, 1))
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     ours, peers = (options.out / f"linear_table_{side}.csv.gz" for side in ("skdp", "peers"))
     epsilons = (1.0,) if options.quick else EPSILONS
+    of_settings: dict[bool, list[tuple[data.Dataset, dict[str, np.ndarray]]]] = {}
     for dataset in data.load(options.adult, options.california, options.quick):
         seeds = n_seeds(dataset, options.quick)
         start = time.perf_counter()
@@ -102,18 +103,26 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
             add_ours(scores, dataset, seeds, epsilons)
             scores.write(ours)
         if options.only in (None, "peers"):
-            scores = Scores()
-            settings = CLASSIFICATION if dataset.is_classification else REGRESSION
-            settings = QUICK if options.quick else settings
-            linear_peers.add_peers(scores, dataset, seeds, settings, epsilons)
+            scores, settings = Scores(), settings_for(dataset.is_classification, options.quick)
+            found = linear_peers.add_peers(scores, dataset, seeds, settings, epsilons)
+            of_settings.setdefault(dataset.is_classification, []).append((dataset, found))
             scores.write(peers)
         seconds = time.perf_counter() - start
         message = f"linear_table: {dataset.name}, {seeds} seeds, {seconds:.0f} s"
         print(message, file=sys.stderr, flush=True)
+    for is_classification, found_by_set in of_settings.items():
+        scores, settings = Scores(), settings_for(is_classification, options.quick)
+        linear_peers.add_other_sets(scores, found_by_set, settings, epsilons)
+        if scores.rows:
+            scores.write(peers)
     table = compare(read(ours), read(peers))
     if options.page is not None:
         Path(options.page).write_text(linear_page.page(table))
     return table.to_dict("records")
+
+
+def settings_for(is_classification: bool, quick: bool) -> tuple[Setting, ...]:
+    return QUICK if quick else CLASSIFICATION if is_classification else REGRESSION
 
 
 def add_ours(

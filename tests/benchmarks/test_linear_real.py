@@ -40,3 +40,20 @@ def test_a_table_has_numbers_in_their_range_and_categories_as_features(case, tmp
     assert np.abs(data.X).max() == pytest.approx(1.0 / np.sqrt(5.0))
     assert data.target_range == (-1.0, 1.0)
     assert data.y.min() == -1.0 and data.y.max() == 1.0
+
+
+def test_other_tables_choose_the_setting(case):
+    """Two tables with two settings: each is compared with the one that the other likes."""
+    rng = np.random.default_rng(0)
+    ours = rng.uniform(0.6, 0.7, size=(2, 5, len(case.EPSILONS)))
+    theirs = np.stack([ours - 0.2, ours - 0.1], axis=-1)
+    theirs[1] = theirs[1, :, :, ::-1]  # the second table likes the first setting
+    theirs[:, 0] += 0.05  # a split that is easy
+    tables = [{"R2": (ours[k], theirs[k])} for k in range(2)]
+    found = case.over_other_tables(tables)
+    assert set(found) == {(k, "R2", e) for k in range(2) for e in case.EPSILONS}
+    for row in found.values():
+        assert row["gain_other_tables"] == pytest.approx(0.2 - 0.05 / 5)
+        assert row["gain_other_tables_se"] == pytest.approx(0.05 / 5)
+        assert row["without_choice"] == pytest.approx(-0.1)
+        assert row["without_choice_se"] == pytest.approx(0.0, abs=1e-12)

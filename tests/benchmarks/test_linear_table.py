@@ -147,6 +147,51 @@ def test_other_half_never_sees_its_own_scores(modules):
     assert name == "a" and (found == scores[0]).all()
 
 
+@pytest.mark.parametrize("metric", ["accuracy", "log loss"])
+def test_other_sets_never_see_their_own_scores(modules, metric):
+    """The settings that two sets like best are the worst on the other one."""
+    peers = modules["linear_peers"]
+    means = np.array([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.2, 0.2, 1.0]])
+    assert list(peers.best_on_other_sets(peers.sign(metric) * means, metric)) == [2, 2, 2]
+    # what matters is the distance to the best setting of a set, not the level of its scores
+    means = np.array([[0.5, 0.6], [0.3, 0.1], [0.2, 0.15]])
+    assert list(peers.best_on_other_sets(peers.sign(metric) * means, metric)) == [0, 1, 0]
+
+
+def test_other_sets_setting_is_compared_with_the_best_one(modules, tmp_path):
+    """Two sets: each has the setting of the other; one of them loses by it."""
+    peers, protocol, report = (modules[f"linear_{k}"] for k in ("peers", "protocol", "report"))
+    settings = (peers.Setting(1, 10, 0.1, 4, 0.1), peers.Setting(1, 30, 0.1, 4, 0.1))
+    first, second = modules["data"].wine(), modules["data"].breast_cancer()
+    for_first = np.array([[0.9, 0.8, 0.85], [0.5, 0.45, 0.4]])
+    for_second = np.array([[0.6, 0.7, 0.8], [0.7, 0.8, 0.9]])
+    shape = (len(protocol.RELATIONS), 1, 2, 3)
+    given = [
+        (dataset, {"accuracy": np.broadcast_to(cell, shape)})
+        for dataset, cell in ((first, for_first), (second, for_second))
+    ]
+    scores = protocol.Scores()
+    peers.add_other_sets(scores, given, settings, (1.0,))
+    for dataset, cell in ((first, for_first[0]), (second, for_second[1])):
+        scores.add(dataset, "add_remove", 1.0, peers.DP_SGD_BEST, "accuracy", cell)
+        scores.add(dataset, "replace_one", 1.0, peers.DP_SGD_BEST, "accuracy", cell)
+        scores.add(dataset, "add_remove", 1.0, report.OURS, "accuracy", cell)
+    scores.write(tmp_path / "scores.csv.gz")
+    found = protocol.read(tmp_path / "scores.csv.gz")
+    mine = found["method"] == report.OURS
+    table = report.compare(found[mine], found[~mine])
+    rows = table[table["method"] == peers.DP_SGD_OTHERS].set_index(["dataset", "relation"])
+    assert len(rows) == 4
+    assert rows.loc[("wine", "add_remove"), "setting"] == str(settings[1])
+    assert rows.loc[("wine", "add_remove"), "over_best"] == pytest.approx(-0.4)
+    assert rows.loc[("breast_cancer", "replace_one"), "setting"] == str(settings[0])
+    assert rows.loc[("breast_cancer", "replace_one"), "over_best"] == pytest.approx(-0.1)
+    page = modules["linear_page"]
+    assert "below its own best setting in 4 of 4 cells" in page.summary(table)
+    peers.add_other_sets(scores, given[:1], settings, (1.0,))  # nothing to choose on
+    assert len(scores.rows) == 10
+
+
 def table_of(modules, tmp_path, ours, theirs, metric="accuracy", method=None):
     protocol, report = modules["linear_protocol"], modules["linear_report"]
     dataset = modules["data"].wine()
