@@ -39,7 +39,7 @@ from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
 #: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
-_SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.005, 0.06, 2000.0), (0.01, 0.12, 3000.0)
+_SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 4000.0)
 #: Part of the steps' budget that the plain model gets.
 _PLAIN = 0.25
 #: Largest part for the sizes of groups that may be asked for.

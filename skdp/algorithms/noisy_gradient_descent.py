@@ -28,10 +28,21 @@ from skdp.algorithms.centering import (
     plan_centering,
     sum_rounding,
 )
+from skdp.algorithms.clipped_gradients import clipped_sum
 from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
-from skdp.algorithms.step_rules import block_count, has_odds, largest_residual, step_rule
+from skdp.algorithms.step_rules import (
+    atypical_weights,
+    block_count,
+    clipping_factor,
+    distortion,
+    has_odds,
+    largest_residual,
+    odds_factor,
+    squares_factor,
+    step_rule,
+)
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -40,7 +51,6 @@ from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
-from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
@@ -55,9 +65,6 @@ _LOST = 5e-4
 _AROUND = np.array([0.125, 0.5, 2.0])
 #: The same for least squares, over the path, where path times average curvature is below a limit.
 _BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
-#: Of the first weights for two classes: their size, the noise below which they are smaller, the
-#: log odds below which they are, and the squared distance of the mean of rows where they are half.
-_ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 _FACTOR_SHARE = 0.03
 
@@ -305,22 +312,16 @@ class NoisyGradientDescentPlan(Plan):
         """Factor of the margins by what the noise of their weights is."""
         signal = 0.0 if square == 0.0 else 1.0 - size * variance / square
         if self.is_squared:
-            power = 1.0 + min(max((self.relative_noise - 0.3) / 0.3, 0.0), 1.0)
-            return float(max(signal, 0.0) ** power)
-        power = 0.3
-        if self.loss.n_margins == 1:
-            power += 0.1 * min(max((self.relative_noise - 0.03) / 0.1, 0.0), 1.0)
-        factor = max(signal, 0.05) ** power
+            return squares_factor(signal, self.relative_noise)
+        factor = odds_factor(self.loss, signal, self.relative_noise)
         if self.loss.n_margins == 1 and square > 0.0:
-            excess = 1.0 - 0.33 * math.log(self.slowness) - 0.125 * math.log(square)
-            factor *= math.exp(-self.distortion * excess)
-        return float(factor)
+            factor *= clipping_factor(self.distortion, self.slowness, square)
+        return factor
 
     @property
     def distortion(self) -> float:
         """How much log odds are changed by clipping, on their log scale; less where noise rules."""
-        lost = max(0.0, -math.log(self.clip)) if has_odds(self.loss) else 0.0
-        return lost * min(1.0, 0.06 / self.relative_noise)
+        return distortion(self.loss, self.clip, self.relative_noise)
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
@@ -368,16 +369,13 @@ class Descent:
     def start(self) -> np.ndarray:
         """Weights to start from: 0, but for two classes of which one is rare.
 
-        Records of a rare class are less typical than others: its odds fall towards the mean of the
-        rows. A function of released means and of public numbers.
+        A function of released means and of public numbers.
         """
-        plan, shift = self.plan, self.rows.shift
+        plan = self.plan
         start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
         if isinstance(plan.loss, LogisticLoss) and self.rows.has_intercept:
-            odds = float(self.offsets[0])
-            size = _ATYPICAL * min(1.0, plan.relative_noise / _ATYPICAL_NOISE)
-            size *= odds * min(1.0, abs(odds) / _ATYPICAL_ODDS)
-            start[0, :-1] = size * shift / (float(shift @ shift) + _ATYPICAL_DISTANCE)
+            odds, error = float(self.offsets[0]), plan.relative_noise
+            start[0, :-1] = atypical_weights(odds, self.rows.shift, error)
         return start
 
     def weights(
@@ -524,38 +522,3 @@ def _planned(
         is_squared,
         loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
     )
-
-
-def clipped_sum(
-    rows: CenteredRows,
-    loss: Loss,
-    weights: np.ndarray,
-    offsets: np.ndarray,
-    clip_norm: float,
-    k: int = 0,
-    group_factors: np.ndarray | None = None,
-) -> np.ndarray:
-    """Sum the gradients of the records of block k, each clipped to a norm; no noise.
-
-    The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
-    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
-    multiplied by the factor of the record's group.
-    """
-    raw, offset = rows.weights(weights), offsets.squeeze()
-
-    def part(block: Block, norms: np.ndarray) -> np.ndarray:
-        residuals = loss.derivative(block.margins(raw) + offset, block.targets)
-        if residuals.ndim == 1:
-            limits = clip_norm / norms
-            residuals = np.minimum(np.maximum(residuals, -limits), limits)
-        else:
-            lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-            factors = np.minimum(1.0, clip_norm / np.maximum(lengths * norms, 1e-300))
-            residuals = residuals * factors[:, None]
-        if group_factors is not None:
-            own = group_factors[block.groups]
-            residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
-        return block.pull_back(residuals)
-
-    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
-        return rows.sums(rows.total(part, k))

@@ -1,4 +1,4 @@
-"""Rules for clipping, steps and parts of the budget of noisy gradient descent.
+"""Rules for clipping, steps, parts of the budget and margins of noisy gradient descent.
 
 Functions of public numbers. Their constants were chosen on synthetic families, and those of the log
 loss and of least squares on real data as well: docs/theory/noisy_gradient_descent.md says which.
@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from skdp.algorithms.centering import PRIOR_VARIANCE
 from skdp.problems import Loss
 from skdp.problems.losses import LogisticLoss
@@ -16,6 +18,9 @@ from skdp.problems.multiclass_losses import SoftmaxLoss
 
 #: Noise of a mean of targets that is aimed at, about; no more than a fifth of the budget is for it.
 _TARGETS_NOISE = 0.05
+#: Of the first weights for two classes: their size, the noise below which they are smaller, the
+#: log odds below which they are, and the squared distance of the mean of rows where they are half.
+_ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
 
 
 @dataclass(frozen=True)
@@ -119,3 +124,64 @@ def temperature_share(loss: Loss, noise: float) -> float:
     if isinstance(loss, LogisticLoss) and noise <= 0.02:
         return 0.05
     return 0.0
+
+
+def atypical_weights(odds: float, mean: np.ndarray, error: float) -> np.ndarray:
+    """Return weights of rows by which the odds of a rare class fall towards the mean of the rows.
+
+    Its records are less typical than others, in most real tables.
+
+    Parameters
+    ----------
+    odds : float
+        Log odds of the classes.
+    mean : ndarray of shape (n_features,)
+        Of the rows, in units of their distance from it.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    """
+    size = _ATYPICAL * min(1.0, error / _ATYPICAL_NOISE)
+    size *= odds * min(1.0, abs(odds) / _ATYPICAL_ODDS)
+    return np.asarray(size * mean / (float(mean @ mean) + _ATYPICAL_DISTANCE))
+
+
+def squares_factor(signal: float, error: float) -> float:
+    """Factor of margins of least squares.
+
+    Parameters
+    ----------
+    signal : float
+        Share of the squared weights that is not noise, about; below 0 where they are less than it.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    """
+    return float(max(signal, 0.0) ** (1.0 + min(max((error - 0.3) / 0.3, 0.0), 1.0)))
+
+
+def odds_factor(loss: Loss, signal: float, error: float) -> float:
+    """Factor of log odds by their noise; parameters as of :func:`squares_factor`."""
+    power = 0.3
+    if loss.n_margins == 1:
+        power += 0.1 * min(max((error - 0.03) / 0.1, 0.0), 1.0)
+    return float(max(signal, 0.05) ** power)
+
+
+def distortion(loss: Loss, clip: float, error: float) -> float:
+    """How much log odds are changed by clipping, on their log scale; less where noise rules."""
+    lost = max(0.0, -math.log(clip)) if has_odds(loss) else 0.0
+    return lost * min(1.0, 0.06 / error)
+
+
+def clipping_factor(distorted: float, slowness: float, square: float) -> float:
+    """Factor of the log odds of two classes by their :func:`distortion`.
+
+    Parameters
+    ----------
+    distorted : float
+    slowness : float
+        Quotient of 1/4 and the curvature of a constant model.
+    square : float
+        Squared norm of the weights: large ones show classes that are well apart.
+    """
+    excess = 1.0 - 0.33 * math.log(slowness) - 0.125 * math.log(square)
+    return math.exp(-distorted * excess)

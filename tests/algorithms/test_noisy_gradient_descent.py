@@ -19,10 +19,10 @@ from sklearn.linear_model import Ridge
 from skdp.algorithms import noisy_gradient_descent as module
 from skdp.algorithms import step_rules
 from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.clipped_gradients import clipped_sum
 from skdp.algorithms.noisy_gradient_descent import (
     Descent,
     NoisyGradientDescentPlan,
-    clipped_sum,
     plan_noisy_gradient_descent,
 )
 from skdp.algorithms.noisy_steps import descend

@@ -10,7 +10,7 @@ import pytest
 from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms.centering import CenteredRows, Centering
-from skdp.algorithms.noisy_gradient_descent import clipped_sum
+from skdp.algorithms.clipped_gradients import clipped_sum
 from skdp.algorithms.noisy_steps import WEIGHT_LIMIT, Schedule, descend, plan_schedule
 from skdp.problems import LogisticLoss, Records
 
