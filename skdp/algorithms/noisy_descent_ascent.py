@@ -40,6 +40,8 @@ from skdp.problems.silence import without_warnings
 
 #: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
 _SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 4000.0)
+#: Largest sum of these parts.
+_ALL_PARTS = 0.5
 #: Part of the steps' budget that the plain model gets.
 _PLAIN = 0.25
 #: Largest part for the sizes of groups that may be asked for.
@@ -435,6 +437,9 @@ def plan_noisy_descent_ascent(
                 f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
                 "method 'gradient': the rest is for the model."
             )
+    room = _ALL_PARTS - sizes_share * has_sizes
+    fraction = min(1.0, room / (losses_share + scale_share))
+    losses_share, scale_share = fraction * losses_share, fraction * scale_share
     fits_scale = has_odds(objective.risk.loss)
     n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
     n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1

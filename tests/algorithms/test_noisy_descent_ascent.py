@@ -47,6 +47,7 @@ from skdp.problems import (
     Design,
     EmpiricalRisk,
     GroupWeights,
+    HalfSquaredLoss,
     LogisticLoss,
     Records,
     SoftmaxLoss,
@@ -208,6 +209,36 @@ def test_small_groups_are_followed_where_noise_is_small(n, price):
     plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
     assert plan.spread_price == price
     assert (plan.n_looks == 1) == (n < 10**6)
+
+
+@RELATIONS
+@pytest.mark.parametrize("share", [0.0, 0.3], ids=["planned", "given"])
+@pytest.mark.parametrize(
+    "loss", [LogisticLoss(), SoftmaxLoss(10), HalfSquaredLoss(1.0)], ids=["2", "10", "numbers"]
+)
+def test_the_model_keeps_a_part_of_the_budget(loss, share, relation):
+    """All other parts are large where few features meet much noise, or steps are missing."""
+    least, rest = 1.0, 0
+    sizes = product((1, 2, 3, 8, 20, 100, 1000), np.logspace(1, 8, 29), (0.05, 0.5, 3.0, 30.0))
+    for d, n, epsilon in sizes:
+        goal = GroupObjective(
+            EmpiricalRisk(loss),
+            Design(1.01, d + 1, int(n), 4096, 1.0 if relation is REPLACE else 10.0, 0.1),
+            neighbouring=relation,
+            weights=GroupWeights((10.0,) * 4),
+            plans_share=share == 0.0,
+            histogram_share=share,
+        )
+        plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
+        if isinstance(plan, NoisyGradientDescentPlan):
+            continue
+        mu, rest = gaussian_mu(epsilon, 1e-6), rest + 1
+        least = min(least, math.hypot(plan.plain.mu, plan.mu_weighted) / mu)
+        if rest % 20 == 0:
+            mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
+            assert math.hypot(*mus) == pytest.approx(mu, rel=1e-9)
+    assert rest > 400
+    assert least > math.sqrt(0.15)
 
 
 # ----------------------------------------------------------------------------------------- lemmas

@@ -148,7 +148,7 @@ MUTANTS = (
     ),
     Mutant(
         "residuals are clipped on one side",
-        "algorithms/noisy_gradient_descent.py",
+        "algorithms/clipped_gradients.py",
         "residuals = np.minimum(np.maximum(residuals, -limits), limits)",
         "residuals = np.minimum(residuals, limits)",
         "tests/algorithms/test_noisy_gradient_descent.py -k lemma_2_no_record",
