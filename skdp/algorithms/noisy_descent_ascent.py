@@ -54,13 +54,13 @@ _LEAST_PROPORTION = 0.001
 _FLOOR = 0.25
 #: Price of unequal weights, and for one look the least one and that over the error of all weights;
 #: see docs/theory/worst_group.md.
-_SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.03, 8.0
+_SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.015, 8.0
 #: How many times larger a block of weighted records is than one of a plain descent, at least.
 _WEIGHTED_BLOCK = 4
 #: Factors of the price after a step of the weights that went too far, and after others.
 _TOO_FAR, _NOT_FAR = 3.0, 0.8
 #: Largest weight of a group in one look, unless it has as many records.
-_CEILING = 0.6
+_CEILING = 0.8
 #: Error of all weights for one look at the losses, and least and largest number of several.
 _ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.03, 6, 16
 #: Error of all weights, relative to the norm of rows, above which groups are not looked at.

@@ -197,7 +197,9 @@ def test_both_models_have_the_budget(loss, n, relation):
 
 
 @pytest.mark.parametrize(
-    ("n", "price"), [(4000, 0.06), (40000, 0.03), (10**6, 0.06)], ids=["noisy", "one", "several"]
+    ("n", "price"),
+    [(4000, 0.06), (20_000, 0.01752), (40_000, 0.015), (10**6, 0.06)],
+    ids=["noisy", "less", "one", "several"],
 )
 def test_small_groups_are_followed_where_noise_is_small(n, price):
     goal = GroupObjective(
@@ -207,7 +209,7 @@ def test_small_groups_are_followed_where_noise_is_small(n, price):
         weights=GroupWeights((10.0,) * 4),
     )
     plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
-    assert plan.spread_price == price
+    assert plan.spread_price == pytest.approx(price, rel=2e-3)
     assert (plan.n_looks == 1) == (n < 10**6)
 
 
