@@ -62,7 +62,7 @@ _TOO_FAR, _NOT_FAR = 3.0, 0.8
 #: Largest weight of a group in one look, unless it has as many records.
 _CEILING = 0.8
 #: Error of all weights for one look at the losses, and least and largest number of several.
-_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.03, 6, 16
+_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.06, 8, 16
 #: Error of all weights, relative to the norm of rows, above which groups are not looked at.
 _LARGEST_ERROR = 0.1
 
