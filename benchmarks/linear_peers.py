@@ -18,6 +18,7 @@ from itertools import groupby
 
 import numpy as np
 from scipy.special import expit, softmax
+from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from benchmarks import tuning_baselines
@@ -226,13 +227,12 @@ def best_of(
 
 
 def best_on_other_sets(means: np.ndarray, metric: str) -> np.ndarray:
-    """Index of the setting that is best on the other data sets, for each data set.
+    """Index of the setting with the best mean rank on the other data sets, for each data set.
 
-    The one with the least mean distance to the best setting of each; `means` are (set, setting).
+    Ranks, since one data set with a very low score would decide a mean; `means` are (set, setting).
     """
-    lost = means * sign(metric)
-    lost = lost.max(axis=1, keepdims=True) - lost
-    return (lost.sum(axis=0) - lost).argmin(axis=1)
+    ranks = rankdata(-sign(metric) * means, axis=1)
+    return np.asarray((ranks.sum(axis=0) - ranks).argmin(axis=1))
 
 
 def best_on_other_half(
@@ -337,7 +337,9 @@ def add_other_sets(
 
     `found` has each data set with what :func:`add_peers` returned for it.
     """
-    for metric in found[0][1] if len(found) > 1 else ():
+    if len(found) < 2:
+        return
+    for metric in found[0][1]:
         for i, relation in enumerate(RELATIONS):
             for j, epsilon in enumerate(epsilons):
                 cells = [of_set[metric][i, j] for _, of_set in found]

@@ -29,6 +29,7 @@ from benchmarks import linear_peers
 from benchmarks.cases.linear_families import EPSILONS, GAINS, SETTINGS, both_sides, gains
 from benchmarks.data import Dataset, breast_cancer, diabetes
 from benchmarks.linear_protocol import splits
+from benchmarks.linear_report import SIGNIFICANT, standard_error
 
 #: File, target, label of the positives (None: positive numbers), columns that are left out.
 CLASSIFICATION: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
@@ -69,8 +70,9 @@ REGRESSION: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Ecdat/Males", "wage", ("nr",)),
     ("Ecdat/Housing", "price", ()),
 )
-#: Column of the gain over DP-SGD with the setting that is best on the other tables.
-OTHER_TABLES = "gain_other_tables"
+#: Our gain over DP-SGD with the setting that is best on the other tables, and the gain of that
+#: setting over the best one of the table, which is never above 0.
+OTHER_TABLES, WITHOUT_CHOICE = "gain_other_tables", "gain_without_choice"
 #: Records of a table that take part, and seeds of the splits.
 _LARGEST, _SEEDS = 6_000, 8
 #: Share of the records below and above the range of a column.
@@ -106,8 +108,7 @@ def over_other_tables(
     Returns
     -------
     dict
-        By table, score and epsilon: our mean gain over it and its standard error, and the same for
-        the gain of that setting over the best one of the table, which is never above 0.
+        By table, score and epsilon: both gains and their standard errors; NaN without other tables.
     """
     found = {}
     for metric in tables[0]:
@@ -116,14 +117,15 @@ def over_other_tables(
             theirs = [sides[metric][1][:, i] for sides in tables]
             means = np.array([scores.mean(axis=0) for scores in theirs])
             chosen = linear_peers.best_on_other_sets(means, metric)
+            missing = 0.0 if len(tables) > 1 else math.nan
             best = (sign * means).argmax(axis=1)
             for j, sides in enumerate(tables):
                 other = theirs[j][:, chosen[j]]
                 gained = sign * (sides[metric][0][:, i] - other)
                 lost = sign * (other - theirs[j][:, best[j]])
                 row = {}
-                for name, gain in ((OTHER_TABLES, gained), ("without_choice", lost)):
-                    row |= {name: gain.mean(), f"{name}_se": gain.std(ddof=1) / len(gain) ** 0.5}
+                for name, gain in ((OTHER_TABLES, gained), (WITHOUT_CHOICE, lost)):
+                    row |= {name: gain.mean() + missing, f"{name}_se": standard_error(gain)}
                 found[j, metric, epsilon] = row
     return found
 
@@ -191,15 +193,17 @@ def summarise(found: pd.DataFrame) -> str:
             ("the best setting", GAINS[0], "standard_error"),
             ("the other tables' setting", OTHER_TABLES, f"{OTHER_TABLES}_se"),
         ):
-            parts.append(f"  {text}: {tally(of_metric[gain], of_metric[error])}")
-        lost = tally(of_metric["without_choice"], of_metric["without_choice_se"])
+            parts.append(f"  {text}: {above_level_below(of_metric[gain], of_metric[error])}")
+        lost = above_level_below(of_metric[WITHOUT_CHOICE], of_metric[f"{WITHOUT_CHOICE}_se"])
         parts.append(f"  the other tables' setting against the best one: {lost}")
         parts.append("  gain over best / other half's / other tables' setting: " + ", ".join(cells))
     return "\n".join(parts)
 
 
-def tally(gains: pd.Series, errors: pd.Series) -> str:
-    above, below = int((gains > 2.0 * errors).sum()), int((gains < -2.0 * errors).sum())
+def above_level_below(gains: pd.Series, errors: pd.Series) -> str:
+    """Count gains above, within and below two standard errors."""
+    above = int((gains > SIGNIFICANT * errors).sum())
+    below = int((gains < -SIGNIFICANT * errors).sum())
     return f"{above} / {len(gains) - above - below} / {below}"
 
 

@@ -35,8 +35,8 @@ from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.step_rules import (
     atypical_weights,
     block_count,
+    clipping_distortion,
     clipping_factor,
-    distortion,
     has_odds,
     largest_residual,
     odds_factor,
@@ -321,7 +321,7 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def distortion(self) -> float:
         """How much log odds are changed by clipping, on their log scale; less where noise rules."""
-        return distortion(self.loss, self.clip, self.relative_noise)
+        return clipping_distortion(self.loss, self.clip, self.relative_noise)
 
     def _rescaled(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
@@ -499,6 +499,8 @@ def _planned(
     if temperature_share:
         temperature = plan_temperature(loss, design, relation, mu * math.sqrt(temperature_share))
     if moments_share:
+        # at most half of what is left: the steps need the rest
+        moments_share = min(moments_share, 0.5 * (1.0 - reserved - means_share - temperature_share))
         moments = plan_row_moments(design, relation, mu * math.sqrt(moments_share), is_projected)
     parts = reserved + means_share + temperature_share + (moments_share if moments else 0.0)
     mu_steps = mu * math.sqrt(1.0 - parts)

@@ -166,22 +166,22 @@ def odds_factor(loss: Loss, signal: float, error: float) -> float:
     return float(max(signal, 0.05) ** power)
 
 
-def distortion(loss: Loss, clip: float, error: float) -> float:
+def clipping_distortion(loss: Loss, clip: float, error: float) -> float:
     """How much log odds are changed by clipping, on their log scale; less where noise rules."""
     lost = max(0.0, -math.log(clip)) if has_odds(loss) else 0.0
     return lost * min(1.0, 0.06 / error)
 
 
-def clipping_factor(distorted: float, slowness: float, square: float) -> float:
-    """Factor of the log odds of two classes by their :func:`distortion`.
+def clipping_factor(distortion: float, slowness: float, square: float) -> float:
+    """Factor of the log odds of two classes by their :func:`clipping_distortion`.
 
     Parameters
     ----------
-    distorted : float
+    distortion : float
     slowness : float
         Quotient of 1/4 and the curvature of a constant model.
     square : float
         Squared norm of the weights: large ones show classes that are well apart.
     """
     excess = 1.0 - 0.33 * math.log(slowness) - 0.125 * math.log(square)
-    return math.exp(-distorted * excess)
+    return math.exp(-distortion * excess)

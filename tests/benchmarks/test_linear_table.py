@@ -1,5 +1,6 @@
 """The comparison of linear models: peers as published, scores, pairing, files."""
 
+import argparse
 import importlib
 import math
 
@@ -149,47 +150,97 @@ def test_other_half_never_sees_its_own_scores(modules):
 
 @pytest.mark.parametrize("metric", ["accuracy", "log loss"])
 def test_other_sets_never_see_their_own_scores(modules, metric):
-    """The settings that two sets like best are the worst on the other one."""
+    """The settings that two sets like best are the worst on others."""
     peers = modules["linear_peers"]
-    means = np.array([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], [0.2, 0.2, 1.0]])
-    assert list(peers.best_on_other_sets(peers.sign(metric) * means, metric)) == [2, 2, 2]
-    # what matters is the distance to the best setting of a set, not the level of its scores
-    means = np.array([[0.5, 0.6], [0.3, 0.1], [0.2, 0.15]])
-    assert list(peers.best_on_other_sets(peers.sign(metric) * means, metric)) == [0, 1, 0]
+    means = np.array([[1.0, 0.0, 0.8], [0.0, 1.0, 0.8], *[[0.2, 0.1, 1.0]] * 2])
+    assert list(peers.best_on_other_sets(peers.sign(metric) * means, metric)) == [2, 2, 2, 2]
+    # one very low score does not decide
+    means = np.array([[0.5, 0.6], [0.5, 0.6], [0.5, 0.6], [0.5, -99.0]])
+    assert list(peers.best_on_other_sets(peers.sign(metric) * means, metric)) == [1, 1, 1, 1]
 
 
-def test_other_sets_setting_is_compared_with_the_best_one(modules, tmp_path):
-    """Two sets: each has the setting of the other; one of them loses by it."""
-    peers, protocol, report = (modules[f"linear_{k}"] for k in ("peers", "protocol", "report"))
+def test_other_sets_setting_is_chosen_for_each_cell(modules):
+    """By the mean over the seeds, for each relation and epsilon; one set has no others."""
+    peers, protocol, data = (modules[k] for k in ("linear_peers", "linear_protocol", "data"))
     settings = (peers.Setting(1, 10, 0.1, 4, 0.1), peers.Setting(1, 30, 0.1, 4, 0.1))
-    first, second = modules["data"].wine(), modules["data"].breast_cancer()
-    for_first = np.array([[0.9, 0.8, 0.85], [0.5, 0.45, 0.4]])
-    for_second = np.array([[0.6, 0.7, 0.8], [0.7, 0.8, 0.9]])
-    shape = (len(protocol.RELATIONS), 1, 2, 3)
-    given = [
-        (dataset, {"accuracy": np.broadcast_to(cell, shape)})
-        for dataset, cell in ((first, for_first), (second, for_second))
-    ]
-    scores = protocol.Scores()
-    peers.add_other_sets(scores, given, settings, (1.0,))
-    for dataset, cell in ((first, for_first[0]), (second, for_second[1])):
-        scores.add(dataset, "add_remove", 1.0, peers.DP_SGD_BEST, "accuracy", cell)
-        scores.add(dataset, "replace_one", 1.0, peers.DP_SGD_BEST, "accuracy", cell)
-        scores.add(dataset, "add_remove", 1.0, report.OURS, "accuracy", cell)
+    scores = np.zeros((2, 2, 2, 3))  # relation, epsilon, setting, seed
+    best = np.array([[0, 1], [1, 0]])
+    for i, j in np.ndindex(2, 2):
+        scores[i, j, best[i, j]] = 0.2 + 0.1 * i
+        scores[i, j, 1 - best[i, j], 0] = 0.5  # the first seed likes the other one
+    given = [(data.wine(), {"accuracy": scores}), (data.breast_cancer(), {"accuracy": scores + 1})]
+    kept = protocol.Scores()
+    peers.add_other_sets(kept, given[:1], settings, (0.1, 1.0))
+    assert not kept.rows
+    peers.add_other_sets(kept, given, settings, (0.1, 1.0))
+    found = {(row["dataset"], row["relation"], row["epsilon"]): row for row in kept.rows}
+    assert len(found) == len(kept.rows) == 8
+    for (name, relation, epsilon), row in found.items():
+        i, j = protocol.RELATIONS.index(relation), (0.1, 1.0).index(epsilon)
+        assert row["setting"] == str(settings[best[i, j]])
+        value = 0.2 + 0.1 * i + (name == "breast_cancer")
+        assert [float(v) for v in row["scores"].split()] == pytest.approx([value] * 3)
+
+
+def test_tasks_have_their_own_settings_and_other_sets(modules, monkeypatch, tmp_path):
+    """Two sets of each task; ours are not fitted again."""
+    case, data, peers = modules["case"], modules["data"], modules["linear_peers"]
+    seen, X = [], np.zeros((10, 2))
+    made = [data.Dataset(f"c{i}", X, np.arange(10) % 2, classes=(0, 1)) for i in range(2)]
+    made += [data.Dataset(f"r{i}", X, X[:, 0], target_range=(-1.0, 1.0)) for i in range(2)]
+    monkeypatch.setattr(case.data, "load", lambda *_: made)
+
+    def add_peers(scores, dataset, seeds, settings, epsilons):
+        seen.append((dataset.name, settings))
+        metric = "accuracy" if dataset.is_classification else "R2"
+        values = np.zeros((2, len(epsilons), len(settings), 2))
+        values[:, :, 1 if dataset.is_classification else 2] = 1.0
+        for relation in modules["linear_protocol"].RELATIONS:
+            for epsilon in epsilons:
+                scores.add(dataset, relation, epsilon, peers.DP_SGD_BEST, metric, [1.0, 1.0])
+        return {metric: values}
+
+    monkeypatch.setattr(case.linear_peers, "add_peers", add_peers)
+    ours = modules["linear_protocol"].Scores()
+    ours.add(made[0], "add_remove", 1.0, "skdp", "accuracy", [0.5, 0.7])
+    ours.write(tmp_path / "linear_table_skdp.csv.gz")
+    options = argparse.Namespace(out=tmp_path, quick=False, adult=None, california=None)
+    options.only, options.page = "peers", None
+    rows = pd.DataFrame(case.run(options))
+    assert [name for name, _ in seen] == ["c0", "c1", "r0", "r1"]
+    assert dict(seen) == {
+        **dict.fromkeys(("c0", "c1"), case.CLASSIFICATION),
+        **dict.fromkeys(("r0", "r1"), case.REGRESSION),
+    }
+    others = rows[rows["method"] == peers.DP_SGD_OTHERS]
+    assert len(others) == 4 * 2 * 5
+    expected = {"c": str(case.CLASSIFICATION[1]), "r": str(case.REGRESSION[2])}
+    assert all(row["setting"] == expected[row["dataset"][0]] for _, row in others.iterrows())
+
+
+def test_cells_of_the_other_sets_setting_are_counted(modules, tmp_path):
+    """Below its best setting: a clear loss, not one within two standard errors."""
+    peers, protocol, report = (modules[f"linear_{k}"] for k in ("peers", "protocol", "report"))
+    scores, data = protocol.Scores(), (modules["data"].wine(), modules["data"].breast_cancer())
+    for dataset, lost in zip(data, (0.1, 0.001), strict=True):
+        for relation in protocol.RELATIONS:
+            cell = dataset, relation, 1.0
+            best = np.array([0.7, 0.8, 0.9])
+            scores.add(*cell, report.OURS, "accuracy", best - 0.2 * (relation == "add_remove"))
+            scores.add(*cell, peers.DP_SGD_BEST, "accuracy", best)
+            other = best - lost - [0.01, 0.0, -0.01]
+            scores.add(*cell, peers.DP_SGD_OTHERS, "accuracy", other)
     scores.write(tmp_path / "scores.csv.gz")
     found = protocol.read(tmp_path / "scores.csv.gz")
     mine = found["method"] == report.OURS
     table = report.compare(found[mine], found[~mine])
     rows = table[table["method"] == peers.DP_SGD_OTHERS].set_index(["dataset", "relation"])
-    assert len(rows) == 4
-    assert rows.loc[("wine", "add_remove"), "setting"] == str(settings[1])
-    assert rows.loc[("wine", "add_remove"), "over_best"] == pytest.approx(-0.4)
-    assert rows.loc[("breast_cancer", "replace_one"), "setting"] == str(settings[0])
-    assert rows.loc[("breast_cancer", "replace_one"), "over_best"] == pytest.approx(-0.1)
-    page = modules["linear_page"]
-    assert "below its own best setting in 4 of 4 cells" in page.summary(table)
-    peers.add_other_sets(scores, given[:1], settings, (1.0,))  # nothing to choose on
-    assert len(scores.rows) == 10
+    assert rows.loc[("wine", "add_remove"), "over_best"] == pytest.approx(-0.1)
+    error = rows.loc[("wine", "add_remove"), "over_best_se"]
+    assert error == pytest.approx(0.01 / math.sqrt(3))
+    text = modules["linear_page"].summary(table)
+    assert "below its own best setting in 2 of 4 cells" in text
+    assert "Ours is below that best setting in 2." in text
 
 
 def table_of(modules, tmp_path, ours, theirs, metric="accuracy", method=None):

@@ -1,0 +1,48 @@
+"""Sums of clipped gradients against one record at a time."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.clipped_gradients import clipped_sum
+from skdp.algorithms.step_rules import squares_factor
+from skdp.problems import LogisticLoss, Records, SoftmaxLoss
+
+
+@pytest.mark.parametrize("factors", [None, np.array([0.5, 3.0])], ids=["alike", "weighted"])
+@pytest.mark.parametrize("clip", [0.05, 0.4, 100.0])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_each_gradient_is_shortened_to_the_clipping_norm(n_classes, clip, factors):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3)) / 4.0
+    targets, groups = rng.integers(0, n_classes, 40), rng.integers(0, 2, 40)
+    loss = LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
+    given = targets.astype(float) if n_classes == 2 else targets
+    centering = Centering(np.array([0.1, 0.0, -0.2]), 0.6, rng.normal(size=loss.n_outputs), 0.15)
+    rows = CenteredRows(Records(X, 1.0, 0.1, targets=given, groups=groups), centering)
+    w = rng.normal(size=(loss.n_outputs, 4))
+    expected = np.zeros_like(w)
+    for x, target, group in zip(X, targets, groups, strict=True):
+        A = np.append((x - centering.mean) / centering.scale, 0.2)
+        margins = w @ A + centering.offsets
+        if n_classes == 2:
+            residual = expit(margins) - target
+        else:
+            residual = (softmax(loss.basis @ margins) - np.eye(3)[target]) @ loss.basis
+        gradient = np.outer(residual, A)
+        gradient *= min(1.0, clip / np.linalg.norm(gradient))
+        expected += gradient * (1.0 if factors is None else factors[group])
+    found = clipped_sum(rows, loss, w, centering.offsets, clip, 0, factors)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("error", "power"), [(0.1, 1.0), (0.3, 1.0), (0.375, 1.25), (0.6, 2.0), (9.0, 2.0)]
+)
+def test_squares_are_shrunk_more_where_noise_rules(error, power):
+    assert squares_factor(0.4, error) == pytest.approx(0.4**power)
+    assert squares_factor(-0.4, error) == 0.0
+    assert math.isfinite(squares_factor(1.0, error))
