@@ -40,7 +40,7 @@ from skdp.problems.silence import without_warnings
 
 #: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
 _SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 4000.0)
-#: Largest sum of these parts.
+#: Largest sum of these parts: losses and scale have less where sizes leave them no room.
 _ALL_PARTS = 0.5
 #: Part of the steps' budget that the plain model gets.
 _PLAIN = 0.25

@@ -1,7 +1,8 @@
 """Rules for clipping, steps, parts of the budget and margins of noisy gradient descent.
 
-Functions of public numbers. Their constants were chosen on synthetic families, and those of the log
-loss and of least squares on real data as well: docs/theory/noisy_gradient_descent.md says which.
+Functions of public numbers and of earlier releases. Their constants were chosen on synthetic
+families, and those of the log loss and of least squares on real data as well:
+docs/theory/noisy_gradient_descent.md says which.
 """
 
 from __future__ import annotations
