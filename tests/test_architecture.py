@@ -30,7 +30,9 @@ BELOW = {"_checks", "_records"}
 #: Stricter than the order: who must not know whom (wall 1).
 FORBIDDEN = {("mechanisms", "problems"), ("solvers", "mechanisms"), ("problems", "mechanisms")}
 #: The relation between neighbours and nothing else of the privacy floor enters a problem.
-RUNTIME = {"numpy", "scipy", "sklearn", "skdp"} | set(sys.stdlib_module_names)
+RUNTIME = {"joblib", "numpy", "scipy", "sklearn", "skdp", "threadpoolctl"} | set(
+    sys.stdlib_module_names
+)
 OPTIONAL = {"dp_accounting", "matplotlib", "opendp"}
 
 

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import erf
 from sklearn.utils.extmath import row_norms
 
+from skdp.algorithms.threads import Threads
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
@@ -332,6 +334,7 @@ class CenteredRows:
         self._unit = records.data_norm * centering.scale
         self.shift = centering.mean / centering.scale
         self._constant = CONSTANT if self.has_intercept else 0.0
+        self._threads = Threads() if sp.issparse(records.matrix) else None
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self._constant
         self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
@@ -357,15 +360,22 @@ class CenteredRows:
     def _parts_of(self, k: int, step: int) -> Sequence[slice | Block]:
         """Divide the records i with ``i = k (mod step)`` into parts.
 
-        Those of rows in single precision are made whenever they are needed.
+        Those of rows in single precision are made whenever they are needed. Of sparse rows there
+        are four parts in place of one, of equal sizes, for threads to share.
         """
-        n, size = self._records.n_records, _LONGER * self._records.block_size * step
+        n, size = self._records.n_records, _LONGER * self._records.block_size
+        if self._threads is not None and n > self._records.block_size:
+            size = -(-n // (4 * step * -(-n // (step * size))))
+        size *= step
         parts = [slice(i, min(i + size, n), step) for i in range(k, n, size)]
         is_double = self._records.matrix.dtype == np.float64
         return [self._records.block(part) for part in parts] if is_double else parts
 
     def _made(self, parts: Sequence[slice | Block]) -> Iterator[Block]:
-        return (self._records.block(part) if isinstance(part, slice) else part for part in parts)
+        return map(self._block, parts)
+
+    def _block(self, part: slice | Block) -> Block:
+        return self._records.block(part) if isinstance(part, slice) else part
 
     def block(self, k: int) -> list[Block]:
         """Return the parts of a block."""
@@ -373,11 +383,26 @@ class CenteredRows:
 
     def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
         """Sum a statistic of parts and the norms in them over block k, in a tree."""
-        return tree_sum(map(statistic, self._made(self._parts[k]), self.norms[k]))
+        return self._sum(statistic, self._parts[k], self.norms[k])
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
         """Sum a statistic over all records, in their order."""
-        return tree_sum(map(statistic, self._made(self._all), self._all_norms))
+        return self._sum(statistic, self._all, self._all_norms)
+
+    def _sum(
+        self,
+        statistic: Callable[[Block, np.ndarray], np.ndarray],
+        parts: Sequence[slice | Block],
+        norms: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """Sum over parts; those of sparse rows in threads, since their products have none."""
+        if self._threads is None or len(parts) == 1:
+            return tree_sum(map(statistic, self._made(parts), norms))
+
+        def of_part(part: slice | Block, norms: np.ndarray) -> np.ndarray:
+            return statistic(self._block(part), norms)
+
+        return tree_sum(self._threads.map(of_part, parts, norms))
 
     def weights(self, weights: np.ndarray) -> np.ndarray:
         """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""

@@ -27,6 +27,7 @@ from skdp.algorithms.noisy_gradient_descent import (
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.step_rules import block_count, has_odds, temperature_share
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.threads import spare_processors
 from skdp.algorithms.worst_group_weights import prefers_plain, shrunk_losses, worst_case_weights
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
@@ -209,7 +210,7 @@ class NoisyDescentAscentPlan(Plan):
 
     def run(self, data: Records, run: Run) -> Result:
         self.objective.weights.check_groups(data.groups)
-        with without_warnings():
+        with without_warnings(), spare_processors(data.matrix):
             noise = run.noise
             descent = self.plain.prepare(data, noise)
             rows, offsets = descent.rows, descent.offsets

@@ -44,6 +44,7 @@ from skdp.algorithms.step_rules import (
     step_rule,
 )
 from skdp.algorithms.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.threads import spare_processors
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -254,7 +255,7 @@ class NoisyGradientDescentPlan(Plan):
         }
 
     def run(self, data: Records, run: Run) -> Result:
-        with without_warnings():
+        with without_warnings(), spare_processors(data.matrix):
             descent = self.prepare(data, run.noise)
             weights = descent.weights(run.noise)
             plan, rows = descent.plan, descent.rows

@@ -1,0 +1,126 @@
+"""Sums over parts of sparse rows in threads: the same numbers, without a word."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdp.algorithms import threads
+from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.threads import Threads, spare_processors
+from skdp.linear_model import DPRidge
+from skdp.problems import Records
+from skdp.problems.rounding import tree_sum
+
+N, D = 70_000, 30
+
+
+@pytest.fixture(scope="module")
+def records():
+    rng = np.random.default_rng(0)
+    X = sp.random(N, D, density=0.1, format="csr", random_state=rng)
+    X.data /= 10.0
+    return Records(X, 1.0, 0.1, targets=rng.uniform(-1.0, 1.0, N))
+
+
+def pulled(block, norms):
+    return block.pull_back(block.margins(np.ones((1, D + 1))) / norms)[0]
+
+
+@pytest.mark.parametrize("n_blocks", [1, 2, 3])
+def test_threads_give_the_sum_of_the_parts_in_their_order(records, n_blocks):
+    rows = CenteredRows(records, Centering.unknown(D, 1), n_blocks)
+    for k in range(n_blocks):
+        parts = rows.block(k)
+        assert len(parts) > 1
+        sizes = [part.matrix.shape[0] for part in parts]
+        assert max(sizes) - min(sizes) < len(sizes) and sum(sizes) == len(range(k, N, n_blocks))
+        positions = np.concatenate([np.arange(N)[part.positions] for part in parts])
+        np.testing.assert_array_equal(positions, np.arange(k, N, n_blocks))
+        serial = tree_sum(map(pulled, parts, rows.norms[k]))
+        for _ in range(5):
+            np.testing.assert_array_equal(rows.total(pulled, k), serial)
+
+
+def test_the_number_of_processors_changes_nothing(records, monkeypatch):
+    sums = []
+    for n in (1, 2, 5):
+        monkeypatch.setattr(joblib, "cpu_count", lambda n=n: n)
+        sums.append(CenteredRows(records, Centering.unknown(D, 1)).full_total(pulled))
+    assert all(np.array_equal(sums[0], each) for each in sums)
+
+
+def test_several_threads_take_part(monkeypatch):
+    monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
+    together = threading.Barrier(2, timeout=30.0)  # passes only two threads at once
+    assert list(Threads().map(lambda i: together.wait() >= 0 and i, range(2))) == [0, 1]
+
+
+def test_results_have_the_order_of_the_arguments():
+    assert list(Threads().map(lambda a, b: a - b, range(50), range(0, 100, 2))) == [
+        -i for i in range(50)
+    ]
+
+
+def test_threads_are_as_silent_as_their_caller(records):
+    def divide(block, norms):
+        return np.ones(1) / np.zeros(1)
+
+    rows = CenteredRows(records, Centering.unknown(D, 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with np.errstate(divide="ignore"):
+            assert rows.full_total(divide)[0] == np.inf
+
+
+def test_an_error_of_a_thread_reaches_the_caller():
+    def fail(i):
+        raise ValueError(f"part {i}")
+
+    with pytest.raises(ValueError, match="part 0"):
+        list(Threads().map(fail, range(3)))
+
+
+def test_linear_algebra_has_one_thread_during_sparse_fits_alone(monkeypatch):
+    seen = []
+    sparse, dense = sp.csr_array(np.eye(3)), np.eye(3)
+
+    def numbers():
+        return [lib["num_threads"] for lib in threads._controller().info()]
+
+    before = numbers()
+    for matrix in (sparse, dense):
+        with spare_processors(matrix):
+            seen.append(numbers())
+    assert seen == [[1] * len(before), before] and numbers() == before
+
+    prepare = CenteredRows.__init__
+
+    def recorded(self, *args, **kwargs):
+        seen.append(numbers())
+        prepare(self, *args, **kwargs)
+
+    monkeypatch.setattr(CenteredRows, "__init__", recorded)
+    model = DPRidge(epsilon=1.0, delta=1e-6, data_norm=1.0, target_range=(-1.0, 1.0))
+    y = np.linspace(-1.0, 1.0, 2000)
+    X = np.column_stack([y, 1.0 - abs(y)]) / 2.0
+    for rows in (sp.csr_array(X), X):
+        model.fit(rows, y)
+    assert seen[2:] == [[1] * len(before), before] and numbers() == before
+
+
+def test_threads_end_with_their_owner(records):
+    before = threading.active_count()
+    rows = CenteredRows(records, Centering.unknown(D, 1))
+    rows.full_total(pulled)
+    assert threading.active_count() > before
+    workers = [t for t in threading.enumerate() if t.name.startswith("ThreadPoolExecutor")]
+    del rows
+    for worker in workers:
+        worker.join(timeout=30.0)
+    assert threading.active_count() <= before
