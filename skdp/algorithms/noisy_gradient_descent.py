@@ -29,7 +29,13 @@ from skdp.algorithms.centering import (
     sum_rounding,
 )
 from skdp.algorithms.clipped_gradients import clipped_sum
-from skdp.algorithms.noisy_steps import Schedule, descend, plan_schedule, step_limit
+from skdp.algorithms.noisy_steps import (
+    Schedule,
+    descend,
+    plan_accelerated,
+    plan_schedule,
+    step_limit,
+)
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.row_moments import RowMomentsPlan, plan_row_moments
 from skdp.algorithms.step_rules import (
@@ -66,6 +72,8 @@ _LOST = 5e-4
 _AROUND = np.array([0.125, 0.5, 2.0])
 #: The same for least squares, over the path, where path times average curvature is below a limit.
 _BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
+#: Path of accelerated steps that learns as much as the average over a path of 1.
+_ACCELERATED = 0.3
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 _FACTOR_SHARE = 0.03
 
@@ -145,7 +153,20 @@ class NoisyGradientDescentPlan(Plan):
 
     @cached_property
     def schedule(self) -> Schedule:
-        schedule = plan_schedule(
+        schedule = self._steps
+        path, typical = schedule.path, self._typical_curvature
+        curvatures = _AROUND * min(typical, 0.5 / schedule.step_size)
+        if self.is_squared and path * typical < _BRIEF_PATH:
+            curvatures = _BRIEF / path
+        return replace(schedule, curvatures=tuple(curvatures.tolist()))
+
+    @property
+    def _steps(self) -> Schedule:
+        """Steps whose noise is not yet fitted to curvatures."""
+        if self.is_accelerated:
+            path = _ACCELERATED * self._horizon * self.rate
+            return plan_accelerated(path, self.mu, step_size=self.rate, products=self._products)
+        return plan_schedule(
             self._horizon,
             self.mu,
             rate=self.rate,
@@ -153,14 +174,6 @@ class NoisyGradientDescentPlan(Plan):
             products=self._products,
             is_preconditioned=self.is_preconditioned,
         )
-        if self.missing_steps > 1.0 and not self.is_preconditioned:
-            # the first iterates have learnt less than the last ones
-            schedule = replace(schedule, n_skipped=schedule.n_steps // 2)
-        path, typical = schedule.path, self._typical_curvature
-        curvatures = _AROUND * min(typical, 0.5 / schedule.step_size)
-        if self.is_squared and path * typical < _BRIEF_PATH:
-            curvatures = _BRIEF / path
-        return replace(schedule, curvatures=tuple(curvatures.tolist()))
 
     @property
     def _horizon(self) -> float:
@@ -193,9 +206,15 @@ class NoisyGradientDescentPlan(Plan):
 
     @property
     def missing_steps(self) -> float:
-        """Number of steps to be wished for over the largest one."""
-        limit = step_limit(self._products / self.n_blocks, self.is_preconditioned)
+        """Number of steps to be wished for over the largest one, before they are accelerated."""
+        kind = "preconditioned" if self.is_preconditioned else "plain"
+        limit = step_limit(self._products / self.n_blocks, kind)
         return 2.0 * math.sqrt(self._horizon) / limit
+
+    @property
+    def is_accelerated(self) -> bool:
+        """Whether the last iterate of accelerated steps is taken, on all records."""
+        return self.moments is not None and self.moments.is_projected
 
     @property
     def is_preconditioned(self) -> bool:
@@ -204,7 +223,7 @@ class NoisyGradientDescentPlan(Plan):
     @property
     def ridge(self) -> float:
         """Number added to second moments before they are inverted; 1 where they are not."""
-        return 1.0 if self.moments is None or self.moments.is_projected else self.moments.noise
+        return 1.0 if self.moments is None or self.is_accelerated else self.moments.noise
 
     @property
     def alpha(self) -> float:
@@ -279,13 +298,13 @@ class NoisyGradientDescentPlan(Plan):
             plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
         rows = CenteredRows(data, centering)
         inverse = None
-        if self.moments is not None and self.moments.is_projected:
+        if self.moments is not None and self.is_accelerated:
             plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
         elif self.moments is not None:
             inverse, ridge, least = self.moments.inverse(rows, noise)
             plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
             plan = replace(plan, n_blocks=plan._n_blocks)
-        rows.divide(plan.n_blocks)
+        rows.divide(plan.schedule.n_blocks)
         return Descent(plan, rows, centering.offsets, inverse)
 
     @property
@@ -507,10 +526,10 @@ def _planned(
     mu_steps = mu * math.sqrt(1.0 - parts)
 
     rule = step_rule(loss, is_squared, error, d, n_changes / mu_steps)
-    is_preconditioned = moments is not None and not moments.is_projected
-    rate = rule.preconditioned_rate if is_preconditioned else rule.rate
-    n_blocks = 1
-    if relation is Neighbouring.REPLACE_ONE:
+    rate, n_blocks = rule.rate, 1
+    if moments is not None:  # accelerated steps are stable up to the inverse of the curvature
+        rate = 1.0 if is_projected else rule.preconditioned_rate
+    if relation is Neighbouring.REPLACE_ONE and not (moments and is_projected):
         n_blocks = block_count(n, rule.block_limit / (error**2 * d))
     return NoisyGradientDescentPlan(
         objective,

@@ -21,8 +21,12 @@ WEIGHT_LIMIT = 1e6
 #: The least number of steps.
 _MIN_STEPS = 10
 #: Products of records, features and outputs that all steps together may take, and the bounds on
-#: the number of steps from it: plain, and with a preconditioner.
-_WORK, _MAX_STEPS = (1.2e9, 1e8), ((60, 150), (12, 60))
+#: the number of steps from it, for each kind of steps.
+_LIMITS = {
+    "plain": (1.2e9, 60, 150),
+    "preconditioned": (1e8, 12, 60),
+    "accelerated": (1.6e9, 40, 120),
+}
 
 
 @dataclass(frozen=True)
@@ -41,8 +45,9 @@ class Schedule:
     is_preconditioned : bool, default=False
     curvatures : tuple of float, default=(0.0,)
         Of the directions that the noise is fitted to.
-    n_skipped : int, default=0
-        Number of the first iterates, which are not averaged.
+    is_accelerated : bool, default=False
+        Whether step sizes and momentum grow as in the nu-method with nu = 1/2, whose last iterate
+        is the result. `step_size` is then a bound on the inverse of curvatures, `momentum` 0.
     """
 
     n_steps: int
@@ -52,21 +57,38 @@ class Schedule:
     mu: float
     is_preconditioned: bool = False
     curvatures: tuple[float, ...] = (0.0,)
-    n_skipped: int = 0
+    is_accelerated: bool = False
 
     @property
     def n_averaged(self) -> float:
-        """Number by which the sum of the iterates is divided.
+        """Number by which the sum of the iterates is divided, of the last one if accelerated.
 
         With a preconditioner the first step reaches the optimum in most directions, and momentum
         goes beyond it: errors add up to `momentum` times the optimum.
         """
-        overshot = self.momentum if self.is_preconditioned else 0.0
-        return self.n_steps - self.n_skipped + overshot
+        if self.is_accelerated:
+            return 1.0
+        return self.n_steps + (self.momentum if self.is_preconditioned else 0.0)
+
+    @property
+    def n_skipped(self) -> int:
+        """Number of the first iterates, which are not averaged."""
+        return self.n_steps - 1 if self.is_accelerated else 0
+
+    @cached_property
+    def recursion(self) -> tuple[list[float], list[float]]:
+        """Factors of the previous change of the weights and of the gradient, for each step."""
+        if not self.is_accelerated:
+            return [self.momentum] * self.n_steps, [self.step_size] * self.n_steps
+        k = np.arange(1.0, self.n_steps + 1.0)
+        momenta = np.maximum(2.0 * k - 3.0, 0.0) / (2.0 * k + 1.0)
+        return momenta.tolist(), (4.0 * self.step_size * (2.0 * k - 1.0) / (2.0 * k + 1.0)).tolist()
 
     @property
     def path(self) -> float:
         """Length that the steps would go along a constant gradient of norm 1, about."""
+        if self.is_accelerated:
+            return _accelerated_path(self.n_steps) * self.step_size
         return self.n_steps * self.step_size / (1.0 - self.momentum)
 
     @cached_property
@@ -98,14 +120,14 @@ class Schedule:
 
     def _noise_weights(self, curvature: float) -> np.ndarray:
         """Derivatives for one direction, shape (n_steps,)."""
-        weights, weight, velocity = np.empty(self.n_steps), 0.0, 0.0
-        share, step_size, momentum = 1.0 / self.n_averaged, self.step_size, self.momentum
+        weights, weight, change, share = np.empty(self.n_steps), 0.0, 0.0, 1.0 / self.n_averaged
+        momenta, sizes = self.recursion
         for step in range(self.n_steps - 1, -1, -1):  # the adjoint recursion of the steps
             weight += share if step >= self.n_skipped else 0.0
-            velocity -= step_size * weight
-            weights[step] = velocity
-            weight += curvature * velocity
-            velocity *= momentum
+            change += weight
+            weights[step] = -sizes[step] * change
+            weight += curvature * weights[step]
+            change *= momenta[step]
         return weights
 
     def average_variance(self, curvature: float, unit: float) -> float:
@@ -147,7 +169,7 @@ def plan_schedule(
     is_preconditioned : bool, default=False
         Fewer steps do then.
     """
-    limit = step_limit(products / n_blocks, is_preconditioned)
+    limit = step_limit(products / n_blocks, "preconditioned" if is_preconditioned else "plain")
     n_steps = int(min(max(math.ceil(2.0 * math.sqrt(horizon)), _MIN_STEPS), limit))
     step_size, momentum = rate, 0.0
     if horizon <= n_steps:
@@ -158,10 +180,48 @@ def plan_schedule(
     return Schedule(n_steps, n_blocks, step_size, momentum, mu, is_preconditioned)
 
 
-def step_limit(products: float, is_preconditioned: bool) -> int:
-    """Return the largest number of steps for a number of products in one step."""
-    low, high = _MAX_STEPS[is_preconditioned]
-    return int(min(max(math.floor(_WORK[is_preconditioned] / products), low), high))
+def plan_accelerated(path: float, mu: float, *, step_size: float, products: float) -> Schedule:
+    """Choose number and size of steps of which the last iterate counts.
+
+    The weights of the nu-method with nu = 1/2 (Brakhage, 1987; Hanke, 1991, Numer. Math. 60) are
+    off by the factor ``sin((2 T + 1) a) / ((2 T + 1) sin(a))`` after T steps in a direction of
+    curvature ``sin(a)^2 / step_size``.
+
+    Parameters
+    ----------
+    path : float
+        To be gone if the limit on steps allows.
+    mu : float
+        Of the Gaussian differential privacy of all steps.
+    step_size : float
+        Inverse of the largest curvature.
+    products : float
+        Products of records, features and outputs in a step.
+    """
+    wanted, limit = (
+        math.ceil(math.sqrt(1.5 * path / step_size)),
+        step_limit(products, "accelerated"),
+    )
+    n_steps = min(max(wanted, _MIN_STEPS), limit)
+    step_size = min(step_size, path / _accelerated_path(n_steps))
+    return Schedule(n_steps, 1, step_size, 0.0, mu, is_accelerated=True)
+
+
+def _accelerated_path(n_steps: int) -> float:
+    """Length of the path of accelerated steps, in units of their size."""
+    return 2.0 / 3.0 * n_steps * (n_steps + 1)
+
+
+def step_limit(products: float, kind: str) -> int:
+    """Return the largest number of steps for a number of products in one step.
+
+    Parameters
+    ----------
+    products : float
+    kind : {"plain", "preconditioned", "accelerated"}
+    """
+    work, low, high = _LIMITS[kind]
+    return int(min(max(math.floor(work / products), low), high))
 
 
 def descend(
@@ -197,8 +257,9 @@ def descend(
     -------
     ndarray of the given shape
     """
-    weights, velocity, total = (np.zeros(shape) for _ in range(3))
+    weights, change, total = (np.zeros(shape) for _ in range(3))
     of_block, longest = schedule.n_blocks / n_records, WEIGHT_LIMIT * unit
+    momenta, step_sizes = schedule.recursion
     noise.reserve(schedule.n_steps * total.size)
     for step, multiplier in enumerate(schedule.multipliers.tolist()):
         exact = clipped_sum(weights, step % schedule.n_blocks)
@@ -206,13 +267,13 @@ def descend(
         gradient = mechanism.release(exact.ravel(), noise).reshape(shape) * of_block
         if inverse is not None:
             gradient = gradient @ inverse
-        velocity = schedule.momentum * velocity + gradient
-        weights = weights - schedule.step_size * velocity
+        change = momenta[step] * change - step_sizes[step] * gradient
+        weights = weights + change
         # before the next look at the records: no record may meet weights that are not numbers,
-        # which they are if the velocity is not
+        # which they are if the change is not
         length = float(np.linalg.norm(weights))
         if not length < math.inf:
-            weights, velocity = np.zeros(shape), np.zeros(shape)
+            weights, change = np.zeros(shape), np.zeros(shape)
         elif length > longest:
             weights *= longest / length
         if step >= schedule.n_skipped:

@@ -89,16 +89,17 @@ class RowMomentsPlan:
         # raw rows are longer than centered ones, whose norms are known in other last bits
         size = rows.norm_bound**2 if rows.has_intercept else 1.0
         moments = self._release(rows.products(rows.full_total(part)), size, noise)
-        factor = self._long_rows(rows, moments)
+        factor = self._long_rows(rows, moments, 0.5)
         values, vectors = np.linalg.eigh(factor * moments)
         ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
         inverse = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
         return inverse, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
 
     def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
-        """Release the largest second moment in all directions, about; at most 1 for n records.
+        """Release a bound on the second moments in all directions, about.
 
-        Enlarged as in :meth:`inverse`.
+        The projection leaves a direction its square norm with a standard deviation of
+        ``sqrt(2 / size)``; three of them are added. What shortened rows lack is added, too.
         """
         d, public = self.design.n_features, np.random.default_rng(0)
         projection = np.zeros((self.size, self.design.width))
@@ -121,16 +122,16 @@ class RowMomentsPlan:
 
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
         moments = self._release(rows.full_total(part), amplified, noise)
-        largest = self._long_rows(rows, moments) * float(np.linalg.eigvalsh(moments)[-1])
-        return min(max(largest, self.noise), self.design.size_ratio)
+        largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
+        largest *= 1.0 + 3.0 * math.sqrt(2.0 / self.size)
+        return min(max(largest, self.noise), _square(rows) * self.design.size_ratio)
 
-    def _long_rows(self, rows: CenteredRows, moments: np.ndarray) -> float:
-        """Return a factor that brings the trace of released moments to half of the rows' square.
+    def _long_rows(self, rows: CenteredRows, moments: np.ndarray, share: float) -> float:
+        """Return a factor that brings the trace of moments to a share of the mean square norm.
 
-        The mean square norm is about that of centering; shortened rows have less of it. At least 1.
+        Shortened rows have less of it. At least 1.
         """
-        whole = 1.0 + CONSTANT**2 * rows.has_intercept
-        return max(1.0, 0.5 * whole / max(float(np.trace(moments)), self.noise))
+        return max(1.0, share * _square(rows) / max(float(np.trace(moments)), self.noise))
 
     def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
@@ -149,6 +150,11 @@ class RowMomentsPlan:
         moments = np.zeros_like(total)
         moments[upper] = np.clip(entries / self.design.n_records, -limit, limit)
         return moments + np.triu(moments, 1).T
+
+
+def _square(rows: CenteredRows) -> float:
+    """Return the mean square norm of the rows, about."""
+    return 1.0 + CONSTANT**2 * rows.has_intercept
 
 
 def plan_row_moments(

@@ -113,12 +113,16 @@ def test_shrinkage_of_two_classes_is_stronger_where_noise_rules():
     assert plan.shrinkage(1.0, 3, 0.25) == pytest.approx(0.25**0.3, rel=1e-9)
 
 
-def test_plain_steps_alone_skip_iterates():
+def test_steps_are_accelerated_where_too_many_features_hide_their_moments():
     plan = plan_of(LogisticLoss(), 10**5, 10**4, 10.0, 1e-6)
-    assert plan.missing_steps > 1.0 and plan.schedule.n_skipped == plan.schedule.n_steps // 2
+    assert plan.missing_steps > 1.0 and plan.is_accelerated and plan.schedule.is_accelerated
+    assert plan.schedule.n_steps == 40 and plan.n_blocks == 1
+    assert plan.rate * plan.loss.curvature == pytest.approx(1.0)
+    small = plan_of(LogisticLoss(), 4000, 2000, 10.0, 1e-6)
+    assert not small.is_accelerated and small.rate * small.loss.curvature == pytest.approx(2.0)
     plan = plan_of(HalfSquaredLoss(1.0), 10**6, 500, 10.0, 1e-6)
     assert plan.missing_steps > 1.0 and plan.is_preconditioned
-    assert plan.schedule.n_skipped == 0 and plan.temperature is None
+    assert not plan.schedule.is_accelerated and plan.temperature is None
 
 
 def test_models_of_squares_do_not_depend_on_the_unit_of_the_targets(monkeypatch):
@@ -177,7 +181,7 @@ def test_squares_whose_steps_are_missing_are_scaled(relation):
     assert plan.missing_steps > 1.0 and plan.temperature is not None
     mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
     assert math.hypot(*mus) == pytest.approx(gaussian_mu(1.0, 1e-6), rel=1e-9)
-    assert plan.schedule.n_skipped == plan.schedule.n_steps // 2
+    assert plan.schedule.is_accelerated
 
     rng = np.random.default_rng(0)
     n, d = 50_000, 5000

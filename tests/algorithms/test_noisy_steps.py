@@ -11,7 +11,13 @@ from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms.centering import CenteredRows, Centering
 from skdp.algorithms.clipped_gradients import clipped_sum
-from skdp.algorithms.noisy_steps import WEIGHT_LIMIT, Schedule, descend, plan_schedule
+from skdp.algorithms.noisy_steps import (
+    WEIGHT_LIMIT,
+    Schedule,
+    descend,
+    plan_accelerated,
+    plan_schedule,
+)
 from skdp.problems import LogisticLoss, Records
 
 
@@ -49,20 +55,64 @@ def test_noise_for_one_curvature_is_the_least_there_is(curvature):
     assert schedule.average_variance(curvature, 1.0) == pytest.approx(least**2, rel=1e-12)
 
 
-@pytest.mark.parametrize("n_skipped", [0, 17])
-def test_variance_of_the_average_is_that_of_simulated_steps(n_skipped):
+@pytest.mark.parametrize("is_accelerated", [False, True])
+def test_variance_of_the_result_is_that_of_simulated_steps(is_accelerated):
     """The recursion against the linear map of the noise, formed step by step."""
     schedule, h = plan_schedule(500.0, 0.4, rate=3.0, n_blocks=2, products=1.0), 0.21
-    schedule, T = replace(schedule, n_skipped=n_skipped), schedule.n_steps
+    if is_accelerated:
+        schedule = plan_accelerated(500.0, 0.4, step_size=3.0, products=1.0)
+    T = schedule.n_steps
     total = np.zeros(T)
     for source in range(T):
         w = v = average = 0.0
         for t in range(T):
-            v = schedule.momentum * v + h * w + (t == source)
-            w -= schedule.step_size * v
-            average += w / (T - n_skipped) * (t >= n_skipped)
+            k = t + 1
+            momentum, size = schedule.momentum, schedule.step_size
+            if is_accelerated:
+                momentum = max(2 * k - 3, 0) / (2 * k + 1)
+                size *= 4.0 * (2 * k - 1) / (2 * k + 1)
+            v = momentum * v - size * (h * w + (t == source))
+            w += v
+            average = w if is_accelerated else average + w / T
         total[source] = average * schedule.multipliers[source] * 0.3
     assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
+
+
+@pytest.mark.parametrize("n_steps", [10, 40])
+def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps):
+    """Errors of a quadratic, by the steps that are really taken; path is its slope at 0."""
+    schedule = Schedule(n_steps, 1, 0.5, 0.0, 1.0, is_accelerated=True)
+    angles = np.linspace(0.01, math.pi / 2, 30)
+    curvatures = np.sin(angles) ** 2 / 0.5
+
+    def gradient(w, k):
+        return curvatures * (w - 1.0)
+
+    found = descend(schedule, gradient, lambda w: 1.0, (1, 30), 1, Silent())
+    errors = np.sin((2 * n_steps + 1) * angles) / ((2 * n_steps + 1) * np.sin(angles))
+    np.testing.assert_allclose(1.0 - found[0], errors, atol=1e-12)
+    slow = 1e-7
+    w = descend(schedule, lambda w, k: slow * (w - 1.0), lambda w: 1.0, (1, 1), 1, Silent())
+    assert schedule.path == pytest.approx(w.item() / slow, rel=1e-3)
+
+
+def test_accelerated_steps_go_the_path_that_is_wanted_or_the_longest_one():
+    for path, n_steps, size in ((5.0, 10, 15.0 / 220.0), (300.0, 22, None), (1e9, 40, 1.0)):
+        schedule = plan_accelerated(path, 1.0, step_size=1.0, products=1e9)
+        assert schedule.n_steps == n_steps and schedule.is_accelerated
+        assert schedule.path == pytest.approx(min(path, 2.0 / 3.0 * 40 * 41))
+        assert schedule.step_size <= 1.0
+        if size:
+            assert schedule.step_size == pytest.approx(size)
+    assert plan_accelerated(1e9, 1.0, step_size=1.0, products=2e7).n_steps == 80
+    assert plan_accelerated(1e9, 1.0, step_size=1.0, products=1.0).n_steps == 120
+
+
+@pytest.mark.parametrize("curvatures", [(0.0,), (0.01, 0.1, 0.7)])
+def test_accelerated_steps_cost_the_budget(curvatures):
+    schedule = plan_accelerated(100.0, 0.7, step_size=1.0, products=1.0)
+    schedule = replace(schedule, curvatures=curvatures)
+    assert (schedule.multipliers**-2.0).sum() == pytest.approx(0.49, rel=1e-12)
 
 
 def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
@@ -86,13 +136,6 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
     assert seen == 12 * [0] + 4 * [0, 1, 2]
     assert np.linalg.norm(whole) > 0.1
     np.testing.assert_allclose(in_turn, whole, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("n_skipped", [0, 1, 4])
-def test_the_first_iterates_are_skipped(n_skipped):
-    schedule = Schedule(5, 1, 1.0, 0.0, 1.0, n_skipped=n_skipped)
-    found = descend(schedule, lambda w, k: -np.ones((1, 1)), lambda w: 1.0, (1, 1), 1, Silent())
-    assert found.item() == np.mean([1.0, 2.0, 3.0, 4.0, 5.0][n_skipped:])
 
 
 @pytest.mark.parametrize("value", [1e308, math.inf, math.nan])

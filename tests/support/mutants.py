@@ -388,9 +388,9 @@ MUTANTS = (
     Mutant(
         "size of the second moments of long rows from their trace without noise",
         "algorithms/row_moments.py",
-        "        factor = self._long_rows(rows, moments)",
+        "        factor = self._long_rows(rows, moments, 0.5)",
         "        exact = rows.products(rows.full_total(part)) / self.design.n_records\n"
-        "        factor = self._long_rows(rows, exact)",
+        "        factor = self._long_rows(rows, exact, 0.5)",
         f"{_MOMENTS} -k 'each_draw and full'",
     ),
     Mutant(
