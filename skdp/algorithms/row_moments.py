@@ -101,6 +101,13 @@ class RowMomentsPlan:
         The projection leaves a direction its square norm with a standard deviation of
         ``sqrt(2 / size)``; three of them are added. What shortened rows lack is added, too.
         """
+        moments = self.projected(rows, noise)
+        largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
+        largest *= 1.0 + 3.0 * math.sqrt(2.0 / self.size)
+        return min(max(largest, self.noise), _square(rows) * self.design.size_ratio)
+
+    def projected(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+        """Release the second moments of projected rows, shape (size, size)."""
         d, public = self.design.n_features, np.random.default_rng(0)
         projection = np.zeros((self.size, self.design.width))
         columns = np.arange(self.design.width)
@@ -121,10 +128,7 @@ class RowMomentsPlan:
             return projected.T @ projected
 
         amplified = 1.0 + math.sqrt(d) * rows.norm_bound
-        moments = self._release(rows.full_total(part), amplified, noise)
-        largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
-        largest *= 1.0 + 3.0 * math.sqrt(2.0 / self.size)
-        return min(max(largest, self.noise), _square(rows) * self.design.size_ratio)
+        return self._release(rows.full_total(part), amplified, noise)
 
     def _long_rows(self, rows: CenteredRows, moments: np.ndarray, share: float) -> float:
         """Return a factor that brings the trace of moments to a share of the mean square norm.

@@ -448,7 +448,7 @@ def audited_epsilon(relation, is_projected, factor):
         for seed in range(N_RUNS):
             noise = seeded(seed + side * 1_000_000)
             if is_projected:
-                points.append(plan.largest(rows, noise) * design.n_records)
+                points.append(plan.projected(rows, noise)[0, 0] * design.n_records)
             else:
                 inverse, ridge, _ = plan.inverse(rows, noise)
                 moments = np.linalg.inv(inverse) - ridge * np.eye(2)
