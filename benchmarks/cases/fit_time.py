@@ -56,8 +56,8 @@ WORKLOADS = (
         for n in (10**4, 10**5, 10**6)
     ),
     *(Workload("ridge", n, 50, repeats=7 if n < 1_000_000 else 5) for n in (10**4, 10**5, 10**6)),
-    Workload("logistic", 10**5, 5000, density=0.005, repeats=5),
-    Workload("ridge", 10**5, 5000, density=0.005, repeats=5),
+    Workload("logistic", 10**5, 10**4, density=0.002, repeats=5),
+    Workload("ridge", 10**5, 10**4, density=0.002, repeats=5),
     Workload("logistic", 10**4, 50, n_classes=10, repeats=5),
 )
 QUICK = (
