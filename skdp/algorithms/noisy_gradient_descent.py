@@ -72,8 +72,9 @@ _LOST = 5e-4
 _AROUND = np.array([0.125, 0.5, 2.0])
 #: The same for least squares, over the path, where path times average curvature is below a limit.
 _BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
-#: Path of accelerated steps that learns as much as the average over a path of 1.
-_ACCELERATED = 0.3
+#: Path of accelerated steps in units of that of plain ones, and times average curvature at most:
+#: they add noise to directions that have been learnt.
+_ACCELERATED, _LEARNT = 0.3, 8.0
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 _FACTOR_SHARE = 0.03
 
@@ -164,7 +165,7 @@ class NoisyGradientDescentPlan(Plan):
     def _steps(self) -> Schedule:
         """Steps whose noise is not yet fitted to curvatures."""
         if self.is_accelerated:
-            path = _ACCELERATED * self._horizon * self.rate
+            path = min(_ACCELERATED * self._horizon * self.rate, _LEARNT / self._typical_curvature)
             return plan_accelerated(path, self.mu, step_size=self.rate, products=self._products)
         return plan_schedule(
             self._horizon,

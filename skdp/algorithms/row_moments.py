@@ -29,6 +29,8 @@ _LARGEST_NOISE = 1.5
 _LARGEST_WIDTH = 1000
 #: Least and largest number of coordinates of a projection.
 _PROJECTED = 16, 128
+#: Number of coordinates that a feature is projected to: two features seldom share more than one.
+_PLACES = 4
 #: Spectral norm of the noise of projected moments, above which there is no release.
 _LARGEST_PROJECTED_NOISE = 0.1
 
@@ -99,22 +101,18 @@ class RowMomentsPlan:
         """Release a bound on the second moments in all directions, about.
 
         The projection leaves a direction its square norm with a standard deviation of
-        ``sqrt(2 / size)``; three of them are added. What shortened rows lack is added, too.
+        ``sqrt(2 / size)``; four of them are added. What shortened rows lack is added, too.
         """
         moments = self.projected(rows, noise)
         largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
-        largest *= 1.0 + 3.0 * math.sqrt(2.0 / self.size)
+        largest *= 1.0 + 4.0 * math.sqrt(2.0 / self.size)
         return min(max(largest, self.noise), _square(rows) * self.design.size_ratio)
 
     def projected(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of projected rows, shape (size, size)."""
-        d, public = self.design.n_features, np.random.default_rng(0)
-        projection = np.zeros((self.size, self.design.width))
-        columns = np.arange(self.design.width)
-        signs = 2.0 * public.integers(0, 2, size=len(columns)) - 1.0
-        projection[public.integers(0, self.size, size=len(columns)), columns] = signs
-        raw = rows.weights(projection)
-        of_features = sp.csr_array(raw[:, :d].T)  # one entry in a row
+        d = self.design.n_features
+        raw = rows.weights(_public_projection(self.size, self.design.width))
+        of_features = sp.csr_array(raw[:, :d].T)  # few entries in a row
 
         def part(block: Block, _: np.ndarray) -> np.ndarray:
             projected = block.matrix @ of_features
@@ -154,6 +152,17 @@ class RowMomentsPlan:
         moments = np.zeros_like(total)
         moments[upper] = np.clip(entries / self.design.n_records, -limit, limit)
         return moments + np.triu(moments, 1).T
+
+
+def _public_projection(size: int, width: int) -> np.ndarray:
+    """Draw public signs: every column has one in each of the parts of the coordinates."""
+    public, n_parts = np.random.default_rng(0), min(_PLACES, size)
+    bounds = np.arange(n_parts + 1) * size // n_parts
+    places = public.integers(bounds[:-1], bounds[1:], size=(width, n_parts))
+    signs = 2.0 * public.integers(0, 2, size=places.shape) - 1.0
+    projection = np.zeros((size, width))
+    np.put_along_axis(projection.T, places, signs / math.sqrt(n_parts), axis=1)
+    return projection
 
 
 def _square(rows: CenteredRows) -> float:

@@ -125,6 +125,18 @@ def test_steps_are_accelerated_where_too_many_features_hide_their_moments():
     assert not plan.schedule.is_accelerated and plan.temperature is None
 
 
+def test_accelerated_steps_end_where_average_directions_have_been_learnt():
+    """Curvature of squares times path: 8 at most, however little noise and however many steps."""
+    lengths = []
+    for n, d, epsilon in ((16_000, 300, 10.0), (16_000, 300, 1.0), (16_000, 1200, 0.3)):
+        plan = plan_of(HalfSquaredLoss(1.0), n, d, epsilon, 1e-6)
+        assert plan.is_accelerated
+        plan = replace(plan, rate=plan.rate * 10.0)  # as after a release of small moments
+        lengths.append(plan.schedule.path * 0.8 / d)
+    assert lengths[:2] == pytest.approx([8.0, 8.0])
+    assert lengths[2] < 4.0  # noise ends it before
+
+
 def test_models_of_squares_do_not_depend_on_the_unit_of_the_targets(monkeypatch):
     """Bounds of 1 and 1024 on targets in the same ratio, without noise; steps are missing."""
     release, seen = TemperaturePlan.release, []

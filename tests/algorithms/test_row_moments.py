@@ -175,7 +175,7 @@ def test_entries_off_the_diagonal_count_twice():
 @pytest.mark.parametrize("kind", ["dense", "csr", "float32"])
 @pytest.mark.parametrize("intercept", [0.0, 5.0])
 def test_projected_moments_are_those_of_bounded_centered_rows(kind, intercept):
-    """Every feature has a public sign and coordinate; some rows are longer than the bound."""
+    """Every feature has public signs on four coordinates; some rows are longer than the bound."""
     rng, d = np.random.default_rng(4), 6
     X = 60.0 * np.float32(rng.normal(size=(40, 1))) * np.eye(d)[rng.integers(d, size=40)]
     records = records_of(X, None, kind, 50.0, intercept)
@@ -183,12 +183,14 @@ def test_projected_moments_are_those_of_bounded_centered_rows(kind, intercept):
     plan = plan_row_moments(Design.of(records), REPLACE, 1e4, is_projected=True)
     value, _ = released_value(plan, records, Centering(mean, 2.0, np.zeros(1), 0.15))
     public = np.random.default_rng(0)  # as in the release
-    signs = 2.0 * public.integers(0, 2, size=records.width) - 1.0
-    places = public.integers(0, plan.size, size=records.width)
+    bounds = [plan.size * part // 4 for part in range(5)]
+    places = public.integers(bounds[:-1], bounds[1:], size=(records.width, 4))
+    signs = 2.0 * public.integers(0, 2, size=(records.width, 4)) - 1.0
     A = (np.clip(X / 50.0, -1.0, 1.0) - mean) / 2.0
     A = np.column_stack([A, np.full(40, 0.2)]) if intercept else A
     P = np.zeros((plan.size, records.width))
-    P[places, np.arange(records.width)] = signs
+    for column in range(records.width):
+        P[places[column], column] = signs[column] / 2.0
     A = A @ P.T
     A /= np.maximum(1.0, np.linalg.norm(A, axis=1, keepdims=True))
     upper = np.triu_indices(plan.size)
@@ -333,7 +335,7 @@ def test_second_moments_are_those_of_the_centered_rows(kind):
     largest = np.linalg.eigvalsh(A.T @ A / len(X))[-1]
     plan = plan_row_moments(Design.of(records), REPLACE, 1e6, is_projected=True)
     # 5 features in 5 coordinates: at worst all of them share one
-    released = plan.largest(rows, Silent()) / (1.0 + 3.0 * math.sqrt(2.0 / 5.0))
+    released = plan.largest(rows, Silent()) / (1.0 + 4.0 * math.sqrt(2.0 / 5.0))
     assert 0.5 * largest <= released <= 5.0 * largest
 
 
@@ -358,6 +360,21 @@ def test_projected_moments_bound_the_largest_one(n):
                 largest = np.linalg.eigvalsh(A.T @ A / n)[-1]
                 worst = max(worst, largest / plan.largest(rows, seeded(n)))
     assert 0.5 < worst < 1.0
+
+
+@pytest.mark.parametrize("sign", [-1.0, 1.0])
+def test_two_copies_of_a_feature_are_not_lost_in_the_projection(sign):
+    """Their sum or difference has all of the variance; with one place it vanished for 1 of 256."""
+    plan = plan_row_moments(Design(1.0, 300, 1, 256), REPLACE, 1e4, is_projected=True)
+    lengths = []
+    for other in range(1, 300):
+        row = (np.eye(300)[0] + sign * np.eye(300)[other]) / math.sqrt(2.0)
+        records = Records(row[None], 1.0)
+        moments = plan.projected(CenteredRows(records, Centering.unknown(300, 1)), Silent())
+        lengths.append(256.0 * float(np.trace(moments)))
+    assert plan.size == 128
+    assert min(lengths) > 0.2
+    assert np.mean(np.array(lengths) < 0.7) < 0.02
 
 
 # ------------------------------------------------------------------------------- steps of a descent
