@@ -72,9 +72,11 @@ _LOST = 5e-4
 _AROUND = np.array([0.125, 0.5, 2.0])
 #: The same for least squares, over the path, where path times average curvature is below a limit.
 _BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
-#: Path of accelerated steps in units of that of plain ones, and times average curvature at most:
-#: they add noise to directions that have been learnt.
-_ACCELERATED, _LEARNT = 0.3, 8.0
+#: Path of accelerated steps in units of that of plain ones.
+_ACCELERATED = 0.3
+#: Path times average curvature from which on their iterates are averaged, and the largest one: they
+#: add noise to directions that have been learnt.
+_LEARNT, _LONGEST = 8.0, 24.0
 #: Part of the squared mu for the factor of the margins of squares whose steps are missing.
 _FACTOR_SHARE = 0.03
 
@@ -165,8 +167,14 @@ class NoisyGradientDescentPlan(Plan):
     def _steps(self) -> Schedule:
         """Steps whose noise is not yet fitted to curvatures."""
         if self.is_accelerated:
-            path = min(_ACCELERATED * self._horizon * self.rate, _LEARNT / self._typical_curvature)
-            return plan_accelerated(path, self.mu, step_size=self.rate, products=self._products)
+            unit = 1.0 / self._typical_curvature
+            return plan_accelerated(
+                min(_ACCELERATED * self._horizon * self.rate, _LONGEST * unit),
+                self.mu,
+                learnt=_LEARNT * unit,
+                step_size=self.rate,
+                products=self._products,
+            )
         return plan_schedule(
             self._horizon,
             self.mu,
@@ -214,7 +222,7 @@ class NoisyGradientDescentPlan(Plan):
 
     @property
     def is_accelerated(self) -> bool:
-        """Whether the last iterate of accelerated steps is taken, on all records."""
+        """Whether steps are accelerated, on all records."""
         return self.moments is not None and self.moments.is_projected
 
     @property

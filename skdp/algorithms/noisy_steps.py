@@ -46,8 +46,10 @@ class Schedule:
     curvatures : tuple of float, default=(0.0,)
         Of the directions that the noise is fitted to.
     is_accelerated : bool, default=False
-        Whether step sizes and momentum grow as in the nu-method with nu = 1/2, whose last iterate
-        is the result. `step_size` is then a bound on the inverse of curvatures, `momentum` 0.
+        Whether step sizes and momentum grow as in the nu-method with nu = 1/2. `step_size` is then
+        a bound on the inverse of curvatures, `momentum` 0.
+    n_skipped : int, default=0
+        Number of the first iterates, which are not averaged.
     """
 
     n_steps: int
@@ -58,22 +60,17 @@ class Schedule:
     is_preconditioned: bool = False
     curvatures: tuple[float, ...] = (0.0,)
     is_accelerated: bool = False
+    n_skipped: int = 0
 
     @property
     def n_averaged(self) -> float:
-        """Number by which the sum of the iterates is divided, of the last one if accelerated.
+        """Number by which the sum of the iterates is divided.
 
         With a preconditioner the first step reaches the optimum in most directions, and momentum
         goes beyond it: errors add up to `momentum` times the optimum.
         """
-        if self.is_accelerated:
-            return 1.0
-        return self.n_steps + (self.momentum if self.is_preconditioned else 0.0)
-
-    @property
-    def n_skipped(self) -> int:
-        """Number of the first iterates, which are not averaged."""
-        return self.n_steps - 1 if self.is_accelerated else 0
+        averaged = self.n_steps - self.n_skipped
+        return averaged + (self.momentum if self.is_preconditioned else 0.0)
 
     @cached_property
     def recursion(self) -> tuple[list[float], list[float]]:
@@ -180,8 +177,10 @@ def plan_schedule(
     return Schedule(n_steps, n_blocks, step_size, momentum, mu, is_preconditioned)
 
 
-def plan_accelerated(path: float, mu: float, *, step_size: float, products: float) -> Schedule:
-    """Choose number and size of steps of which the last iterate counts.
+def plan_accelerated(
+    path: float, mu: float, *, learnt: float, step_size: float, products: float
+) -> Schedule:
+    """Choose number and size of steps, of which the last iterates are averaged.
 
     The weights of the nu-method with nu = 1/2 (Brakhage, 1987; Hanke, 1991, Numer. Math. 60) are
     off by the factor ``sin((2 T + 1) a) / ((2 T + 1) sin(a))`` after T steps in a direction of
@@ -193,23 +192,28 @@ def plan_accelerated(path: float, mu: float, *, step_size: float, products: floa
         To be gone if the limit on steps allows.
     mu : float
         Of the Gaussian differential privacy of all steps.
+    learnt : float
+        Path from which on iterates are averaged; the last one alone where it is not reached.
     step_size : float
         Inverse of the largest curvature.
     products : float
         Products of records, features and outputs in a step.
     """
-    wanted, limit = (
-        math.ceil(math.sqrt(1.5 * path / step_size)),
-        step_limit(products, "accelerated"),
-    )
-    n_steps = min(max(wanted, _MIN_STEPS), limit)
+    wanted = _steps_for_path(path / step_size)
+    n_steps = min(max(wanted, _MIN_STEPS), step_limit(products, "accelerated"))
     step_size = min(step_size, path / _accelerated_path(n_steps))
-    return Schedule(n_steps, 1, step_size, 0.0, mu, is_accelerated=True)
+    n_skipped = min(_steps_for_path(learnt / step_size), n_steps) - 1
+    return Schedule(n_steps, 1, step_size, 0.0, mu, is_accelerated=True, n_skipped=n_skipped)
 
 
 def _accelerated_path(n_steps: int) -> float:
     """Length of the path of accelerated steps, in units of their size."""
     return 2.0 / 3.0 * n_steps * (n_steps + 1)
+
+
+def _steps_for_path(path: float) -> int:
+    """Least number of accelerated steps with this path, in units of their size."""
+    return math.ceil((math.sqrt(1.0 + 6.0 * path) - 1.0) / 2.0)
 
 
 def step_limit(products: float, kind: str) -> int:

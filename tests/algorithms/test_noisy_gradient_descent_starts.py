@@ -126,15 +126,17 @@ def test_steps_are_accelerated_where_too_many_features_hide_their_moments():
 
 
 def test_accelerated_steps_end_where_average_directions_have_been_learnt():
-    """Curvature of squares times path: 8 at most, however little noise and however many steps."""
-    lengths = []
-    for n, d, epsilon in ((16_000, 300, 10.0), (16_000, 300, 1.0), (16_000, 1200, 0.3)):
+    """Curvature of squares times path: 24 at most, however little noise, and 8 is averaged from."""
+    lengths, skipped = [], []
+    for n, d, epsilon in ((8000, 100, 3.0), (16_000, 300, 10.0), (16_000, 1200, 0.3)):
         plan = plan_of(HalfSquaredLoss(1.0), n, d, epsilon, 1e-6)
         assert plan.is_accelerated
         plan = replace(plan, rate=plan.rate * 10.0)  # as after a release of small moments
         lengths.append(plan.schedule.path * 0.8 / d)
-    assert lengths[:2] == pytest.approx([8.0, 8.0])
-    assert lengths[2] < 4.0  # noise ends it before
+        skipped.append(plan.schedule.n_skipped / (plan.schedule.n_steps - 1))
+    assert lengths[:2] == pytest.approx([24.0, 24.0])
+    assert skipped[:2] == pytest.approx([3.0**-0.5, 3.0**-0.5], abs=0.05)
+    assert lengths[2] < 4.0 and skipped[2] == 1.0  # noise ends it before
 
 
 def test_models_of_squares_do_not_depend_on_the_unit_of_the_targets(monkeypatch):

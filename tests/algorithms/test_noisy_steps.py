@@ -60,8 +60,9 @@ def test_variance_of_the_result_is_that_of_simulated_steps(is_accelerated):
     """The recursion against the linear map of the noise, formed step by step."""
     schedule, h = plan_schedule(500.0, 0.4, rate=3.0, n_blocks=2, products=1.0), 0.21
     if is_accelerated:
-        schedule = plan_accelerated(500.0, 0.4, step_size=3.0, products=1.0)
-    T = schedule.n_steps
+        schedule = plan_accelerated(500.0, 0.4, learnt=200.0, step_size=3.0, products=1.0)
+        assert 0 < schedule.n_skipped < schedule.n_steps - 2
+    T, skipped = schedule.n_steps, schedule.n_skipped
     total = np.zeros(T)
     for source in range(T):
         w = v = average = 0.0
@@ -73,15 +74,15 @@ def test_variance_of_the_result_is_that_of_simulated_steps(is_accelerated):
                 size *= 4.0 * (2 * k - 1) / (2 * k + 1)
             v = momentum * v - size * (h * w + (t == source))
             w += v
-            average = w if is_accelerated else average + w / T
+            average += w / (T - skipped) if t >= skipped else 0.0
         total[source] = average * schedule.multipliers[source] * 0.3
     assert schedule.average_variance(h, 0.3) == pytest.approx((total**2).sum(), rel=1e-10)
 
 
-@pytest.mark.parametrize("n_steps", [10, 40])
-def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps):
-    """Errors of a quadratic, by the steps that are really taken; path is its slope at 0."""
-    schedule = Schedule(n_steps, 1, 0.5, 0.0, 1.0, is_accelerated=True)
+@pytest.mark.parametrize(("n_steps", "n_skipped"), [(10, 9), (40, 39), (40, 23)])
+def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps, n_skipped):
+    """Errors of a quadratic, by the steps that are really taken; the path is the last one's slope."""
+    schedule = Schedule(n_steps, 1, 0.5, 0.0, 1.0, is_accelerated=True, n_skipped=n_skipped)
     angles = np.linspace(0.01, math.pi / 2, 30)
     curvatures = np.sin(angles) ** 2 / 0.5
 
@@ -89,29 +90,44 @@ def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps):
         return curvatures * (w - 1.0)
 
     found = descend(schedule, gradient, lambda w: 1.0, (1, 30), 1, Silent())
-    errors = np.sin((2 * n_steps + 1) * angles) / ((2 * n_steps + 1) * np.sin(angles))
+    odd = 2.0 * np.arange(n_skipped + 1, n_steps + 1)[:, None] + 1.0  # of the averaged iterates
+    errors = (np.sin(odd * angles) / (odd * np.sin(angles))).mean(axis=0)
     np.testing.assert_allclose(1.0 - found[0], errors, atol=1e-12)
-    slow = 1e-7
-    w = descend(schedule, lambda w, k: slow * (w - 1.0), lambda w: 1.0, (1, 1), 1, Silent())
+    slow, last = 1e-7, replace(schedule, n_skipped=n_steps - 1)
+    w = descend(last, lambda w, k: slow * (w - 1.0), lambda w: 1.0, (1, 1), 1, Silent())
     assert schedule.path == pytest.approx(w.item() / slow, rel=1e-3)
 
 
+def accelerated(path, mu=1.0, learnt=100.0, products=1.0):
+    return plan_accelerated(path, mu, learnt=learnt, step_size=1.0, products=products)
+
+
 def test_accelerated_steps_go_the_path_that_is_wanted_or_the_longest_one():
-    for path, n_steps, size in ((5.0, 10, 15.0 / 220.0), (300.0, 22, None), (1e9, 40, 1.0)):
-        schedule = plan_accelerated(path, 1.0, step_size=1.0, products=1e9)
+    for path, n_steps, size in ((5.0, 10, 15.0 / 220.0), (300.0, 21, None), (1e9, 40, 1.0)):
+        schedule = accelerated(path, products=1e9)
         assert schedule.n_steps == n_steps and schedule.is_accelerated
         assert schedule.path == pytest.approx(min(path, 2.0 / 3.0 * 40 * 41))
         assert schedule.step_size <= 1.0
         if size:
             assert schedule.step_size == pytest.approx(size)
-    assert plan_accelerated(1e9, 1.0, step_size=1.0, products=2e7).n_steps == 80
-    assert plan_accelerated(1e9, 1.0, step_size=1.0, products=1.0).n_steps == 120
+    assert accelerated(1e9, products=2e7).n_steps == 80
+    assert accelerated(1e9).n_steps == 120
+
+
+@pytest.mark.parametrize("path", [5.0, 200.0, 300.0, 3000.0])
+def test_iterates_are_averaged_from_where_a_path_has_been_learnt(path):
+    """All whose path is at least 200, and the last one alone where none is."""
+    schedule = accelerated(path, learnt=200.0)
+    k = np.arange(1, schedule.n_steps)
+    before = 2.0 / 3.0 * k * (k + 1) * schedule.step_size < 200.0
+    assert schedule.n_skipped == before.sum()
+    assert (schedule.n_skipped == schedule.n_steps - 1) is (path <= 200.0)
 
 
 @pytest.mark.parametrize("curvatures", [(0.0,), (0.01, 0.1, 0.7)])
-def test_accelerated_steps_cost_the_budget(curvatures):
-    schedule = plan_accelerated(100.0, 0.7, step_size=1.0, products=1.0)
-    schedule = replace(schedule, curvatures=curvatures)
+@pytest.mark.parametrize("learnt", [30.0, 100.0])
+def test_accelerated_steps_cost_the_budget(curvatures, learnt):
+    schedule = replace(accelerated(100.0, mu=0.7, learnt=learnt), curvatures=curvatures)
     assert (schedule.multipliers**-2.0).sum() == pytest.approx(0.49, rel=1e-12)
 
 
