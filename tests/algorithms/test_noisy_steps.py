@@ -81,7 +81,7 @@ def test_variance_of_the_result_is_that_of_simulated_steps(is_accelerated):
 
 @pytest.mark.parametrize(("n_steps", "n_skipped"), [(10, 9), (40, 39), (40, 23)])
 def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps, n_skipped):
-    """Errors of a quadratic, by the steps that are really taken; the path is the last one's slope."""
+    """Errors of a quadratic, by the steps that are really taken; path is the last one's slope."""
     schedule = Schedule(n_steps, 1, 0.5, 0.0, 1.0, is_accelerated=True, n_skipped=n_skipped)
     angles = np.linspace(0.01, math.pi / 2, 30)
     curvatures = np.sin(angles) ** 2 / 0.5
