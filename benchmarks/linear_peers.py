@@ -41,6 +41,8 @@ NO_PRIVACY, CONSTANT = "no privacy", "constant"
 DP_SGD_BEST = "DP-SGD, best setting"
 DP_SGD_HALF = "DP-SGD, other half's setting"
 DP_SGD_OTHERS = "DP-SGD, other sets' setting"
+DP_SGD_MODEL = "DP-SGD, one model per cell"
+DP_SGD_SET = "DP-SGD, one setting per data set"
 DP_SGD_FIXED = "DP-SGD, fixed setting"
 ADASSP = "AdaSSP"
 #: Penalties of the model without privacy, the best of which on the test records counts.
@@ -235,6 +237,16 @@ def best_on_other_sets(means: np.ndarray, metric: str) -> np.ndarray:
     return np.asarray((ranks.sum(axis=0) - ranks).argmin(axis=1))
 
 
+def best_of_ranks(means: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
+    """Settings with the best mean rank over the scores: for each cell, and for all of them.
+
+    `means` have the shape (relation, epsilon, setting), by metric.
+    """
+    ranks = sum(rankdata(-sign(metric) * values, axis=2) for metric, values in means.items())
+    assert isinstance(ranks, np.ndarray)
+    return ranks.argmin(axis=2), int(ranks.sum(axis=(0, 1)).argmin())
+
+
 def best_on_other_half(
     scores: np.ndarray, metric: str, settings: tuple[Setting, ...]
 ) -> tuple[np.ndarray, str]:
@@ -300,6 +312,7 @@ def add_peers(
 ) -> dict[str, np.ndarray]:
     """Fit and score all peers of this module on one data set; return the scores of DP-SGD."""
     found = dp_sgd_scores(dataset, seeds, settings, epsilons)
+    of_cell, of_set = best_of_ranks({metric: v.mean(axis=3) for metric, v in found.items()})
     for metric, values in found.items():
         for i, relation in enumerate(RELATIONS):
             for j, epsilon in enumerate(epsilons):
@@ -308,6 +321,8 @@ def add_peers(
                     DP_SGD_BEST: best_of(cell, metric, settings),
                     DP_SGD_HALF: best_on_other_half(cell, metric, settings),
                     DP_SGD_FIXED: best_of(cell[:1], metric, settings),
+                    DP_SGD_MODEL: (cell[of_cell[i, j]], str(settings[of_cell[i, j]])),
+                    DP_SGD_SET: (cell[of_set], str(settings[of_set])),
                 }
                 for method, (chosen, setting) in rows.items():
                     scores.add(dataset, relation, epsilon, method, metric, chosen, setting)

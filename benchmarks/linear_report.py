@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from benchmarks.linear_peers import DP_SGD_BEST, DP_SGD_OTHERS
+from benchmarks.linear_peers import DP_SGD_BEST, DP_SGD_MODEL, DP_SGD_OTHERS, DP_SGD_SET
 from benchmarks.linear_protocol import KEYS, METRICS, RELATIONS
 
 OURS, OURS_PURE = "skdp", "skdp, delta=0"
@@ -18,6 +18,8 @@ LIMIT = 1e6
 ABOVE, LEVEL, BELOW = "above", "level", "below"
 #: Peers with the guarantee of our models with delta = 0.
 PURE = ("diffprivlib",)
+#: DP-SGD with less of a choice, which is compared with its best setting per cell and score.
+LESS_CHOICE = (DP_SGD_MODEL, DP_SGD_SET, DP_SGD_OTHERS)
 #: Standard errors of a paired difference that decide.
 SIGNIFICANT = 2.0
 
@@ -49,7 +51,7 @@ def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:
                     difference = paired(scores, other["scores"], metric)
                     out[f"over_{name_of}"] = difference["difference"]
                     out[f"over_{name_of}_se"] = difference["difference_se"]
-        if method == DP_SGD_OTHERS:
+        if method in LESS_CHOICE:
             best = found[name, relation, epsilon, DP_SGD_BEST, metric]
             difference = paired(scores, best["scores"], metric)
             out["over_best"] = difference["difference"]
