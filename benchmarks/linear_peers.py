@@ -28,6 +28,7 @@ from benchmarks.linear_protocol import (
     DELTA,
     EPSILONS,
     RELATIONS,
+    SIGNIFICANT,
     Scores,
     Split,
     metrics_of,
@@ -237,14 +238,31 @@ def best_on_other_sets(means: np.ndarray, metric: str) -> np.ndarray:
     return np.asarray((ranks.sum(axis=0) - ranks).argmin(axis=1))
 
 
-def best_of_ranks(means: dict[str, np.ndarray]) -> tuple[np.ndarray, int]:
-    """Settings with the best mean rank over the scores: for each cell, and for all of them.
+def one_model(scores: dict[str, np.ndarray]) -> int:
+    """Index of the setting that is below the best ones in the fewest scores.
 
-    `means` have the shape (relation, epsilon, setting), by metric.
+    Below by two standard errors; of several the one with the best mean rank. `scores` have
+    (setting, seed) by metric.
     """
-    ranks = sum(rankdata(-sign(metric) * values, axis=2) for metric, values in means.items())
-    assert isinstance(ranks, np.ndarray)
-    return ranks.argmin(axis=2), int(ranks.sum(axis=(0, 1)).argmin())
+    lost, ranks = 0.0, 0.0
+    for metric, values in scores.items():
+        means = sign(metric) * values.mean(axis=1)
+        gaps = sign(metric) * (values[means.argmax()] - values)
+        errors = gaps.std(axis=1, ddof=1) / math.sqrt(gaps.shape[1])
+        lost = lost + (gaps.mean(axis=1) > SIGNIFICANT * errors)
+        ranks = ranks + rankdata(-means)
+    return int(np.lexsort((ranks, lost))[0])
+
+
+def one_setting(scores: dict[str, np.ndarray]) -> int:
+    """Index of the setting with the best mean rank over cells and scores.
+
+    `scores` have (relation, epsilon, setting, seed) by metric.
+    """
+    ranks = [
+        rankdata(-sign(m) * v.mean(axis=3), axis=2).sum(axis=(0, 1)) for m, v in scores.items()
+    ]
+    return int(np.sum(ranks, axis=0).argmin())
 
 
 def best_on_other_half(
@@ -312,16 +330,17 @@ def add_peers(
 ) -> dict[str, np.ndarray]:
     """Fit and score all peers of this module on one data set; return the scores of DP-SGD."""
     found = dp_sgd_scores(dataset, seeds, settings, epsilons)
-    of_cell, of_set = best_of_ranks({metric: v.mean(axis=3) for metric, v in found.items()})
+    of_set = one_setting(found)
     for metric, values in found.items():
         for i, relation in enumerate(RELATIONS):
             for j, epsilon in enumerate(epsilons):
                 cell = values[i, j]
+                of_cell = one_model({name: v[i, j] for name, v in found.items()})
                 rows = {
                     DP_SGD_BEST: best_of(cell, metric, settings),
                     DP_SGD_HALF: best_on_other_half(cell, metric, settings),
                     DP_SGD_FIXED: best_of(cell[:1], metric, settings),
-                    DP_SGD_MODEL: (cell[of_cell[i, j]], str(settings[of_cell[i, j]])),
+                    DP_SGD_MODEL: (cell[of_cell], str(settings[of_cell])),
                     DP_SGD_SET: (cell[of_set], str(settings[of_set])),
                 }
                 for method, (chosen, setting) in rows.items():

@@ -29,6 +29,8 @@ RELATIONS = ADD_REMOVE, REPLACE_ONE = ("add_remove", "replace_one")
 SEEDS = ((10_000, 20), (30_000, 5), (math.inf, 3))
 #: Probabilities below count as this.
 LEAST_PROBABILITY = 1e-15
+#: Standard errors of a paired difference that decide.
+SIGNIFICANT = 2.0
 METRICS = ("accuracy", "ROC AUC", "log loss", "R2")
 KEYS = ["dataset", "relation", "epsilon", "method", "metric"]
 

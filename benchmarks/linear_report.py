@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.linear_peers import DP_SGD_BEST, DP_SGD_MODEL, DP_SGD_OTHERS, DP_SGD_SET
-from benchmarks.linear_protocol import KEYS, METRICS, RELATIONS
+from benchmarks.linear_protocol import KEYS, METRICS, RELATIONS, SIGNIFICANT
 
 OURS, OURS_PURE = "skdp", "skdp, delta=0"
 #: Models without privacy, of which there is one row for all cells.
@@ -20,8 +20,6 @@ ABOVE, LEVEL, BELOW = "above", "level", "below"
 PURE = ("diffprivlib",)
 #: DP-SGD with less of a choice, which is compared with its best setting per cell and score.
 LESS_CHOICE = (DP_SGD_MODEL, DP_SGD_SET, DP_SGD_OTHERS)
-#: Standard errors of a paired difference that decide.
-SIGNIFICANT = 2.0
 
 
 def compare(ours: pd.DataFrame, peers: pd.DataFrame) -> pd.DataFrame:

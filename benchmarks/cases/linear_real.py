@@ -28,8 +28,8 @@ import pandas as pd
 from benchmarks import linear_peers
 from benchmarks.cases.linear_families import EPSILONS, GAINS, SETTINGS, both_sides, gains
 from benchmarks.data import Dataset, breast_cancer, diabetes
-from benchmarks.linear_protocol import splits
-from benchmarks.linear_report import SIGNIFICANT, standard_error
+from benchmarks.linear_protocol import SIGNIFICANT, splits
+from benchmarks.linear_report import standard_error
 
 #: File, target, label of the positives (None: positive numbers), columns that are left out.
 CLASSIFICATION: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (

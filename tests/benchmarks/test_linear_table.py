@@ -148,15 +148,25 @@ def test_other_half_never_sees_its_own_scores(modules):
     assert name == "a" and (found == scores[0]).all()
 
 
-def test_one_model_per_cell_is_the_best_compromise_of_its_scores(modules):
-    """Three settings, two epsilons; the best in one score is the worst in the other."""
+def test_one_model_per_cell_is_below_the_best_in_the_fewest_scores(modules):
+    """The best in accuracy loses the log loss; the compromise is within two standard errors."""
+    peers, noise = modules["linear_peers"], np.array([0.01, -0.01, 0.0, 0.0])
+    accuracy = np.array([[0.9], [0.898], [0.7], [0.899]]) + noise * [[1], [-1], [1], [-1]]
+    loss = np.array([[0.9], [0.303], [0.3], [0.304]]) + noise * [[1], [-1], [1], [-1]]
+    assert peers.one_model({"accuracy": accuracy, "log loss": loss}) == 1
+    assert peers.one_model({"accuracy": accuracy}) == 0
+    assert peers.one_model({"log loss": loss}) == 2
+    loss[2] += 9.0
+    assert peers.one_model({"log loss": loss}) == 1
+
+
+def test_one_setting_per_data_set_has_the_best_mean_rank(modules):
     peers = modules["linear_peers"]
-    accuracy = np.array([[[0.9, 0.8, 0.7, 0.6], [0.6, 0.7, 0.9, 0.8]]])
-    loss = np.array([[[0.9, 0.3, 0.4, 0.5], [0.5, 0.4, 0.6, 0.3]]])
-    of_cell, of_set = peers.best_of_ranks({"accuracy": accuracy, "log loss": loss})
-    assert of_cell.tolist() == [[1, 3]] and of_set == 1
-    of_cell, _ = peers.best_of_ranks({"accuracy": accuracy})
-    assert of_cell.tolist() == [[0, 2]]
+    accuracy = np.array([[[0.9, 0.8, 0.7], [0.6, 0.7, 0.8]]])[..., None]
+    assert peers.one_setting({"accuracy": accuracy[:, :1]}) == 0
+    assert peers.one_setting({"accuracy": accuracy[:, 1:]}) == 2
+    loss = np.array([[[0.5, 0.3, 0.4], [0.5, 0.3, 0.4]]])[..., None]
+    assert peers.one_setting({"accuracy": accuracy, "log loss": loss}) == 1
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "log loss"])
