@@ -20,12 +20,12 @@ from skdp.mechanisms import GaussianMechanism, NoiseSource
 WEIGHT_LIMIT = 1e6
 #: The least number of steps.
 _MIN_STEPS = 10
-#: Products of records, features and outputs that all steps together may take, and the bounds on
-#: the number of steps from it, for each kind of steps.
+#: For each kind of steps: the number of steps is at most a power of a number over the products of
+#: records, features and outputs in one of them, between two bounds.
 _LIMITS = {
-    "plain": (1.2e9, 60, 150),
-    "preconditioned": (1e8, 12, 60),
-    "accelerated": (1.6e9, 40, 120),
+    "plain": (1.2e9, 1.0, 60, 150),
+    "preconditioned": (1e8, 1.0, 12, 60),
+    "accelerated": (2.8e15, 0.25, 40, 120),
 }
 
 
@@ -78,7 +78,7 @@ class Schedule:
         if not self.is_accelerated:
             return [self.momentum] * self.n_steps, [self.step_size] * self.n_steps
         k = np.arange(1.0, self.n_steps + 1.0)
-        momenta = np.maximum(2.0 * k - 3.0, 0.0) / (2.0 * k + 1.0)
+        momenta = (2.0 * k - 3.0) / (2.0 * k + 1.0)  # the first change has no previous one
         return momenta.tolist(), (4.0 * self.step_size * (2.0 * k - 1.0) / (2.0 * k + 1.0)).tolist()
 
     @property
@@ -224,8 +224,8 @@ def step_limit(products: float, kind: str) -> int:
     products : float
     kind : {"plain", "preconditioned", "accelerated"}
     """
-    work, low, high = _LIMITS[kind]
-    return int(min(max(math.floor(work / products), low), high))
+    work, power, low, high = _LIMITS[kind]
+    return int(min(max(math.floor((work / products) ** power), low), high))
 
 
 def descend(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
-from contextvars import Context, copy_context
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import joblib
+import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
@@ -19,33 +19,58 @@ T = TypeVar("T")
 
 
 class Threads:
-    """A thread for every processor, of which each has the caller's context.
-
-    What NumPy ignores, a division by 0 say, is a part of that context.
-    """
+    """A thread for every processor, in which NumPy ignores what the caller does, 0 / 0 say."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(joblib.cpu_count())
 
     def map(self, function: Callable[..., T], *arguments: Iterable[Any]) -> Iterator[T]:
         """Call a function for each tuple of arguments; the results are in their order."""
+        settings = np.geterr()
 
-        def call(context: Context, *own: Any) -> T:
-            return context.run(function, *own)
+        def call(*own: Any) -> T:
+            with np.errstate(**settings):
+                return function(*own)
 
-        calls = list(zip(*arguments, strict=True))
-        contexts = [copy_context() for _ in calls]
-        return self._pool.map(call, contexts, *zip(*calls, strict=True))
+        return self._pool.map(call, *arguments)
 
 
-def spare_processors(matrix: Matrix) -> AbstractContextManager[Any]:
+class _LinearAlgebra:
+    """The threads of linear algebra in this process, which all fits share."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.controller: ThreadpoolController | None = None  # a search of the process
+
+    def limit(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                self.controller = self.controller or ThreadpoolController()
+                self.saved = self.controller.limit(limits=1)
+            self.users += 1
+
+    def restore(self) -> None:
+        """Restore the numbers of threads when the last user is done."""
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                self.saved.restore_original_limits()
+
+
+_LINEAR_ALGEBRA = _LinearAlgebra()
+
+
+@contextmanager
+def spare_processors(matrix: Matrix) -> Iterator[None]:
     """Leave the processors to :class:`Threads` where the matrix is sparse.
 
     Threads of linear algebra wait for the next product by trying again and again.
     """
-    return _controller().limit(limits=1) if sp.issparse(matrix) else nullcontext()
-
-
-@functools.cache
-def _controller() -> ThreadpoolController:
-    return ThreadpoolController()
+    if not sp.issparse(matrix):
+        yield
+        return
+    _LINEAR_ALGEBRA.limit()
+    try:
+        yield
+    finally:
+        _LINEAR_ALGEBRA.restore()

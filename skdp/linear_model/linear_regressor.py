@@ -50,8 +50,8 @@ class DPLinearRegressor(DPLinearRegression):
         radius that no penalised solution exceeds. A smaller radius means less noise where gradients
         grow with predictions.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
-        predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5

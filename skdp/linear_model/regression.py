@@ -33,6 +33,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         records = self._records(X, targets, groups)
         weights = self._private_weights(records, self._public_risk(None))[0]
         d = X.shape[1]
+        self.target_range_ = low, high
         self.coef_ = np.array(weights[:d])
         self.intercept_ = (
             float(middle + weights[d] * self._intercept_value) if self.fit_intercept else 0.0
@@ -69,6 +70,9 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets, in the units of y.
 
+        They are clipped to the `target_range` of the fit, as targets were: post-processing, by
+        which no squared or absolute error of a target within the range grows.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -78,7 +82,7 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
         -------
         ndarray of shape (n_samples,)
         """
-        return np.asarray(self._scores(X)[:, 0])
+        return np.clip(self._scores(X)[:, 0], *self.target_range_)
 
 
 def _checked_range(target_range: Any) -> tuple[float, float]:

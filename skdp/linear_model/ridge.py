@@ -37,8 +37,8 @@ class DPRidge(DPLinearRegression):
         radius that no penalised solution exceeds. A smaller radius means less noise where gradients
         grow with predictions.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
-        predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     coef_norm_l1 : float or None, default=None
         Of "mirror_descent": bound on the sum of the absolute coefficients, the intercept's weight
         included. None: the largest absolute target after centering, 3 for classifiers, divided by

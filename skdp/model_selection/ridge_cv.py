@@ -52,8 +52,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         Public bound on the Euclidean norm of a row of X, > 0. Longer rows are scaled down to it,
         also in predictions. None: 1, with a warning: features that were not scaled exceed it.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
-        predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others.
     intercept_scaling : float, default=0.3

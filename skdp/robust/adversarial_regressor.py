@@ -47,8 +47,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         radius that no penalised solution exceeds. A smaller radius means less noise where gradients
         grow with predictions.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
-        predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     fit_intercept : bool, default=True
         The intercept is the weight of a constant feature, penalised like the others; an
         unpenalised one would have unbounded sensitivity.

@@ -71,8 +71,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         clipped to it, also in predictions. It is the value of the intercept's feature. None: 1,
         with a warning.
     target_range : tuple of two floats or None, default=None
-        Public range of y, in the units of y; ``fit`` clips targets to it. With an intercept,
-        predictions are centered at its middle. None: (-1, 1), with a warning.
+        Public range of y, in the units of y; targets and predictions are clipped to it. With an
+        intercept, predictions are centered at its middle. None: (-1, 1), with a warning.
     huber_threshold : float or None, default=None
         In units of y. None: a tenth of the width of `target_range`.
     quantile : float, default=0.5

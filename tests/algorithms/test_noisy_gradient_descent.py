@@ -27,6 +27,7 @@ from skdp.algorithms.noisy_gradient_descent import (
 )
 from skdp.algorithms.noisy_steps import descend
 from skdp.algorithms.plan import Run
+from skdp.algorithms.row_moments import plan_row_moments
 from skdp.algorithms.step_rules import block_count, step_rule
 from skdp.algorithms.temperature import TemperaturePlan
 from skdp.privacy import PrivacyBudget
@@ -429,9 +430,20 @@ def test_blocks_have_8000_records_and_noise_allows_them(n, largest, count):
 # ------------------------------------------------------------------------------------------ lemmas
 
 
-def test_the_noise_of_a_step_covers_rounding():
+def accelerated(plan):
+    """The plan with the second moments of a projection."""
+    design, relation = plan.objective.design, plan.objective.neighbouring
+    moments = plan_row_moments(design, relation, plan.mu, is_projected=True)
+    plan = replace(plan, moments=moments)
+    assert plan.is_accelerated and plan.schedule.is_accelerated
+    return plan
+
+
+@pytest.mark.parametrize("is_accelerated", [False, True])
+def test_the_noise_of_a_step_covers_rounding(is_accelerated):
     """Lemma 4: rows that are not centered are longer; factors of groups are rounded as well."""
     plan = replace(plan_of(LogisticLoss(), 10**9, 2, 1.0, 1e-6), largest_factor=3.0, n_blocks=1)
+    plan = accelerated(plan) if is_accelerated else plan
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
     rows = CenteredRows(records, Centering(np.array([0.6, 0.8]), 0.1, np.zeros(1), 0.15))
     assert rows.norm_bound == pytest.approx(20.2)
@@ -514,10 +526,12 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SquaredHingeLoss()], ids=repr)
-def test_the_noise_of_a_step_under_add_remove_is_that_of_lemma_4(loss):
+@pytest.mark.parametrize("is_accelerated", [False, True])
+def test_the_noise_of_a_step_under_add_remove_is_that_of_lemma_4(loss, is_accelerated):
     """For steps that start from released weights, and with factors of groups."""
     n, d, start, seen = 10**8, 2, np.array([[3.0, -4.0, 12.0]]), []
     plan = replace(plan_of(loss, n, d, 1.0, 1e-9, ADD), largest_factor=3.0, clip=0.4)
+    plan = accelerated(plan) if is_accelerated else plan
     offsets = np.array([1.5])
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
     rows = CenteredRows(records, Centering(np.array([0.6, 0.8]), 0.1, offsets, 0.15))

@@ -120,6 +120,8 @@ def test_steps_are_accelerated_where_too_many_features_hide_their_moments():
     assert plan.rate * plan.loss.curvature == pytest.approx(1.0)
     small = plan_of(LogisticLoss(), 4000, 2000, 10.0, 1e-6)
     assert not small.is_accelerated and small.rate * small.loss.curvature == pytest.approx(2.0)
+    plan = plan_of(HalfSquaredLoss(1.0), 400_000, 2000, 30.0, 1e-6)
+    assert plan.is_accelerated and plan.n_blocks == 1  # others would have several
     plan = plan_of(HalfSquaredLoss(1.0), 10**6, 500, 10.0, 1e-6)
     assert plan.missing_steps > 1.0 and plan.is_preconditioned
     assert not plan.schedule.is_accelerated and plan.temperature is None
@@ -198,7 +200,7 @@ def test_squares_whose_steps_are_missing_are_scaled(relation):
     assert plan.schedule.is_accelerated
 
     rng = np.random.default_rng(0)
-    n, d = 50_000, 5000
+    n, d = 50_000, 20_000
     columns = rng.integers(0, d, size=(n, 10))
     X = sp.csr_array((np.full(10 * n, 0.3), columns.ravel(), 10 * np.arange(n + 1)), shape=(n, d))
     X.sum_duplicates()

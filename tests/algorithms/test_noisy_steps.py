@@ -110,7 +110,7 @@ def test_accelerated_steps_go_the_path_that_is_wanted_or_the_longest_one():
         assert schedule.step_size <= 1.0
         if size:
             assert schedule.step_size == pytest.approx(size)
-    assert accelerated(1e9, products=2e7).n_steps == 80
+    assert accelerated(1e9, products=1e8).n_steps == 72  # 2.8e7^(1/4)
     assert accelerated(1e9).n_steps == 120
 
 
@@ -154,9 +154,19 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
     np.testing.assert_allclose(in_turn, whole, rtol=1e-12, atol=1e-14)
 
 
+#: Steps of every kind that may go far, of which few are averaged.
+FAR = [
+    Schedule(12, 1, 8.0, 0.9, 1.0),
+    Schedule(12, 1, 8.0, 0.0, 1.0, is_accelerated=True, n_skipped=5),
+    Schedule(12, 1, 8.0, 0.0, 1.0, is_accelerated=True, n_skipped=11),
+]
+far = pytest.mark.parametrize("schedule", FAR, ids=["plain", "accelerated", "last"])
+
+
+@far
 @pytest.mark.parametrize("value", [1e308, math.inf, math.nan])
 @pytest.mark.parametrize("row", [[0.0, 0.0], [1.0, 1e-300]])
-def test_no_release_makes_a_record_count_for_more(value, row):
+def test_no_release_makes_a_record_count_for_more(value, row, schedule):
     """After the guard every record meets finite weights: its clipped gradient keeps its bound."""
     records = Records(np.array([row]), 1.0, 0.1, targets=np.array([1.0]))
     centering = Centering(np.zeros(2), 1e-3, np.zeros(1), 0.15)
@@ -172,22 +182,22 @@ def test_no_release_makes_a_record_count_for_more(value, row):
         assert np.linalg.norm(out) <= 0.25 * (1.0 + 1e-9)
         return out
 
-    schedule = Schedule(12, 1, 8.0, 0.9, 1.0)
     with np.errstate(all="ignore"):
         out = descend(schedule, total, lambda w: 0.25, (1, 3), 1, Huge())
     assert len(seen) == 12
     assert all(np.linalg.norm(w) <= WEIGHT_LIMIT * (1.0 + 1e-12) for w in [*seen, out])
 
 
+@far
 @pytest.mark.parametrize("unit", [1.0, 1e-3])
-def test_no_record_meets_weights_beyond_the_limit(unit):
+def test_no_record_meets_weights_beyond_the_limit(unit, schedule):
     lengths = []
 
     def total(w, k):
         lengths.append(float(np.linalg.norm(w)))
         return np.zeros((1, 3))
 
-    descend(Schedule(12, 1, 8.0, 0.9, 1e-9), total, lambda w: 1.0, (1, 3), 1, seeded(), unit)
+    descend(replace(schedule, mu=1e-9), total, lambda w: 1.0, (1, 3), 1, seeded(), unit)
     assert lengths == [0.0, *11 * [pytest.approx(1e6 * unit)]]
 
 
@@ -206,3 +216,20 @@ def test_a_descent_whose_weights_are_not_finite_starts_again(value):
     with np.errstate(all="ignore"):
         descend(Schedule(12, 1, 8.0, 0.5, 1.0), total, lambda w: 1.0, (1, 1), 1, FirstHuge())
     assert seen[:5] == [0.0, 0.0, -8.0, -20.0, -34.0]  # 8 times 1, 1.5 and 1.75
+
+
+@far
+def test_noise_has_the_sensitivity_of_the_weights_that_the_records_met(schedule):
+    looks, asked = [], []
+
+    def total(w, k):
+        looks.append(w.copy())
+        return np.ones((1, 2))
+
+    def sensitivity(w):
+        asked.append(w.copy())
+        return 1.0 + float(np.linalg.norm(w))
+
+    descend(schedule, total, sensitivity, (1, 2), 5, seeded())
+    assert len(looks) == 12
+    np.testing.assert_array_equal(looks, asked)

@@ -115,6 +115,9 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
         with Laboratory(releases=laboratory.releases) as watched:
             again = plan.run(other, Run(noise=seeded(0)))
         assert np.array_equal(again.point, result.point)
+        # steps follow from releases, too: to the last bit of their size
+        assert again.plan.rate == result.plan.rate
+        assert again.plan.to_dict() == result.plan.to_dict()
         costs.append(0.0)
         for mine, its in zip(draws, watched.draws, strict=True):
             moved, limit = float(np.linalg.norm(mine.value - its.value)), mine.mechanism.sensitivity
@@ -268,6 +271,15 @@ def test_the_largest_moment_may_exceed_1_with_more_records_than_said():
     plan = plan_row_moments(Design.of(records, 500), ADD, 1e6, is_projected=True)
     rows = CenteredRows(records, Centering.unknown(4, 1))
     assert plan.largest(rows, Silent()) > 2.0
+    assert plan.projected(rows, Silent()).max() > 1.5
+
+
+def test_the_bound_on_the_largest_moment_counts_the_constant():
+    """Rows along one direction: the mean square norm is 1 and that of the constant, 0.04."""
+    X = np.outer(np.tile([1.0, -1.0], 500), np.eye(6)[0])
+    rows = CenteredRows(Records(X, 1.0, 0.1), Centering.unknown(6, 1))
+    plan = plan_row_moments(Design.of(Records(X, 1.0, 0.1)), REPLACE, 1e4, is_projected=True)
+    assert plan.largest(rows, Silent()) == pytest.approx(1.04)
 
 
 @RELATIONS

@@ -9,12 +9,16 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from plain_noise import seeded
+from threadpoolctl import ThreadpoolController
 
-from skdp.algorithms import threads
 from skdp.algorithms.centering import CenteredRows, Centering
+from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.plan import Run
 from skdp.algorithms.threads import Threads, spare_processors
 from skdp.linear_model import DPRidge
-from skdp.problems import Records
+from skdp.privacy import PrivacyBudget
+from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, Records
 from skdp.problems.rounding import tree_sum
 
 N, D = 70_000, 30
@@ -91,7 +95,7 @@ def test_linear_algebra_has_one_thread_during_sparse_fits_alone(monkeypatch):
     sparse, dense = sp.csr_array(np.eye(3)), np.eye(3)
 
     def numbers():
-        return [lib["num_threads"] for lib in threads._controller().info()]
+        return [lib["num_threads"] for lib in ThreadpoolController().info()]
 
     before = numbers()
     for matrix in (sparse, dense):
@@ -114,13 +118,60 @@ def test_linear_algebra_has_one_thread_during_sparse_fits_alone(monkeypatch):
     assert seen[2:] == [[1] * len(before), before] and numbers() == before
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_overlapping_fits_leave_linear_algebra_its_threads(order):
+    """With two threads before, one while any sparse fit goes on, and two after the last one."""
+    controller = ThreadpoolController()
+
+    def numbers():
+        return {lib["num_threads"] for lib in controller.info()}
+
+    with controller.limit(limits=2):
+        before = numbers()
+        fits = [spare_processors(sp.csr_array(np.eye(3))) for _ in range(2)]
+        for fit in fits:
+            fit.__enter__()
+        assert numbers() == {1}
+        fits[order[0]].__exit__(None, None, None)
+        assert numbers() == {1}
+        fits[order[1]].__exit__(None, None, None)
+        assert numbers() == before
+
+
+def test_parts_of_sparse_rows_do_not_depend_on_their_entries():
+    """How sums are divided is to be public: empty rows and full ones have the same parts."""
+    parts = []
+    for entries in (0.0, 1.0):
+        X = sp.csr_array(np.full((40_000, 8), entries / 3.0))
+        rows = CenteredRows(Records(X, 1.0, 0.1), Centering.unknown(8, 1))
+        parts.append([(part.positions, part.matrix.shape) for part in rows.block(0)])
+    assert parts[0] == parts[1] and len(parts[0]) > 1
+
+
+def test_a_run_is_silent_by_itself(records):
+    """Errors of floating point and filters of the caller say nothing of sparse records."""
+    goal = Objective(EmpiricalRisk(HalfSquaredLoss(1.0)), Design.of(records))
+    plan = plan_noisy_gradient_descent(goal, PrivacyBudget(1.0, 1e-6))
+
+    def warn(*args, **kwargs):
+        warnings.warn("of the records", RuntimeWarning, stacklevel=1)
+        return prepare(*args, **kwargs)
+
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        prepare = type(plan).prepare
+        patch.setattr(type(plan), "prepare", warn)
+        warnings.simplefilter("error")
+        with np.errstate(all="raise"):
+            assert np.isfinite(plan.run(records, Run(noise=seeded())).point).all()
+
+
 def test_threads_end_with_their_owner(records):
-    before = threading.active_count()
+    before = set(threading.enumerate())  # those of other tests may still end
     rows = CenteredRows(records, Centering.unknown(D, 1))
     rows.full_total(pulled)
-    assert threading.active_count() > before
-    workers = [t for t in threading.enumerate() if t.name.startswith("ThreadPoolExecutor")]
+    workers = set(threading.enumerate()) - before
+    assert workers
     del rows
     for worker in workers:
         worker.join(timeout=30.0)
-    assert threading.active_count() <= before
+    assert not any(worker.is_alive() for worker in workers)

@@ -1,9 +1,11 @@
-"""Predictions see the rows as the fit saw them: no longer than `data_norm`."""
+"""Predictions see rows as the fit saw them, and stay in the range of the targets."""
+
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from every_estimator import CLASSIFIERS, ESTIMATORS, declared, records
+from every_estimator import CLASSIFIERS, ESTIMATORS, REGRESSORS, declared, records
 from sklearn.linear_model import LogisticRegression
 
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
@@ -26,12 +28,14 @@ def outputs(model, X):
 @linear_ones
 @pytest.mark.parametrize("bound", [0.5, 1.0, 2.0])
 def test_a_prediction_is_that_of_the_shortened_row(kind, bound):
-    """By the definition: coefficients times the bounded row, plus the intercept."""
+    """By the definition: coefficients times the bounded row, plus the intercept; then clipped."""
     X, y = records(kind)
     model = declared(kind, data_norm=bound, epsilon=100.0).fit(X, y)
     rows = np.vstack([np.zeros((1, 3)), 1e-3 * X[:5], 40.0 * X[:20], 1e150 * X[:3]])
     scores = shortened(rows, bound) @ np.ravel(model.coef_) + np.ravel(model.intercept_)[0]
     name = "decision_function" if kind in CLASSIFIERS else "predict"
+    if kind not in CLASSIFIERS:
+        scores = np.clip(scores, -1.0, 1.0)
     for container in (np.asarray, sp.csr_matrix, sp.csr_array, np.ndarray.tolist):
         found = getattr(model, name)(container(rows))
         np.testing.assert_allclose(found, scores, rtol=1e-12, atol=1e-12 * np.abs(scores).max())
@@ -76,6 +80,25 @@ def test_a_parameter_set_after_the_fit_changes_no_prediction():
     model.set_params(data_norm=100.0)
     assert np.array_equal(model.decision_function(5.0 * X), before)
     assert model.data_norm_ == 1.0
+
+
+@pytest.mark.parametrize("target_range", [None, (-1.0, 1.0), (2.0, 2.5)])
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_predictions_stay_in_the_range_of_the_fit(kind, target_range):
+    """Coefficients may be large, and the range may be set anew after the fit."""
+    X, y = records(kind)
+    model = declared(kind, target_range=target_range)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(X, y if target_range is None else y + np.mean(target_range))
+    low, high = target_range or (-1.0, 1.0)
+    model.coef_ = np.array([-3.0, 2.0, 1.0])
+    linear = X @ model.coef_ + model.intercept_
+    assert linear.min() < low and linear.max() > high
+    found = model.predict(X)
+    assert np.allclose(found, np.clip(linear, low, high))
+    assert model.target_range_ == (low, high)
+    assert np.array_equal(model.set_params(target_range=(-9.0, 9.0)).predict(X), found)
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS[:2])

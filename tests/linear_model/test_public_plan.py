@@ -33,6 +33,7 @@ ALLOWED = {
     "coef_",
     "intercept_",
     "data_norm_",
+    "target_range_",
     "classes_",
     "n_features_in_",
     "feature_names_in_",

@@ -32,6 +32,7 @@ FITTED = {
     "coef_",
     "intercept_",
     "data_norm_",
+    "target_range_",
     "n_features_in_",
 }
 

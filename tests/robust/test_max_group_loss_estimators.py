@@ -391,7 +391,13 @@ def test_nothing_of_the_groups_stays(model, mode):
         "n_features_in_",
         "group_names_",
     }
-    allowed = public | {"classes_", "group_weights_", "group_proportions_", "_group_column"}
+    allowed = public | {
+        "classes_",
+        "target_range_",
+        "group_weights_",
+        "group_proportions_",
+        "_group_column",
+    }
     assert public <= added <= allowed
     assert fitted._group_column is None
     sizes = [np.size(value) for value in vars(fitted).values()]
