@@ -401,6 +401,14 @@ MUTANTS = (
         f"{_MOMENTS} -k 'each_draw and full'",
     ),
     Mutant(
+        "size of accelerated steps from moments without noise",
+        "algorithms/noisy_gradient_descent.py",
+        "rate=plan.rate / self.moments.largest(rows, noise))",
+        "rate=plan.rate / self.moments.largest(rows, noise))\n"
+        "            plan = replace(plan, rate=plan.rate * (1.0 + 1e-6 * float(rows.norms[0][0][0])))",
+        f"{_MOMENTS} -k 'each_draw and projected'",
+    ),
+    Mutant(
         "concentration of the exponential mechanism doubled",
         "algorithms/exponential_mechanism.py",
         "self.alpha, self.concentration, balls)",
