@@ -405,7 +405,8 @@ MUTANTS = (
         "algorithms/noisy_gradient_descent.py",
         "rate=plan.rate / self.moments.largest(rows, noise))",
         "rate=plan.rate / self.moments.largest(rows, noise))\n"
-        "            plan = replace(plan, rate=plan.rate * (1.0 + 1e-6 * float(rows.norms[0][0][0])))",
+        "            exact = float(rows.norms[0][0].sum())\n"
+        "            plan = replace(plan, rate=plan.rate * (1.0 + 1e-6 * exact))",
         f"{_MOMENTS} -k 'each_draw and projected'",
     ),
     Mutant(
