@@ -38,40 +38,44 @@ SEEN = {
 HEAD = """\
 # Comparison with other private linear models
 
-Every cell of a comparison of the default estimators, `DPLogisticRegression()` and `DPRidge()`,
-with the private linear models that one could use instead. `benchmarks/run.py linear_table
---page docs/comparison.md` writes this page; `benchmarks/results/linear_table.csv` has all
+This page compares the default estimators, `DPLogisticRegression()` and `DPRidge()`, with the
+private linear models that one could use instead, and shows every cell. `benchmarks/run.py
+linear_table --page docs/comparison.md` writes it; `benchmarks/results/linear_table.csv` has all
 methods, settings and standard errors.
 
 - **Records.** Rows of unit norm, prepared with public knowledge alone, the same for every side.
-  80/20 splits, {seeds}. delta = {delta:g}. Both sides of a cell have the same neighbours.
+  80/20 splits, {seeds}. delta = {delta:g}. Both sides of a cell use the same neighbouring relation.
 - **Ours** is the default: epsilon, delta, `data_norm`, `classes` or `target_range`, the
   neighbouring relation and `n_public`, and nothing else.
 - **Tuned DP-SGD** has the best of {n_classification} settings ({n_regression} in regression) of
   batch, steps, learning rate, clipping norm and intercept, chosen *per cell and per score on
-  the mean test score*. That choice is not private and flatters DP-SGD. So does the list of
-  settings: they were chosen on these data sets from about 350. "Other half's setting" is the
-  one that is best on the other half of the seeds.
-- **DP-SGD without a choice** ("other sets' setting") has, for each relation, epsilon and score, the
-  setting whose mean score has the best mean rank on the *other data sets* of the same task. A user
-  without data to tune on could take it. It does not depend on n and d, as a rule for DP-SGD could.
-- **DP-SGD with less of a choice**, still on the test scores: "one model per cell" has the setting
-  that is below the best ones (see the end of this list) in the fewest scores of the cell, and of
-  these the best mean rank: a user publishes one model, not one for accuracy and another for log
-  loss. "One setting per data set" has the best mean rank over all its scores, relations and
-  epsilons.
-- **AdaSSP** (Wang, 2018) has exact Gaussian accounting, which takes less noise than published.
+  the mean test score*. That choice is not private and flatters DP-SGD. The list of settings
+  flatters it too: they were chosen from about 350 on these same data sets. "Other half's
+  setting" is chosen on one half of the seeds and scored on the other. "Fixed setting" is one of
+  them, the same for all cells of a task.
+- **DP-SGD without a choice** ("other sets' setting") uses, for each relation, epsilon and score,
+  the setting with the best mean rank, by mean score, over the *other data sets* of the same task.
+  A user without data to tune on could take it. Unlike a rule for DP-SGD might, it does not adapt
+  to n and d.
+- **DP-SGD with fewer choices**, still made on the test scores. "One model per cell" uses a single
+  setting for all scores of a cell, since a user publishes one model, not one for accuracy and
+  another for log loss. It is the setting that falls below the best one (in the sense defined at the
+  end of this list) for the fewest scores; ties are broken by mean rank. In regression, where R2 is
+  the only score, it is the best setting itself. "One setting per data set" has the best mean rank
+  over all scores, relations and epsilons of that data set.
+- **AdaSSP** (Wang, 2018) is run with exact Gaussian accounting, which needs less noise than the
+  published version.
 - **DP-EBM** (`interpret-core`) is not linear. It has add/remove neighbours. It gets features in
   their public ranges, without unit rows where ranges are known, and few seeds, because it is
   slow.
 - **diffprivlib** has delta = 0 and replace-one neighbours. It is compared with our estimators
   with `delta=0`.
-- R2 is that of predictions clipped to the public range, for every side. With several classes,
-  ROC AUC is the mean over one class against the rest.
+- R2 is computed from predictions clipped to the public range, on both sides (our regressors clip
+  them anyway). With several classes, ROC AUC is the mean over one class against the rest.
 - A cell is **above** or **below** if the mean of the paired differences over the seeds exceeds
   two of its standard errors, and **level** otherwise. The splits of a data set overlap: the
-  errors are those of the split and of the noise on these records. With 3 or 5 seeds this is a
-  weak test. By chance alone, about 2 or 3 of 100 cells without a difference are called below.
+  standard errors cover the splits and the noise, not the sampling of the records. With 3 or 5
+  seeds this is a weak test. About 2 or 3 in 100 cells with no true difference will be called below.
 """
 
 SEEN_TEXT = """\
@@ -179,9 +183,9 @@ def losses(table: pd.DataFrame) -> str:
     gain = (rows["mean"] - rows["exact"]) * rows["metric"].map(linear_peers.sign)
     lines = [
         "Cells below the best linear peer, the largest difference of each score first. In "
-        f"{(gain > 0.0).sum()} of these {len(rows)} the peer is better than scikit-learn without "
-        "privacy, too: clipped to 0.1, say, DP-SGD has another optimum than the log loss, and on "
-        "some data it predicts more labels right.\n",
+        f"{(gain > 0.0).sum()} of these {len(rows)} cells the peer also beats scikit-learn without "
+        "privacy: with gradients clipped to 0.1, for example, DP-SGD has a different optimum from "
+        "the log loss, and on some data that optimum classifies more records correctly.\n",
         "| score | data set | relation | epsilon | ours | peer | difference | no privacy | of |",
         "|---|---|---|---|---|---|---|---|---|",
     ]

@@ -277,6 +277,7 @@ class NoisyGradientDescentPlan(Plan):
             "n_blocks": schedule.n_blocks,
             "step_size": schedule.step_size,
             "momentum": schedule.momentum,
+            "is_accelerated": schedule.is_accelerated,
             "clip_norm": self.clip_norm,
             "mu": self.mu,
             "noise_multipliers": [float(schedule.multipliers[i]) for i in (0, -1)],

@@ -64,7 +64,7 @@ class RowMomentsPlan:
     def describe(self, neighbouring: Neighbouring) -> Release:
         """Describe the release."""
         return self.mechanism.describe(
-            "second moments of centered rows",
+            "second moments of centered rows" + (", projected" if self.is_projected else ""),
             self.size * (self.size + 1) // 2,
             self.design.n_records,
             "docs/theory/noisy_gradient_descent.md, Lemma 5",

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Threads:
-    """A thread for every processor, in which NumPy ignores what the caller does, 0 / 0 say."""
+    """A thread for every processor, with the caller's settings of NumPy's errors."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(joblib.cpu_count())
@@ -64,7 +64,7 @@ _LINEAR_ALGEBRA = _LinearAlgebra()
 def spare_processors(matrix: Matrix) -> Iterator[None]:
     """Leave the processors to :class:`Threads` where the matrix is sparse.
 
-    Threads of linear algebra wait for the next product by trying again and again.
+    Threads of linear algebra wait for the next product without sleeping.
     """
     if not sp.issparse(matrix):
         yield

@@ -106,9 +106,9 @@ class FitPlan:
         Empty for tuners that plan the noise of their last fit as they choose the penalty; the event
         holds all of them.
     prediction_noise : float or None
-        Standard deviation of the noise in a prediction (of a regressor, in units of y) or a linear
-        score (of a classifier), for a row of the largest norm. None for methods whose noise enters
-        before a last computation, so that its size there depends on the records.
+        Standard deviation of the noise in a linear score (of a regressor: in a prediction before
+        it is clipped, in units of y), for a row of the largest norm. None for methods whose noise
+        enters before a last computation, so that its size there depends on the records.
     excess_loss : float or None
         Bound on the expected excess of the mean loss on a reference design. It ranks methods, and
         promises nothing for the data at hand. None where the method has none.

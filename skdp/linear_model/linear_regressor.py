@@ -120,6 +120,8 @@ class DPLinearRegressor(DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
+    target_range_ : tuple of two floats
+        That of the fit, which predictions are clipped to.
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport

@@ -70,8 +70,8 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     def predict(self, X: Any) -> np.ndarray:
         """Predict targets, in the units of y.
 
-        They are clipped to the `target_range` of the fit, as targets were: post-processing, by
-        which no squared or absolute error of a target within the range grows.
+        They are clipped to the `target_range` of the fit, as targets were. This is post-processing
+        and cannot increase the error for a target within the range.
 
         Parameters
         ----------

@@ -78,6 +78,8 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
+    target_range_ : tuple of two floats
+        That of the fit, which predictions are clipped to.
     alpha_ : float or ndarray of shape (n_groups,) or (n_groups + 1,)
         The alpha that was chosen. If there are groups, one per group, in the order of the sorted
         labels, and at the end that of the intercept if there is one.

@@ -84,6 +84,8 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
+    target_range_ : tuple of two floats
+        That of the fit, which predictions are clipped to.
     alpha_ : float
         The penalty used.
     privacy_ : PrivacyReport
@@ -160,5 +162,6 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         return HalfSquaredLoss(target_bound)
 
     def _attacked_score(self, scores: np.ndarray, shift: float, y: np.ndarray) -> float:
-        worst, away = np.abs(scores - y) + shift, y - y.mean(dtype=np.float64)
+        ends = np.clip([scores - shift, scores + shift], *self.target_range_)  # as predictions
+        worst, away = np.abs(ends - y).max(axis=0), y - y.mean(dtype=np.float64)
         return float(1.0 - (worst @ worst) / (away @ away))

@@ -113,6 +113,8 @@ class GroupedLinearModel(DPLinearModel):
     def group_losses(self, X: Any, y: Any, groups: Any) -> np.ndarray:
         """Mean loss of each group: what was minimised, the largest of them.
 
+        Of a regressor that of its linear scores, which are not yet clipped to `target_range`.
+
         Parameters and result as for :meth:`group_scores`.
         """
         return self._of_groups(X, y, groups, lambda X, y: float(self._record_losses(X, y).mean()))

@@ -121,6 +121,8 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
     coef_ : ndarray of shape (n_features,)
         Private coefficients, in units of y per unit of X.
     intercept_ : float
+    target_range_ : tuple of two floats
+        That of the fit, which predictions are clipped to.
     alpha_ : float
         The penalty used; in phases, `alpha`; of "gradient" that which early stopping of the plain
         model is about equivalent to.
@@ -226,4 +228,4 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
         bound = max(abs(end) for end in self._range)
-        return self._loss(bound).value(self.predict(X), y.astype(np.float64))
+        return self._loss(bound).value(self._scores(X)[:, 0], y.astype(np.float64))

@@ -100,7 +100,9 @@ def test_a_record_moves_each_draw_by_its_sensitivity_and_all_by_the_budget(case,
         scale = release.noise_scale / release.sensitivity
         scales = result.plan.schedule.multipliers if is_descent else [scale]
         expected += [(release, scale) for scale in scales]
-    assert (MOMENTS in [release.name for release in plan.releases]) == (branch != "none")
+    names = [release.name for release in plan.releases]
+    assert (MOMENTS in names) == (branch == "full")
+    assert (f"{MOMENTS}, projected" in names) == (branch == "projected")
     assert len(draws) == len(expected) >= n_steps
     for draw, (release, scale) in zip(draws, expected, strict=True):
         assert draw.dimension == release.dimension

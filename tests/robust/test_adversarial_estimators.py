@@ -274,9 +274,26 @@ def test_attacked_score_is_that_of_the_worst_perturbation(norm):
     assert model.attacked_score(sp.csr_matrix(X), y) == model.attacked_score(X, y)
     assert model.attacked_score(X, y, 0.0) == pytest.approx(model.score(X, y))
     line = regressor(50.0, attack_norm=norm, attack_radius=a).fit(X, y)
-    errors = np.max([(scores(line, move) - y) ** 2 for move in moves], axis=0)
+    errors = np.max([(np.clip(scores(line, move), -1, 1) - y) ** 2 for move in moves], axis=0)
     expected = 1 - errors.sum() / ((y - y.mean()) ** 2).sum()
     assert line.attacked_score(X, y) == pytest.approx(expected, abs=1e-4)
     for fitted in (model, line):
         with pytest.raises(ValueError, match="y has shape"):
             fitted.attacked_score(X, y[:, None])
+
+
+@pytest.mark.parametrize("radius", [0.0, 0.05, 0.3])
+def test_attacks_move_predictions_within_the_range_of_the_targets(radius):
+    """Against the worst shift of each row, by `predict`; scores leave the range."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.45, 0.45, size=(400, 2))
+    y = np.clip(4.0 * X[:, 0], -1.0, 1.0)
+    model = regressor(50.0, attack_norm=2, attack_radius=0.1).fit(X, y)
+    model.coef_ = np.array([3.0, -1.0])
+    assert np.abs(X @ model.coef_ + model.intercept_).max() > 1.5
+    step = radius * model.coef_ / np.linalg.norm(model.coef_)
+    worst = np.max([np.abs(model.predict(X + sign * step) - y) for sign in (-1.0, 1.0)], axis=0)
+    expected = 1.0 - (worst**2).sum() / ((y - y.mean()) ** 2).sum()
+    assert model.attacked_score(X, y, radius) == pytest.approx(expected, rel=1e-9)
+    if radius == 0.0:
+        assert expected == pytest.approx(model.score(X, y), rel=1e-9)
