@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeVar
 
 import joblib
@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from skdp.problems.records import Matrix
+from skdp.problems.shared_context import SharedContext
 
 T = TypeVar("T")
 
@@ -35,42 +36,18 @@ class Threads:
         return self._pool.map(call, *arguments)
 
 
-class _LinearAlgebra:
-    """The threads of linear algebra in this process, which all fits share."""
-
-    def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-        self.controller: ThreadpoolController | None = None  # a search of the process
-
-    def limit(self) -> None:
-        with self.lock:
-            if self.users == 0:
-                self.controller = self.controller or ThreadpoolController()
-                self.saved = self.controller.limit(limits=1)
-            self.users += 1
-
-    def restore(self) -> None:
-        """Restore the numbers of threads when the last user is done."""
-        with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                self.saved.restore_original_limits()
+@functools.cache
+def _linear_algebra() -> ThreadpoolController:
+    return ThreadpoolController()  # a search of the libraries of the process
 
 
-_LINEAR_ALGEBRA = _LinearAlgebra()
+_ONE_THREAD = SharedContext(lambda: _linear_algebra().limit(limits=1))
 
 
-@contextmanager
-def spare_processors(matrix: Matrix) -> Iterator[None]:
+def spare_processors(matrix: Matrix) -> AbstractContextManager[None]:
     """Leave the processors to :class:`Threads` where the matrix is sparse.
 
-    Threads of linear algebra wait for the next product without sleeping.
+    Threads of linear algebra wait for the next product without sleeping. Their number belongs to
+    the process: while one sparse fit goes on, no thread has more.
     """
-    if not sp.issparse(matrix):
-        yield
-        return
-    _LINEAR_ALGEBRA.limit()
-    try:
-        yield
-    finally:
-        _LINEAR_ALGEBRA.restore()
+    return _ONE_THREAD if sp.issparse(matrix) else nullcontext()

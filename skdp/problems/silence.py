@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
-
-class _Filters:
-    """The warning filters of the process, which all threads share."""
-
-    def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-
-    def ignore(self) -> None:
-        with self.lock:
-            if self.users == 0:
-                self.saved = warnings.catch_warnings()
-                self.saved.__enter__()
-                warnings.simplefilter("ignore")
-            self.users += 1
-
-    def restore(self) -> None:
-        """Restore the caller's filters when the last user is done."""
-        with self.lock:
-            self.users -= 1
-            if self.users == 0:
-                self.saved.__exit__(None, None, None)
+from skdp.problems.shared_context import SharedContext
 
 
-_FILTERS = _Filters()
+@contextmanager
+def _no_filter_but_ignore() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+_FILTERS = SharedContext(_no_filter_but_ignore)
 
 
 @contextmanager
@@ -44,9 +30,5 @@ def without_warnings() -> Iterator[None]:
     and settings of the caller do not apply inside. Warnings about public numbers belong outside.
     Filters belong to the process: while one thread is inside, no thread warns.
     """
-    _FILTERS.ignore()
-    try:
-        with np.errstate(all="ignore"):
-            yield
-    finally:
-        _FILTERS.restore()
+    with _FILTERS, np.errstate(all="ignore"):
+        yield

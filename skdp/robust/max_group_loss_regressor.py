@@ -227,5 +227,5 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         return np.zeros(len(targets), dtype=np.intp), np.zeros(1, dtype=np.intp)
 
     def _record_losses(self, X: Any, y: np.ndarray) -> np.ndarray:
-        bound = max(abs(end) for end in self._range)
+        bound = max(abs(end) for end in self.target_range_)
         return self._loss(bound).value(self._scores(X)[:, 0], y.astype(np.float64))
