@@ -1,10 +1,12 @@
-"""Blocks of records for phased algorithms, drawn independently of the records."""
+"""Blocks of records for phased algorithms, drawn in a secret random order."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+
+from skdp.mechanisms import NoiseSource, random_order
 
 #: Growth of mu_k and decrease of n_k from phase to phase that planners try: the published
 #: one (equal blocks), and those that remove the logarithm of n.
@@ -28,16 +30,16 @@ def block_remarks(sizes: Sequence[int], noise_scales: Iterable[float]) -> tuple[
 
 
 def assign_blocks(
-    rng: np.random.Generator,
+    noise: NoiseSource,
     n_records: int,
     sizes: Sequence[int],
     strata: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Draw the block of each record, independently of the records.
+    """Draw the block of each record; Lemma 1 of docs/theory/order.md.
 
     Parameters
     ----------
-    rng : numpy.random.Generator
+    noise : NoiseSource
     n_records : int
         At least the sum of `sizes`.
     sizes : sequence of int
@@ -56,10 +58,9 @@ def assign_blocks(
     if strata is not None and np.shape(strata) != (n_records,):
         raise ValueError(f"strata has shape {np.shape(strata)}, must be ({n_records},).")
     blocks = np.repeat(np.arange(len(shares), dtype=np.uint8), shares)
+    order = random_order(n_records, noise)
     if strata is None:
-        rng.shuffle(blocks)
-        return blocks
-    order = rng.permutation(n_records)
+        return blocks[order]
     order = order[np.argsort(strata[order], kind="stable")]
     # places of each block at equal distances, so that every stretch has its share of all blocks
     places = np.concatenate([(np.arange(m) + 0.5) / max(m, 1) for m in shares])

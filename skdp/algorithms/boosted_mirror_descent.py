@@ -2,7 +2,7 @@
 
 Several runs of Algorithm 3 on parts of the records, best responses to each of them on other parts,
 and an exponential mechanism that chooses the run of the smallest gap on a last part. Every record
-is in one part, so that the whole costs what one part does.
+is in one part, in a secret random order, so that the whole costs what one part does.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from skdp.algorithms.bias_reduced_mirror_descent import plan_bias_reduced_mirror
 from skdp.algorithms.mirror_descent import plan_mirror_descent
 from skdp.algorithms.plan import Plan, Result, Run
 from skdp.algorithms.vertex_rounds import VertexPlan
-from skdp.mechanisms import SoftmaxMechanism
+from skdp.mechanisms import SoftmaxMechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ApproximateEvent, Neighbouring
 from skdp.privacy.report import Release
@@ -113,11 +113,12 @@ class BoostedMirrorDescentPlan(Plan):
     def run(self, data: VertexProblem, run: Run) -> Result:
         if data.design != self.design:
             raise ValueError("the problem has other public numbers than the plan.")
+        data = data.ordered(random_order(self.design.n_records, run.noise))
         size, gaps, found = self.quarter, [], []
         last = slice(3 * size, 4 * size)
         for i, plan in enumerate(self.runs):
             n = plan.design.n_records
-            point = plan.run(_Part(data, plan.design, i * n), run).point
+            point = plan.run_on_sequence(_Part(data, plan.design, i * n), run).point
             found.append(point)
             values: list[list[float]] = [[], []]
             for free in range(2):
@@ -126,7 +127,7 @@ class BoostedMirrorDescentPlan(Plan):
                 for j in range(self.n_responses):
                     offset = (1 + free) * size + (i * self.n_responses + j) * m
                     part = _Part(data, response.design, offset, free, point[1 - free])
-                    best = response.run(part, run).point[0]
+                    best = response.run_on_sequence(part, run).point[0]
                     pair = (best, point[1]) if free == 0 else (point[0], best)
                     bound = self.value_bound
                     each = np.nan_to_num(data.values(pair, last), nan=0.0)

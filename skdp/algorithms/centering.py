@@ -18,7 +18,7 @@ from scipy.special import erf
 from sklearn.utils.extmath import row_norms
 
 from skdp.algorithms.threads import Threads
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms import GaussianMechanism, NoiseSource, SecretLabels
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, Records, SoftmaxLoss
@@ -314,9 +314,6 @@ class CenteredRows:
     ----------
     records : Records
     centering : Centering
-    n_blocks : int, default=1
-        Block k has the records i with ``i = k (mod n_blocks)``. Of a CSR matrix, several blocks are
-        a copy.
 
     Attributes
     ----------
@@ -328,7 +325,7 @@ class CenteredRows:
         Bound for every conceivable row.
     """
 
-    def __init__(self, records: Records, centering: Centering, n_blocks: int = 1) -> None:
+    def __init__(self, records: Records, centering: Centering) -> None:
         self.has_intercept = records.intercept > 0.0
         self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
         self._unit = records.data_norm * centering.scale
@@ -338,51 +335,54 @@ class CenteredRows:
         mean = float(np.linalg.norm(centering.mean))
         self.norm_bound = (1.0 + mean) / centering.scale + self._constant
         self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
-        self._all = self._parts_of(0, 1)
+        #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
+        self.cancellation = self._cancellation()
+        self._all = self._kept(self._slices(records.n_records))
         self._all_norms = [self._norms(block) for block in self._made(self._all)]
         self._parts, self.norms = [self._all], [self._all_norms]
-        self.divide(n_blocks)
 
-    def divide(self, n_blocks: int) -> None:
-        """Choose the number of blocks."""
+    def divide(self, n_blocks: int, noise: NoiseSource) -> None:
+        """Divide the records into blocks by independent secret labels (docs/theory/order.md).
+
+        Rows of a block are gathered whenever they are needed, but those of a CSR matrix once.
+        """
         if n_blocks == len(self.norms):
             return
         if n_blocks == 1:
             self._parts, self.norms = [self._all], [self._all_norms]
             return
         norms = np.concatenate(self._all_norms)
-        self._parts = [self._parts_of(k, n_blocks) for k in range(n_blocks)]
-        self.norms = [
-            [norms[part if isinstance(part, slice) else part.positions] for part in parts]
-            for parts in self._parts
+        parts = [
+            [members[part] for part in self._slices(len(members))]
+            for members in SecretLabels(n_blocks, noise).members(self._records.n_records)
         ]
+        self.norms = [[norms[positions] for positions in block] for block in parts]
+        self._parts = [self._kept(block) if self._threads else block for block in parts]
 
-    def _parts_of(self, k: int, step: int) -> Sequence[slice | Block]:
-        """Divide the records i with ``i = k (mod step)`` into parts.
-
-        Those of rows in single precision are made whenever they are needed. Of sparse rows there
-        are four parts in place of one, of equal sizes, for threads to share.
-        """
-        n, size = self._records.n_records, _LONGER * self._records.block_size
+    def _slices(self, n: int) -> list[slice]:
+        """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
+        size = _LONGER * self._records.block_size
         if self._threads is not None and n > self._records.block_size:
-            size = -(-n // (4 * step * -(-n // (step * size))))
-        size *= step
-        parts = [slice(i, min(i + size, n), step) for i in range(k, n, size)]
-        is_double = self._records.matrix.dtype == np.float64
-        return [self._records.block(part) for part in parts] if is_double else parts
+            size = -(-n // (4 * -(-n // size)))
+        return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
 
-    def _made(self, parts: Sequence[slice | Block]) -> Iterator[Block]:
+    def _kept(self, parts: Sequence[slice | np.ndarray]) -> Sequence[slice | np.ndarray | Block]:
+        """Make the parts once, but for rows in single precision."""
+        is_double = self._records.matrix.dtype == np.float64
+        return list(map(self._block, parts)) if is_double else parts
+
+    def _made(self, parts: Sequence[slice | np.ndarray | Block]) -> Iterator[Block]:
         return map(self._block, parts)
 
-    def _block(self, part: slice | Block) -> Block:
-        return self._records.block(part) if isinstance(part, slice) else part
+    def _block(self, part: slice | np.ndarray | Block) -> Block:
+        return part if isinstance(part, Block) else self._records.block(part)
 
     def block(self, k: int) -> list[Block]:
         """Return the parts of a block."""
         return list(self._made(self._parts[k]))
 
     def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
-        """Sum a statistic of parts and the norms in them over block k, in a tree."""
+        """Sum a statistic of parts and the norms in them over the records of block k, in a tree."""
         return self._sum(statistic, self._parts[k], self.norms[k])
 
     def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -392,14 +392,14 @@ class CenteredRows:
     def _sum(
         self,
         statistic: Callable[[Block, np.ndarray], np.ndarray],
-        parts: Sequence[slice | Block],
+        parts: Sequence[slice | np.ndarray | Block],
         norms: Sequence[np.ndarray],
     ) -> np.ndarray:
         """Sum over parts; those of sparse rows in threads, since their products have none."""
         if self._threads is None or len(parts) == 1:
             return tree_sum(map(statistic, self._made(parts), norms))
 
-        def of_part(part: slice | Block, norms: np.ndarray) -> np.ndarray:
+        def of_part(part: slice | np.ndarray | Block, norms: np.ndarray) -> np.ndarray:
             return statistic(self._block(part), norms)
 
         return tree_sum(self._threads.map(of_part, parts, norms))
@@ -432,6 +432,13 @@ class CenteredRows:
     def products(self, gram: np.ndarray) -> np.ndarray:
         """Turn ``sum_i r_i (x_i, 1) (x_i, 1)'`` into ``sum_i r_i A_i A_i'``."""
         return self.sums(self.sums(gram).T)
+
+    def _cancellation(self) -> float:
+        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
+        if not self.has_intercept:
+            return 1.0
+        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / CONSTANT) ** 2
+        return min(self.amplification**2, off_center)
 
     def _norms(self, block: Block) -> np.ndarray:
         squares = squared_norms(block) / self._unit**2

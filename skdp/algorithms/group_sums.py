@@ -16,7 +16,6 @@ from skdp.algorithms.clipped_losses import loss_range
 from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
 from skdp.algorithms.worst_group_weights import minimax_step
 from skdp.mechanisms import GaussianMechanism, NoiseSource
-from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, SoftmaxLoss
 from skdp.problems.records import Block
@@ -55,11 +54,10 @@ class GroupSums:
     n_entries: int = 1
 
     def mechanism(self, moved: float = 0.0) -> GaussianMechanism:
-        """Return the noise; `moved` bounds the rounding of a term whose record changes places."""
+        """Return the noise; `moved` bounds the rounding of a term whose record is elsewhere."""
         design = self.plan.objective.design
         bound = self.sensitivity * ROUNDING_SLACK + sum_rounding(design, self.size)
-        if self.plan.objective.neighbouring is Neighbouring.ADD_REMOVE:
-            bound += design.n_records * design.size_ratio * moved
+        bound += design.n_records * design.size_ratio * moved
         return GaussianMechanism(bound, 1.0 / self.mu)
 
     def describe(self) -> Release:

@@ -30,7 +30,7 @@ import numpy as np
 
 from skdp.algorithms.log_linear import ModelResult, dense_model
 from skdp.algorithms.plan import Plan, Run, require_replace_one
-from skdp.mechanisms import SoftmaxMechanism
+from skdp.mechanisms import NoiseSource, SoftmaxMechanism, random_order
 from skdp.privacy.accountants import ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring
@@ -130,7 +130,7 @@ class LinearQueriesPlan(Plan):
         with without_warnings():
             workload, half, last = self.workload, self.workload.n_queries, self.n_rounds
             is_full, skipped = self.batch_size is None, 0 if self.batch_size else last // 2
-            batches = _Batches(self, data, run.rng)
+            batches = _Batches(self, data, run.noise)
             # of the records, and of what distributions answer: current ones, or sums over rounds
             secret, public = np.zeros(half), np.zeros(half)
             exponent, mean = np.zeros(workload.sizes), np.zeros(workload.sizes)
@@ -164,13 +164,13 @@ class _Batches:
     """Sums of the queries over the records of each round."""
 
     def __init__(
-        self, plan: LinearQueriesPlan, data: CategoricalRecords, rng: np.random.Generator
+        self, plan: LinearQueriesPlan, data: CategoricalRecords, noise: NoiseSource
     ) -> None:
         self._plan, self._data = plan, data
         if plan.batch_size is None:
             self._full = plan.workload.sums(data)
         else:
-            self._order = rng.permutation(data.n_records)
+            self._order = random_order(data.n_records, noise)
 
     def sums(self, t: int) -> np.ndarray:
         size = self._plan.batch_size

@@ -248,7 +248,7 @@ class NoisyDescentAscentPlan(Plan):
                     descent,
                     plan=self._weighted_plan(descent.plan, weights, proportions, k, is_plain),
                 )
-                rows.divide(second.plan.n_blocks)
+                rows.divide(second.plan.n_blocks, noise)
                 # two independent estimates of the plain model are averaged
                 start = None if is_plain else point
                 point = second.weights(noise, start, factors)
@@ -328,7 +328,7 @@ class NoisyDescentAscentPlan(Plan):
     def _margin_rounding(
         self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
     ) -> float:
-        """Bound what margins change by when records change their positions."""
+        """Bound what margins change by when records are elsewhere in the table."""
         d = self.objective.design.n_features
         size = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
         return 2.0 * (d + 8) * EPS * size

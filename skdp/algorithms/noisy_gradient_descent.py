@@ -314,7 +314,7 @@ class NoisyGradientDescentPlan(Plan):
             inverse, ridge, least = self.moments.inverse(rows, noise)
             plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
             plan = replace(plan, n_blocks=plan._n_blocks)
-        rows.divide(plan.schedule.n_blocks)
+        rows.divide(plan.schedule.n_blocks, noise)
         return Descent(plan, rows, centering.offsets, inverse)
 
     @property
@@ -427,7 +427,7 @@ class Descent:
         """
         plan, rows = self.plan, self.rows
         loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
-        relation, n = plan.objective.neighbouring, design.n_records * design.size_ratio
+        n = design.n_records * design.size_ratio
         bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
         shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
         origin = self.start if start is None else start
@@ -438,12 +438,10 @@ class Descent:
         offset = float(np.linalg.norm(self.offsets))
 
         def sensitivity(weights: np.ndarray) -> float:
-            if relation is Neighbouring.REPLACE_ONE:
-                return fixed
-            # records change their positions, and so their margins and norms in the last bits
+            # the others may be elsewhere, and have margins and norms with other last bits
             length = float(np.linalg.norm(origin + weights))
             margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
-            norms = 4.0 * (d + 8) * EPS * amplified**2 * clip
+            norms = 4.0 * (d + 8) * EPS * rows.cancellation * clip
             return fixed + n * (bound * margins + norms) * largest
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:

@@ -144,7 +144,7 @@ class PhasedPlan(Plan):
         is_split = self.block_sizes[0] < data.n_records
         if is_split:
             require_copyable(solver)
-            assignment = assign_blocks(run.rng, data.n_records, self.block_sizes)
+            assignment = assign_blocks(run.noise, data.n_records, self.block_sizes)
         generators = spawn_generators(run.rng, len(self.phases))
         path = [np.zeros(self.phases[0].constants.dimension)]
         # solvers of others get no access to the records of other phases

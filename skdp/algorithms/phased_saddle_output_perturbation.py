@@ -203,7 +203,9 @@ class PhasedSaddlePlan(Plan):
             raise ValueError(f"The plan is for {planned} records, not for {data.n_records}.")
         if len(self.phases) > 1:
             require_copyable(solver)
-        assignment = assign_blocks(run.rng, data.n_records, self.block_sizes, strata)
+        is_split = self.block_sizes[0] < data.n_records
+        if is_split or strata is not None:
+            assignment = assign_blocks(run.noise, data.n_records, self.block_sizes, strata)
         generators = spawn_generators(run.rng, len(self.phases))
         domain, start, fixed = data.domain_x, data.center_x, data.center_y
         if self.released == "y":
@@ -218,7 +220,7 @@ class PhasedSaddlePlan(Plan):
             if self.released == "y":
                 alphas, centers = alphas[::-1], centers[::-1]
             block = data
-            if self.block_sizes[0] < data.n_records:
+            if is_split:
                 block = data.take(np.flatnonzero(assignment == k))
             block = block.with_regularisers(*alphas, *centers)
             result = phase.run(block, Run(solver, generator, run.noise, run.verbose))

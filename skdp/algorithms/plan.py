@@ -28,9 +28,10 @@ class Run:
     solver : str, Solver or callable, default="auto"
         See :func:`skdp.solvers.resolve_solver`.
     rng : numpy.random.Generator, optional
-        Randomness of solvers and of the assignment to blocks. Default: a fresh generator.
+        Randomness of solvers. Default: a fresh generator.
     noise : NoiseSource, optional
-        Default: the operating system's secure generator.
+        Of the noise and of the secret orders of records. Default: the operating system's secure
+        generator.
     verbose : int, default=0
         1 prints the progress of long solves.
     """

@@ -138,10 +138,9 @@ class RowMomentsPlan:
     def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
         rounding = sum_rounding(self.design, 2.0 * amplified)
-        if self.neighbouring is Neighbouring.ADD_REMOVE:
-            # records change their positions, and so their terms in the last bits
-            n, d = self.design.n_records * self.design.size_ratio, self.design.n_features
-            rounding += 8.0 * n * (d + 8) * EPS * amplified
+        # the others may be elsewhere, and have terms with other last bits
+        n, d = self.design.n_records * self.design.size_ratio, self.design.n_features
+        rounding += 8.0 * n * (d + 8) * EPS * amplified
         mechanism = GaussianMechanism(
             self.mechanism.sensitivity + rounding, self.mechanism.noise_multiplier
         )

@@ -97,15 +97,14 @@ class TemperaturePlan:
             return self._derivatives(scores / unit, margins, block, spread)
 
         total = rows.full_total(part)
-        mechanism = self.mechanism
-        if self.neighbouring is Neighbouring.ADD_REMOVE:
-            # records change their positions, and so their margins in the last bits
-            bound, d = rows.norm_bound * norm, self.design.n_features
-            size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
-            error = 2.0 * (d + 8) * EPS * size * self._steepness(factor, bound, size, unit, spread)
-            sensitivity = mechanism.sensitivity
-            sensitivity += self.design.n_records * self.design.size_ratio * error
-            mechanism = GaussianMechanism(sensitivity, mechanism.noise_multiplier)
+        # the other records may be elsewhere, and have margins with other last bits
+        bound, d = rows.norm_bound * norm, self.design.n_features
+        size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
+        error = 2.0 * (d + 8) * EPS * size * self._steepness(factor, bound, size, unit, spread)
+        moved = self.design.n_records * self.design.size_ratio * error
+        mechanism = GaussianMechanism(
+            self.mechanism.sensitivity + moved, self.mechanism.noise_multiplier
+        )
         q, scale = mechanism.release(total, noise), mechanism.noise_scale
         if not has_odds(self.loss):
             # a step of Newton's method is exact, and steps that are missing may be many

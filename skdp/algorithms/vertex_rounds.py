@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from skdp.algorithms.plan import Plan, Result, Run
-from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws
+from skdp.mechanisms import NoiseSource, SoftmaxMechanism, calibrated_draws, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring, RepeatedEvent
 from skdp.privacy.report import Release
@@ -107,7 +107,7 @@ class VertexPlan(Plan):
     steps : tuple of float
         tau, per block.
     full_batch : bool
-        Whether each round reads all records, or its own ones.
+        Whether each round reads all records, or its own ones in a secret random order.
     average : bool
         Whether the result is the average of all points after the first, which costs no draws of
         its own; else it is made of the draws that were requested for it.
@@ -169,6 +169,12 @@ class VertexPlan(Plan):
         """Carry out the plan; the result's point holds the vertices, one array per block."""
         if data.design != self.design:
             raise ValueError("the problem has other public numbers than the plan.")
+        if not self.full_batch:
+            data = data.ordered(random_order(self.design.n_records, run.noise))
+        return self.run_on_sequence(data, run)
+
+    def run_on_sequence(self, data: VertexProblem, run: Run) -> Result:
+        """Carry out the plan on records whose order is secret and random already."""
         scores = [GridScores(self, block) for block in range(len(self.design.sizes))]
         points: dict[int, list[list[np.ndarray]]] = {}
         start = 0

@@ -13,6 +13,7 @@ from skdp.mechanisms.calibration import Calibration, gaussian_noise_multiplier
 from skdp.mechanisms.noise_source import NoiseSource, noise_source_name, secure_noise
 from skdp.mechanisms.opendp_noise import OpenDPNoise, opendp_noise
 from skdp.mechanisms.sampled_gaussian import SampledGaussianMechanism
+from skdp.mechanisms.secret_order import SecretLabels, random_order
 from skdp.mechanisms.softmax import SoftmaxMechanism, calibrated_draws, total_sensitivity
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "NoiseSource",
     "OpenDPNoise",
     "SampledGaussianMechanism",
+    "SecretLabels",
     "SoftmaxMechanism",
     "SphericalLaplaceMechanism",
     "calibrated_draws",
@@ -29,6 +31,7 @@ __all__ = [
     "gaussian_noise_multiplier",
     "noise_source_name",
     "opendp_noise",
+    "random_order",
     "secure_noise",
     "total_sensitivity",
 ]

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import KFold
 from sklearn.utils import check_consistent_length
 
 from skdp._checks import check_count, check_real
 from skdp.algorithms.noisy_score import NoisyScorePlan
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import check_random_state, randomness
+from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
@@ -77,8 +77,10 @@ def dp_cross_validate(
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
     y : array-like of shape (n_samples,)
     cv : int, splitter or iterable, default=5
-        Number of folds, a splitter of scikit-learn, or pairs of indices (train, test). The folds
-        must not depend on the records: stratified and grouped splitters are refused.
+        Number of folds, drawn in a secret random order; a splitter of scikit-learn; or pairs of
+        indices (train, test). Folds of a splitter or of indices go by position: positions must then
+        not depend on the records, as they do in a sorted table. Stratified and grouped splitters
+        are refused.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_absolute_error", "neg_mean_squared_error"} \
             or callable, default=None
         The score of a record, or a callable ``(estimator, X, y) -> array`` with one score per row
@@ -149,7 +151,7 @@ def dp_cross_validate(
     y = np.asarray(y)
     scores, low, high = _scoring(estimator, scoring, score_range)
     rng, noise = randomness(random_state)
-    folds = _folds(cv, len(y), rng)
+    folds = _folds(cv, len(y), noise)
     overlap = OverlappingParts(_members(folds, len(y)))
     # keeps what all of it cost, also that of fits in other processes
     recorder = BudgetAccountant(math.inf)
@@ -207,11 +209,14 @@ def _per_record(scores: _Scores, model: Any, X: Any, y: np.ndarray) -> np.ndarra
     return values
 
 
-def _folds(cv: Any, n: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+def _folds(cv: Any, n: int, noise: NoiseSource) -> list[tuple[np.ndarray, np.ndarray]]:
     """Split positions, without a look at the records."""
     if isinstance(cv, numbers.Integral):
         check_count("cv", cv, 2, n)
-        cv = KFold(cv, shuffle=True, random_state=int(rng.integers(2**31)))
+        order = random_order(n, noise)
+        cuts = np.array_split(order, cv)
+        # in the drawn order, so that neighbouring tables differ in one place of each fold
+        cv = [(np.concatenate(cuts[:k] + cuts[k + 1 :]), cuts[k]) for k in range(cv)]
     if hasattr(cv, "split"):
         try:
             cv = list(cv.split(np.zeros((n, 1))))

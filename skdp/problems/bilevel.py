@@ -224,8 +224,8 @@ class PenaltyProblem(BilevelProblem):
         Smooth, of one margin.
     penalties : PenaltyGroups
     disjoint : bool, default=True
-        Record i is for training if i is even, else for validation. If False every record has both
-        roles.
+        Record i is for training if i is even, else for validation: positions must then not depend
+        on the records, so shuffle tables that are sorted. If False every record has both roles.
 
     Notes
     -----

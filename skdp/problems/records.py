@@ -23,6 +23,8 @@ from skdp.problems.silence import without_warnings
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any
+#: Positions of some records.
+Part = slice | np.ndarray
 
 #: Bytes of one dense block, about half of a core's second-level cache.
 _BLOCK_BYTES = 1 << 19
@@ -369,6 +371,8 @@ class Records:
         rows = positions if self.selected is None else self.selected[positions]
         if self.is_sparse or isinstance(rows, slice):
             return self.matrix[rows]
+        if not self.matrix.flags.c_contiguous:
+            return self.matrix.T.take(rows, axis=1).T  # by rows, all of X would be copied first
         return self.matrix.take(rows, axis=0)  # faster than by brackets
 
     def margins(self, weights: np.ndarray) -> np.ndarray:
@@ -394,7 +398,7 @@ class Records:
         self,
         statistic: Callable[[Block], Any],
         raw: bool = False,
-        part: slice | np.ndarray = slice(None),
+        part: Part = slice(None),
     ) -> Any:
         """Sum a statistic over blocks in the tree of :mod:`skdp.problems.rounding`.
 
@@ -480,6 +484,11 @@ class Records:
             for column in (self.scale, self.lengths, self.targets, self.groups)
         )
         return part
+
+
+def size_of(part: Part, n_records: int) -> int:
+    """Count the records of a part."""
+    return len(range(*part.indices(n_records))) if isinstance(part, slice) else len(part)
 
 
 def _slices(n: int, size: int) -> Iterator[slice]:

@@ -8,6 +8,7 @@ privacy needs.
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,7 +20,7 @@ import scipy.sparse as sp
 
 from skdp._checks import check_count, check_positive
 from skdp.problems.losses import Loss
-from skdp.problems.records import Block, Records
+from skdp.problems.records import Block, Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
 from skdp.problems.silence import without_warnings
 
@@ -93,6 +94,13 @@ class VertexProblem(ABC):
         """Return the function at a point for each of consecutive records, shape (m,)."""
         raise NotImplementedError
 
+    def ordered(self, order: np.ndarray) -> VertexProblem:
+        """Return the problem with its records in another order; needed for rounds on batches.
+
+        Record k of it is record ``order[k]`` of this one.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no method `ordered`.")
+
     def value(self, point: Point, batch: slice) -> float:
         """Average the function at a point over consecutive records."""
         return float(np.mean(self.values(point, batch)))
@@ -106,16 +114,29 @@ class FunctionProblem(VertexProblem):
     ----------
     design : VertexDesign
     derivative : callable ``(points, batch) -> sequence of ndarray``
-        From weights on the vertices, one array per block, and a slice of records, to the partial
-        derivatives of each of them, shape (m, sizes[u]). They are clipped to the interval that
-        ends at the magnitude and is as wide as the oscillation: ``[-m, m]`` if that is 2 m, and
-        ``[0, m]`` if it is m. What is not a number becomes its lower end.
+        From weights on the vertices, one array per block, and a slice or an array of positions of
+        records, to the partial derivatives of each of them, shape (m, sizes[u]). They are clipped
+        to the interval that ends at the magnitude and is as wide as the oscillation: ``[-m, m]`` if
+        that is 2 m, and ``[0, m]`` if it is m. What is not a number becomes its lower end.
     function : callable ``(points, batch) -> ndarray of shape (m,)``, optional
     """
 
     design: VertexDesign
-    derivative: Callable[[Point, slice], Any]
-    function: Callable[[Point, slice], np.ndarray] | None = None
+    derivative: Callable[[Point, Part], Any]
+    function: Callable[[Point, Part], np.ndarray] | None = None
+
+    def ordered(self, order: np.ndarray) -> FunctionProblem:
+        derivative, function = self.derivative, self.function
+
+        def values(points: Point, batch: Part) -> np.ndarray:
+            assert function is not None
+            return function(points, order[batch])
+
+        return FunctionProblem(
+            self.design,
+            lambda points, batch: derivative(points, order[batch]),
+            None if function is None else values,
+        )
 
     def weights(self, point: Point) -> Point:
         """Return the means of the vertices, as weights."""
@@ -209,6 +230,11 @@ class LinearProblem(VertexProblem):
         if not _is_within(records.matrix, records.intercept, design.feature_bound):
             raise ValueError("entries of X, or the intercept feature, exceed feature_bound.")
         self.records, self.loss, self.design = records, loss, design
+
+    def ordered(self, order: np.ndarray) -> LinearProblem:
+        other = copy.copy(self)
+        other.records = self.records.take(order)
+        return other
 
     def margins(self, point: Point, batch: slice) -> np.ndarray:
         """Compute the margins of a sparse point, from the columns that it names.

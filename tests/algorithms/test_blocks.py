@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import chi2
 
 from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
+from skdp.mechanisms import NoiseSource
 
 FALSE_ALARM = 1e-6
 
@@ -30,7 +31,7 @@ def test_every_record_is_in_one_block(sizes, stratified):
     rng = np.random.default_rng(0)
     for n in (sum(sizes), sum(sizes) + 2):
         strata = rng.integers(0, 3, n) if stratified else None
-        assignment = assign_blocks(rng, n, sizes, strata)
+        assignment = assign_blocks(NoiseSource(rng.bytes), n, sizes, strata)
         assert assignment.shape == (n,)
         counts = np.bincount(assignment, minlength=len(sizes) + 1)
         assert tuple(counts) == (*sizes, n - sum(sizes))
@@ -52,7 +53,7 @@ def test_dealing_is_uniform():
     rng = np.random.default_rng(1)
     first, last = np.zeros(4), np.zeros((4, 4))
     for _ in range(trials):
-        assignment = assign_blocks(rng, n, [int(size) for size in sizes[:3]])
+        assignment = assign_blocks(NoiseSource(rng.bytes), n, [int(size) for size in sizes[:3]])
         first[assignment[0]] += 1
         last[assignment[0], assignment[n - 1]] += 1
     assert_frequencies(first, trials * sizes / n)
@@ -67,12 +68,13 @@ def test_dealing_is_uniform_within_a_stratum():
     counts = {}
     for stratum in (0, 1):
         known = np.bincount(
-            assign_blocks(rng, 12, (6, 4, 2), strata)[strata == stratum], minlength=3
+            assign_blocks(NoiseSource(rng.bytes), 12, (6, 4, 2), strata)[strata == stratum],
+            minlength=3,
         )
         counts[stratum] = known
     seen = np.zeros((12, 3))
     for _ in range(trials):
-        assignment = assign_blocks(rng, 12, (6, 4, 2), strata)
+        assignment = assign_blocks(NoiseSource(rng.bytes), 12, (6, 4, 2), strata)
         for stratum, known in counts.items():
             assert (np.bincount(assignment[strata == stratum], minlength=3) == known).all()
         seen[np.arange(12), assignment] += 1
@@ -95,7 +97,7 @@ def test_blocks_get_their_share_of_every_stratum():
         if min(sizes) < 1:
             continue
         strata = rng.choice(5, n, p=[0.6, 0.2, 0.1, 0.07, 0.03])
-        assignment = assign_blocks(rng, n, sizes, strata)
+        assignment = assign_blocks(NoiseSource(rng.bytes), n, sizes, strata)
         for stratum in range(5):
             size = np.sum(strata == stratum)
             got = np.bincount(assignment[strata == stratum], minlength=count)[:count]
@@ -107,7 +109,7 @@ def test_the_assignment_depends_on_strata_and_random_numbers_alone():
     """Names of the strata do not matter, only their order; without strata nothing does."""
     strata = np.random.default_rng(4).integers(0, 3, 50)
     assignment = [
-        assign_blocks(np.random.default_rng(5), 50, (30, 20), labels)
+        assign_blocks(NoiseSource(np.random.default_rng(5).bytes), 50, (30, 20), labels)
         for labels in (strata, strata * 10 - 4, np.array(["a", "b", "c"])[strata])
     ]
     assert (assignment[0] == assignment[1]).all() and (assignment[0] == assignment[2]).all()

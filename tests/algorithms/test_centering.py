@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
-from plain_noise import Scales, Silent
+from kept_order import kept_order  # noqa: F401  a fixture
+from plain_noise import Scales, Silent, seeded
 
 from skdp.algorithms import centering as centering_module
 from skdp.algorithms.centering import CenteredRows, Centering, plan_centering, sum_rounding
@@ -26,6 +27,8 @@ from skdp.problems import (
     huber_loss,
 )
 from skdp.problems import records as records_module
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 
 def test_means_of_rows_are_left_out_where_they_would_be_noise():
@@ -185,7 +188,8 @@ def test_centered_rows_are_those_of_the_formula(kind, dtype):
     A = np.column_stack([A, np.full(23, 0.2)])
     w, r = rng.normal(size=(2, 5)), rng.normal(size=23)
     for n_blocks in (1, 3):
-        rows = CenteredRows(records, centering, n_blocks)
+        rows = CenteredRows(records, centering)
+        rows.divide(n_blocks, seeded())
         for k in range(n_blocks):
             mine = slice(k, None, n_blocks)
             (block,) = rows.block(k)
@@ -215,8 +219,10 @@ def test_the_rows_are_not_copied():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(20000, 3))
     records = Records(X, 1.0, 0.1, targets=X[:, 0])
-    rows = CenteredRows(records, Centering.unknown(3, 1), 2)
-    assert all(np.shares_memory(block.matrix, X) for k in range(2) for block in rows.block(k))
+    rows = CenteredRows(records, Centering.unknown(3, 1))
+    assert all(np.shares_memory(block.matrix, X) for block in rows.block(0))
+    rows.divide(2, seeded())  # rows are gathered when they are needed, and not kept
+    assert all(isinstance(part, np.ndarray) for block in rows._parts for part in block)
 
 
 def test_steps_go_over_the_blocks_that_were_chosen_last():
@@ -224,7 +230,7 @@ def test_steps_go_over_the_blocks_that_were_chosen_last():
     X, y = rng.uniform(-0.5, 0.5, size=(1000, 3)), rng.standard_normal(1000)
     records = Records(X, 1.0, 1.0, targets=y)
     rows = CenteredRows(records, Centering.unknown(3, 1))
-    rows.divide(4)
+    rows.divide(4, seeded())
     for k in range(4):
         assert np.array_equal(np.concatenate([b.targets for b in rows.block(k)]), y[k::4])
         lengths = np.linalg.norm(np.column_stack([X[k::4], np.full(250, 0.2)]), axis=1)
@@ -241,7 +247,8 @@ def test_steps_go_over_the_blocks_that_were_chosen_last():
 def test_parts_are_as_long_as_the_bound_on_rounding_says(n_blocks, dtype):
     records = Records(np.ones((5000, 3), dtype=dtype), 2.0, 1.0, targets=np.arange(5000.0))
     records.block_size = 64
-    rows = CenteredRows(records, Centering.unknown(3, 1), n_blocks)
+    rows = CenteredRows(records, Centering.unknown(3, 1))
+    rows.divide(n_blocks, seeded())
     longest = centering_module._LONGER * Design.of(records).block_size
     for k in range(n_blocks):
         sizes = [len(block.targets) for block in rows.block(k)]
@@ -261,7 +268,8 @@ def test_a_copy_in_double_precision_changes_no_sum(monkeypatch):
 
     def sums():
         records = Records(X, 1.0, 1.0, targets=y).in_double()
-        rows = CenteredRows(records, Centering.unknown(4, 1), 2)
+        rows = CenteredRows(records, Centering.unknown(4, 1))
+        rows.divide(2, seeded())
         return [rows.total(lambda b, norms: b.pull_back(b.targets * norms), k) for k in range(2)]
 
     copied = sums()

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kept_order import kept_order  # noqa: F401  a fixture
 
 from skdp.algorithms import (
     Run,
@@ -30,6 +31,8 @@ from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent
 from skdp.problems.vertices import FunctionProblem, VertexDesign
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 LOG_DELTA = math.log(1e6)
@@ -176,7 +179,7 @@ def test_our_loop_makes_the_draws_that_are_counted(most, monkeypatch):
     monkeypatch.setattr(vertex_rounds, "_draw", counted)
     problem = FunctionProblem(
         design,
-        lambda points, batch: [np.ones((batch.stop - batch.start, size)) for size in (5, 3)],
+        lambda points, batch: [np.ones((len(np.arange(20_000)[batch]), size)) for size in (5, 3)],
     )
     rng = np.random.default_rng(0)
     point = plan.run(problem, Run(rng=rng, noise=NoiseSource(rng.bytes))).point

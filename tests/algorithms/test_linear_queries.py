@@ -398,7 +398,7 @@ def test_no_record_is_in_two_batches():
     objective = QueryObjective(Marginals((n,), 1), n)
     plan = plan_linear_queries(objective, PrivacyBudget(30.0, 1e-6), "paper")
     records = CategoricalRecords(np.arange(n)[:, None], (n,))
-    batches = linear_queries._Batches(plan, records, np.random.default_rng(0))
+    batches = linear_queries._Batches(plan, records, NoiseSource(np.random.default_rng(0).bytes))
     counts = [batches.sums(t) for t in range(1, plan.n_rounds - 1)]
     assert len(counts) == plan.n_charged > 1
     assert all(each.sum() == plan.batch_size for each in counts)

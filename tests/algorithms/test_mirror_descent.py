@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kept_order import kept_order  # noqa: F401  a fixture
 
 from skdp.algorithms import (
     Run,
@@ -38,6 +39,8 @@ from skdp.problems.vertices import (
     clipped_entries,
     vertex_coefficients,
 )
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RHO = (math.sqrt(-math.log(1e-6) + 1.0) - math.sqrt(-math.log(1e-6))) ** 2

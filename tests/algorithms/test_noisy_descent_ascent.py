@@ -340,7 +340,7 @@ def test_rounding_is_that_of_lemma_5(relation):
         assert rounding > 1e-3
         for moved in (0.0, 1e-12):
             expected = sums.sensitivity * (1.0 + 1e-9) + rounding
-            expected += 0.0 if relation is REPLACE else 10.0 * size * moved
+            expected += (1.0 if relation is REPLACE else 10.0) * size * moved
             assert sums.mechanism(moved).sensitivity == pytest.approx(expected, rel=1e-12)
     records = records_of(np.eye(3), np.array([0, 1, 0]), np.zeros(3, dtype=int))
     rows = CenteredRows(records, Centering.unknown(3, 1))

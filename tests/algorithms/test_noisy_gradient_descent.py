@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from descent_plans import ADD, RELATIONS, REPLACE, plan_of
+from kept_order import kept_order  # noqa: F401  a fixture
 from laboratory import Laboratory
 from plain_noise import Scales, Silent, seeded
 from scipy import stats
@@ -45,6 +46,8 @@ from skdp.problems import (
     SquaredHingeLoss,
     huber_loss,
 )
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 # ------------------------------------------------------------------------------------------- plan
 
@@ -449,7 +452,9 @@ def test_the_noise_of_a_step_covers_rounding(is_accelerated):
     assert rows.norm_bound == pytest.approx(20.2)
     rounding = sum_rounding(plan.objective.design, plan.clip * (20.2 / 0.2) * 3.0)
     assert rounding > 1e-3
-    sensitivity = 2.0 * plan.clip * 3.0 * (1.0 + 1e-9) + rounding
+    # records may be elsewhere: their norms are off, their margins are 0
+    norms = 4.0 * (2 + 8) * 2.0**-52 * (20.2 / 0.2) ** 2 * plan.clip
+    sensitivity = 2.0 * plan.clip * 3.0 * (1.0 + 1e-9) + rounding + 1e9 * norms * 3.0
     noise = Scales()
     Descent(plan, rows, np.zeros(1), None).weights(noise)
     assert noise.seen[0] == pytest.approx(sensitivity * plan.schedule.multipliers[0], rel=1e-12)
@@ -496,8 +501,8 @@ def test_the_norm_of_the_centered_row_is_clipped_with():
     assert np.linalg.norm([(-1.0 - 0.9) / 0.2, 0.2]) > 9.0  # times its residual of 1
 
 
-def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
-    """Records change their positions, so computed margins differ in the last bits."""
+def test_the_noise_of_a_step_grows_with_the_weights():
+    """Records may be elsewhere in the table, so computed margins differ in the last bits."""
     scales = []
 
     for relation in Neighbouring:
@@ -520,9 +525,8 @@ def test_the_noise_of_a_step_grows_with_the_weights_under_add_remove():
                 )[1],
             )
             plan.run(records, Run(noise=Silent()))
-    replaced, added = scales
-    assert replaced[0] == replaced[1] > 0.0
-    assert added[1] > added[0] * (1.0 + 1e-9)
+    for least, largest in scales:
+        assert largest > least * (1.0 + 1e-9) > 0.0
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), SquaredHingeLoss()], ids=repr)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms.centering import CenteredRows, Centering
@@ -19,6 +20,8 @@ from skdp.algorithms.noisy_steps import (
     plan_schedule,
 )
 from skdp.problems import LogisticLoss, Records
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 
 @pytest.mark.parametrize("curvatures", [(0.0,), (0.01, 0.1, 0.7)])
@@ -139,7 +142,8 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
     centering = Centering(np.zeros(4), 0.5, np.array([0.3]), 0.15)
 
     def average(n_blocks):
-        rows = CenteredRows(records, centering, n_blocks)
+        rows = CenteredRows(records, centering)
+        rows.divide(n_blocks, Silent())
 
         def total(w, k):
             seen.append(k)

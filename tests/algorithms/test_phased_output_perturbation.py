@@ -173,7 +173,7 @@ def test_changing_one_record_changes_the_input_of_one_phase(sparse):
             EmpiricalRisk(LOSSES["squared"]),
             PrivacyBudget(20.0, 1e-6),
             radius=1.0,
-            run=Run(solver=Spy(), rng=np.random.default_rng(0)),
+            run=Run(solver=Spy(), noise=seeded(0)),
         )
     changed = [not np.array_equal(a, b) for a, b in zip(*seen, strict=True)]
     assert len(changed) > 1

@@ -23,7 +23,7 @@ from phased_saddle import (
     run,
     spying,
 )
-from plain_noise import PlainNoise
+from plain_noise import PlainNoise, seeded
 
 from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
@@ -51,7 +51,7 @@ class Scripted(PlainNoise):
     """Given draws in place of noise; remembers how many numbers were asked for."""
 
     def __init__(self, draws):
-        super().__init__()
+        super().__init__(np.random.default_rng(3).bytes)
         self.draws, self.sizes = list(draws), []
 
     def standard_normal(self, size):
@@ -69,7 +69,7 @@ class Shared(BilinearProblem):
 
 
 def assignment_of(problem, plan, seed=3):
-    return assign_blocks(np.random.default_rng(seed), problem.n_records, plan.block_sizes)
+    return assign_blocks(seeded(seed), problem.n_records, plan.block_sizes)
 
 
 # ---------------------------------------------------------------------------------------------

@@ -247,7 +247,7 @@ def test_norms_next_to_the_mean_are_upper_bounds():
 
 
 @pytest.mark.parametrize("is_projected", [False, True])
-def test_under_add_remove_every_record_may_move_in_the_last_bits(is_projected):
+def test_every_record_may_move_in_the_last_bits(is_projected):
     """A squared norm is known up to what the centered rows add to it, on either place of a record.
 
     The sums have the same number of records at most under both relations here.
@@ -261,7 +261,7 @@ def test_under_add_remove_every_record_may_move_in_the_last_bits(is_projected):
         roundings.append(limit - plan.mechanism.sensitivity)
     size = CenteredRows(records, centering).norm_bound
     error = 4.0 * (d + 8) * 2.0**-52 * (size if is_projected else size**2)
-    assert roundings[1] - roundings[0] >= 2.0 * n * error * (1.0 - 1e-3)
+    assert min(roundings) >= 2.0 * n * error * (1.0 - 1e-3)
 
 
 def test_the_largest_moment_may_exceed_1_with_more_records_than_said():
@@ -313,8 +313,10 @@ def test_the_noise_of_second_moments_covers_rounding(is_projected):
     plan = plan_row_moments(design, REPLACE, 1e3, is_projected)
     centering = Centering(np.array([0.6, 0.8, 0.0, 0.0]), 0.1, np.zeros(1), 0.15)
     _, sensitivity = released_value(plan, Records(np.eye(4)[2:3], 1.0, 0.1), centering)
-    rounding = sum_rounding(design, 2.0 * (1.0 + 2.0 * 20.2 if is_projected else 20.2**2))
+    size = 1.0 + 2.0 * 20.2 if is_projected else 20.2**2
+    rounding = sum_rounding(design, 2.0 * size)
     assert rounding > 1e-3
+    rounding += 1e9 * 8.0 * (4 + 8) * 2.0**-52 * size  # of terms of records that are elsewhere
     assert sensitivity == pytest.approx(2.0**0.5 * (1.0 + 1e-9) + rounding, rel=1e-12)
 
 

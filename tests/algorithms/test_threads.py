@@ -9,6 +9,7 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from threadpoolctl import ThreadpoolController
 
@@ -20,6 +21,8 @@ from skdp.linear_model import DPRidge
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, Records
 from skdp.problems.rounding import tree_sum
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 N, D = 70_000, 30
 
@@ -38,7 +41,8 @@ def pulled(block, norms):
 
 @pytest.mark.parametrize("n_blocks", [1, 2, 3])
 def test_threads_give_the_sum_of_the_parts_in_their_order(records, n_blocks):
-    rows = CenteredRows(records, Centering.unknown(D, 1), n_blocks)
+    rows = CenteredRows(records, Centering.unknown(D, 1))
+    rows.divide(n_blocks, seeded())
     for k in range(n_blocks):
         parts = rows.block(k)
         assert len(parts) > 1

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 
 from skdp.algorithms import Run
@@ -13,6 +14,8 @@ from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent
 from skdp.problems import HalfSquaredLoss, LogisticLoss, PenaltyGroups, Records, SoftmaxLoss
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 RIDGE, LOGISTIC = HalfSquaredLoss(1.0), LogisticLoss()

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from kept_order import kept_order  # noqa: F401  a fixture
 from ridge_tuning import HUGE, Recorder, exact_moments, one_alpha, plan_of, records, tune
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import PredefinedSplit
@@ -20,6 +21,8 @@ from skdp.algorithms.tuning.moments import unpack
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import PenaltyGroups, Records
+
+pytestmark = pytest.mark.usefixtures("kept_order")
 
 # -------------------------------------------------------------------------------- Stein's identity
 

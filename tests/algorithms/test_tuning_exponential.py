@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import tuning_attacks as attacks
+from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from scipy.special import softmax
 from scipy.stats import chisquare
@@ -33,6 +34,8 @@ from skdp.problems import (
 )
 from skdp.solvers import Newton
 
+pytestmark = pytest.mark.usefixtures("kept_order")
+
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
 NEWTON = Newton()
@@ -46,7 +49,7 @@ def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solv
     """A number of the exact minimisers, without noise."""
     objective = TuningObjective.of(data, loss, penalties)
     run = Run(solver, np.random.default_rng(0))
-    return function(splits.of(data), objective, alpha, accuracy, run)
+    return function(splits.of(data, np.arange(data.n_records)), objective, alpha, accuracy, run)
 
 
 def records(loss, n=101, seed=0):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import tuning_attacks as attacks
+from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from scipy.special import expit
 from scipy.stats import kstest
@@ -35,6 +36,8 @@ from skdp.problems import (
 )
 from skdp.solvers import Newton, solve_certified
 
+pytestmark = pytest.mark.usefixtures("kept_order")
+
 #: False-alarm rate of every statistical test here; their seeds are fixed.
 ALARM = 1e-6
 LOSSES = {"squared": HalfSquaredLoss(1.0), "logistic": LogisticLoss()}
@@ -49,7 +52,7 @@ def exactly(function, data, loss, penalties, alpha, splits, accuracy=1e-11, solv
     """A number of the exact minimisers, without noise."""
     objective = TuningObjective.of(data, loss, penalties)
     run = Run(solver, np.random.default_rng(0))
-    return function(splits.of(data), objective, alpha, accuracy, run)
+    return function(splits.of(data, np.arange(data.n_records)), objective, alpha, accuracy, run)
 
 
 def records(loss, n=101, seed=0, sparse=False):
@@ -280,7 +283,7 @@ def test_errors_of_the_solver_stay_within_the_tolerance(loss):
     exact = exactly(hypergradient, rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles)
     objective = TuningObjective.of(rows, LOSSES[loss], GROUPS)
     whitened = rows.with_targets(t).scaled(objective.whitening(ALPHA))
-    (train, validate), rng = next(roles.positions()), np.random.default_rng(0)
+    (train, validate), rng = next(roles.places()), np.random.default_rng(0)
     problem = ball_problem(whitened.take(train), LOSSES[loss], 1.0)
     held_out = ball_problem(whitened.take(validate), LOSSES[loss], 1.0)
     right = solve_certified(problem, 1e-11, Newton()).point
@@ -333,7 +336,7 @@ def test_folds_move_less_than_one_split():
 @pytest.mark.parametrize("n_folds", [None, 2, 3, 5])
 def test_roles_are_disjoint_and_cover(n_folds):
     validated = np.zeros(11, dtype=int)
-    for train, validate in Splits(11, n_folds).positions():
+    for train, validate in Splits(11, n_folds).places():
         assert sorted([*train, *validate]) == list(range(11))
         validated[validate] += 1
     assert (validated == 1).all() if n_folds else validated.sum() == 5

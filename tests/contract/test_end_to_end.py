@@ -148,7 +148,11 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
         alpha = np.array([alpha])
         units[j], accuracy = by_exponential.plan_score(objective, alpha, splits)
         losses[j] = by_exponential.validation_score(
-            splits.of(rows.with_targets(targets)), objective, alpha, accuracy, Run("newton", rng)
+            splits.of(rows.with_targets(targets), np.arange(6)),
+            objective,
+            alpha,
+            accuracy,
+            Run("newton", rng),
         )
         costs[j] = FinalFitPlan(objective, alpha, budget, 0.5).noise_cost
     totals = losses + costs

@@ -142,7 +142,11 @@ def plan_of(problem, budget=BUDGET, **kwargs):
 
 
 def run(problem, budget=BUDGET, seed=3, solver="auto", noise=None, **kwargs):
-    how = Run(solver, np.random.default_rng(seed), Silent() if noise is None else noise)
+    how = Run(
+        solver,
+        np.random.default_rng(seed),
+        Silent(np.random.default_rng(seed).bytes) if noise is None else noise,
+    )
     return phased_saddle_output_perturbation(problem, budget, run=how, **kwargs)
 
 

@@ -25,6 +25,7 @@ from skdp.algorithms.private_solvers import (
     PrivateSolver,
 )
 from skdp.algorithms.tuning.final_fit import SplitPlan
+from skdp.mechanisms import random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
@@ -40,9 +41,9 @@ _BATCH_STEPS, _SAMPLING_RATE = 50, 0.1
 class BilevelTuningPlan(SplitPlan):
     """Choose alpha by private hypergradients, then fit; delta > 0.
 
-    Records of even position train, those of odd position validate. What is minimised is the
-    validation loss plus the public cost of the final model's noise at alpha (specification, 5.6):
-    without it alpha goes to the lower end.
+    In a secret random order, records at even places train and those at odd places validate. What is
+    minimised is the validation loss plus the public cost of the final model's noise at alpha
+    (specification, 5.6): without it alpha goes to the lower end.
 
     Parameters
     ----------
@@ -112,7 +113,8 @@ class BilevelTuningPlan(SplitPlan):
         }
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
-        tuned = self.steps.run(NoiseAwareProblem(data, self), run)
+        ordered = data.take(random_order(data.n_records, run.noise))
+        tuned = self.steps.run(NoiseAwareProblem(ordered, self), run)
         alpha, path = np.exp(tuned.point), np.exp(tuned.path)
         if not np.array_equal(path[-1], alpha):  # the average of the later iterates
             path = np.vstack([path, alpha])

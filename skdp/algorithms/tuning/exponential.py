@@ -23,7 +23,7 @@ from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_a
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
-from skdp.mechanisms import gaussian_noise_multiplier
+from skdp.mechanisms import gaussian_noise_multiplier, random_order
 from skdp.mechanisms.softmax import draw_exponential
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
@@ -172,11 +172,12 @@ class DrawPlan(HeldOutPlan):
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
         q, grid = self.objective.penalties.n_groups, self.grid
-        path = [self._draw(np.repeat(grid[:, None], q, axis=1), data, run)]
+        order = random_order(data.n_records, run.noise)
+        path = [self._draw(np.repeat(grid[:, None], q, axis=1), data, order, run)]
         for group in range(q if q > 1 else 0):
             candidates = np.repeat(path[-1][None], len(grid), axis=0)
             candidates[:, group] = grid
-            path.append(self._draw(candidates, data, run))
+            path.append(self._draw(candidates, data, order, run))
         scale, n = 2.0 / self.draw_epsilon, data.n_records
         reference = "docs/theory/hypergradient.md, Lemmas 5 and 6"
         return np.array(path), tuple(
@@ -184,7 +185,9 @@ class DrawPlan(HeldOutPlan):
             for k, event in enumerate(self.choice_events)
         )
 
-    def _draw(self, candidates: np.ndarray, data: Records, run: Run) -> np.ndarray:
+    def _draw(
+        self, candidates: np.ndarray, data: Records, order: np.ndarray, run: Run
+    ) -> np.ndarray:
         """Draw one of the rows of `candidates`; records are copied once per split."""
         planned = [plan_score(self.objective, alpha, self.splits) for alpha in candidates]
         sensitivities, accuracies = np.array(planned).T
@@ -193,7 +196,7 @@ class DrawPlan(HeldOutPlan):
                 validation_score([parts], self.objective, alpha, accuracy, run)
                 for alpha, accuracy in zip(candidates, accuracies, strict=True)
             ]
-            for parts in self.splits.of(data)
+            for parts in self.splits.of(data, order)
         ]
         costs = np.array([self.final_fit(alpha).noise_cost for alpha in candidates])
         scores = relative_scores(np.mean(losses, axis=0), sensitivities, costs)

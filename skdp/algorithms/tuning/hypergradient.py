@@ -33,7 +33,7 @@ from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.objective import TuningObjective, event_of_share
 from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
-from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
+from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism, random_order
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import PrivacyEvent
 from skdp.privacy.report import Release
@@ -205,11 +205,12 @@ class HypergradientPlan(HeldOutPlan):
 
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
         releases: list[Release] = []
-        parts = list(self.splits.of(data)) if self.n_folds is None else None
+        order = random_order(data.n_records, run.noise)
+        parts = list(self.splits.of(data, order)) if self.n_folds is None else None
 
         def answer(alpha: np.ndarray) -> tuple[np.ndarray, AdditiveMechanism]:
             """A noisy derivative of validation loss plus cost of noise, and the noise it has."""
-            query, splits = self.query(alpha), parts or self.splits.of(data)
+            query, splits = self.query(alpha), parts or self.splits.of(data, order)
             value = hypergradient(splits, self.objective, alpha, query.accuracy, run)
             released = query.mechanism.release(value, run.noise)
             name = f"hypergradient {len(releases) + 1}"

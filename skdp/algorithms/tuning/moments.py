@@ -16,7 +16,7 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
-from skdp.problems.records import Block
+from skdp.problems.records import Block, Part, size_of
 from skdp.problems.rounding import EPS, chain
 from skdp.problems.silence import without_warnings
 
@@ -37,12 +37,12 @@ def mean_rounding(design: Design) -> float:
 
 
 def position_rounding(design: Design) -> float:
-    """Bound how far a mean of products moves where all records change their positions.
+    """Bound how far a mean of products moves where records are elsewhere in the table.
 
-    Relative to the bound on a product, and 0 where neighbours replace one record. The norms that
-    rows are scaled by, and products of rows, may come out in other last bits.
+    Relative to the bound on a product. The norms that rows are scaled by, and products of rows, may
+    come out in other last bits.
     """
-    return 8.0 * design.size_ratio * (design.width + 8) * EPS if design.size_ratio > 1.0 else 0.0
+    return 8.0 * design.size_ratio * (design.width + 8) * EPS
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def plan_private_moments(
 
 @without_warnings()
 def private_moments(
-    records: Records, plan: MomentsPlan, noise: NoiseSource, part: slice = slice(None)
+    records: Records, plan: MomentsPlan, noise: NoiseSource, part: Part = slice(None)
 ) -> PrivateMoments:
     """Release the moments of a part of the records, at least ``plan.design.n_records`` of them.
 
@@ -180,10 +180,11 @@ def private_moments(
         For rows and targets that the plan has not enough noise for, or that are not numbers. Then
         nothing has been released.
     """
-    count, design = len(range(*part.indices(records.n_records))), plan.design
+    design = plan.design
+    count = size_of(part, records.n_records)
     p, is_nominal = design.width, plan.neighbouring is Neighbouring.ADD_REMOVE
     if is_nominal:
-        if part != slice(None):
+        if count != records.n_records:
             raise ValueError("parts of the records are for neighbouring='replace_one'.")
         design.check(records)
         count = design.n_records
@@ -221,7 +222,7 @@ def private_moments(
 
 def mean_over(
     records: Records,
-    part: slice,
+    part: Part,
     statistic: Callable[[Block], np.ndarray],
     count: int | None = None,
 ) -> np.ndarray:
@@ -229,7 +230,7 @@ def mean_over(
 
     `count` is the number to divide by, that of the records by default.
     """
-    count = len(range(*part.indices(records.n_records))) if count is None else count
+    count = size_of(part, records.n_records) if count is None else count
     return np.asarray(records.total(statistic, part=part) / count)
 
 

@@ -56,13 +56,14 @@ from skdp.algorithms.tuning.moments import (
 from skdp.algorithms.tuning.normal_margins import NormalMargins
 from skdp.algorithms.tuning.objective import TunedResult
 from skdp.algorithms.tuning.positive_factor import rounding_floor
+from skdp.algorithms.tuning.splits import folds
 from skdp.algorithms.tuning.sufficient_statistics import MomentsTuningPlan
 from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
-from skdp.problems.records import Block
+from skdp.problems.records import Block, Part
 from skdp.problems.rounding import EPS
 from skdp.problems.silence import without_warnings
 
@@ -77,7 +78,7 @@ _SMALL_NOISE, _PER_DECADE = 8e-4, 3.0
 #: one gradient to the next where there are several, and the largest factor. Rows whose margins are
 #: not normal can look separable when they are not. The model may have twice that of the last point.
 _MARGIN_BOUND, _GROWTH, _MOST_GROWTH = LogisticLoss().largest_margin_scale, math.sqrt(2.0), 4.0
-#: Norm of the coefficients for rows of norm 1 at which gradients are computed under add/remove.
+#: Norm of the coefficients for rows of norm 1 at which gradients are computed, at most.
 _LONGEST = 1e3
 #: Plausible deviation of the curvature from its last estimate, and its bounds.
 _RATIO_DEVIATION, _RATIO_BOUNDS = 0.7, (0.5, 64.0)
@@ -161,13 +162,12 @@ class NewtonPlan(MomentsTuningPlan):
         """Mechanisms of the further rounds, one each."""
         design, X = self.design, self.design.feature_norm
         loss, moved = self.objective.loss, 2.0 * mean_rounding(design) * X
+        # the others may be elsewhere, and have margins and rows with other last bits
+        margins = 2.0 * (design.width + 8) * EPS * _LONGEST * design.size_ratio
+        moved += (margins + position_rounding(design)) * X
+        distance = loss.lipschitz(X, math.inf)
         if self.objective.neighbouring is Neighbouring.REPLACE_ONE:
             distance = loss.gradient_diameter(X, math.inf)
-        else:
-            distance = loss.lipschitz(X, math.inf)
-            # margins of all other records in other last bits, and their rows
-            margins = 2.0 * (design.width + 8) * EPS * _LONGEST * design.size_ratio
-            moved += (margins + position_rounding(design)) * X
         sensitivity = distance / design.n_records * ROUNDING_SLACK + moved
         return tuple(
             calibrated_mechanism(self.budget, sensitivity, share=share)
@@ -209,12 +209,13 @@ class NewtonPlan(MomentsTuningPlan):
     def run(self, data: Records, run: Run) -> TunedResult:
         self.objective.check(data)
         # rows of norm at most 1 from here on: nothing overflows, and floors are public
-        unit, width, folds = self.design.feature_norm, self.design.width, self.folds
+        unit, width = self.design.feature_norm, self.design.width
         penalties = self.objective.penalties.rescaled(unit)
         centered = data.with_targets(data.targets - 0.5)
+        parts_of_data = folds(data.n_records, self.n_folds, run.noise)
         parts = [
             private_moments(centered, self.moments, run.noise, fold).rescaled(unit)
-            for fold in folds
+            for fold in parts_of_data
         ]
         norms = data.intercept / unit, data.data_norm / unit
         statistics = LogLossModel(parts, *norms, adapts=self.adapts)
@@ -225,11 +226,10 @@ class NewtonPlan(MomentsTuningPlan):
         path = [alpha]
         for mechanism, bound in zip(self.gradients, self.margin_bounds, strict=False):
             point = statistics.shortened(w, bound)
-            if count is not None:
-                point = point * min(1.0, _LONGEST / max(float(np.linalg.norm(point)), 1e-300))
+            point = point * min(1.0, _LONGEST / max(float(np.linalg.norm(point)), 1e-300))
             gradients = [
                 mechanism.release(mean_gradient(data, point / unit, fold, count), run.noise) / unit
-                for fold in folds
+                for fold in parts_of_data
             ]
             deviation = math.sqrt(mechanism.mean_square(width) / width)
             statistics.correct(point, gradients, deviation / unit)
@@ -240,7 +240,7 @@ class NewtonPlan(MomentsTuningPlan):
 
 
 def mean_gradient(
-    records: Records, point: np.ndarray, part: slice, count: int | None = None
+    records: Records, point: np.ndarray, part: Part, count: int | None = None
 ) -> np.ndarray:
     """Mean gradient of the log loss over some records; not private.
 

@@ -1,4 +1,4 @@
-"""Validation on held-out records: folds and splits are made by position, never by value."""
+"""Validation on held-out records: folds and splits are made in a secret random order."""
 
 from __future__ import annotations
 
@@ -12,19 +12,27 @@ from skdp._checks import check_count
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.algorithms.tuning.objective import TuningObjective
+from skdp.mechanisms import NoiseSource, random_order
 from skdp.problems import FiniteSumProblem, Records
+from skdp.problems.records import Part
 from skdp.solvers import resolve_solver, solve_certified
 
 #: Training and validation records of some splits.
 Parts = Iterable[tuple[Records, Records]]
 
 
-def fold_slices(n_records: int, n_folds: int | None) -> list[slice]:
-    """Return folds of records: ``i % n_folds == k`` in the k-th, or one of all records for None."""
+def check_folds(n_records: int, n_folds: int | None) -> None:
+    """Refuse numbers of folds that do not fit the number of records; None is all in one."""
+    if n_folds is not None:
+        check_count("n_folds", n_folds, 2, n_records)
+
+
+def folds(n_records: int, n_folds: int | None, noise: NoiseSource) -> list[Part]:
+    """Draw folds of records of equal size, give or take one; or one of all records for None."""
     if n_folds is None:
         return [slice(None)]
-    check_count("n_folds", n_folds, 2, n_records)
-    return [slice(k, None, n_folds) for k in range(n_folds)]
+    order = random_order(n_records, noise)
+    return [order[k::n_folds] for k in range(n_folds)]
 
 
 @dataclass(frozen=True)
@@ -35,9 +43,9 @@ class Splits:
     ----------
     n_records : int
     n_folds : int or None, default=None
-        None: one split, records of even position train and those of odd position validate. An
-        integer K: K splits; in the k-th one records with ``i % K == k`` validate and all others
-        train.
+        None: one split, places of even number train and those of odd number validate. An integer K:
+        K splits; in the k-th one places with ``i % K == k`` validate and all others train. Places
+        are those in a secret random order.
     """
 
     n_records: int
@@ -46,21 +54,25 @@ class Splits:
     def __post_init__(self) -> None:
         if self.n_records < 2:
             raise ValueError(f"n_samples={self.n_records}, must be at least 2.")
-        fold_slices(self.n_records, self.n_folds)
+        check_folds(self.n_records, self.n_folds)
 
-    def positions(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Positions of the training and of the validation records of each split."""
-        position = np.arange(self.n_records)
+    def places(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Places of the training and of the validation records of each split."""
+        place = np.arange(self.n_records)
         if self.n_folds is None:
-            yield position[::2], position[1::2]
+            yield place[::2], place[1::2]
             return
-        for fold in fold_slices(self.n_records, self.n_folds):
-            yield np.delete(position, fold), position[fold]
+        for k in range(self.n_folds):
+            fold = slice(k, None, self.n_folds)
+            yield np.delete(place, fold), place[fold]
 
-    def of(self, records: Records) -> Iterator[tuple[Records, Records]]:
-        """Copy the training and the validation records of each split, one split after another."""
-        for train, validation in self.positions():
-            yield records.take(train), records.take(validation)
+    def of(self, records: Records, order: np.ndarray) -> Iterator[tuple[Records, Records]]:
+        """Copy the training and the validation records of each split, one split after another.
+
+        `order` is the position of the record at each place, drawn by :func:`random_order`.
+        """
+        for train, validation in self.places():
+            yield records.take(order[train]), records.take(order[validation])
 
     def sensitivity(self, train: float, validation: float) -> float:
         """Bound how far the mean over the splits moves when one record is replaced.

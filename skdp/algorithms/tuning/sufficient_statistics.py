@@ -34,7 +34,7 @@ from skdp.algorithms.tuning.moments import (
     private_moments,
 )
 from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
-from skdp.algorithms.tuning.splits import fold_slices
+from skdp.algorithms.tuning.splits import check_folds, folds
 from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 from skdp.problems.silence import without_warnings
@@ -44,9 +44,8 @@ from skdp.problems.silence import without_warnings
 class MomentsTuningPlan(TuningPlan):
     """Choose alpha and fit the model on released statistics.
 
-    Record i is in fold ``i % n_folds``, if there are folds. They are disjoint, so each release has
-    the whole budget of its round. Folds need replace-one neighbours: a record that is added moves
-    all that follow to another fold.
+    Folds, if there are any, are drawn in a secret random order. They are disjoint, so each release
+    has the whole budget of its round. Their sizes are fixed, which needs replace-one neighbours.
 
     Parameters
     ----------
@@ -62,6 +61,7 @@ class MomentsTuningPlan(TuningPlan):
     def __post_init__(self) -> None:
         if self.n_folds is not None:
             require_replace_one(self.objective.neighbouring, "moments of folds")
+        check_folds(self.objective.n_records, self.n_folds)
         if self.alpha is not None:
             check_positive(alpha=self.alpha)
 
@@ -72,13 +72,9 @@ class MomentsTuningPlan(TuningPlan):
         return np.full(self.objective.penalties.n_groups, self.alpha / unit / unit)
 
     @property
-    def folds(self) -> list[slice]:
-        return fold_slices(self.objective.n_records, self.n_folds)
-
-    @property
     def design(self) -> Design:
         """That of the smallest fold."""
-        n_records = self.objective.n_records // len(self.folds)
+        n_records = self.objective.n_records // (self.n_folds or 1)
         return replace(self.objective.design, n_records=n_records)
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,7 +128,7 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
         unit, target_bound = self.design.feature_norm, self.moments.target_bound
         parts = [
             private_moments(data, self.moments, run.noise, fold).rescaled(unit, target_bound)
-            for fold in self.folds
+            for fold in folds(data.n_records, self.n_folds, run.noise)
         ]
         scaled, clipped = self.objective.penalties.rescaled(unit), self.objective.penalties.clipped
         ridge = RidgeModels(PrivateMoments.pooled(parts), scaled)

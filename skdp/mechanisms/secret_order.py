@@ -1,0 +1,87 @@
+"""Secret orders of records: positions must not decide what happens to a record.
+
+A data set is a multiset. Where an algorithm divides records into blocks, folds, phases or batches,
+a table that is kept sorted would move all records when one is replaced. So the order is drawn from
+the source of the privacy noise, fresh in every fit, and as secret as the noise
+(docs/theory/order.md).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+
+from skdp.mechanisms.noise_source import NoiseSource
+
+#: Positions whose labels are made together.
+_SEGMENT = 1 << 16
+
+
+def random_order(n_records: int, noise: NoiseSource) -> np.ndarray:
+    """Draw a uniformly random order (Lemma 1 of docs/theory/order.md).
+
+    The ranks of random 64-bit words; words that are not all different are drawn again.
+
+    Parameters
+    ----------
+    n_records : int
+    noise : NoiseSource
+
+    Returns
+    -------
+    ndarray of int, shape (n_records,)
+        Every position once.
+    """
+    while True:
+        words = noise.words(n_records)
+        order = np.argsort(words, kind="stable")
+        ranked = words[order]
+        if not (ranked[1:] == ranked[:-1]).any():
+            return order
+
+
+class SecretLabels:
+    """Independent labels of records, each a keyed function of the position (Lemma 2).
+
+    No array of labels or order is kept: those of any stretch of positions are made when they are
+    needed, by a cryptographic hash function with a key that is drawn once.
+
+    Parameters
+    ----------
+    n_labels : int
+        Labels are 0, ..., n_labels - 1; at most 255. Each has probability ``1 / n_labels``, up to
+        2^-16.
+    noise : NoiseSource
+        Draws the key.
+    """
+
+    def __init__(self, n_labels: int, noise: NoiseSource) -> None:
+        if not 1 <= n_labels <= 255:
+            raise ValueError(f"n_labels == {n_labels}, must be between 1 and 255.")
+        self.n_labels = n_labels
+        self._key = noise.words(4).tobytes()
+
+    def __reduce__(self) -> Any:
+        raise TypeError("SecretLabels cannot be copied: the key must not leave the process.")
+
+    def of(self, start: int, stop: int) -> np.ndarray:
+        """Return the labels of the positions from `start` to `stop`, as uint8."""
+        segments = range(start // _SEGMENT, -(-stop // _SEGMENT))
+        parts = [self._segment(number) for number in segments]
+        labels = np.concatenate([np.empty(0, dtype=np.uint8), *parts])
+        first = start - segments.start * _SEGMENT
+        return labels[first : first + stop - start]
+
+    def _segment(self, number: int) -> np.ndarray:
+        stream = hashlib.shake_256(self._key + number.to_bytes(8, "little"))
+        words = np.frombuffer(stream.digest(2 * _SEGMENT), dtype="<u2").astype(np.uint32)
+        return (words * np.uint32(self.n_labels) >> np.uint32(16)).astype(np.uint8)
+
+    def members(self, n_records: int) -> list[np.ndarray]:
+        """Return the positions of each label among the first `n_records`, in increasing order."""
+        labels = self.of(0, n_records)
+        order = np.argsort(labels, kind="stable")
+        counts = np.bincount(labels, minlength=self.n_labels)
+        return np.split(order, np.cumsum(counts)[:-1])

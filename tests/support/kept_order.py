@@ -1,0 +1,36 @@
+"""Orders of records that a test knows: what happens at each place, whatever record is there."""
+
+import importlib
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from skdp.mechanisms import SecretLabels
+
+#: Modules that draw a random order.
+_USERS = (
+    "blocks",
+    "boosted_mirror_descent",
+    "linear_queries",
+    "vertex_rounds",
+    "tuning.bilevel",
+    "tuning.exponential",
+    "tuning.hypergradient",
+    "tuning.splits",
+)
+
+
+@pytest.fixture
+def kept_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Keep the order of the table; record i has the label ``i % n_labels``."""
+    for name in _USERS:
+        module = importlib.import_module(f"skdp.algorithms.{name}")
+        monkeypatch.setattr(module, "random_order", lambda n, noise: np.arange(n))
+    monkeypatch.setattr(SecretLabels, "members", in_turn)
+    yield
+
+
+def in_turn(labels: SecretLabels, n_records: int) -> list[np.ndarray]:
+    """Give the record i the label ``i % n_labels``."""
+    return [np.arange(k, n_records, labels.n_labels) for k in range(labels.n_labels)]
