@@ -440,7 +440,18 @@ def test_readme_example(capsys):
     assert report.startswith("(3, 1e-06)-differentially private")
 
 
-@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "README.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "SECURITY.md",
+        "CODE_OF_CONDUCT.md",
+        "changelog.d/README.md",
+        "docs/index.md",
+    ],
+)
 def test_links_lead_somewhere(name):
     page = ROOT / name
     links = re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8"))

@@ -1,0 +1,86 @@
+"""Files around the package: YAML that parses, names of fragments, packages that are described."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+YAML = sorted(
+    path
+    for pattern in ("*.yml", "*.yaml", "*.cff", ".*.yml", ".*.yaml", ".github/**/*.yml")
+    for path in ROOT.glob(pattern)
+)
+IDS = [str(path.relative_to(ROOT)) for path in YAML]
+
+
+def mistakes(text):
+    """Common mistakes in the plain YAML of this project, by line; the parser is optional here."""
+    block = None  # indentation of the line that began a block of text
+    for number, line in enumerate(text.splitlines(), 1):
+        indent = len(line) - len(line.lstrip(" "))
+        if block is not None and (not line.strip() or indent > block):
+            continue
+        block = None
+        entry = re.sub(r"(^|\s)#.*$", "", line).strip()
+        if not entry:
+            continue
+        if "\t" in line or line != line.rstrip() or indent % 2:
+            yield number, "white space"
+        entry = re.sub(r"^(- )+", "", entry)
+        _, separator, value = entry.partition(": ")
+        if re.fullmatch(r"[|>][+-]?", value or entry):
+            block = indent
+        elif separator and value[0] not in "\"'[{|>":
+            if ": " in value or value.endswith(":"):
+                yield number, "a colon in plain text"
+            if value[0] in "@`%&*!":
+                yield number, "a reserved first character"
+        elif separator and value[0] in "\"'" and value.count(value[0]) % 2:
+            yield number, "a quote that does not end"
+
+
+@pytest.mark.parametrize("path", YAML, ids=IDS)
+def test_yaml_has_no_common_mistakes(path):
+    assert list(mistakes(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("run: pip install --only-binary=:all: numpy", 1),
+        ("steps:\n  - name: a: b", 2),
+        ("jobs:\n\ta: b", 2),
+        ("a:\n   b: c", 2),
+        ("a: 'b", 1),
+        ("run: |\n  echo a: b\nrun: `a`", 3),
+    ],
+)
+def test_mistakes_are_found(text, line):
+    assert [number for number, _ in mistakes(text)] == [line]
+
+
+@pytest.mark.parametrize("path", YAML, ids=IDS)
+def test_yaml_parses(path):
+    yaml = pytest.importorskip("yaml", reason="PyYAML comes with the extra docs")
+    assert isinstance(yaml.safe_load(path.read_text(encoding="utf-8")), dict)
+
+
+def test_fragments_have_a_category():
+    pyproject = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    categories = re.findall(r'\[\[tool.towncrier.type\]\]\ndirectory = "(\w+)"', pyproject)
+    readme = (ROOT / "changelog.d" / "README.md").read_text(encoding="utf-8")
+    assert categories == re.findall(r"^\| `(\w+)` \|", readme, re.M)
+    name = rf"(\d+|\+[\w-]+)\.({'|'.join(categories)})(\.\d+)?\.md"
+    for path in (ROOT / "changelog.d").iterdir():
+        assert path.name == "README.md" or re.fullmatch(name, path.name), path.name
+
+
+def test_contributing_describes_every_package():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    layers = page.partition("\n## Layers\n")[2].partition("\n## ")[0]
+    skdp = ROOT / "skdp"
+    packages = [path.parent for path in skdp.rglob("__init__.py") if path.parent != skdp]
+    names = {path.relative_to(skdp).as_posix().removeprefix("algorithms/") for path in packages}
+    names |= {path.name for path in skdp.glob("_*.py")} - {"__init__.py"}
+    assert {name for name in names if f"`{name}`" not in layers} == set()
