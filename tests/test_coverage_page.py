@@ -27,7 +27,7 @@ from skdp.algorithms import (
     phased_saddle_output_perturbation,
     saddle_output_perturbation,
 )
-from skdp.algorithms.published import lowy_regularisation
+from skdp.algorithms.output.published import lowy_regularisation
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Ball, DeclaredProblem
 from skdp.robust import (

@@ -42,7 +42,7 @@ from skdp.algorithms import (
     phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.dp_sgda import plan_dp_sgda
+from skdp.algorithms.baselines.sgda import plan_dp_sgda
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.solvers import solve_certified

@@ -37,7 +37,7 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.blocks import assign_blocks
+from skdp.algorithms.output.blocks import assign_blocks
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
 from skdp.problems import SaddleConstants, SaddleProblem

@@ -41,7 +41,7 @@ from skdp.algorithms import (
     phased_output_perturbation,
     plan_output_perturbation,
 )
-from skdp.algorithms.regularized_risk import plan_regularized_risk, utility_bound
+from skdp.algorithms.output.regularized_risk import plan_regularized_risk, utility_bound
 from skdp.mechanisms import NoiseSource, calibrated_mechanism
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (

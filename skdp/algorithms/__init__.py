@@ -1,79 +1,94 @@
-"""Private algorithms, one module each; pure functions of problems, budgets and randomness.
+"""Private algorithms: a folder for each family, a module for each algorithm.
 
-Their plans and results are classes of the modules.
+They are functions of problems, budgets and randomness; their plans and results are classes of the
+modules. `plan` and `methods` are the frame; the docstring of a folder says which algorithms of
+which paper are in it.
+
+preparation, descent
+    Planned noisy gradient descent, the default of most linear models.
+output
+    Output perturbation: Lowy and Razaviyayn (2021), Zhang et al. (2022).
+exponential
+    The exponential mechanism: Lowy and Razaviyayn (2021).
+objective
+    Objective perturbation.
+worst_group
+    The largest loss of a group, by several methods.
+mirror, queries
+    Mirror descent in the l1 geometry, and linear queries: Gonzalez, Guzman and Paquette (2024).
+recursive
+    DP-RGDA with its escape phase: Xu et al. (2026).
+bilevel, tuning
+    Bilevel optimisation, and penalties that are chosen privately: Kornowski (2024), and ours.
+statistics, baselines
+    Single statistics, and algorithms to compare with.
 """
 
-from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
-from skdp.algorithms.adversarial_output_perturbation import (
-    adversarial_output_perturbation,
-    plan_adversarial_output_perturbation,
+from skdp.algorithms.baselines.frank_wolfe import frank_wolfe, plan_frank_wolfe
+from skdp.algorithms.baselines.sgd import dp_sgd, plan_dp_sgd
+from skdp.algorithms.baselines.sgda import dp_sgda, plan_dp_sgda
+from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd
+from skdp.algorithms.bilevel.penalty_method import dp_bilevel, plan_bilevel
+from skdp.algorithms.bilevel.private_solvers import (
+    LocalizedGradientDescent,
+    OutputPerturbation,
+    PrivateSolver,
 )
-from skdp.algorithms.anytime_mirror_descent import (
-    anytime_mirror_descent,
-    plan_anytime_mirror_descent,
-)
-from skdp.algorithms.bias_reduced_mirror_descent import (
-    bias_reduced_mirror_descent,
-    plan_bias_reduced_mirror_descent,
-)
-from skdp.algorithms.bilevel import dp_bilevel, plan_bilevel
-from skdp.algorithms.boosted_mirror_descent import (
-    boosted_mirror_descent,
-    plan_boosted_mirror_descent,
-)
-from skdp.algorithms.dp_rgda import dp_rgda, plan_dp_rgda
-from skdp.algorithms.dp_sgd import dp_sgd, plan_dp_sgd
-from skdp.algorithms.dp_sgda import dp_sgda, plan_dp_sgda
-from skdp.algorithms.exponential_mechanism import (
+from skdp.algorithms.exponential.mechanism import (
     exponential_mechanism,
     localized_exponential,
     plan_exponential_mechanism,
     plan_localized_exponential,
 )
-from skdp.algorithms.frank_wolfe import frank_wolfe, plan_frank_wolfe
-from skdp.algorithms.linear_queries import plan_linear_queries
-from skdp.algorithms.localized_gradient_descent import dp_localized_gd, plan_localized_gd
-from skdp.algorithms.max_group_loss import (
-    GroupObjective,
+from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, Method
+from skdp.algorithms.mirror.anytime import anytime_mirror_descent, plan_anytime_mirror_descent
+from skdp.algorithms.mirror.bias_reduced import (
+    bias_reduced_mirror_descent,
+    plan_bias_reduced_mirror_descent,
+)
+from skdp.algorithms.mirror.boosted import boosted_mirror_descent, plan_boosted_mirror_descent
+from skdp.algorithms.mirror.plain import (
+    mirror_descent,
+    plan_linear_mirror_descent,
+    plan_mirror_descent,
+)
+from skdp.algorithms.objective.perturbation import (
+    objective_perturbation,
+    plan_objective_perturbation,
+)
+from skdp.algorithms.output.adversarial import (
+    adversarial_output_perturbation,
+    plan_adversarial_output_perturbation,
+)
+from skdp.algorithms.output.one_shot import output_perturbation, plan_output_perturbation
+from skdp.algorithms.output.phased import (
+    phased_output_perturbation,
+    plan_phased_output_perturbation,
+)
+from skdp.algorithms.output.phased_saddle import (
+    SaddlePhase,
+    SaddleUtilityBound,
+    phased_saddle_output_perturbation,
+    plan_phased_saddle_output_perturbation,
+)
+from skdp.algorithms.output.regularized_risk import plan_regularized_risk
+from skdp.algorithms.output.saddle import (
+    plan_saddle_output_perturbation,
+    saddle_output_perturbation,
+)
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
+from skdp.algorithms.queries.mirror_descent import plan_linear_queries
+from skdp.algorithms.recursive.outer_loop import EscapePhase, plan_escape_phase
+from skdp.algorithms.recursive.rgda import dp_rgda, plan_dp_rgda
+from skdp.algorithms.worst_group.phased_saddle import (
     HistogramPlan,
     MaxGroupLossBound,
     MaxGroupLossPlan,
     max_group_loss,
     plan_max_group_loss,
 )
-from skdp.algorithms.methods import GROUP_METHODS, METHODS, SYNTHETIC_METHODS, Method
-from skdp.algorithms.mirror_descent import (
-    mirror_descent,
-    plan_linear_mirror_descent,
-    plan_mirror_descent,
-)
-from skdp.algorithms.objective_perturbation import (
-    objective_perturbation,
-    plan_objective_perturbation,
-)
-from skdp.algorithms.output_perturbation import output_perturbation, plan_output_perturbation
-from skdp.algorithms.phased_output_perturbation import (
-    phased_output_perturbation,
-    plan_phased_output_perturbation,
-)
-from skdp.algorithms.phased_saddle_output_perturbation import (
-    SaddlePhase,
-    SaddleUtilityBound,
-    phased_saddle_output_perturbation,
-    plan_phased_saddle_output_perturbation,
-)
-from skdp.algorithms.plan import Plan, Result, Run
-from skdp.algorithms.private_solvers import (
-    LocalizedGradientDescent,
-    OutputPerturbation,
-    PrivateSolver,
-)
-from skdp.algorithms.regularized_risk import plan_regularized_risk
-from skdp.algorithms.rgda_steps import EscapePhase, plan_escape_phase
-from skdp.algorithms.saddle_output_perturbation import (
-    plan_saddle_output_perturbation,
-    saddle_output_perturbation,
-)
+from skdp.problems.group_objective import GroupObjective
 
 __all__ = [
     "GROUP_METHODS",

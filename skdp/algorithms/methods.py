@@ -12,28 +12,25 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements
-from skdp.algorithms.clipped_losses import is_preferred
-from skdp.algorithms.exponential_mechanism import draw_bound, plan_draw
-from skdp.algorithms.group_mirror_descent import plan_group_mirror_descent
-from skdp.algorithms.group_network import plan_group_network
-from skdp.algorithms.linear_queries import plan_linear_queries
-from skdp.algorithms.max_group_loss import plan_max_group_loss
-from skdp.algorithms.mirror_descent import plan_linear_mirror_descent
-from skdp.algorithms.noisy_descent_ascent import plan_noisy_descent_ascent
-from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
-from skdp.algorithms.objective_perturbation import (
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.exponential.mechanism import draw_bound, plan_draw
+from skdp.algorithms.mirror.plain import plan_linear_mirror_descent
+from skdp.algorithms.objective.perturbation import (
     perturbation_candidate,
     plan_objective_perturbation,
 )
-from skdp.algorithms.objective_theorems import has_theorem
-from skdp.algorithms.phased_output_perturbation import (
-    phased_candidate,
-    plan_phased_output_perturbation,
-)
+from skdp.algorithms.objective.theorems import has_theorem
+from skdp.algorithms.output.phased import phased_candidate, plan_phased_output_perturbation
+from skdp.algorithms.output.regularized_risk import plan_regularized_risk
 from skdp.algorithms.plan import Plan
-from skdp.algorithms.regularized_risk import plan_regularized_risk
-from skdp.algorithms.released_statistics import is_best, plan_released_statistics
+from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements
+from skdp.algorithms.queries.mirror_descent import plan_linear_queries
+from skdp.algorithms.tuning.released_statistics import is_best, plan_released_statistics
+from skdp.algorithms.worst_group.clipped_losses import is_preferred
+from skdp.algorithms.worst_group.network import plan_group_network
+from skdp.algorithms.worst_group.noisy_descent_ascent import plan_noisy_descent_ascent
+from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
+from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Objective

@@ -16,11 +16,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count, check_option, check_real, shown
+from skdp._estimator import check_random_state, randomness
 from skdp._records import validate_records
+from skdp._runtime import without_warnings
 from skdp.algorithms.methods import METHODS, Choice, choose
 from skdp.algorithms.plan import Plan, Run
 from skdp.linear_model.remarks import delta_alarms, fit_report, noise_alarms
-from skdp.mechanisms import NoiseSource, secure_noise
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
@@ -35,7 +36,6 @@ from skdp.problems import (
     Records,
     TiltedRisk,
 )
-from skdp.problems.silence import without_warnings
 from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
@@ -450,30 +450,6 @@ def refuse_fit_params(fit_params: dict[str, Any]) -> None:
     unknown = set(fit_params) - {"sample_weight"}
     if unknown:
         raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
-
-
-def check_random_state(random_state: Any) -> None:
-    """Refuse anything but None, an integer >= 0 and numpy's generators."""
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"random_state == {shown(random_state)}, must be >= 0.")
-    elif not isinstance(random_state, (type(None), np.random.RandomState, np.random.Generator)):
-        raise ValueError(
-            f"random_state == {shown(random_state)}, must be None, an integer or a numpy generator."
-        )
-
-
-def randomness(random_state: Any) -> tuple[np.random.Generator, NoiseSource]:
-    """Return separate generators for the solver and for the noise."""
-    check_random_state(random_state)
-    if random_state is None:
-        return np.random.default_rng(), secure_noise()
-    if isinstance(random_state, (np.random.RandomState, np.random.Generator)):
-        entropy: Any = np.frombuffer(random_state.bytes(32), dtype=np.uint32).tolist()
-    else:
-        entropy = int(random_state)
-    for_noise, for_solver = np.random.SeedSequence(entropy).spawn(2)
-    return np.random.default_rng(for_solver), NoiseSource(np.random.default_rng(for_noise).bytes)
 
 
 def warn_inferred(inferred: str, parameter: str) -> None:

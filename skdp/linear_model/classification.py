@@ -13,9 +13,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from skdp._checks import shown
+from skdp._runtime import without_warnings
 from skdp.linear_model.base import DPLinearModel, warn_inferred
 from skdp.problems import ClippedLogisticLoss, EmpiricalRisk, Loss, SoftmaxLoss
-from skdp.problems.silence import without_warnings
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
 _ENCODED = (

@@ -1,11 +1,15 @@
-"""Gaussian noise per unit of sensitivity: exact, and as published for comparison."""
+"""Noise per unit of sensitivity, exact and as published for comparison, and the range of a draw."""
 
 from __future__ import annotations
 
 import math
 from typing import Literal
 
-from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_mu, pure_epsilon
+
+#: Smallest epsilon of a draw.
+_LEAST_EPSILON = 1e-50
 
 Calibration = Literal["analytic", "zwb", "classical"]
 
@@ -46,3 +50,20 @@ def gaussian_noise_multiplier(
             raise ValueError(f"epsilon == {epsilon}: the classical calibration needs epsilon < 1.")
         return math.sqrt(2.0 * math.log(1.25 / delta)) / epsilon
     raise ValueError(f"Unknown calibration {calibration!r}.")
+
+
+def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
+    """Return the parameter of a draw that spends a share of the budget.
+
+    For ``delta == 0`` that share of epsilon. Otherwise a draw of range epsilon has the
+    Gaussian-DP parameter of a pure ``epsilon / 2`` release (docs/theory/accounting.md, section 3),
+    whose square is to be the share of that of the budget.
+    """
+    if budget.is_pure:
+        epsilon = share * budget.epsilon
+    else:
+        mu = math.sqrt(share) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+        epsilon = 2.0 * pure_epsilon(mu)
+    if not epsilon >= _LEAST_EPSILON:
+        raise ValueError(f"{budget} is too small for a draw.")
+    return epsilon

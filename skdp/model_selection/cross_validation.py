@@ -13,15 +13,15 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_consistent_length
 
 from skdp._checks import check_count, check_real
-from skdp.algorithms.noisy_score import NoisyScorePlan
+from skdp._estimator import check_random_state, randomness
+from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
-from skdp.linear_model.base import check_random_state, randomness
+from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
 from skdp.mechanisms import NoiseSource, random_order
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
 from skdp.privacy.overlap import OverlappingParts
-from skdp.problems.silence import without_warnings
 from skdp.robust.group_labels import take_rows
 
 _Scores = Callable[[Any, Any, np.ndarray], Any]

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_option
+from skdp._estimator import check_random_state, randomness
 from skdp._records import validate_records
-from skdp.algorithms.column_moments import ColumnMomentsPlan
 from skdp.algorithms.plan import Run
-from skdp.linear_model.base import check_random_state, randomness
+from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
 from skdp.linear_model.remarks import delta_alarms, fit_report
 from skdp.preprocessing.ranges import (
     check_ranges,
@@ -79,10 +79,10 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
 
     Notes
     -----
-    The means and mean squares of all features are one release, whose l2 sensitivity is
-    ``2 sqrt(n_features) / n_samples`` in units of half the ranges (proof:
-    :mod:`skdp.algorithms.column_moments`). A variance below the standard deviation of its noise is
-    replaced by it, so that constant features are not blown up.
+    The means and mean squares of all features are one release, whose l2 sensitivity is ``2
+    sqrt(n_features) / n_samples`` in units of half the ranges (proof:
+    :mod:`skdp.algorithms.statistics.column_moments`). A variance below the standard deviation of
+    its noise is replaced by it, so that constant features are not blown up.
 
     Examples
     --------

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skdp._runtime import without_warnings
 from skdp.problems.losses import Loss
 from skdp.problems.max_group_loss import GroupWeights
 from skdp.problems.records import Block, Records
 from skdp.problems.rounding import ROUNDING_SLACK
-from skdp.problems.silence import without_warnings
 from skdp.problems.vertices import LinearDesign, LinearProblem, Point
 
 

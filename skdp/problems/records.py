@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.extmath import row_norms
 
+from skdp._runtime import without_warnings
 from skdp.problems.losses import Loss
 from skdp.problems.rounding import tree_sum
-from skdp.problems.silence import without_warnings
 
 #: An ndarray or a CSR matrix or array; their interfaces overlap where it matters here.
 Matrix = Any

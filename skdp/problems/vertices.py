@@ -19,10 +19,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from skdp._checks import check_count, check_positive
+from skdp._runtime import without_warnings
 from skdp.problems.losses import Loss
 from skdp.problems.records import Block, Part, Records
 from skdp.problems.rounding import EPS, ROUNDING_SLACK
-from skdp.problems.silence import without_warnings
 
 #: Columns that are looked for among the entries of a CSR matrix; more are read row by row.
 _FEW_COLUMNS = 8

@@ -14,13 +14,13 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_option, check_real
-from skdp.algorithms.max_group_loss import GroupObjective
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, choose
 from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
+from skdp.problems.group_objective import GroupObjective
 from skdp.robust.group_labels import (
     are_named,
     as_labels,

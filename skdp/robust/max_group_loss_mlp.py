@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real
+from skdp._estimator import check_random_state
 from skdp._records import validate_records
-from skdp.algorithms.group_network import BALANCE, N_STEPS, STEP, plan_group_network
-from skdp.algorithms.max_group_loss import GroupObjective
+from skdp._runtime import without_warnings
 from skdp.algorithms.methods import Choice
-from skdp.linear_model.base import check_random_state
+from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
 from skdp.linear_model.classification import DPLinearClassification, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
@@ -27,7 +27,7 @@ from skdp.problems import (
     Records,
     SoftmaxLoss,
 )
-from skdp.problems.silence import without_warnings
+from skdp.problems.group_objective import GroupObjective
 from skdp.robust.grouped_model import GroupedLinearModel
 
 

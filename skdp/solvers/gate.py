@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.random import Generator
 
+from skdp._runtime import without_warnings
 from skdp.problems.counting import counted
 from skdp.problems.problem import Problem
 from skdp.problems.saddle import Pair, SaddleProblem
-from skdp.problems.silence import without_warnings
 from skdp.solvers.certificates import (
     Attempt,
     Certificate,

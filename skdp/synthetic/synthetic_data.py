@@ -12,14 +12,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, check_option, check_real
+from skdp._estimator import check_random_state, randomness
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.algorithms.plan import Run
-from skdp.linear_model.base import (
-    check_random_state,
-    randomness,
-    refuse_fit_params,
-    warn_inferred,
-)
+from skdp.linear_model.base import refuse_fit_params, warn_inferred
 from skdp.linear_model.remarks import delta_alarms, fit_report
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget

@@ -18,8 +18,8 @@ from skdp.algorithms import (
     dp_bilevel,
     plan_bilevel,
 )
-from skdp.algorithms.bilevel import plan_steps
-from skdp.algorithms.localized_gradient_descent import plan_localized_gd
+from skdp.algorithms.bilevel.localized_descent import plan_localized_gd
+from skdp.algorithms.bilevel.penalty_method import plan_steps
 from skdp.algorithms.plan import Run
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget

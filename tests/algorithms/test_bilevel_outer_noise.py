@@ -15,7 +15,7 @@ from skdp.algorithms import (
     OutputPerturbation,
     plan_bilevel,
 )
-from skdp.algorithms.output_perturbation import solution_sensitivity
+from skdp.algorithms.output.one_shot import solution_sensitivity
 from skdp.mechanisms import GaussianMechanism, gaussian_noise_multiplier
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import (

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from skdp.algorithms.blocks import GROWING_SCHEDULES, assign_blocks, block_sizes, spawn_generators
+from skdp.algorithms.output.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_sizes,
+    spawn_generators,
+)
 from skdp.mechanisms import NoiseSource
 
 FALSE_ALARM = 1e-6

@@ -12,9 +12,10 @@ from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
 from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import Scales, Silent, seeded
 
-from skdp.algorithms import centering as centering_module
-from skdp.algorithms.centering import CenteredRows, Centering, plan_centering, sum_rounding
-from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
+from skdp.algorithms.preparation import centered_rows as centering_module
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.preparation.centering import plan_centering
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (
     Design,

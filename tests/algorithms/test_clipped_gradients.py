@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import expit, softmax
 
-from skdp.algorithms.centering import CenteredRows, Centering
-from skdp.algorithms.clipped_gradients import clipped_sum
-from skdp.algorithms.step_rules import squares_factor
+from skdp.algorithms.descent.rules import squares_factor
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, clipped_sum
 from skdp.problems import LogisticLoss, Records, SoftmaxLoss
 
 

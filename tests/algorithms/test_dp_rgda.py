@@ -11,14 +11,14 @@ import pytest
 from numpy.testing import assert_allclose
 from plain_noise import PlainNoise, Silent, seeded
 
+from skdp._runtime import without_warnings
 from skdp.algorithms import EscapePhase, Run, dp_rgda, plan_dp_rgda, plan_escape_phase
-from skdp.algorithms.rgda_oracle import Ledger, NoisyGradientOracle
-from skdp.algorithms.rgda_steps import OuterLoop, uniform_in_ball
+from skdp.algorithms.recursive.oracle import Ledger, NoisyGradientOracle
+from skdp.algorithms.recursive.outer_loop import OuterLoop, uniform_in_ball
 from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.problems import NullControl, RecordGradients
-from skdp.problems.silence import without_warnings
 
 BUDGET = PrivacyBudget(1.0, 1e-6)
 

@@ -22,8 +22,9 @@ from plain_noise import seeded
 from scipy import stats
 from scipy.optimize import brentq
 
+from skdp._runtime import without_warnings
 from skdp.algorithms import Run, dp_sgd, plan_dp_sgd
-from skdp.algorithms.dp_sgd import DPSGDPlan, clipped_gradient_sum
+from skdp.algorithms.baselines.sgd import DPSGDPlan, clipped_gradient_sum
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import (
     ComposedEvent,
@@ -45,7 +46,6 @@ from skdp.problems import (
     WholeSpace,
 )
 from skdp.problems.rounding import EPS, chain
-from skdp.problems.silence import without_warnings
 from skdp.solvers import Newton
 
 LOSSES = [LogisticLoss(), SoftmaxLoss(2), SoftmaxLoss(4), HalfSquaredLoss(1.0)]

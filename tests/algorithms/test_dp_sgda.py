@@ -21,7 +21,7 @@ from saddle_problems import changed
 from scipy import stats
 
 from skdp.algorithms import Run, dp_sgda, plan_dp_sgda
-from skdp.algorithms.dp_sgda import DPSGDAPlan
+from skdp.algorithms.baselines.sgda import DPSGDAPlan
 from skdp.mechanisms import NoiseSource, SampledGaussianMechanism
 from skdp.mechanisms.sampled_gaussian import poisson_sample
 from skdp.privacy import (
@@ -281,7 +281,7 @@ def test_a_block_without_records_gets_no_noise():
 
 
 def sums_of(problem, x, y):
-    module = importlib.import_module("skdp.algorithms.dp_sgda")
+    module = importlib.import_module("skdp.algorithms.baselines.sgda")
     return module._batch_sums(problem, None, x, y)
 
 
@@ -374,7 +374,7 @@ def test_a_record_moves_a_step_by_the_learning_rate_over_the_batch(sampling_rate
 
 
 def test_a_batch_is_summed_and_an_empty_one_is_zero():
-    module = importlib.import_module("skdp.algorithms.dp_sgda")
+    module = importlib.import_module("skdp.algorithms.baselines.sgda")
     problem = problem_of(30)
     x, y = np.array([0.1, -0.2, 0.3]), np.array([0.4, 0.6])
     alone = [np.concatenate(problem.batch_operator(np.array([i]), x, y)) for i in range(30)]

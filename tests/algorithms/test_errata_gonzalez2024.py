@@ -18,15 +18,11 @@ from skdp.algorithms import (
     plan_anytime_mirror_descent,
     plan_bias_reduced_mirror_descent,
     plan_mirror_descent,
-    vertex_rounds,
 )
-from skdp.algorithms.bias_reduced_mirror_descent import (
-    correction,
-    published_work,
-    truncated_geometric,
-)
-from skdp.algorithms.mirror_descent import published_rounds, zcdp_of
-from skdp.algorithms.vertex_rounds import Round, theory_steps
+from skdp.algorithms.mirror import rounds as vertex_rounds
+from skdp.algorithms.mirror.bias_reduced import correction, published_work, truncated_geometric
+from skdp.algorithms.mirror.plain import published_rounds, zcdp_of
+from skdp.algorithms.mirror.rounds import Round, theory_steps
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, RepeatedEvent

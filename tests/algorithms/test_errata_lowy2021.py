@@ -20,7 +20,7 @@ from lowy2021 import exact_delta, k_factor, printed_e7_gap, published_scale
 from scipy.special import ndtr
 
 from skdp.algorithms import plan_output_perturbation
-from skdp.algorithms.published import lowy_gap, lowy_noise_factor, lowy_regularisation
+from skdp.algorithms.output.published import lowy_gap, lowy_noise_factor, lowy_regularisation
 from skdp.mechanisms import (
     GaussianMechanism,
     NoiseSource,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from lowy2021 import exact_delta, k_factor, printed_e7_gap, published_scale
 
-from skdp.algorithms.published import lowy_gap, lowy_noise_factor, lowy_regularisation
+from skdp.algorithms.output.published import lowy_gap, lowy_noise_factor, lowy_regularisation
 from skdp.mechanisms import (
     calibrated_mechanism,
 )

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from plain_noise import seeded
 
 from skdp.algorithms import Run
-from skdp.algorithms import exact_sampling as sampling
-from skdp.algorithms.exponential_mechanism import (
+from skdp.algorithms.exponential import sampling
+from skdp.algorithms.exponential.mechanism import (
     exponential_mechanism,
     localized_exponential,
     plan_localized_exponential,

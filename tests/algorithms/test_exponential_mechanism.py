@@ -12,8 +12,8 @@ from plain_noise import seeded
 from scipy.stats import binom, kstest
 
 from skdp.algorithms import Run
-from skdp.algorithms import exact_sampling as sampling
-from skdp.algorithms.exponential_mechanism import (
+from skdp.algorithms.exponential import sampling
+from skdp.algorithms.exponential.mechanism import (
     _log_proposals,
     _oscillation,
     exponential_mechanism,

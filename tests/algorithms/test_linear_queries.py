@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.algorithms import linear_queries
-from skdp.algorithms.adaptive_measurements import plan_adaptive_measurements, rounds_plan
-from skdp.algorithms.linear_queries import MAX_UNIVERSE, plan_linear_queries
-from skdp.algorithms.measured_groups import groups_of
 from skdp.algorithms.plan import Run
+from skdp.algorithms.queries import mirror_descent as linear_queries
+from skdp.algorithms.queries.adaptive_measurements import plan_adaptive_measurements, rounds_plan
+from skdp.algorithms.queries.mirror_descent import MAX_UNIVERSE, plan_linear_queries
+from skdp.algorithms.queries.query_groups import groups_of
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SoftmaxMechanism
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import GaussianDPAccountant, PureAccountant, ZCDPAccountant

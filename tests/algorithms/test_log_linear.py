@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skdp.algorithms.log_linear import (
+from skdp.algorithms.queries.log_linear import (
     LogLinearModel,
     MatrixModel,
     dense_model,

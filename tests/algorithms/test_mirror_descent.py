@@ -20,14 +20,10 @@ from skdp.algorithms import (
     plan_bias_reduced_mirror_descent,
     plan_boosted_mirror_descent,
     plan_mirror_descent,
-    vertex_rounds,
 )
-from skdp.algorithms.bias_reduced_mirror_descent import (
-    correction,
-    published_work,
-    truncated_geometric,
-)
-from skdp.algorithms.vertex_rounds import Round, VertexPlan, grid, score_sensitivities
+from skdp.algorithms.mirror import rounds as vertex_rounds
+from skdp.algorithms.mirror.bias_reduced import correction, published_work, truncated_geometric
+from skdp.algorithms.mirror.rounds import Round, VertexPlan, grid, score_sensitivities
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
 from skdp.problems import LogisticLoss, Records

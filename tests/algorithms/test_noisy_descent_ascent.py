@@ -28,18 +28,17 @@ from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.clipped_losses import loss_sensitivity
-from skdp.algorithms.group_sums import ScaleFit
-from skdp.algorithms.noisy_descent_ascent import combined, plan_noisy_descent_ascent
-from skdp.algorithms.noisy_gradient_descent import Descent, NoisyGradientDescentPlan
+from skdp.algorithms.descent.noisy_descent import Descent, NoisyGradientDescentPlan
 from skdp.algorithms.plan import Run
-from skdp.algorithms.worst_group_weights import (
-    minimax_step,
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity
+from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
     shrunk_losses,
     worst_case_weights,
 )
+from skdp.algorithms.worst_group.margin_fits import ScaleFit, minimax_step
+from skdp.algorithms.worst_group.noisy_descent_ascent import combined, plan_noisy_descent_ascent
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu

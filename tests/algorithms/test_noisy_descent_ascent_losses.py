@@ -22,9 +22,9 @@ from noisy_group_runs import (
 )
 
 from skdp import DPRidge
-from skdp.algorithms.centering import CenteredRows, Centering
-from skdp.algorithms.clipped_losses import clipped_losses, loss_range, loss_sensitivity
-from skdp.algorithms.group_mix import MixFit
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
+from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
+from skdp.algorithms.worst_group.margin_fits import MixFit
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (

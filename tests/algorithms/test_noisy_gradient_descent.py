@@ -17,20 +17,24 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.linear_model import Ridge
 
-from skdp.algorithms import noisy_gradient_descent as module
-from skdp.algorithms import step_rules
-from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.clipped_gradients import clipped_sum
-from skdp.algorithms.noisy_gradient_descent import (
+from skdp.algorithms.descent import noisy_descent as module
+from skdp.algorithms.descent import rules as step_rules
+from skdp.algorithms.descent.noisy_descent import (
     Descent,
     NoisyGradientDescentPlan,
     plan_noisy_gradient_descent,
 )
-from skdp.algorithms.noisy_steps import descend
+from skdp.algorithms.descent.rules import block_count, step_rule
+from skdp.algorithms.descent.schedule import descend
+from skdp.algorithms.descent.temperature import TemperaturePlan
 from skdp.algorithms.plan import Run
-from skdp.algorithms.row_moments import plan_row_moments
-from skdp.algorithms.step_rules import block_count, step_rule
-from skdp.algorithms.temperature import TemperaturePlan
+from skdp.algorithms.preparation.centered_rows import (
+    CenteredRows,
+    Centering,
+    clipped_sum,
+    sum_rounding,
+)
+from skdp.algorithms.preparation.second_moments import plan_row_moments
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import ComposedEvent, GaussianEvent, Neighbouring

@@ -12,16 +12,16 @@ from descent_plans import RELATIONS, REPLACE, plan_of
 from plain_noise import Silent, seeded
 from scipy import stats
 
-from skdp.algorithms import noisy_gradient_descent as module
-from skdp.algorithms.centering import CenteredRows, Centering
-from skdp.algorithms.noisy_gradient_descent import (
+from skdp.algorithms.descent import noisy_descent as module
+from skdp.algorithms.descent.noisy_descent import (
     Descent,
     NoisyGradientDescentPlan,
     plan_noisy_gradient_descent,
 )
+from skdp.algorithms.descent.rules import centering_share
+from skdp.algorithms.descent.temperature import TemperaturePlan
 from skdp.algorithms.plan import Run
-from skdp.algorithms.step_rules import centering_share
-from skdp.algorithms.temperature import TemperaturePlan
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import (

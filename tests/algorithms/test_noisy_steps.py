@@ -10,15 +10,14 @@ import pytest
 from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import PlainNoise, Silent, seeded
 
-from skdp.algorithms.centering import CenteredRows, Centering
-from skdp.algorithms.clipped_gradients import clipped_sum
-from skdp.algorithms.noisy_steps import (
+from skdp.algorithms.descent.schedule import (
     WEIGHT_LIMIT,
     Schedule,
     descend,
     plan_accelerated,
     plan_schedule,
 )
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, clipped_sum
 from skdp.problems import LogisticLoss, Records
 
 pytestmark = pytest.mark.usefixtures("kept_order")

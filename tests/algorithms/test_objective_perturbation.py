@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
 from skdp.algorithms import METHODS, objective_perturbation, plan_objective_perturbation
-from skdp.algorithms.objective_theorems import hessian_epsilon, largest_mu
+from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.algorithms.plan import Run
 from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource

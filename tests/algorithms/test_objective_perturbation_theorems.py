@@ -10,7 +10,7 @@ from objective_plans import ADD, CLIPPED, HUBER, REPLACE, log_density, make_plan
 from scipy import stats
 from scipy.optimize import brentq
 
-from skdp.algorithms.objective_theorems import hessian_epsilon, largest_mu
+from skdp.algorithms.objective.theorems import hessian_epsilon, largest_mu
 from skdp.privacy import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_delta, gaussian_mu
 from skdp.problems import (

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import minimize
 
 from skdp.algorithms import Run, output_perturbation, plan_output_perturbation
-from skdp.algorithms.regularized_risk import choose_alpha, utility_bound
+from skdp.algorithms.output.regularized_risk import choose_alpha, utility_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta

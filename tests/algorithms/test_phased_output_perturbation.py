@@ -16,11 +16,11 @@ from scipy.stats import chi2
 
 from skdp.algorithms import METHODS, Run
 from skdp.algorithms.methods import choose
-from skdp.algorithms.phased_output_perturbation import (
+from skdp.algorithms.output.phased import (
     phased_output_perturbation,
     plan_phased_output_perturbation,
 )
-from skdp.algorithms.published import zhang_minimisation_noise, zhang_schedule
+from skdp.algorithms.output.published import zhang_minimisation_noise, zhang_schedule
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring

@@ -31,7 +31,7 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.blocks import GROWING_SCHEDULES, block_sizes
+from skdp.algorithms.output.blocks import GROWING_SCHEDULES, block_sizes
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_delta

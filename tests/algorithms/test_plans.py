@@ -16,9 +16,9 @@ from skdp.algorithms import (
     plan_phased_saddle_output_perturbation,
     plan_saddle_output_perturbation,
 )
-from skdp.algorithms.max_group_loss import GroupObjective, plan_max_group_loss
 from skdp.algorithms.methods import choose
 from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group.phased_saddle import plan_max_group_loss
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import Neighbouring, PrivacyBudget
 from skdp.privacy.events import flatten_event
@@ -36,6 +36,7 @@ from skdp.problems import (
     Records,
     huber_loss,
 )
+from skdp.problems.group_objective import GroupObjective
 from skdp.solvers import solve_certified
 
 LOSS = HalfSquaredLoss(1.0)

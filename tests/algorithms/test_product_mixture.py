@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from skdp.algorithms.product_mixture import ProductMixture
+from skdp.algorithms.queries.product_mixture import ProductMixture
 
 SIZES = (2, 3, 4)
 

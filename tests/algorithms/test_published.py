@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from skdp.algorithms.published import (
+from skdp.algorithms.output.published import (
     lowy_gap,
     lowy_regularisation,
     zhang_minimisation_noise,

@@ -12,11 +12,11 @@ from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
 from laboratory import Laboratory
 from plain_noise import PlainNoise, Silent, seeded
 
-from skdp.algorithms import noisy_gradient_descent as module
-from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.descent import noisy_descent as module
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
-from skdp.algorithms.row_moments import plan_row_moments
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
+from skdp.algorithms.preparation.second_moments import plan_row_moments
 from skdp.audit import epsilon_lower_bound
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon

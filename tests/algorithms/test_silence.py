@@ -15,6 +15,7 @@ from bilinear_problem import BilinearProblem
 from joblib import Parallel, delayed
 from sklearn.base import clone
 
+from skdp._runtime import without_warnings
 from skdp.algorithms import (
     adversarial_output_perturbation,
     dp_bilevel,
@@ -54,7 +55,6 @@ from skdp.problems import (
     SquaredHingeLoss,
     TiltedProblem,
 )
-from skdp.problems.silence import without_warnings
 
 BUDGET, PURE = PrivacyBudget(2.0, 1e-6), PrivacyBudget(2.0)
 LOGISTIC, SQUARED = LogisticLoss(), HalfSquaredLoss(1.0)

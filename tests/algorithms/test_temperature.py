@@ -9,8 +9,8 @@ import pytest
 from descent_plans import ADD, RELATIONS, REPLACE, objective
 from plain_noise import PlainNoise, Scales, Silent
 
-from skdp.algorithms.centering import CenteredRows, Centering, sum_rounding
-from skdp.algorithms.temperature import plan_temperature
+from skdp.algorithms.descent.temperature import plan_temperature
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, SoftmaxLoss
 
 

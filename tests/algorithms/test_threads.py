@@ -13,10 +13,10 @@ from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from threadpoolctl import ThreadpoolController
 
-from skdp.algorithms.centering import CenteredRows, Centering
-from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp._runtime import Threads, spare_processors
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.algorithms.plan import Run
-from skdp.algorithms.threads import Threads, spare_processors
+from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering
 from skdp.linear_model import DPRidge
 from skdp.privacy import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, Objective, Records

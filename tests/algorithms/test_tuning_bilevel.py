@@ -7,7 +7,7 @@ from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 
 from skdp.algorithms import Run
-from skdp.algorithms.bilevel import plan_steps
+from skdp.algorithms.bilevel.penalty_method import plan_steps
 from skdp.algorithms.tuning import bilevel, tune
 from skdp.mechanisms import GaussianMechanism
 from skdp.privacy import PrivacyBudget

@@ -13,14 +13,10 @@ from scipy.stats import chisquare
 from skdp.algorithms.plan import Result, Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as route
-from skdp.algorithms.tuning.exponential import (
-    draw_epsilon,
-    plan_score,
-    relative_scores,
-    validation_score,
-)
+from skdp.algorithms.tuning.exponential import plan_score, relative_scores, validation_score
 from skdp.algorithms.tuning.splits import Splits
 from skdp.mechanisms import gaussian_noise_multiplier
+from skdp.mechanisms.calibration import draw_epsilon
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.accountants import GaussianDPAccountant
 from skdp.privacy.events import ComposedEvent, ExponentialMechanismEvent

@@ -24,7 +24,7 @@ from fit_cases import CASES
 from laboratory import Laboratory
 
 from skdp.algorithms import dp_localized_gd, dp_sgd, dp_sgda
-from skdp.algorithms.private_solvers import LocalizedGradientDescent, OutputPerturbation
+from skdp.algorithms.bilevel.private_solvers import LocalizedGradientDescent, OutputPerturbation
 from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import (
     ExponentialMechanismEvent,

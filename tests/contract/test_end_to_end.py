@@ -16,7 +16,7 @@ import pytest
 from fit_cases import CASES
 from laboratory import Laboratory
 
-from skdp.algorithms.exponential_mechanism import LocalizedExponentialPlan, _oscillation
+from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _oscillation
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning import FinalFitPlan, TuningObjective, tune
 from skdp.algorithms.tuning import exponential as by_exponential

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from skdp import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.algorithms.vertex_rounds import GridScores
+from skdp.algorithms.mirror.rounds import GridScores
 from skdp.privacy import tightest_epsilon
 
 METHOD = {"method": "mirror_descent", "feature_bound": 1.0, "random_state": 0}

@@ -23,7 +23,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import skdp.algorithms.kernel
+import skdp.algorithms.output.kernel
 from skdp.linear_model import DPLogisticRegression, DPRidge
 from skdp.problems import MAX_SIZE_RATIO
 
@@ -329,14 +329,14 @@ def leaks(thing, values):
 @pytest.fixture
 def solutions(monkeypatch):
     """Records the un-noised points of all fits."""
-    points, original = [], skdp.algorithms.kernel.solve_certified
+    points, original = [], skdp.algorithms.output.kernel.solve_certified
 
     def recording(*args, **kwargs):
         solution = original(*args, **kwargs)
         points.append(solution.point.copy())
         return solution
 
-    monkeypatch.setattr(skdp.algorithms.kernel, "solve_certified", recording)
+    monkeypatch.setattr(skdp.algorithms.output.kernel, "solve_certified", recording)
     return points
 
 
@@ -380,14 +380,14 @@ def test_the_search_for_leaks_finds_them(solutions, secret_data):
 @every_model
 def test_no_reference_to_records_or_solution_survives(model, monkeypatch, secret_data):
     """After a fit, X, y and the un-noised point are garbage."""
-    references, original = [], skdp.algorithms.kernel.solve_certified
+    references, original = [], skdp.algorithms.output.kernel.solve_certified
 
     def recording(problem, *args, **kwargs):
         solution = original(problem, *args, **kwargs)
         references.extend(weakref.ref(thing) for thing in (problem, solution.point))
         return solution
 
-    monkeypatch.setattr(skdp.algorithms.kernel, "solve_certified", recording)
+    monkeypatch.setattr(skdp.algorithms.output.kernel, "solve_certified", recording)
     X, y = secret_data.copy(), random_targets(model, np.random.default_rng(9), 30)
     references += [weakref.ref(X), weakref.ref(y)]
     fitted = estimator(model, alpha=0.05).fit(X, y)

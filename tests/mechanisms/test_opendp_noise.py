@@ -20,7 +20,7 @@ from skdp import (
 from skdp.algorithms import Run
 from skdp.mechanisms import GaussianMechanism, NoiseSource, OpenDPNoise, opendp_noise, secure_noise
 from skdp.mechanisms.noise_source import use_source
-from skdp.mechanisms.opendp_noise import GROWTH, LOG_STEPS
+from skdp.mechanisms.opendp_source import GROWTH, LOG_STEPS
 
 #: False alarms of each test of a law; their draws are not seeded.
 ALARM = 1e-6

@@ -17,7 +17,7 @@ from worker_fits import X, Y, build_and_fit, clone_and_fit, failing, pipeline
 
 import skdp
 from skdp import BudgetAccountant, BudgetExceededError, DPLogisticRegression
-from skdp.algorithms.noisy_gradient_descent import NoisyGradientDescentPlan
+from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.privacy import LedgerError, RepeatedEvent, blocks, tightest_epsilon
 
 pytestmark = pytest.mark.filterwarnings("ignore:The noise")

@@ -30,7 +30,7 @@ from skdp import (
     DPRidge,
     DPStandardScaler,
 )
-from skdp.algorithms.noisy_score import NoisyScorePlan
+from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
 from skdp.model_selection import dp_cross_validate
 from skdp.privacy import (
     ComposedEvent,

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skdp import BudgetAccountant, BudgetExceededError
-from skdp.algorithms.private_quantiles import QuantilesPlan
+from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.preprocessing import BoundedScaler, private_ranges
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.privacy.events import flatten_event

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdp.algorithms.column_moments import SQUARE_WEIGHT, ColumnMomentsPlan
+from skdp.algorithms.statistics.column_moments import SQUARE_WEIGHT, ColumnMomentsPlan
 from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skdp.algorithms.methods import METHODS, choose
-from skdp.algorithms.output_perturbation import plan_output_perturbation
+from skdp.algorithms.output.one_shot import plan_output_perturbation
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (

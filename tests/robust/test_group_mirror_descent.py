@@ -11,10 +11,11 @@ import scipy.sparse as sp
 from sklearn.utils.estimator_checks import check_estimator
 
 from skdp import BudgetAccountant
-from skdp.algorithms import Run, vertex_rounds
-from skdp.algorithms.group_mirror_descent import plan_group_mirror_descent
-from skdp.algorithms.max_group_loss import GroupObjective, proportions_sensitivity
-from skdp.algorithms.vertex_rounds import score_sensitivities
+from skdp.algorithms import Run
+from skdp.algorithms.mirror import rounds as vertex_rounds
+from skdp.algorithms.mirror.rounds import score_sensitivities
+from skdp.algorithms.worst_group.proportions import proportions_sensitivity
+from skdp.algorithms.worst_group.vertices import plan_group_mirror_descent
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, ZCDPAccountant, tightest_epsilon
 from skdp.problems import (
@@ -25,6 +26,7 @@ from skdp.problems import (
     LogisticLoss,
     Records,
 )
+from skdp.problems.group_objective import GroupObjective
 from skdp.problems.group_vertices import GroupLinearProblem
 from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossRegressor
 

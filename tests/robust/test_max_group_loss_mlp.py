@@ -10,8 +10,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import check_estimator
 
-from skdp.algorithms.group_network import plan_group_network
-from skdp.algorithms.max_group_loss import GroupObjective
+from skdp.algorithms.worst_group.network import plan_group_network
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget, tightest_epsilon
 from skdp.problems import (
@@ -26,6 +25,7 @@ from skdp.problems import (
     SoftmaxLoss,
     SquaredHingeLoss,
 )
+from skdp.problems.group_objective import GroupObjective
 from skdp.robust import (
     DPMaxGroupLossClassifier,
     DPMaxGroupLossMLPClassifier,

@@ -14,7 +14,7 @@ from plain_noise import scale_noise, use_plain_noise
 from scipy import stats
 
 from skdp.algorithms import MaxGroupLossPlan
-from skdp.algorithms.saddle_output_perturbation import SaddleOutputPerturbationPlan
+from skdp.algorithms.output.saddle import SaddleOutputPerturbationPlan
 from skdp.audit import epsilon_lower_bound
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import tightest_epsilon

@@ -9,7 +9,7 @@ import numpy as np
 from skdp.algorithms import (
     OutputPerturbation,
 )
-from skdp.algorithms.bilevel import private_hypergradient
+from skdp.algorithms.bilevel.penalty_method import private_hypergradient
 from skdp.algorithms.plan import Run
 from skdp.privacy import PrivacyBudget
 from skdp.problems import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skdp.algorithms.noisy_gradient_descent import plan_noisy_gradient_descent
+from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, Objective

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from skdp.algorithms import bilevel
+from skdp.algorithms.bilevel import penalty_method as bilevel
 from skdp.linear_model import (
     DPLinearClassifier,
     DPLinearRegressor,
@@ -499,8 +499,7 @@ def remember_schedules(patch: pytest.MonkeyPatch) -> None:
 
     A search looks at public numbers alone and takes nearly all the time of a small fit.
     """
-    # a function of the same name hides the module
-    module = importlib.import_module("skdp.algorithms.phased_saddle_output_perturbation")
+    module = importlib.import_module("skdp.algorithms.output.phased_saddle")
     search = module._ScheduleSearch
     patch.setattr(search, "best", functools.cache(search.best))
 

@@ -111,10 +111,10 @@ class Laboratory:
             self._observe(mechanism)
         for name in ("standard_normal", "exponential", "gamma", "direction"):
             self._substitute(name)
-        self._replace("exact_sampling", "sample", self._point)
+        self._replace("exponential.sampling", "sample", self._point)
         self._replace("tuning.exponential", "draw_exponential", self._choice)
-        self._replace("vertex_rounds", "_draw", self._vertices)
-        for module in ("bilevel", "dp_sgd"):
+        self._replace("mirror.rounds", "_draw", self._vertices)
+        for module in ("bilevel.penalty_method", "sampled_steps"):
             self._replace(module, "poisson_sample", self._batch)
         return self
 

@@ -6,7 +6,7 @@ import math
 
 from scipy.special import log_ndtr, ndtr
 
-from skdp.algorithms.published import lowy_noise_factor
+from skdp.algorithms.output.published import lowy_noise_factor
 
 
 def exact_delta(movement, scale, epsilon):

@@ -184,7 +184,7 @@ class _Softmax(BaseEstimator):
 
 @functools.cache
 def _sampled_plan(epsilon, delta):
-    module = importlib.import_module("skdp.algorithms.dp_sgd")
+    module = importlib.import_module("skdp.algorithms.baselines.sgd")
     return module.plan_dp_sgd(
         PrivacyBudget(epsilon, delta), loss=HalfSquaredLoss(1.0), width=1, n_public=1,
         sampling_rate=0.9, n_steps=1, average=False,
@@ -208,7 +208,7 @@ class _SampledSum(BaseEstimator):
 
 @functools.cache
 def _ball_plan(epsilon):
-    module = importlib.import_module("skdp.algorithms.exponential_mechanism")
+    module = importlib.import_module("skdp.algorithms.exponential.mechanism")
     design = Design.of(Records(np.ones((1, 1)), 1.0, 0.0))
     return module.plan_exponential_mechanism(
         LogisticLoss(), design, PrivacyBudget(epsilon), radius=1.0

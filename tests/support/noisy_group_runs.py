@@ -9,9 +9,12 @@ from laboratory import Laboratory
 from plain_noise import seeded
 
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.group_sums import GroupSums
-from skdp.algorithms.noisy_descent_ascent import NoisyDescentAscentPlan, plan_noisy_descent_ascent
 from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group.group_sums import GroupSums
+from skdp.algorithms.worst_group.noisy_descent_ascent import (
+    NoisyDescentAscentPlan,
+    plan_noisy_descent_ascent,
+)
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring

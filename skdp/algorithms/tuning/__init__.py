@@ -2,6 +2,8 @@
 
 Every method is a plan of a :class:`TuningObjective` and a budget (`TUNING_METHODS`). Its run
 returns a :class:`TunedResult`: alpha, the private model for it and what was released.
+Tuning by the algorithms of Kornowski (2024) is in `bilevel`. `released_statistics` is the method
+"statistics" of models that do not tune.
 """
 
 from skdp.algorithms.tuning.bilevel import BilevelTuningPlan

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_real
-from skdp.algorithms.bilevel import BilevelPlan, plan_steps
-from skdp.algorithms.plan import Run
-from skdp.algorithms.private_solvers import (
+from skdp.algorithms.bilevel.penalty_method import BilevelPlan, plan_steps
+from skdp.algorithms.bilevel.private_solvers import (
     LocalizedGradientDescent,
     OutputPerturbation,
     PrivateSolver,
 )
+from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.final_fit import SplitPlan
 from skdp.mechanisms import random_order
 from skdp.privacy.budget import PrivacyBudget

@@ -11,7 +11,6 @@ so that few records do not choose by chance. Proofs: docs/theory/hypergradient.m
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,15 +18,14 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_count
-from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
+from skdp.algorithms.output.one_shot import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.objective import TuningObjective
 from skdp.algorithms.tuning.splits import HeldOutPlan, Parts, Splits, solve_splits
-from skdp.mechanisms import gaussian_noise_multiplier, random_order
+from skdp.mechanisms import random_order
+from skdp.mechanisms.calibration import draw_epsilon
 from skdp.mechanisms.softmax import draw_exponential
-from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, PrivacyEvent
-from skdp.privacy.gaussian_dp import pure_epsilon
 from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, HalfSquaredLoss, LogisticLoss, Records
 from skdp.problems.records import Block
@@ -35,8 +33,8 @@ from skdp.problems.rounding import EPS
 
 #: Power of the public bound in the prior weights.
 _POWER = 2.0
-#: Norm of whitened rows up to which nothing overflows, and the smallest epsilon of a draw.
-_LARGEST_NORM, _LEAST_EPSILON = 1e20, 1e-50
+#: Norm of whitened rows up to which nothing overflows.
+_LARGEST_NORM = 1e20
 
 
 def plan_score(
@@ -102,23 +100,6 @@ def log_prior_weights(candidates: np.ndarray, costs: np.ndarray, coef_norm: floa
     """
     bounds = costs + 0.5 * coef_norm**2 * candidates.mean(axis=1)
     return np.asarray(-_POWER * np.log(bounds / bounds.min()))
-
-
-def draw_epsilon(budget: PrivacyBudget, share: float) -> float:
-    """Return the parameter of a draw that spends a share of the budget.
-
-    For ``delta == 0`` that share of epsilon. Otherwise a draw of range epsilon has the
-    Gaussian-DP parameter of a pure ``epsilon / 2`` release (docs/theory/accounting.md, section 3),
-    whose square is to be the share of that of the budget.
-    """
-    if budget.is_pure:
-        epsilon = share * budget.epsilon
-    else:
-        mu = math.sqrt(share) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
-        epsilon = 2.0 * pure_epsilon(mu)
-    if not epsilon >= _LEAST_EPSILON:
-        raise ValueError(f"{budget} is too small for a draw.")
-    return epsilon
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_positive, check_real
-from skdp.algorithms.output_perturbation import OutputPerturbationPlan, plan_output_perturbation
+from skdp._runtime import without_warnings
+from skdp.algorithms.output.one_shot import OutputPerturbationPlan, plan_output_perturbation
 from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
 from skdp.algorithms.tuning.objective import (
     TunedResult,
@@ -30,7 +31,6 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, PrivacyEvent
 from skdp.privacy.report import Release
 from skdp.problems import Records
-from skdp.problems.silence import without_warnings
 
 #: Step in log alpha for the gradient of the cost of noise.
 _LOG_STEP = 1e-4

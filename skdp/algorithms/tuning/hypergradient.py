@@ -28,7 +28,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from skdp._checks import check_count
-from skdp.algorithms.output_perturbation import ACCURACY_FRACTION, certifiable_accuracy
+from skdp.algorithms.output.one_shot import ACCURACY_FRACTION, certifiable_accuracy
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.noisy_search import bisect, descend
 from skdp.algorithms.tuning.objective import TuningObjective, event_of_share

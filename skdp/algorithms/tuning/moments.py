@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_positive
+from skdp._runtime import without_warnings
 from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -18,7 +19,6 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, Design, HalfSquaredLoss, Records
 from skdp.problems.records import Block, Part, size_of
 from skdp.problems.rounding import EPS, chain
-from skdp.problems.silence import without_warnings
 
 
 def of_each_fold(reference: str, n_folds: int | None) -> str:

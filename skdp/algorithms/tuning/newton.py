@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
@@ -65,7 +66,6 @@ from skdp.privacy.report import Release
 from skdp.problems import ROUNDING_SLACK, LogisticLoss, PenaltyGroups, Records
 from skdp.problems.records import Block, Part
 from skdp.problems.rounding import EPS
-from skdp.problems.silence import without_warnings
 
 #: Part of the budget that all gradients have together; by simulation.
 _GRADIENT_SHARE = 0.4

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_positive
+from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run, require_replace_one
 from skdp.algorithms.tuning.alpha_search import (
     CrossRisk,
@@ -37,7 +38,6 @@ from skdp.algorithms.tuning.objective import TunedResult, TuningPlan
 from skdp.algorithms.tuning.splits import check_folds, folds
 from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
-from skdp.problems.silence import without_warnings
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,7 @@
+"""What our algorithms are compared with, from other papers.
+
+DP-SGD of Abadi et al. (2016), Algorithm 1 (`sgd`); DP-SGDA of Yang et al. (2022) (`sgda`); private
+Frank-Wolfe of Talwar, Thakurta and Zhang (2015) (`frank_wolfe`).
+"""
+
+__all__: list[str] = []

@@ -1,0 +1,242 @@
+"""Localised noisy gradient descent for strongly convex problems.
+
+Algorithms 2 and 4 of Kornowski (2024), after Feldman, Koren and Talwar (2020): rounds of noisy
+gradient descent, each in a smaller ball around the average of the one before. Corrected (errata E8,
+E12 and E13): public radii that never grow, points that never leave the domain on which the
+gradients are bounded, exact accounting, Poisson batches.
+
+Output perturbation has the same rate with one release and no parameters; this is for comparison,
+and for problems too large to be solved. Proofs: docs/theory/bilevel.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._checks import check_count, check_real
+from skdp._runtime import without_warnings
+from skdp.algorithms.plan import Result, Run
+from skdp.algorithms.sampled_steps import NoisyStepsPlan
+from skdp.mechanisms import NoiseSource, SampledGaussianMechanism, gaussian_noise_multiplier
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.problems import (
+    ROUNDING_SLACK,
+    Ball,
+    Domain,
+    FiniteSumProblem,
+    Problem,
+    ProblemConstants,
+    WholeSpace,
+)
+from skdp.problems.domains import euclidean_norm
+from skdp.problems.finite_sum import Batch
+from skdp.problems.records import Block
+
+#: Default of the largest number of steps of a round.
+_MAX_STEPS = 300
+#: Most rounds that a plan considers, and failure probability of its radii; for utility only.
+_MAX_ROUNDS, _FAILURE = 4, 0.05
+
+
+@dataclass(frozen=True)
+class LocalizedGDPlan(NoisyStepsPlan):
+    """Radii R_m of the rounds, steps of a round, and noise of the mean gradient in each step."""
+
+    constants: ProblemConstants
+    radii: tuple[float, ...]
+    n_steps: int
+
+    _statement = (
+        "gradients",
+        "docs/theory/bilevel.md, Lemma 6: Kornowski 2024, Alg. 2 and 4, corrected",
+    )
+
+    @property
+    def dimension(self) -> int:
+        return self.constants.dimension
+
+    def to_dict(self) -> dict[str, Any]:
+        own = {"alpha": self.constants.strong_convexity, "radii": list(self.radii)}
+        return {**super().to_dict(), **own, "n_steps": self.n_steps}
+
+    @without_warnings()
+    def run(self, data: Problem, run: Run) -> Result:
+        if data.constants != self.constants:
+            raise ValueError(f"The plan is for {self.constants}, not for {data.constants}.")
+        domain = _bounded_domain(data)
+        has_batches = isinstance(data, FiniteSumProblem) and "records" in data.offers
+        if self.mechanism.sampling_rate < 1.0 and not has_batches:
+            raise ValueError(f"A {type(data).__name__} has no batches: use sampling_rate=1.")
+        start = np.zeros(data.dimension) if data.center is None else data.center
+        start = domain.project(start)
+        for radius in self.radii:
+            y, total = start, np.zeros_like(start)
+            for t in range(self.n_steps):
+                total += y
+                noisy = self.mechanism.release(self.gradient(data, y, run.noise), run.noise)
+                y = domain.project(y - noisy / (data.strong_convexity * (t + 1)))
+                away = y - start
+                length = euclidean_norm(away)
+                if length > radius:  # the segment from the start to y lies in the domain
+                    y = domain.project(start + (radius / length) * away)
+            start = domain.project(total / self.n_steps)
+        return Result(start, self)
+
+    def gradient(self, problem: Problem, y: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Compute the gradient, or an unbiased estimate from a Poisson batch; not private."""
+        chosen = self.batch(problem.n_records, noise)
+        if chosen is None:
+            return problem.gradient(y)
+        assert isinstance(problem, FiniteSumProblem)
+        gradient = problem.penalty_gradient(y)
+        if chosen.size:
+
+            def statistic(block: Block) -> np.ndarray:
+                batch = Batch(problem, block)
+                return batch.pull_back(batch.residuals(y))
+
+            total = problem.records.total(statistic, part=chosen)
+            gradient = gradient + total / (self.mechanism.sampling_rate * problem.n_public)
+        return gradient
+
+
+def dp_localized_gd(
+    problem: Problem,
+    budget: PrivacyBudget | None = None,
+    *,
+    run: Run | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise a strongly convex problem by noisy gradient descent in shrinking balls.
+
+    Each of M rounds starts at the average y of the last one and makes T steps
+    ``y <- project(y - (gradient + noise) / (mu (t + 1)))`` onto the domain and then onto the ball
+    of radius R_m around its start (review K4). The steps of a round are averaged.
+
+    Parameters
+    ----------
+    problem : Problem
+        Smooth or not; its solution must be in a public ball (``problem.constants.radius``).
+    budget, run
+        As in :func:`skdp.algorithms.dp_sgd`.
+    **options
+        Those of :func:`plan_localized_gd`. With ``sampling_rate < 1`` (Algorithm 4) the problem
+        must be a :class:`skdp.problems.FiniteSumProblem`, and every step uses a random batch.
+
+    References
+    ----------
+    G. Kornowski, "Differentially private bilevel optimization", 2024: Algorithms 2 and 4.
+    """
+    return plan_localized_gd(problem.constants, budget, **options).run(problem, run or Run())
+
+
+def plan_localized_gd(
+    constants: ProblemConstants,
+    budget: PrivacyBudget | None = None,
+    *,
+    n_rounds: int | None = None,
+    n_steps: int | None = None,
+    sampling_rate: float = 1.0,
+    noise_multiplier: float | None = None,
+) -> LocalizedGDPlan:
+    """Choose noise, rounds and radii from public constants; replace-one neighbours.
+
+    One record moves the mean gradient at a point of the domain by at most ``2 L / n``, or the noisy
+    sum over a batch divided by ``q n`` by ``2 L / (q n)``, and the rounding of both sums; the run
+    is a composition of ``n_rounds * n_steps`` such releases (specification 3.2).
+
+    Parameters
+    ----------
+    constants : ProblemConstants
+    budget : PrivacyBudget, optional
+        Delta > 0. Either this or `noise_multiplier`.
+    n_rounds : int, optional
+        M. Default: that of the smallest last radius; with the sizes of common data that is 1.
+    n_steps : int, optional
+        T. Default: ``(n mu)^2 / d``, from 10 to 300.
+    sampling_rate : float, default=1.0
+        q in (0, 1].
+    noise_multiplier : float, optional
+        For one step, in units of the sensitivity; > 0.
+    """
+    check_real("sampling_rate", sampling_rate, 0.0, 1.0, closed="right")
+    if not math.isfinite(constants.lipschitz):
+        raise ValueError("Gradients are not bounded: bound the domain by a ball.")
+    if sampling_rate < 1.0 and constants.effective_records < (1.0 - 1e-9) * constants.n_records:
+        raise ValueError("Batches need a mean over records.")
+    n = constants.effective_records
+    if n_steps is None:
+        per_solve = 1.0
+        if budget is not None:
+            per_solve = 1.0 / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+        wanted = (n * per_solve) ** 2 / constants.dimension
+        n_steps = int(min(max(wanted, 10.0), float(_MAX_STEPS)))
+    check_count("n_steps", n_steps)
+    # sampling is priced for 2 L; means of all records move by the diameter of the gradients
+    moved = constants.gradient_diameter if sampling_rate == 1.0 else 2.0 * constants.lipschitz
+    # of two sums, for a record that is added as for one that is replaced: half of the sensitivity
+    rounding = 4.0 * constants.gradient_rounding
+
+    def plan(rounds: int) -> LocalizedGDPlan:
+        mechanism = SampledGaussianMechanism.calibrated(
+            budget,
+            noise_multiplier,
+            Neighbouring.REPLACE_ONE,
+            sensitivity=(moved / n * ROUNDING_SLACK + rounding) / sampling_rate,
+            sampling_rate=sampling_rate,
+            n_steps=rounds * n_steps,
+        )
+        radii = _radii(constants, mechanism.noise_scale, rounds + 1, n_steps, sampling_rate)
+        return LocalizedGDPlan(
+            n_public=constants.n_records,
+            neighbouring=Neighbouring.REPLACE_ONE,
+            mechanism=mechanism,
+            delta=None if budget is None else budget.delta,
+            constants=constants,
+            radii=radii,
+            n_steps=n_steps,
+        )
+
+    if n_rounds is None:
+        best = min(map(plan, range(1, _MAX_ROUNDS + 1)), key=lambda plan: plan.radii[-1])
+    else:
+        check_count("n_rounds", n_rounds)
+        best = plan(n_rounds)
+    return replace(best, radii=best.radii[:-1])
+
+
+def _radii(
+    constants: ProblemConstants, deviation: float, count: int, n_steps: int, sampling_rate: float
+) -> tuple[float, ...]:
+    """``R_{m+1} = min(R_m, error of a round)`` with high probability (specification 3.2)."""
+    mu, d, T = constants.strong_convexity, constants.dimension, n_steps
+    gradient = constants.lipschitz + 2.0 * mu * constants.radius
+    if sampling_rate < 1.0:
+        deviation = math.hypot(
+            deviation, constants.lipschitz / math.sqrt(d * sampling_rate * constants.n_records)
+        )
+    drift = deviation * math.sqrt(2.0 * math.log(4.0 * count / _FAILURE) / T)
+    length = math.sqrt(d) + math.sqrt(2.0 * math.log(2.0 * count * T / _FAILURE))
+    spread = (1.0 + math.log(T)) / (mu * T) * (gradient**2 + (deviation * length) ** 2)
+    radii = [constants.localisation]
+    while len(radii) < count:
+        error = math.sqrt(2.0 / mu * (2.0 * radii[-1] * drift + spread))
+        radii.append(min(radii[-1], error))
+    return tuple(radii)
+
+
+def _bounded_domain(problem: Problem) -> Domain:
+    """Return the part of the domain on which the constants hold; it contains the solution."""
+    domain, radius = problem.domain, problem.constants.radius
+    if isinstance(domain, Ball | WholeSpace):
+        return Ball(min(radius, domain.radius))
+    if not domain.radius <= radius:
+        raise ValueError(
+            f"Gradients must be bounded on the whole domain, of radius {domain.radius:g}."
+        )
+    return domain

@@ -1,0 +1,136 @@
+"""Private solvers of strongly convex problems, as parts of larger algorithms.
+
+An algorithm needs the cost of a number of solves with a given noise (:meth:`PrivateSolver.event`),
+the statement about them from public constants (:meth:`PrivateSolver.release`), and a solve.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._checks import check_count, check_real
+from skdp.algorithms.bilevel.localized_descent import dp_localized_gd, plan_localized_gd
+from skdp.algorithms.output.kernel import solve_and_release
+from skdp.algorithms.output.one_shot import solution_sensitivity
+from skdp.algorithms.plan import Run
+from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
+from skdp.privacy.events import Neighbouring, PrivacyEvent, RepeatedEvent
+from skdp.privacy.report import Release
+from skdp.problems import Problem, ProblemConstants
+
+
+class PrivateSolver(ABC):
+    """Minimises strongly convex problems privately, at a price that is fixed beforehand.
+
+    A subclass is trusted: nothing checks that its points are private. Replace-one neighbours.
+    """
+
+    #: Whether the point is the solver's plus noise of mean 0 and of exactly the stated variance.
+    is_unbiased = False
+
+    @abstractmethod
+    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+        """Cost of `count` solves.
+
+        No more than as many ``GaussianEvent(multiplier)``; with sampling, no more than these if
+        that is ignored.
+        """
+
+    @abstractmethod
+    def release(
+        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+    ) -> Release:
+        """The statement about `count` solves of problems with these constants; it has the event."""
+
+    @abstractmethod
+    def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
+        """A private point, and (roughly) the variance of a coordinate of its noise."""
+
+
+@dataclass(frozen=True)
+class OutputPerturbation(PrivateSolver):
+    """The certified solution plus noise, not projected: the mean of the noise stays 0."""
+
+    is_unbiased = True
+
+    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+        mechanism = SampledGaussianMechanism(1.0, multiplier, 1.0, count)
+        return mechanism.event(Neighbouring.REPLACE_ONE)
+
+    def release(
+        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+    ) -> Release:
+        sensitivity = solution_sensitivity(constants)[2]
+        mechanism = SampledGaussianMechanism(sensitivity, multiplier, 1.0, count)
+        reference = "docs/theory/bilevel.md, Lemmas 1 and 5: Kornowski 2024, Alg. 1, corrected"
+        return mechanism.describe(name, constants.dimension, constants.n_records, reference)
+
+    def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
+        _, accuracy, sensitivity = solution_sensitivity(problem.constants)
+        mechanism = GaussianMechanism(sensitivity, multiplier)
+        point = solve_and_release(problem, accuracy, mechanism, run, project=False)
+        return point, mechanism.noise_scale**2
+
+
+@dataclass(frozen=True)
+class LocalizedGradientDescent(PrivateSolver):
+    """Localised noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
+
+    n_steps: int = 100
+    n_rounds: int = 1
+    sampling_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_count("n_steps", self.n_steps)
+        check_count("n_rounds", self.n_rounds)
+        check_real("sampling_rate", self.sampling_rate, 1e-12, 1.0)
+
+    def _options(self, multiplier: float) -> dict[str, Any]:
+        """Steps and the noise of each, so that all of them cost ``GaussianEvent(multiplier)``."""
+        return {
+            "n_rounds": self.n_rounds,
+            "n_steps": self.n_steps,
+            "sampling_rate": self.sampling_rate,
+            "noise_multiplier": multiplier * math.sqrt(self.n_steps * self.n_rounds),
+        }
+
+    def event(self, multiplier: float, count: int) -> PrivacyEvent:
+        steps = self.n_steps * self.n_rounds
+        noise = multiplier * math.sqrt(steps)
+        each = SampledGaussianMechanism(1.0, noise, self.sampling_rate, steps)
+        return RepeatedEvent(each.event(Neighbouring.REPLACE_ONE), count)
+
+    def release(
+        self, name: str, constants: ProblemConstants, multiplier: float, count: int
+    ) -> Release:
+        plan = plan_localized_gd(constants, **self._options(multiplier))
+        release = plan.release(f"{name}, by a noisy gradient per step")
+        return replace(release, event=self.event(multiplier, count))
+
+    def solve(self, problem: Problem, multiplier: float, run: Run) -> tuple[np.ndarray, float]:
+        found = dp_localized_gd(problem, run=run, **self._options(multiplier))
+        deviation = found.plan.mechanism.noise_scale / problem.strong_convexity
+        # averaging T steps: at most sigma^2 / (mu^2 T) asymptotically
+        return found.point, deviation**2 / self.n_steps
+
+
+#: Private solvers by name.
+_SOLVERS: dict[str, PrivateSolver] = {
+    "output_perturbation": OutputPerturbation(),
+    "localized_gd": LocalizedGradientDescent(),
+    "localized_sgd": LocalizedGradientDescent(sampling_rate=0.1),
+}
+
+
+def resolve_private_solver(inner: Any) -> PrivateSolver:
+    """Return the private solver that `inner` names, or `inner` if it is one."""
+    if isinstance(inner, PrivateSolver):
+        return inner
+    if isinstance(inner, str) and inner in _SOLVERS:
+        return _SOLVERS[inner]
+    raise ValueError(f"inner == {inner!r}, must be one of {list(_SOLVERS)} or a PrivateSolver.")

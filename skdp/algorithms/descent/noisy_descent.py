@@ -1,0 +1,553 @@
+"""Planned noisy gradient descent: all records in every step, and nothing to tune.
+
+One release centers rows and targets (:mod:`skdp.algorithms.preparation.centering`), another finds
+the second moments of rows, by which steps are preconditioned
+(:mod:`skdp.algorithms.preparation.second_moments`); the gradient of every record is clipped to a
+planned norm, and every step adds Gaussian noise to their sum
+(:mod:`skdp.algorithms.descent.schedule`); margins are shrunk by what is known of the noise, and
+where noise is negligible corrected by one more release
+(:mod:`skdp.algorithms.descent.temperature`). Every number of the plan is a function of public
+numbers or of earlier releases. Theory: docs/theory/noisy_gradient_descent.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from skdp._runtime import spare_processors, without_warnings
+from skdp.algorithms.descent import rules as step_rules
+from skdp.algorithms.descent.rules import (
+    atypical_weights,
+    block_count,
+    clipping_distortion,
+    clipping_factor,
+    has_odds,
+    largest_residual,
+    odds_factor,
+    squares_factor,
+    step_rule,
+)
+from skdp.algorithms.descent.schedule import (
+    Schedule,
+    descend,
+    plan_accelerated,
+    plan_schedule,
+    step_limit,
+)
+from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.preparation.centered_rows import (
+    PRIOR_VARIANCE,
+    CenteredRows,
+    Centering,
+    clipped_sum,
+    sum_rounding,
+)
+from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
+from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
+from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
+from skdp.problems.rounding import EPS
+
+#: Power of the clipping norm that is about the share of curvature that clipping leaves to the log
+#: loss; by simulation.
+_UNCLIPPED = 5.0 / 3.0
+#: Path times curvature at which least squares have learnt a direction.
+_SETTLED = 30.0
+#: Part of the variance of targets that noise may cost for the sake of fewer looks at the records.
+_LOST = 5e-4
+#: Curvatures that the noise of the steps is fitted to, in units of the average one.
+_AROUND = np.array([0.125, 0.5, 2.0])
+#: The same for least squares, over the path, where path times average curvature is below a limit.
+_BRIEF, _BRIEF_PATH = np.array([0.0, 0.5, 2.0, 8.0]), 12.0
+#: Path of accelerated steps in units of that of plain ones.
+_ACCELERATED = 0.3
+#: Path times average curvature from which on their iterates are averaged, and the largest one: they
+#: add noise to directions that have been learnt.
+_LEARNT, _LONGEST = 8.0, 24.0
+#: Part of the squared mu for the factor of the margins of squares whose steps are missing.
+_FACTOR_SHARE = 0.03
+
+
+@dataclass(frozen=True)
+class NoisyGradientDescentPlan(Plan):
+    """Clipping, noise and steps.
+
+    Attributes
+    ----------
+    objective : Objective
+    centering : CenteringPlan or None
+        None where its noise would drown the means.
+    moments : RowMomentsPlan or None
+        Of a preconditioner or, projected, of the largest step; None where their noise is too
+        large, or plain steps do.
+    temperature : TemperaturePlan or None
+        For log odds, but None where noise is not negligible; for squares whose steps are missing.
+    mu : float
+        Of the Gaussian differential privacy of all steps.
+    clip : float
+        Norm that each record's gradient is clipped to; of squares in units of the standard
+        deviation of the targets.
+    damping : float
+        Penalty that the number of steps stands for, in units of the noise of a mean gradient.
+    rate : float
+        Largest step.
+    n_blocks : int
+    is_squared : bool
+        Whether residuals near 0 are differences of margins and targets.
+    slowness : float, default=1.0
+        Bound on curvatures over their value for a constant model; for two classes replaced by what
+        follows from the released frequencies.
+    target_variance : float, default=0.15
+        Of numeric targets, in units of the squared bound; replaced by the released one.
+    largest_factor : float, default=1.0
+        Of the clipped gradients of records.
+    least_moment : float, default=0.0
+        Smallest preconditioned second moment of rows, about; replaced by what was released.
+    """
+
+    objective: Objective
+    centering: CenteringPlan | None
+    moments: RowMomentsPlan | None
+    temperature: TemperaturePlan | None
+    mu: float
+    clip: float
+    damping: float
+    rate: float
+    n_blocks: int
+    is_squared: bool
+    slowness: float = 1.0
+    target_variance: float = PRIOR_VARIANCE
+    largest_factor: float = 1.0
+    least_moment: float = 0.0
+
+    @property
+    def loss(self) -> Loss:
+        return self.objective.risk.loss
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def clip_norm(self) -> float:
+        """Norm that the gradient of a record is clipped to."""
+        if not self.is_squared:
+            return self.clip
+        deviation = self.loss.target_bound * math.sqrt(self.target_variance)
+        return min(self.clip * deviation, largest_residual(self.loss))
+
+    @property
+    def sensitivity(self) -> float:
+        """What one record changes in the sum of clipped gradients, without rounding."""
+        return self.objective.neighbouring.n_changes * self.clip_norm * self.largest_factor
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        schedule = self._steps
+        path, typical = schedule.path, self._typical_curvature
+        curvatures = _AROUND * min(typical, 0.5 / schedule.step_size)
+        if self.is_squared and path * typical < _BRIEF_PATH:
+            curvatures = _BRIEF / path
+        return replace(schedule, curvatures=tuple(curvatures.tolist()))
+
+    @property
+    def _steps(self) -> Schedule:
+        """Steps whose noise is not yet fitted to curvatures."""
+        if self.is_accelerated:
+            unit = 1.0 / self._typical_curvature
+            return plan_accelerated(
+                min(_ACCELERATED * self._horizon * self.rate, _LONGEST * unit),
+                self.mu,
+                learnt=_LEARNT * unit,
+                step_size=self.rate,
+                products=self._products,
+            )
+        return plan_schedule(
+            self._horizon,
+            self.mu,
+            rate=self.rate,
+            n_blocks=self.n_blocks,
+            products=self._products,
+            is_preconditioned=self.is_preconditioned,
+        )
+
+    @property
+    def _horizon(self) -> float:
+        """Length of the path in largest steps."""
+        noise = self.sensitivity / self.mu
+        if self.is_squared:
+            noise /= self.loss.target_bound
+        horizon = self.objective.design.n_records / (self.damping * noise * self.rate)
+        if not self.is_preconditioned:
+            return horizon
+        horizon *= self.ridge
+        if self.is_squared and self.least_moment > 0.0:  # no direction is that slow
+            horizon = min(horizon, _SETTLED * self.slowness / self.least_moment)
+        return max(horizon, (10.0 if self.is_squared else 20.0) * self.slowness)
+
+    @property
+    def _n_blocks(self) -> int:
+        """Number of blocks for the released moments: noise costs little if no direction is slow."""
+        design, relation = self.objective.design, self.objective.neighbouring
+        if not self.is_squared or relation is not Neighbouring.REPLACE_ONE:
+            return self.n_blocks
+        lost = (self.clip * self.relative_noise) ** 2 * design.n_features
+        return max(self.n_blocks, block_count(design.n_records, _LOST * self.least_moment / lost))
+
+    @property
+    def _products(self) -> int:
+        """Number of products of records, features and outputs in a step on all records."""
+        design = self.objective.design
+        return design.n_records * (design.n_features + 1) * self.loss.n_margins
+
+    @property
+    def missing_steps(self) -> float:
+        """Number of steps to be wished for over the largest one, before they are accelerated."""
+        kind = "preconditioned" if self.is_preconditioned else "plain"
+        limit = step_limit(self._products / self.n_blocks, kind)
+        return 2.0 * math.sqrt(self._horizon) / limit
+
+    @property
+    def is_accelerated(self) -> bool:
+        """Whether steps are accelerated, on all records."""
+        return self.moments is not None and self.moments.is_projected
+
+    @property
+    def is_preconditioned(self) -> bool:
+        return self.moments is not None and not self.moments.is_projected
+
+    @property
+    def ridge(self) -> float:
+        """Number added to second moments before they are inverted; 1 where they are not."""
+        return 1.0 if self.moments is None or self.is_accelerated else self.moments.noise
+
+    @property
+    def alpha(self) -> float:
+        """Penalty on weights of centered rows that early stopping is about equivalent to."""
+        return self.ridge / self.schedule.path
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        objective, relation = self.objective, self.objective.neighbouring
+        steps = GaussianMechanism(self.sensitivity * ROUNDING_SLACK, 1.0 / self.mu).describe(
+            f"sums of clipped gradients, {self.schedule.n_steps} steps as one",
+            objective.dimension,
+            objective.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Theorem 1",
+            relation,
+        )
+        parts = [] if self.centering is None else [self.centering.describe(relation)]
+        if self.moments is not None:
+            parts.append(self.moments.describe(relation))
+        parts.append(steps)
+        if self.temperature is not None:
+            parts.append(self.temperature.describe(relation))
+        return tuple(parts)
+
+    @property
+    def relative_noise(self) -> float:
+        """Error of a mean of rows with the noise of all steps, relative to the norm of rows."""
+        design = self.objective.design
+        records = self.objective.neighbouring.n_changes / design.n_records
+        return records * math.sqrt(design.n_features) / self.mu
+
+    def alarms(self) -> tuple[str, ...]:
+        if self.relative_noise <= 0.4:
+            return ()
+        return ("The noise is large: hardly better than a constant model is to be expected.",)
+
+    def to_dict(self) -> dict[str, Any]:
+        schedule = self.schedule
+        return {
+            "alpha": self.alpha,
+            "n_steps": schedule.n_steps,
+            "n_blocks": schedule.n_blocks,
+            "step_size": schedule.step_size,
+            "momentum": schedule.momentum,
+            "is_accelerated": schedule.is_accelerated,
+            "clip_norm": self.clip_norm,
+            "mu": self.mu,
+            "noise_multipliers": [float(schedule.multipliers[i]) for i in (0, -1)],
+        }
+
+    def run(self, data: Records, run: Run) -> Result:
+        with without_warnings(), spare_processors(data.matrix):
+            descent = self.prepare(data, run.noise)
+            weights = descent.weights(run.noise)
+            plan, rows = descent.plan, descent.rows
+            weights, offsets = plan._rescaled(rows, weights, descent.offsets, run.noise)
+            return Result(rows.coefficients(weights, offsets, data.intercept), plan)
+
+    def prepare(self, data: Records, noise: NoiseSource) -> Descent:
+        """Release what the steps need to know of the records."""
+        design, loss = self.objective.design, self.loss
+        design.check(data)
+        data.check_targets(loss)
+        if data.factors is not None:  # norms are those of the columns without factors
+            raise ValueError("Records whose columns are scaled have no centered rows.")
+        data = data.in_double()
+        centering, plan = Centering.unknown(design.n_features, loss.n_outputs), self
+        if self.centering is not None:
+            centering = self.centering.release(data, noise)
+            plan = replace(self, target_variance=centering.target_variance)
+        if isinstance(loss, LogisticLoss):
+            frequency = float(expit(centering.offsets[0]))
+            plan = replace(plan, slowness=0.25 / (frequency * (1.0 - frequency)))
+        rows = CenteredRows(data, centering)
+        inverse = None
+        if self.moments is not None and self.is_accelerated:
+            plan = replace(plan, rate=plan.rate / self.moments.largest(rows, noise))
+        elif self.moments is not None:
+            inverse, ridge, least = self.moments.inverse(rows, noise)
+            plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
+            plan = replace(plan, n_blocks=plan._n_blocks)
+        rows.divide(plan.schedule.n_blocks, noise)
+        return Descent(plan, rows, centering.offsets, inverse)
+
+    @property
+    def _amplified(self) -> float:
+        """What the preconditioner multiplies a gradient by, in an average direction."""
+        typical = 1.0 / self.objective.design.n_features
+        return 1.0 / (typical + self.ridge) if self.is_preconditioned else 1.0
+
+    @property
+    def _typical_curvature(self) -> float:
+        """Curvature of the preconditioned objective in an average direction."""
+        loss = self.loss
+        flatness = 1.0 if self.is_squared else 4.0 if loss.n_margins == 1 else loss.n_margins
+        # clipped gradients have no curvature
+        share = self.clip**_UNCLIPPED if has_odds(loss) else 1.0
+        return 0.8 * share / flatness / self.objective.design.n_features * self._amplified
+
+    def noise_variance(self) -> float:
+        """Variance of the averaged weights in a direction of average curvature."""
+        unit = self.sensitivity * self.n_blocks / self.objective.design.n_records
+        variance = self.schedule.average_variance(self._typical_curvature, unit)
+        return self._amplified**2 * variance
+
+    def shrinkage(self, square: float, size: int, variance: float) -> float:
+        """Factor of the margins by what the noise of their weights is."""
+        signal = 0.0 if square == 0.0 else 1.0 - size * variance / square
+        if self.is_squared:
+            return squares_factor(signal, self.relative_noise)
+        factor = odds_factor(self.loss, signal, self.relative_noise)
+        if self.loss.n_margins == 1 and square > 0.0:
+            factor *= clipping_factor(self.distortion, self.slowness, square)
+        return factor
+
+    @property
+    def distortion(self) -> float:
+        """How much log odds are changed by clipping, on their log scale; less where noise rules."""
+        return clipping_distortion(self.loss, self.clip, self.relative_noise)
+
+    def _rescaled(
+        self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray, noise: NoiseSource
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Shrink the margins, whose gradients were clipped and noisy, by what the noise is."""
+        if not (has_odds(self.loss) or self.is_squared):
+            return weights, offsets
+        square = float((weights**2).sum())
+        shrinkage = self.shrinkage(square, weights.size, self.noise_variance())
+        if self.loss.n_margins == 1:  # squares have no distortion
+            offsets = (1.0 - 0.2 * self.distortion) * offsets
+        if self.temperature is None:
+            return shrinkage * weights, offsets
+        spread = 1.0
+        if self.is_squared:
+            spread = self.loss.target_bound * math.sqrt(self.target_variance)
+            shrinkage = max(shrinkage, 0.05)  # a factor of 0 cannot be corrected
+        shrinkage, offset = self.temperature.release(
+            rows, weights, offsets, shrinkage, noise, spread
+        )
+        return shrinkage * weights, offsets + offset
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Noisy steps that are ready to start.
+
+    Attributes
+    ----------
+    plan : NoisyGradientDescentPlan
+        With the numbers that follow from earlier releases.
+    rows : CenteredRows
+    offsets : ndarray of shape (n_outputs,)
+        Margins of a constant model.
+    inverse : ndarray of shape (width, width) or None
+        Preconditioner.
+    """
+
+    plan: NoisyGradientDescentPlan
+    rows: CenteredRows
+    offsets: np.ndarray
+    inverse: np.ndarray | None
+
+    @property
+    def start(self) -> np.ndarray:
+        """Weights to start from: 0, but for two classes of which one is rare.
+
+        A function of released means and of public numbers.
+        """
+        plan = self.plan
+        start = np.zeros((plan.loss.n_outputs, plan.objective.design.width))
+        if isinstance(plan.loss, LogisticLoss) and self.rows.has_intercept:
+            odds, error = float(self.offsets[0]), plan.relative_noise
+            start[0, :-1] = atypical_weights(odds, self.rows.shift, error)
+        return start
+
+    def weights(
+        self,
+        noise: NoiseSource,
+        start: np.ndarray | None = None,
+        factors: np.ndarray | None = None,
+    ) -> np.ndarray:
+        """Release the average of the iterates, as weights of centered rows.
+
+        Parameters
+        ----------
+        noise : NoiseSource
+        start : ndarray of shape (n_outputs, width), optional
+            Released weights, to start from. Default: `start`.
+        factors : ndarray of shape (n_groups,), optional
+            Of the clipped gradients of the records of each group; none is above the plan's
+            `largest_factor`. Default: 1.
+        """
+        plan, rows = self.plan, self.rows
+        loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
+        n = design.n_records * design.size_ratio
+        bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
+        shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
+        origin = self.start if start is None else start
+        # sums of rows that are not centered, with residuals of at most clip / 0.2
+        amplified = rows.amplification
+        rounding = sum_rounding(design, clip * amplified * largest)
+        fixed = plan.sensitivity * ROUNDING_SLACK + rounding
+        offset = float(np.linalg.norm(self.offsets))
+
+        def sensitivity(weights: np.ndarray) -> float:
+            # the others may be elsewhere, and have margins and norms with other last bits
+            length = float(np.linalg.norm(origin + weights))
+            margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
+            norms = 4.0 * (d + 8) * EPS * rows.cancellation * clip
+            return fixed + n * (bound * margins + norms) * largest
+
+        def total(weights: np.ndarray, k: int) -> np.ndarray:
+            return clipped_sum(rows, loss, origin + weights, self.offsets, clip, k, factors)
+
+        return origin + descend(
+            plan.schedule,
+            total,
+            sensitivity,
+            shape,
+            design.n_records,
+            noise,
+            unit,
+            self.inverse,
+        )
+
+
+def plan_noisy_gradient_descent(
+    objective: Objective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    *,
+    damping: float | None = None,
+    temperature_share: float | None = None,
+    moments_share: float | None = None,
+    reserved: float = 0.0,
+) -> NoisyGradientDescentPlan:
+    """Choose clipping, steps and the parts of the budget from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a smooth loss. It has no part for a penalty or a ball.
+    budget : PrivacyBudget
+        With delta > 0.
+    calibration : {"analytic"}
+    damping, temperature_share, moments_share : float, optional
+        In place of the planned numbers, for tests.
+    reserved : float, default=0.0
+        Part of the squared mu that is left to other releases.
+    """
+    is_squared = objective.risk.is_smooth and objective.risk.loss.target_bound > 0
+    if not objective.risk.is_smooth:
+        objective = objective.smoothed(2.0 * objective.risk.loss.margin_scale)
+    given = objective, budget, is_squared, damping, temperature_share
+    if moments_share is not None:
+        return _planned(*given, moments_share, reserved=reserved)
+    plan = _planned(*given, 0.03, reserved=reserved)
+    if plan.missing_steps <= 1.0:
+        return plan
+    if plan.is_preconditioned:
+        # better second moments make up for steps: their noise falls as the root of the share,
+        # and with it the square of the number of steps
+        return _planned(*given, min(0.03 * plan.missing_steps**4, 0.3), reserved=reserved)
+    if temperature_share is None and isinstance(objective.risk.loss, HalfSquaredLoss):
+        temperature_share = _FACTOR_SHARE  # margins are too small in directions not learnt yet
+    given = objective, budget, is_squared, damping, temperature_share
+    return _planned(*given, 0.03, is_projected=True, reserved=reserved)
+
+
+def _planned(
+    objective: Objective,
+    budget: PrivacyBudget,
+    is_squared: bool,
+    damping: float | None,
+    temperature_share: float | None,
+    moments_share: float,
+    is_projected: bool = False,
+    reserved: float = 0.0,
+) -> NoisyGradientDescentPlan:
+    """Plan with a part of the budget for second moments of rows, or of a projection of them."""
+    loss, design, relation = objective.risk.loss, objective.design, objective.neighbouring
+    n, d, n_changes = design.n_records, design.n_features, relation.n_changes
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    error = n_changes * math.sqrt(d) / (n * mu)  # of a mean of rows, relative to their norm
+    means_share, moves_rows = step_rules.centering_share(loss, error, n_changes / (n * mu))
+    if temperature_share is None:
+        temperature_share = step_rules.temperature_share(loss, n_changes / (n * mu))
+    centering = moments = temperature = None
+    if means_share:
+        mu_means = mu * math.sqrt(means_share)
+        centering = plan_centering(loss, design, relation, mu_means, moves_rows)
+    if temperature_share:
+        temperature = plan_temperature(loss, design, relation, mu * math.sqrt(temperature_share))
+    if moments_share:
+        # at most half of what is left: the steps need the rest
+        moments_share = min(moments_share, 0.5 * (1.0 - reserved - means_share - temperature_share))
+        moments = plan_row_moments(design, relation, mu * math.sqrt(moments_share), is_projected)
+    parts = reserved + means_share + temperature_share + (moments_share if moments else 0.0)
+    mu_steps = mu * math.sqrt(1.0 - parts)
+
+    rule = step_rule(loss, is_squared, error, d, n_changes / mu_steps)
+    rate, n_blocks = rule.rate, 1
+    if moments is not None:  # accelerated steps are stable up to the inverse of the curvature
+        rate = 1.0 if is_projected else rule.preconditioned_rate
+    if relation is Neighbouring.REPLACE_ONE and not (moments and is_projected):
+        n_blocks = block_count(n, rule.block_limit / (error**2 * d))
+    return NoisyGradientDescentPlan(
+        objective,
+        centering,
+        moments,
+        temperature,
+        mu_steps,
+        rule.clip,
+        rule.damping if damping is None else damping,
+        rate * (1.0 / loss.curvature),
+        n_blocks,
+        is_squared,
+        loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
+    )

@@ -1,0 +1,188 @@
+"""Rules for clipping, steps, parts of the budget and margins of noisy gradient descent.
+
+Functions of public numbers and of earlier releases. Their constants were chosen on synthetic
+families, and those of the log loss and of least squares on real data as well:
+docs/theory/noisy_gradient_descent.md says which.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.preparation.centered_rows import PRIOR_VARIANCE
+from skdp.problems import Loss
+from skdp.problems.losses import LogisticLoss
+from skdp.problems.multiclass_losses import SoftmaxLoss
+
+#: Noise of a mean of targets that is aimed at, about; no more than a fifth of the budget is for it.
+_TARGETS_NOISE = 0.05
+#: Of the first weights for two classes: their size, the noise below which they are smaller, the
+#: log odds below which they are, and the squared distance of the mean of rows where they are half.
+_ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
+
+
+@dataclass(frozen=True)
+class StepRule:
+    """Numbers of the steps that depend on the kind of loss.
+
+    Attributes
+    ----------
+    clip : float
+        Norm that each record's gradient is clipped to; of squares in units of the standard
+        deviation of the targets.
+    damping : float
+        Penalty that the number of steps stands for, in units of the noise of a mean gradient.
+    rate, preconditioned_rate : float
+        Largest steps, in units of the inverse of the largest curvature.
+    block_limit : float
+        Square of the noise of a mean of rows, times features, at which all records are one block.
+    """
+
+    clip: float
+    damping: float
+    rate: float
+    preconditioned_rate: float
+    block_limit: float
+
+
+def has_odds(loss: Loss) -> bool:
+    """Whether margins are log odds."""
+    return isinstance(loss, LogisticLoss | SoftmaxLoss)
+
+
+def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit: float) -> StepRule:
+    """Choose clipping and steps.
+
+    Parameters
+    ----------
+    loss : Loss
+    is_squared : bool
+        Whether residuals near 0 are differences of margins and targets.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    n_features : int
+    unit : float
+        Noise of the sum of gradients that are clipped to norm 1.
+    """
+    if is_squared:
+        return _squares(error * math.sqrt(n_features), unit)
+    little = 0.05 / error  # above 1 where there is little noise
+    clip = min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
+    if has_odds(loss):
+        return StepRule(clip, 0.25, 2.0, 1.5, 1e-4)
+    largest = largest_residual(loss)
+    if loss.target_bound:  # most residuals are the largest one
+        return StepRule(largest, 1.6 / loss.target_bound, 2.0, 1.5, 1e-4)
+    # margins of hinges are half of those of the log loss, residuals twice
+    return StepRule(min(2.0 * clip, largest), 0.5, 2.0, 1.5, 1e-4)
+
+
+def _squares(spread: float, unit: float) -> StepRule:
+    clip = min(max(0.30 * 0.05 / spread, 0.15), 2.5)
+    noise = unit * clip * math.sqrt(PRIOR_VARIANCE)
+    damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
+    return StepRule(clip, damping, 1.5, 1.0, 2e-4 / clip**2)
+
+
+def block_count(n_records: int, largest: float) -> int:
+    """Return the number of blocks, if noise allows `largest`: no block has less than 8000."""
+    return int(min(max(min(n_records / 8000, largest), 1), 12))
+
+
+def largest_residual(loss: Loss) -> float:
+    """Bound the derivative of the loss in its margins; ``inf`` without a bound."""
+    return loss.lipschitz(1.0, math.inf)
+
+
+def centering_share(loss: Loss, error: float, noise: float) -> tuple[float, bool]:
+    """Part of the squared mu for the means of targets, and whether those of rows are released, too.
+
+    Parameters
+    ----------
+    loss : Loss
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    noise : float
+        Noise of a mean of numbers up to 1.
+    """
+    if error <= 0.45:
+        share = min(max((error / (0.2 if loss.target_bound else 0.3)) ** 2, 0.01), 0.25)
+        if loss.target_bound or has_odds(loss):  # few features: the means of targets decide
+            share = max(share, min((noise / _TARGETS_NOISE) ** 2, 0.2))
+        return share, True
+    # numbers are clipped where their mean would be noise
+    limit = 0.2 if loss.target_bound else 0.15 if has_odds(loss) else 0.0
+    return (0.15 if noise <= limit else 0.0), False
+
+
+def temperature_share(loss: Loss, noise: float) -> float:
+    """Part of the squared mu for the temperature, by the noise of a mean of numbers up to 1."""
+    if has_odds(loss) and noise <= 0.002:
+        return 0.03
+    if isinstance(loss, LogisticLoss) and noise <= 0.02:
+        return 0.05
+    return 0.0
+
+
+def atypical_weights(odds: float, mean: np.ndarray, error: float) -> np.ndarray:
+    """Return weights of rows by which the odds of a rare class fall towards the mean of the rows.
+
+    Its records are less typical than others, in most real tables.
+
+    Parameters
+    ----------
+    odds : float
+        Log odds of the classes.
+    mean : ndarray of shape (n_features,)
+        Of the rows, in units of their distance from it.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    """
+    size = _ATYPICAL * min(1.0, error / _ATYPICAL_NOISE)
+    size *= odds * min(1.0, abs(odds) / _ATYPICAL_ODDS)
+    return np.asarray(size * mean / (float(mean @ mean) + _ATYPICAL_DISTANCE))
+
+
+def squares_factor(signal: float, error: float) -> float:
+    """Factor of margins of least squares.
+
+    Parameters
+    ----------
+    signal : float
+        Share of the squared weights that is not noise, about; below 0 where they are less than it.
+    error : float
+        Noise of a released mean of rows, relative to their norm.
+    """
+    return float(max(signal, 0.0) ** (1.0 + min(max((error - 0.3) / 0.3, 0.0), 1.0)))
+
+
+def odds_factor(loss: Loss, signal: float, error: float) -> float:
+    """Factor of log odds by their noise; parameters as of :func:`squares_factor`."""
+    power = 0.3
+    if loss.n_margins == 1:
+        power += 0.1 * min(max((error - 0.03) / 0.1, 0.0), 1.0)
+    return float(max(signal, 0.05) ** power)
+
+
+def clipping_distortion(loss: Loss, clip: float, error: float) -> float:
+    """How much log odds are changed by clipping, on their log scale; less where noise rules."""
+    lost = max(0.0, -math.log(clip)) if has_odds(loss) else 0.0
+    return lost * min(1.0, 0.06 / error)
+
+
+def clipping_factor(distortion: float, slowness: float, square: float) -> float:
+    """Factor of the log odds of two classes by their :func:`clipping_distortion`.
+
+    Parameters
+    ----------
+    distortion : float
+    slowness : float
+        Quotient of 1/4 and the curvature of a constant model.
+    square : float
+        Squared norm of the weights: large ones show classes that are well apart.
+    """
+    excess = 1.0 - 0.33 * math.log(slowness) - 0.125 * math.log(square)
+    return math.exp(-distortion * excess)

@@ -1,0 +1,142 @@
+"""Mirror descent with gradients at the running average: Algorithm 5 of Gonzalez et al. (2024).
+
+The running average ``w^t`` of the iterates is a mixture of their softmaxes: a draw from it is a
+draw of an index i, uniform on 1..t, and of a vertex from the i-th softmax. The indices do not
+depend on the records. They are drawn before, and each vertex in the round that its index names, so
+that no past iterate is kept and every draw is that of one softmax.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import Any, Literal
+
+import numpy as np
+
+from skdp._checks import check_count, check_option
+from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
+from skdp.algorithms.plan import Result, Run
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems.vertices import VertexDesign, VertexProblem
+
+
+def plan_anytime_mirror_descent(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    *,
+    rng: np.random.Generator | None = None,
+    n_rounds: int | None = None,
+    n_vertices: int | None = None,
+    period: int | None = None,
+    mode: Literal["practical", "paper"] = "practical",
+    full_batch: bool | None = None,
+    smoothness: Literal["second_order", "first_order"] = "second_order",
+) -> VertexPlan:
+    """Draw the indices and plan the rounds.
+
+    Parameters
+    ----------
+    design : VertexDesign
+        Of one block.
+    budget : PrivacyBudget
+    rng : numpy.random.Generator, optional
+        Draws the indices, which may be published.
+    n_rounds, period, n_vertices : int, optional
+        T, q and K: a new point of K vertices in each of the first q rounds, and in each q-th one
+        after. Default: the published numbers for `smoothness`.
+    mode : {"practical", "paper"}, default="practical"
+        "paper": steps at most ``1 / (4 L0 q)`` and those of the theory. "practical": the steps that
+        privacy allows.
+    full_batch : bool, optional
+        Whether rounds read all records. Default: only in "practical" mode.
+    smoothness : {"second_order", "first_order"}, default="second_order"
+        Utility only: the function has bounded third derivatives, or no more than a Lipschitz
+        gradient.
+
+    Raises
+    ------
+    ValueError
+        For problems of two blocks, fewer than two rounds, or more rounds than records.
+    """
+    check_option("mode", mode, ("practical", "paper"))
+    check_option("smoothness", smoothness, ("second_order", "first_order"))
+    if len(design.sizes) != 1:
+        raise ValueError("anytime mirror descent minimises over one simplex.")
+    rng = np.random.default_rng() if rng is None else rng
+    full = (mode == "practical") if full_batch is None else bool(full_batch)
+    n, (log,) = design.n_records, design.log_sizes
+    first = smoothness == "first_order"
+    if n_rounds is None:
+        log_delta = math.log(1.0 / budget.delta) if budget.delta else math.log(n)
+        wanted = n * budget.epsilon / (log * math.sqrt(log_delta))
+        if first:
+            wanted = (n * budget.epsilon) ** 0.8 / (log * log_delta) ** 0.4
+        n_rounds = max(2, min(n, math.floor(wanted)))
+        n_rounds = min(n_rounds, 500) if mode == "practical" else n_rounds
+    check_count("n_rounds", n_rounds, 2)
+    q = period or max(1, math.floor(math.sqrt(n_rounds) / (log if first else math.sqrt(log))))
+    k = n_vertices or math.ceil(n_rounds / log if first else math.sqrt(n_rounds * log))
+    check_count("period", q, 1, n_rounds)
+    check_count("n_vertices", k)
+    batch = n if full else n // n_rounds
+    if batch == 0:
+        raise ValueError(f"n_rounds == {n_rounds} is more than the {n} records.")
+    requests: list[Counter[int]] = [Counter() for _ in range(n_rounds)]
+    points, current = [], 0
+    for t in range(n_rounds):
+        if t < q or (t + 1) % q == 0:
+            current = t
+            _share_out(requests, t, t, k, rng)
+        points.append(current)
+    _share_out(requests, n_rounds - 1, OUTPUT, k, rng)
+    rounds = [
+        Round(tuple(sorted(wanted.items())), points[t], batch if t < n_rounds - 1 else 0)
+        for t, wanted in enumerate(requests)
+    ]
+    (magnitude,) = design.magnitudes
+    cap = min(math.sqrt(2.0 * log / n_rounds) / magnitude, 1.0 / (4.0 * magnitude * q))
+    return finished(
+        design,
+        budget,
+        rounds,
+        mode,
+        "Gonzalez et al. 2024, Algorithm 5",
+        full_batch=full,
+        caps=(cap,),
+        setting=mode,
+        batch=batch,
+        n_vertices=k,
+        period=q,
+    )
+
+
+def _share_out(
+    requests: list[Counter[int]], last: int, point: int, count: int, rng: np.random.Generator
+) -> None:
+    """Ask for `count` vertices of the average of the iterates 0..last."""
+    for index, number in Counter(rng.integers(last + 1, size=count).tolist()).items():
+        requests[index][point] += number
+
+
+def anytime_mirror_descent(
+    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
+) -> Result:
+    """Minimise over a simplex by Algorithm 5.
+
+    Parameters
+    ----------
+    problem, budget, run
+        As of :func:`skdp.algorithms.mirror_descent`; the run's `rng` draws the
+        indices.
+    **options
+        Those of :func:`plan_anytime_mirror_descent`.
+
+    Returns
+    -------
+    Result
+        ``point`` is a tuple with the drawn vertices: the solution is their mean.
+    """
+    run = run or Run()
+    plan = plan_anytime_mirror_descent(problem.design, budget, rng=run.rng, **options)
+    return plan.run(problem, run)

@@ -1,0 +1,160 @@
+"""Mirror descent with bias-reduced gradients: Algorithms 2 and 3 of Gonzalez et al. (2024).
+
+A gradient at the mean of few vertices is biased where the function is not quadratic. Here N is
+geometric, ``2^(N + 1)`` vertices are drawn, and a difference of two gradients, times what makes up
+for the rare large N, corrects the gradient at one vertex. The sequence of N does not depend on the
+records: it is drawn before, so that batches, draws and steps are public numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+import numpy as np
+
+from skdp._checks import check_count, check_option, check_positive
+from skdp.algorithms.mirror.plain import zcdp_of
+from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished
+from skdp.algorithms.plan import Result, Run
+from skdp.privacy.budget import PrivacyBudget
+from skdp.problems.vertices import VertexDesign, VertexProblem
+
+
+def correction(most: int) -> float:
+    """Return ``C_M = sum of 2^-k for k = 0..M``: between 1 and 2 (the paper has "at most 1")."""
+    return 2.0 - 2.0**-most
+
+
+def truncated_geometric(most: int, size: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw N with ``P(N = k) = 2^-k / C_M`` for k = 0..M."""
+    weights = 0.5 ** np.arange(most + 1)
+    return rng.choice(most + 1, size=size, p=weights / weights.sum())
+
+
+def published_work(
+    design: VertexDesign, kappa: float, smoothness: float = 1.0, third: float = 1.0
+) -> tuple[int, float, float, float]:
+    """Choose M, U, tau and alpha of Algorithm 3, for a privacy condition ``U <= kappa/(tau a)^2``.
+
+    ``C = L0^2 + L2^2 + ell M L1^2`` contains M, and U contains C: M grows from 1 until
+    ``M = floor(log2(U) / 2)``, to base 2 (the paper has a natural logarithm in the statement).
+    """
+    ell, n = sum(design.log_sizes), design.n_records
+    magnitude = max(design.magnitudes)
+    most = 1
+    for _ in range(64):
+        constant = magnitude**2 + third**2 + ell * most * smoothness**2
+        work = min(0.5 * n * math.sqrt(kappa * constant / ell), 0.5 * n)
+        found = max(1, math.floor(0.5 * math.log2(max(work, 4.0))))
+        if found <= most:
+            break
+        most = found
+    step = math.sqrt(ell / (constant * work))
+    return most, work, step, (2.0 * kappa / (n * step**2)) ** (1.0 / 3.0)
+
+
+def plan_bias_reduced_mirror_descent(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    *,
+    rng: np.random.Generator | None = None,
+    work: float | None = None,
+    most: int | None = None,
+    mode: Literal["practical", "paper"] = "practical",
+    smoothness: float | None = None,
+    third: float | None = None,
+) -> VertexPlan:
+    """Draw the sequence of N and plan its rounds.
+
+    Parameters
+    ----------
+    design : VertexDesign
+    budget : PrivacyBudget
+    rng : numpy.random.Generator, optional
+        Draws the sequence, which may be published.
+    work : float, optional
+        U: rounds are made as long as the sum of ``2^N`` stays at most that. Default: as published,
+        with the corrected sensitivity.
+    most : int, optional
+        M, the largest N. Default: as published.
+    mode : {"practical", "paper"}, default="practical"
+        "paper": fresh draws for the output, the published batch sizes (rounded up), and steps at
+        most the published one. "practical": all records are shared out in proportion to ``2^N``,
+        and the result is the average of the points.
+    smoothness, third : float, optional
+        L1 and L2, of utility only. Default: the largest magnitude.
+
+    Raises
+    ------
+    ValueError
+        If U is below 4 or the records do not suffice for two rounds.
+    """
+    check_option("mode", mode, ("practical", "paper"))
+    rng = np.random.default_rng() if rng is None else rng
+    n, largest = design.n_records, max(design.magnitudes)
+    smoothness = largest if smoothness is None else smoothness
+    third = largest if third is None else third
+    check_positive(smoothness=smoothness)
+    kappa = zcdp_of(budget) / (243.0 * largest**2)
+    level, total, step, alpha = published_work(design, kappa, smoothness, third)
+    total = total if work is None else float(work)
+    level = (
+        max(1, min(level, math.floor(math.log2(max(total, 2.0) / 2.0)))) if most is None else most
+    )
+    check_count("most", level, 0)
+    if total < 4.0 or 2.0**level > total / 2.0:
+        raise ValueError(
+            f"work == {total:.3g}, must be at least 4 and 2^(most + 1): there are too few records "
+            "for bias-reduced gradients."
+        )
+    levels: list[int] = []
+    while sum(2.0**k for k in levels) <= total - 2.0**level:
+        levels.append(int(truncated_geometric(level, 1, rng)[0]))
+    weights = 2.0 ** np.array(levels)
+    if mode == "paper":
+        batches = np.ceil(np.maximum(1.0, weights / alpha)).astype(int)
+    else:
+        batches = np.floor(n * weights / weights.sum()).astype(int)
+    if len(levels) < 2 or batches.sum() > n or batches.min() < 1:
+        raise ValueError(f"{n} records are too few for the {len(levels)} rounds of this plan.")
+    fresh = ((OUTPUT, 1),) if mode == "paper" else ()
+    rounds = [
+        Round(((t, 2 ** (k + 1)), *fresh), t, int(batch), k, correction(level))
+        for t, (k, batch) in enumerate(zip(levels, batches, strict=True))
+    ]
+    return finished(
+        design,
+        budget,
+        rounds,
+        mode,
+        "Gonzalez et al. 2024, Algorithms 2 and 3",
+        average=mode == "practical",
+        caps=(step,) * len(design.sizes),
+        setting=mode,
+        most=level,
+        work=total,
+    )
+
+
+def bias_reduced_mirror_descent(
+    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
+) -> Result:
+    """Solve a problem over one or two simplices by Algorithm 3.
+
+    Parameters
+    ----------
+    problem, budget, run
+        As of :func:`skdp.algorithms.mirror_descent`; the run's `rng` draws the
+        sequence of N.
+    **options
+        Those of :func:`plan_bias_reduced_mirror_descent`.
+
+    Returns
+    -------
+    Result
+        ``point`` is a tuple of the drawn vertices of each block: the solution is their mean.
+    """
+    run = run or Run()
+    plan = plan_bias_reduced_mirror_descent(problem.design, budget, rng=run.rng, **options)
+    return plan.run(problem, run)

@@ -1,0 +1,231 @@
+"""Saddle points with high probability: Algorithm 4 of Gonzalez et al. (2024).
+
+Several runs of Algorithm 3 on parts of the records, best responses to each of them on other parts,
+and an exponential mechanism that chooses the run of the smallest gap on a last part. Every record
+is in one part, in a secret random order, so that the whole costs what one part does.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from skdp._checks import check_count, check_positive
+from skdp.algorithms.mirror.bias_reduced import plan_bias_reduced_mirror_descent
+from skdp.algorithms.mirror.plain import plan_mirror_descent
+from skdp.algorithms.mirror.rounds import VertexPlan
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.mechanisms import SoftmaxMechanism, random_order
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ApproximateEvent, Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems.rounding import EPS
+from skdp.problems.vertices import Point, VertexDesign, VertexProblem
+
+
+@dataclass(frozen=True)
+class _Part(VertexProblem):
+    """Some consecutive records; with a fixed other block, a problem of one block."""
+
+    base: VertexProblem
+    design: VertexDesign
+    offset: int
+    free: int | None = None
+    fixed: np.ndarray | None = None
+
+    def gradients(self, point: Point, batch: slice) -> tuple[np.ndarray, ...]:
+        moved = slice(batch.start + self.offset, batch.stop + self.offset)
+        if self.free is None or self.fixed is None:
+            return self.base.gradients(point, moved)
+        full = (point[0], self.fixed) if self.free == 0 else (self.fixed, point[0])
+        gradient = self.base.gradients(full, moved)[self.free]
+        return (gradient if self.free == 0 else -gradient,)
+
+
+@dataclass(frozen=True)
+class BoostedMirrorDescentPlan(Plan):
+    """Parts of the records and what is run on them.
+
+    Attributes
+    ----------
+    design : VertexDesign
+        Of the whole problem.
+    budget : PrivacyBudget
+    value_bound : float
+    runs : tuple of VertexPlan
+        I runs on a quarter of the records.
+    responses : tuple of VertexPlan
+        For the first and for the second block: that of each of the I * J parts of a quarter.
+    n_responses : int
+        J.
+    """
+
+    design: VertexDesign
+    budget: PrivacyBudget
+    value_bound: float
+    runs: tuple[VertexPlan, ...]
+    responses: tuple[VertexPlan, VertexPlan]
+    n_responses: int
+
+    @property
+    def quarter(self) -> int:
+        return self.design.n_records // 4
+
+    @property
+    def mechanism(self) -> SoftmaxMechanism:
+        """The choice of a run: half the budget's epsilon bounds its scores."""
+        return SoftmaxMechanism(0.5 * self.budget.epsilon)
+
+    @property
+    def gap_sensitivity(self) -> float:
+        """``16 Bf / n`` with n records (review G16), and the rounding of four means."""
+        size = self.quarter
+        rounding = 8.0 * EPS * (size + 32.0)
+        return self.value_bound * (4.0 / size + rounding) * (1.0 + 1e-9)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        event = ApproximateEvent(self.budget.epsilon, Neighbouring.REPLACE_ONE, self.budget.delta)
+        return (
+            Release(
+                "vertices of disjoint parts",
+                "exponential",
+                self.mechanism.sensitivity,
+                1.0,
+                sum(self.design.sizes),
+                self.design.n_records,
+                "docs/theory/mirror_descent.md, Proposition 5",
+                event,
+            ),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "algorithm": "Gonzalez et al. 2024, Algorithm 4",
+            "n_runs": len(self.runs),
+            "n_responses": self.n_responses,
+            "value_bound": self.value_bound,
+        }
+
+    def run(self, data: VertexProblem, run: Run) -> Result:
+        if data.design != self.design:
+            raise ValueError("the problem has other public numbers than the plan.")
+        data = data.ordered(random_order(self.design.n_records, run.noise))
+        size, gaps, found = self.quarter, [], []
+        last = slice(3 * size, 4 * size)
+        for i, plan in enumerate(self.runs):
+            n = plan.design.n_records
+            point = plan.run_on_sequence(_Part(data, plan.design, i * n), run).point
+            found.append(point)
+            values: list[list[float]] = [[], []]
+            for free in range(2):
+                response = self.responses[free]
+                m = response.design.n_records
+                for j in range(self.n_responses):
+                    offset = (1 + free) * size + (i * self.n_responses + j) * m
+                    part = _Part(data, response.design, offset, free, point[1 - free])
+                    best = response.run_on_sequence(part, run).point[0]
+                    pair = (best, point[1]) if free == 0 else (point[0], best)
+                    bound = self.value_bound
+                    each = np.nan_to_num(data.values(pair, last), nan=0.0)
+                    values[free].append(float(np.clip(each, -bound, bound).mean()))
+            gaps.append(max(values[1]) - min(values[0]))
+        scores = np.array(gaps) * (-self.mechanism.sensitivity / self.gap_sensitivity)
+        (chosen,) = self.mechanism.draw(scores * (1.0 - 1e-12), 1, run.noise)
+        return Result(found[chosen], self)
+
+
+def plan_boosted_mirror_descent(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    *,
+    value_bound: float,
+    beta: float = 0.05,
+    n_runs: int | None = None,
+    n_responses: int | None = None,
+    rng: np.random.Generator | None = None,
+    **options: Any,
+) -> BoostedMirrorDescentPlan:
+    """Plan the parts.
+
+    Parameters
+    ----------
+    design : VertexDesign
+        Of two blocks.
+    budget : PrivacyBudget
+    value_bound : float
+        Bf: the function of one record is clipped to it; what is not a number becomes 0.
+    beta : float, default=0.05
+        Probability of failure; ``I = ceil(log2(4 / beta))`` and ``J = ceil(log2(8 I / beta))``.
+    n_runs, n_responses : int, optional
+        I and J instead.
+    rng : numpy.random.Generator, optional
+        Draws the sequences of Algorithm 3.
+    **options
+        Of :func:`plan_bias_reduced_mirror_descent`.
+
+    Raises
+    ------
+    ValueError
+        For a problem of one block, or too few records for so many parts.
+    """
+    if len(design.sizes) != 2:
+        raise ValueError("boosting is for saddle problems, of two blocks.")
+    check_positive(value_bound=value_bound, beta=beta)
+    rng = np.random.default_rng() if rng is None else rng
+    runs = math.ceil(math.log2(4.0 / beta)) if n_runs is None else n_runs
+    check_count("n_runs", runs)
+    each = math.ceil(math.log2(8.0 * runs / beta)) if n_responses is None else n_responses
+    check_count("n_responses", each)
+    quarter = design.n_records // 4
+    if quarter // (runs * each) < 2:
+        raise ValueError(f"{design.n_records} records are too few for {4 * runs * each} parts.")
+    whole = VertexDesign(quarter // runs, design.sizes, design.magnitudes, design.oscillations)
+    blocks = [
+        VertexDesign(
+            quarter // (runs * each),
+            (design.sizes[u],),
+            (design.magnitudes[u],),
+            (design.oscillations[u],),
+        )
+        for u in range(2)
+    ]
+    return BoostedMirrorDescentPlan(
+        design,
+        budget,
+        float(value_bound),
+        tuple(
+            plan_bias_reduced_mirror_descent(whole, budget, rng=rng, **options) for _ in range(runs)
+        ),
+        (plan_mirror_descent(blocks[0], budget), plan_mirror_descent(blocks[1], budget)),
+        each,
+    )
+
+
+def boosted_mirror_descent(
+    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
+) -> Result:
+    """Solve a saddle problem over two simplices by Algorithm 4.
+
+    Parameters
+    ----------
+    problem : VertexProblem
+        With a `value`.
+    budget : PrivacyBudget
+        Of each part, and so of the whole.
+    run : Run, optional
+        Its `rng` draws the public sequences, its `noise` the vertices.
+    **options
+        Those of :func:`plan_boosted_mirror_descent`.
+
+    Returns
+    -------
+    Result
+        ``point`` is a tuple of the drawn vertices of each block.
+    """
+    run = run or Run()
+    plan = plan_boosted_mirror_descent(problem.design, budget, rng=run.rng, **options)
+    return plan.run(problem, run)

@@ -1,0 +1,242 @@
+"""Mirror descent in the l1 geometry, and the method "mirror_descent" of linear models.
+
+Algorithm 1 of Gonzalez, Guzman and Paquette (2024). Where features are bounded entrywise, its error
+grows with the logarithm of their number. Theory: docs/theory/mirror_descent.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from skdp._checks import check_count, check_option
+from skdp.algorithms.mirror.rounds import OUTPUT, Round, VertexPlan, finished, theory_steps
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.mechanisms import total_sensitivity
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import Objective, Records
+from skdp.problems.vertices import (
+    LinearDesign,
+    LinearProblem,
+    VertexDesign,
+    VertexProblem,
+    default_radius,
+    vertex_coefficients,
+)
+
+#: Rounds of "practical" plans at most: enough for any accuracy that the draws allow.
+_MOST_ROUNDS = 500
+#: Equations (5) to (7) of the paper: ``T = (n epsilon)^a / (log(d)^b log(1/delta)^c)`` and
+#: ``K = (T / log(d))^e``, as (a, b, c, e).
+_PUBLISHED = {
+    "quadratic": (1.0, 0.5, 0.5, 0.0),
+    "second_order": (0.8, 0.2, 0.4, 0.5),
+    "first_order": (2.0 / 3.0, 0.0, 1.0 / 3.0, 1.0),
+}
+
+
+def plan_mirror_descent(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    *,
+    n_rounds: int | None = None,
+    n_vertices: int | None = None,
+    mode: Literal["practical", "paper"] = "practical",
+    full_batch: bool | None = None,
+    smoothness: Literal["quadratic", "second_order", "first_order"] = "quadratic",
+) -> VertexPlan:
+    """Plan Algorithm 1: one vertex point, one batch and one step per round.
+
+    Parameters
+    ----------
+    design : VertexDesign
+    budget : PrivacyBudget
+    n_rounds : int, optional
+        T >= 2. Default: ``(n sqrt(rho) / log d)^(2/3)`` with rho the budget in zCDP, at most 500
+        (practical), or that of the paper for `smoothness`.
+    n_vertices : int, optional
+        K, draws per round and block. Default: that of the paper for `smoothness`.
+    mode : {"practical", "paper"}, default="practical"
+        "paper": fresh draws for the output, disjoint batches, steps at most those of the theory.
+        "practical": the steps that privacy allows, and the average of all points that gradients
+        were taken at.
+    full_batch : bool, optional
+        Whether rounds read all records. Default: only in "practical" mode.
+    smoothness : {"quadratic", "second_order", "first_order"}, default="quadratic"
+        Utility only: the function has no third derivatives (equation (7) of the paper, K = 1),
+        bounded ones (equation (6), ``K = sqrt(T / log d)``), or no more than a Lipschitz gradient
+        (equation (5), ``K = T / log d``); K is rounded up.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than two rounds, or more rounds with batches of their own than records.
+    """
+    check_option("mode", mode, ("practical", "paper"))
+    check_option("smoothness", smoothness, tuple(_PUBLISHED))
+    full = (mode == "practical") if full_batch is None else bool(full_batch)
+    n, ell = design.n_records, sum(design.log_sizes)
+    if n_rounds is None:
+        if mode == "practical":
+            rho = zcdp_of(budget)
+            wanted = round((n * math.sqrt(rho) / ell) ** (2.0 / 3.0))
+        else:
+            wanted = math.floor(min(n, published_rounds(design, budget, smoothness)))
+        most = _MOST_ROUNDS if full else n + 1
+        n_rounds = max(2, min(wanted, most))
+    check_count("n_rounds", n_rounds, 2)
+    power = _PUBLISHED[smoothness][3]
+    k = math.ceil((n_rounds / ell) ** power) if n_vertices is None else n_vertices
+    check_count("n_vertices", k)
+    batch = n if full else n // (n_rounds - 1)
+    if batch == 0:
+        raise ValueError(
+            f"n_rounds == {n_rounds} with {n} records: each of the first n_rounds - 1 needs a "
+            "record of its own."
+        )
+    fresh = ((OUTPUT, 1),) if mode == "paper" else ()
+    rounds = [Round(((t, k), *fresh), t, batch if t < n_rounds - 1 else 0) for t in range(n_rounds)]
+    if mode == "paper":  # the last oracle point is never used
+        rounds[-1] = Round(fresh)
+    return finished(
+        design,
+        budget,
+        rounds,
+        mode,
+        "Gonzalez et al. 2024, Algorithm 1",
+        full_batch=full,
+        average=mode == "practical",
+        caps=theory_steps(design, n_rounds),
+        setting=mode,
+        batch=batch,
+        n_vertices=k,
+    )
+
+
+def published_rounds(
+    design: VertexDesign,
+    budget: PrivacyBudget,
+    smoothness: Literal["quadratic", "second_order", "first_order"],
+) -> float:
+    """Return the T of equation (5), (6) or (7) of the paper, before the minimum with n."""
+    log_delta = math.log(1.0 / (budget.delta or 1.0 / design.n_records))
+    power, of_ell, of_delta, _ = _PUBLISHED[smoothness]
+    ell = sum(design.log_sizes)
+    return float((design.n_records * budget.epsilon) ** power / (ell**of_ell * log_delta**of_delta))
+
+
+def mirror_descent(
+    problem: VertexProblem, budget: PrivacyBudget, *, run: Run | None = None, **options: Any
+) -> Result:
+    """Solve a problem over one simplex, or a saddle problem over two, by Algorithm 1.
+
+    Parameters
+    ----------
+    problem : VertexProblem
+    budget : PrivacyBudget
+        Under replace-one neighbours.
+    run : Run, optional
+        Its `noise` draws the vertices.
+    **options
+        Those of :func:`plan_mirror_descent`.
+
+    Returns
+    -------
+    Result
+        ``point`` is a tuple of the drawn vertices of each block: the solution is their mean.
+
+    References
+    ----------
+    T. Gonzalez, C. Guzman, C. Paquette, "Mirror descent algorithms with nearly
+    dimension-independent rates for differentially-private stochastic saddle-point problems",
+    2024, arXiv:2403.02912: Algorithm 1, with the sign of the ascent corrected.
+    """
+    return plan_mirror_descent(problem.design, budget, **options).run(problem, run or Run())
+
+
+def zcdp_of(budget: PrivacyBudget) -> float:
+    """Return the budget as zCDP: of many draws, or about that of one for pure budgets."""
+    if budget.is_pure:
+        return 0.5 * budget.epsilon**2 / 100.0
+    return 0.5 * total_sensitivity(budget)
+
+
+@dataclass(frozen=True)
+class LinearMirrorDescentPlan(Plan):
+    """The method "mirror_descent" of linear models.
+
+    Attributes
+    ----------
+    objective : Objective
+        With the radius of the l1 ball and the bound on entries.
+    descent : VertexPlan
+    """
+
+    objective: Objective
+    descent: VertexPlan
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.descent.releases
+
+    @property
+    def _design(self) -> LinearDesign:
+        assert isinstance(self.descent.design, LinearDesign)
+        return self.descent.design
+
+    def remarks(self) -> tuple[str, ...]:
+        return (self._design.remark,)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**self._design.to_dict(), **self.descent.to_dict()}
+
+    def run(self, data: Records, run: Run) -> Result:
+        self.objective.design.check(data)
+        problem = LinearProblem(data, self.objective.risk.loss, self._design)
+        (vertices,) = self.descent.run(problem, run).point
+        return Result(vertex_coefficients(vertices, data.width, self._design.radius), self)
+
+
+def plan_linear_mirror_descent(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic", **options: Any
+) -> LinearMirrorDescentPlan:
+    """Plan mirror descent for a linear model in an l1 ball.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of the mean of a smooth loss of one margin, with or without a penalty, on records whose
+        entries are at most ``objective.feature_bound``; ``objective.coef_norm_l1`` is the radius.
+    budget : PrivacyBudget
+    calibration : {"analytic"}
+    **options
+        Those of :func:`plan_mirror_descent`.
+
+    Raises
+    ------
+    ValueError
+        For losses with kinks or of several margins, or as :func:`plan_mirror_descent`.
+    """
+    check_linear(objective)
+    descent = plan_mirror_descent(linear_design(objective), budget, **options)
+    return LinearMirrorDescentPlan(objective, descent)
+
+
+def check_linear(objective: Objective) -> None:
+    """Refuse relations and losses that the proof for linear models does not cover."""
+    loss = objective.risk.loss
+    require_replace_one(objective.neighbouring, "mirror descent")
+    if loss.n_outputs != 1 or not math.isfinite(loss.curvature):
+        raise ValueError(
+            "method='mirror_descent' is for smooth losses, and of classifiers for two classes."
+        )
+
+
+def linear_design(objective: Objective) -> LinearDesign:
+    """Return the public numbers of a linear model in the l1 ball of an objective."""
+    loss, bound, design = objective.risk.loss, objective.feature_bound, objective.design
+    radius = objective.coef_norm_l1 or default_radius(loss, bound)
+    public = (design.n_records, design.width, radius, bound, objective.alpha)
+    return LinearDesign.of(loss, *public)

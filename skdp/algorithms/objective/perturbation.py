@@ -1,0 +1,449 @@
+"""Objective perturbation: add a random linear term to the objective, and minimise it exactly.
+
+The coefficients minimise ``sum of losses + (Lambda / 2) ||w||^2 + b'w``. They determine b, so that
+their density follows from that of b: the noise hides the gradient of a record, and Lambda its
+Hessian. No point is found exactly, so the solution is certified to a public accuracy, and noise for
+twice that accuracy is added (Kifer, Smith and Thakurta 2012; Redberg, Koskela and Wang 2023).
+Theory: docs/theory/objective_perturbation.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.objective.theorems import (
+    gradient_bound,
+    has_theorem,
+    hessian_epsilon,
+    largest_mu,
+    rank_curvature,
+)
+from skdp.algorithms.output.kernel import solve_and_release
+from skdp.algorithms.output.one_shot import certifiable_accuracy
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.mechanisms import (
+    AdditiveMechanism,
+    GaussianMechanism,
+    SphericalLaplaceMechanism,
+    calibrated_mechanism,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ApproximateEvent, Neighbouring, PrivacyEvent, PureEvent
+from skdp.privacy.report import Release
+from skdp.problems import (
+    ROUNDING_SLACK,
+    Ball,
+    ClippedLogisticLoss,
+    Design,
+    EmpiricalRisk,
+    FiniteSumProblem,
+    LogisticLoss,
+    Loss,
+    Objective,
+    ProblemConstants,
+    Records,
+    SoftmaxLoss,
+)
+from skdp.problems.constants import generalised_linear_constants
+from skdp.problems.domains import euclidean_norm
+from skdp.problems.rounding import EPS
+
+#: Value of the intercept feature in units of the norm bound of the rows.
+INTERCEPT = 0.3
+#: Bound on the derivative of the binary log loss.
+CLIP = 0.5
+#: Part of epsilon that pays for the change of the Hessian, for delta > 0 and for delta = 0.
+HESSIAN_SHARE, PURE_HESSIAN_SHARE = 0.1, 0.25
+#: Parts of epsilon that pay for the accuracy of the solver, from which a plan chooses; the part of
+#: delta; and the noise for it, in units of the least noise that the linear term causes.
+OUTPUT_SHARES, OUTPUT_DELTA_SHARE, OUTPUT_NOISE = (1e-3, 1e-2, 1e-1), 1e-2, 0.1
+#: For planning: the curvature of a loss at a good predictor in units of the largest, and the norm
+#: of a good classifier and of a good regressor in units of ``objective.comparator_norm``.
+CURVATURE, SIGNAL = 0.5, (2.0, 0.7)
+#: Smallest penalties of a mean loss in units of its smoothness, from which a plan chooses: a larger
+#: one lets a certificate reach a better accuracy.
+LEAST_PENALTIES = 1e-7, 1e-6, 1e-5
+#: Logarithm of the probability that the linear term is longer than planned.
+_LOG_TAIL = 700.0
+
+
+@dataclass(frozen=True)
+class ObjectivePerturbationPlan(Plan):
+    """The penalty, the law of the linear term and the accuracy of the solver.
+
+    Attributes
+    ----------
+    objective : Objective
+        That is asked for; its design is that of the records.
+    loss : Loss
+        That is minimised: of the log loss the clipped one, of a loss with a kink the envelope.
+    design : Design
+        Of the rows with the intercept feature of this method.
+    penalty : float
+        Lambda, of the sum over records.
+    linear : AdditiveMechanism
+        The law of b. Its sensitivity bounds the difference of the gradients of neighbours.
+    budget : PrivacyBudget
+        Of the exact minimiser.
+    accuracy : float
+        Bound on the distance of the solver's point to the exact minimiser.
+    output : AdditiveMechanism
+        Noise for twice the accuracy.
+    theorem : str
+        The statement that the law of b comes from.
+    """
+
+    objective: Objective
+    loss: Loss
+    design: Design
+    penalty: float
+    linear: AdditiveMechanism
+    budget: PrivacyBudget
+    accuracy: float
+    output: AdditiveMechanism
+    theorem: str
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return EmpiricalRisk(self.loss)
+
+    @property
+    def alpha(self) -> float:
+        """The penalty of the mean over the public number of records."""
+        return self.penalty / self.design.n_records
+
+    @property
+    def hessian_epsilon(self) -> float:
+        """Part of epsilon that the change of the Hessian costs: J."""
+        return hessian_epsilon(self.loss, self.design.feature_norm, self.penalty)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        relation = self.objective.neighbouring
+        sizes = self.objective.dimension, self.design.n_records
+        linear, page = self.linear, "docs/theory/objective_perturbation.md, Theorem"
+        event: PrivacyEvent = PureEvent(self.budget.epsilon, relation)
+        if not self.budget.is_pure:
+            event = ApproximateEvent(self.budget.epsilon, relation, self.budget.delta)
+        scales = linear.sensitivity, linear.noise_scale
+        return (
+            Release(
+                "gradient at the minimiser",
+                linear.name,
+                *scales,
+                *sizes,
+                f"{page} {self.theorem}",
+                event,
+            ),
+            self.output.describe("coefficients", *sizes, f"{page} 4", relation),
+        )
+
+    def bound(self) -> float:
+        """Estimate the excess risk of isotropic rows, at the curvature that is planned for."""
+        objective, design, n = self.objective, self.objective.design, self.design.n_records
+        risk, size = self.risk, objective.dimension
+        moment = CURVATURE * design.second_moment
+        curvature = self.loss.curvature * moment
+        square = self.linear.mean_square(size) / (n * curvature + self.penalty) ** 2
+        bound = risk.penalty_cost(design, self.alpha, objective.comparator_norm, moment)
+        bound += risk.noise_cost(design, (square + self.output.mean_square(size)) / size)
+        if objective.population:
+            constants = risk.constants(
+                design, self.alpha, _radius(self.loss, self.design, self.alpha, 0.0)
+            )
+            bound += risk.generalisation_cost(design, constants)
+        return float(bound)
+
+    def alarms(self) -> tuple[str, ...]:
+        length = math.sqrt(self.linear.mean_square(self.objective.dimension))
+        largest = self.design.n_records * self.loss.lipschitz(self.design.feature_norm, math.inf)
+        if length <= largest:
+            return ()
+        return (
+            f"The noise in the gradient has a length of about {length:.3g} and any sum of "
+            f"gradients one of at most {largest:.3g}: the result is mostly noise.",
+        )
+
+    def remarks(self) -> tuple[str, ...]:
+        cost = f"the penalty of {self.penalty:.3g} on the sum of losses"
+        return (f"{cost} leaves {self.hessian_epsilon:.3g} of epsilon to the Hessian of a record",)
+
+    def to_dict(self) -> dict[str, Any]:
+        clip = {"clip": self.loss.clip} if isinstance(self.loss, ClippedLogisticLoss) else {}
+        return {
+            "alpha": self.alpha,
+            "penalty": self.penalty,
+            **clip,
+            "theorem": self.theorem,
+            "hessian_epsilon": self.hessian_epsilon,
+            "linear_scale": self.linear.noise_scale,
+            "accuracy": self.accuracy,
+            "intercept": self.design.intercept,
+        }
+
+    def run(self, data: Records, run: Run) -> Result:
+        objective, size = self.objective, self.objective.dimension
+        objective.design.check(data)
+        with without_warnings():
+            rows = data.with_intercept(self.design.intercept) if data.intercept else data
+            linear = np.zeros(size) + self.linear.draw(size, run.noise)  # no release: no grid
+            problem = self.problem(rows, linear / -self.penalty)
+            # the ball of the problem follows from b, which is secret: no projection onto it
+            point = solve_and_release(problem, self.accuracy, self.output, run, project=False)
+            point = point.reshape(self.loss.n_outputs, rows.width)
+            if data.intercept:
+                point[:, -1] *= self.design.intercept / data.intercept
+            point = point.ravel()
+            if objective.coef_norm is not None:
+                point = Ball(objective.coef_norm).project(point)
+            return Result(point, self)
+
+    def problem(self, records: Records, center: np.ndarray) -> FiniteSumProblem:
+        """Make the perturbed problem: a penalty around ``center = -b / Lambda``.
+
+        Up to a constant ``(Lambda / 2) ||w||^2 + b'w`` is ``(Lambda / 2) ||w + b / Lambda||^2``.
+        The ball holds the minimiser over the whole space for every data set.
+        """
+        nominal = self.objective.neighbouring is Neighbouring.ADD_REMOVE
+        return FiniteSumProblem(
+            records,
+            self.loss,
+            self.alpha,
+            Ball(_radius(self.loss, self.design, self.alpha, euclidean_norm(center))),
+            n_public=self.design.n_records if nominal else None,
+            center=center,
+        )
+
+
+def plan_objective_perturbation(
+    objective: Objective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    *,
+    clip: float = CLIP,
+    hessian_share: float | None = None,
+) -> ObjectivePerturbationPlan:
+    """Choose the penalty, the noise and the accuracy from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a mean of a loss with a bounded derivative in one margin, or of the softmax loss. Its
+        penalty, if any, is raised to what privacy needs; coefficients are projected onto its ball.
+    budget : PrivacyBudget
+    calibration : {"analytic"}
+    clip : float, default=0.5
+        Bound on the derivative of the binary log loss; 1 is the log loss itself.
+    hessian_share : float, optional
+        Part of epsilon for the change of the Hessian. Default: 0.1, or 0.25 for ``delta == 0``.
+
+    Raises
+    ------
+    ValueError
+        If no theorem covers the loss.
+    """
+    share = hessian_share
+    if share is None:
+        share = PURE_HESSIAN_SHARE if budget.is_pure else HESSIAN_SHARE
+    loss = _bounded_loss(objective, budget, clip, share)
+    design = _with_intercept(objective.design)
+    plans = [
+        _plan(objective, loss, design, budget, share, part, least)
+        for part in OUTPUT_SHARES
+        for least in LEAST_PENALTIES
+    ]
+    return min(plans, key=ObjectivePerturbationPlan.bound)
+
+
+def objective_perturbation(
+    records: Records,
+    loss: Loss,
+    budget: PrivacyBudget,
+    *,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    n_public: int | None = None,
+    alpha: float = 0.0,
+    run: Run | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise a perturbed sum of losses privately.
+
+    Parameters
+    ----------
+    records : Records
+    loss : Loss
+    budget : PrivacyBudget
+    neighbouring : Neighbouring or str, default="replace_one"
+    n_public : int, optional
+        The public nominal number of records; needed under add/remove.
+    alpha : float, default=0.0
+        Smallest penalty of the mean loss.
+    run : Run, optional
+        Solver, randomness and noise.
+    **options
+        `clip` and `hessian_share` of :func:`plan_objective_perturbation`.
+    """
+    relation = Neighbouring(neighbouring)
+    if (relation is Neighbouring.ADD_REMOVE) != (n_public is not None):
+        raise ValueError("n_public goes with neighbouring='add_remove', where n is not public.")
+    objective = Objective(
+        EmpiricalRisk(loss), Design.of(records, n_public), alpha=alpha, neighbouring=relation
+    )
+    return plan_objective_perturbation(objective, budget, **options).run(records, run or Run())
+
+
+def perturbation_candidate(
+    objective: Objective, budget: PrivacyBudget
+) -> tuple[float, Callable[[], Plan]] | None:
+    """Return the estimate of a plan for comparison with other methods, and the plan.
+
+    None where no theorem covers the loss, and where a penalty or a ball was asked for: privacy may
+    need a larger penalty, and the minimiser in the ball is another point.
+    """
+    if objective.alpha or objective.coef_norm is not None or not has_theorem(objective.risk):
+        return None
+    plan = plan_objective_perturbation(objective, budget)
+    return plan.bound(), lambda: plan
+
+
+def _plan(
+    objective: Objective,
+    loss: Loss,
+    design: Design,
+    budget: PrivacyBudget,
+    share: float,
+    output_share: float,
+    least_penalty: float,
+) -> ObjectivePerturbationPlan:
+    """Plan for a part of epsilon that pays for the accuracy, and a smallest penalty."""
+    relation, n, norm = objective.neighbouring, design.n_records, design.feature_norm
+    spent, rest = _split(budget, output_share)
+    rank, curvature = loss.n_outputs, rank_curvature(loss, norm)
+    # beyond e^30 the penalty is not the one for privacy
+    planned = curvature / math.expm1(min(share * rest.epsilon / rank, 30.0))
+    penalty = max(planned, objective.alpha * n, least_penalty * curvature * n)
+    linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
+    if not objective.alpha:
+        balanced = _balanced_penalty(objective, loss, linear)
+        if balanced > penalty:
+            penalty = balanced
+            linear, theorem = _linear_term(loss, norm, rest, penalty, relation)
+    noise = calibrated_mechanism(spent, 1.0).noise_scale  # for a sensitivity of 1
+    least = linear.noise_scale / (n * loss.smoothness(norm) + penalty)
+    constants = _constants(loss, design, penalty / n, linear)
+    accuracy = max(0.5 * OUTPUT_NOISE * least / noise, certifiable_accuracy(constants))
+    return ObjectivePerturbationPlan(
+        objective,
+        loss,
+        design,
+        penalty,
+        linear,
+        rest,
+        accuracy,
+        calibrated_mechanism(spent, 2.0 * accuracy),
+        theorem,
+    )
+
+
+def _linear_term(
+    loss: Loss, norm: float, budget: PrivacyBudget, penalty: float, relation: Neighbouring
+) -> tuple[AdditiveMechanism, str]:
+    """Return the law of b for the rest of epsilon after the penalty, and the theorem used."""
+    left = budget.epsilon - hessian_epsilon(loss, norm, penalty)
+    sensitivity = gradient_bound(loss, norm, relation)
+    if budget.is_pure:
+        return SphericalLaplaceMechanism(sensitivity, left), "5"
+    mu, theorem = largest_mu(loss, left, budget.delta, relation)
+    unit = norm if isinstance(loss, SoftmaxLoss) else loss.lipschitz(norm, math.inf)
+    scale = unit * ROUNDING_SLACK / mu
+    return GaussianMechanism(sensitivity, scale / sensitivity), theorem
+
+
+def _balanced_penalty(objective: Objective, loss: Loss, linear: AdditiveMechanism) -> float:
+    """Return the penalty whose bias balances the noise of the linear term.
+
+    With n h the Hessian of the losses, the mean square of the error of the minimiser is
+    ``(Lambda^2 B^2 + E ||b||^2) / (n h + Lambda)^2`` for a good predictor of norm B. It is least at
+    ``Lambda = E ||b||^2 / (B^2 n h)``. B and h are those of isotropic rows.
+    """
+    design = objective.design
+    square = linear.mean_square(objective.dimension)
+    hessian = design.n_records * CURVATURE * loss.curvature * design.second_moment
+    signal = objective.comparator_norm * SIGNAL[bool(loss.target_bound)]
+    return square / (signal**2 * hessian)
+
+
+def _split(budget: PrivacyBudget, share: float) -> tuple[PrivacyBudget, PrivacyBudget]:
+    """Split a budget into the part for the accuracy and the rest; their sum does not exceed it."""
+    spent = PrivacyBudget(share * budget.epsilon, OUTPUT_DELTA_SHARE * budget.delta)
+    # one rounding each: down
+    epsilon = (budget.epsilon - spent.epsilon) * (1.0 - 1e-9)
+    delta = (budget.delta - spent.delta) * (1.0 - 1e-9)
+    return spent, PrivacyBudget(epsilon, delta)
+
+
+def _bounded_loss(objective: Objective, budget: PrivacyBudget, clip: float, share: float) -> Loss:
+    """Return the loss that is minimised; refuse one that no theorem covers."""
+    risk = objective.risk
+    loss = risk.loss
+    if not has_theorem(risk):
+        raise ValueError(
+            "method='objective' is proven for the log loss of any number of classes, and for two "
+            "classes or numeric targets with losses whose derivative is bounded: 'hinge', "
+            "'smoothed_hinge', 'huber', 'absolute_error' and 'quantile'. It has no proof for "
+            f"{risk}."
+        )
+    if type(loss) is LogisticLoss:
+        return ClippedLogisticLoss(clip)
+    if risk.is_smooth:
+        return loss
+    # a narrow envelope needs a large penalty: the width that balances their bias on isotropic rows
+    growth = math.expm1(min(share * budget.epsilon, 30.0))
+    balance = math.sqrt(objective.dimension / (objective.design.n_records * growth))
+    return objective.smoothed(20.0 * loss.margin_scale * min(max(balance, 0.05), 1.0)).risk.loss
+
+
+def _with_intercept(design: Design) -> Design:
+    """Return the design of rows with the intercept feature of this method.
+
+    The norm bound of the features alone is recovered from that of the rows, rounded up.
+    """
+    if not design.intercept:
+        return design
+    norm, value = design.feature_norm, design.intercept
+    ratio = value / norm
+    bound = norm * min(math.sqrt(max((1.0 - ratio) * (1.0 + ratio), 0.0) + 16.0 * EPS), 1.0)
+    value = INTERCEPT * bound
+    return replace(design, feature_norm=math.hypot(bound, value), intercept=value)
+
+
+def _radius(loss: Loss, design: Design, alpha: float, center_norm: float) -> float:
+    """Bound the norm of the minimiser over the whole space, for a center of at most this norm.
+
+    ``||w - center||`` is at most L / alpha. And the objective there is not above that at 0.
+    """
+    ratio, norm = design.size_ratio, design.feature_norm
+    by_gradient = ratio * loss.lipschitz(norm, math.inf) / alpha
+    by_value = math.hypot(
+        math.sqrt(2.0 * ratio * loss.largest_value(norm, 0.0) / alpha), center_norm
+    )
+    return (center_norm + min(by_gradient, by_value)) * ROUNDING_SLACK
+
+
+def _constants(
+    loss: Loss, design: Design, alpha: float, linear: AdditiveMechanism
+) -> ProblemConstants:
+    """Constants of the perturbed problem for the longest linear term that is planned for."""
+    size = loss.n_outputs * design.width
+    longest = math.sqrt(size) + math.sqrt(2.0 * _LOG_TAIL)
+    if isinstance(linear, SphericalLaplaceMechanism):
+        longest = size + math.sqrt(2.0 * _LOG_TAIL * size) + _LOG_TAIL
+    center_norm = longest * linear.noise_scale / (alpha * design.n_records)
+    radius = _radius(loss, design, alpha, center_norm)
+    return generalised_linear_constants(loss, design, alpha, radius, center_norm)

@@ -1,0 +1,265 @@
+"""Output perturbation: release the exact solution plus noise calibrated to its sensitivity.
+
+Algorithms 1 and 6 of Lowy and Razaviyayn (2021), with the errata corrected, and Algorithm 1
+of Zhang et al. (2022) are one kernel step (:mod:`skdp.algorithms.output.kernel`) with different
+constants.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from skdp._checks import check_option
+from skdp._runtime import without_warnings
+from skdp.algorithms.output.kernel import solve_and_release
+from skdp.algorithms.output.published import lowy_gap, zhang_minimisation_noise
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.mechanisms import AdditiveMechanism, GaussianMechanism, calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Problem, ProblemConstants
+from skdp.problems.elementwise import is_finite, maximum, minimum
+from skdp.problems.rounding import EPS
+
+#: Published calibrations: Lowy and Razaviyayn's Alg. 1 (strongly convex by the user's alpha)
+#: and Alg. 6 (convex, regularised for the purpose), and Zhang et al.'s Alg. 1.
+PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang2022_alg1"]
+
+#: Solver accuracy as a fraction of half the sensitivity: costs 0.1 % of noise.
+ACCURACY_FRACTION = 1e-3
+
+
+@dataclass(frozen=True)
+class OutputPerturbationPlan(Plan):
+    """One solve of a problem with the given constants, and its noise.
+
+    Attributes
+    ----------
+    constants : ProblemConstants
+    neighbouring : Neighbouring
+    exact_sensitivity : float
+        Bound on the movement of the exact solution.
+    accuracy : float
+        Certified distance of the solver's point to the exact solution.
+    mechanism : AdditiveMechanism
+        Calibrated to ``exact_sensitivity + 2 accuracy``, or 2 R if that is smaller.
+    reference : str
+        Where the noise scale comes from.
+    """
+
+    constants: ProblemConstants
+    neighbouring: Neighbouring
+    exact_sensitivity: float
+    accuracy: float
+    mechanism: AdditiveMechanism
+    reference: str
+
+    def release(self, name: str = "coefficients") -> Release:
+        """Describe the release."""
+        constants = self.constants
+        return self.mechanism.describe(
+            name, constants.dimension, constants.n_records, self.reference, self.neighbouring
+        )
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (self.release(),)
+
+    def run(self, data: Problem, run: Run) -> Result:
+        """Solve a problem whose constants are those of the plan, or smaller; add noise."""
+        self._check(data)
+        with without_warnings():
+            point = solve_and_release(data, self.accuracy, self.mechanism, run)
+        return Result(point, self)
+
+    def _check(self, problem: Problem) -> None:
+        """Refuse a problem that the noise and the statement are not for."""
+        planned, actual = self.constants, problem.constants
+        sizes = [(each.dimension, each.n_records) for each in (planned, actual)]
+        if sizes[0] != sizes[1]:
+            raise ValueError(f"The plan is for (dimension, n_records) {sizes[0]}, not {sizes[1]}.")
+        if self.neighbouring is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+            raise ValueError("The problem needs n_public: under add/remove n is not public.")
+        # points of neighbours are this far apart; constants have a slack of 1e-9 for last bits
+        moved = actual.argmin_sensitivity(self.neighbouring) + 2.0 * self.accuracy
+        if actual.in_ball:
+            radius = actual.radius if actual.domain_radius is None else actual.domain_radius
+            moved = min(moved, 2.0 * radius)
+        if moved > self.mechanism.sensitivity * (1.0 + 1e-12):
+            raise ValueError("The sensitivity of the problem exceeds that of the plan.")
+
+    def to_dict(self) -> dict[str, Any]:
+        constants = self.constants
+        return {
+            "alpha": constants.strong_convexity,
+            "radius": constants.radius,
+            "lipschitz": constants.lipschitz,
+            "gradient_diameter": constants.gradient_diameter,
+            "smoothness": constants.smoothness,
+            "exact_sensitivity": self.exact_sensitivity,
+            "accuracy": self.accuracy,
+        }
+
+
+def output_perturbation(
+    problem: Problem,
+    budget: PrivacyBudget,
+    *,
+    neighbouring: Neighbouring | str = Neighbouring.REPLACE_ONE,
+    run: Run | None = None,
+    **options: Any,
+) -> Result:
+    """Minimise a regularised empirical risk privately.
+
+    Parameters
+    ----------
+    problem : Problem
+    budget : PrivacyBudget
+    neighbouring : Neighbouring or str, default="replace_one"
+    run : Run, optional
+        Solver, randomness and noise.
+    **options
+        `calibration` and `accuracy_fraction` of :func:`plan_output_perturbation`.
+    """
+    if not isinstance(budget, PrivacyBudget):
+        raise TypeError(f"budget must be a PrivacyBudget, got {budget!r}.")
+    relation = Neighbouring(neighbouring)
+    if relation is Neighbouring.ADD_REMOVE and not problem.has_nominal_size:
+        raise ValueError(
+            "Under add/remove the number of records is not public: the problem must be a "
+            "FiniteSumProblem with n_public."
+        )
+    plan = plan_output_perturbation(problem.constants, budget, neighbouring=relation, **options)
+    return plan.run(problem, run or Run())
+
+
+def plan_output_perturbation(
+    constants: ProblemConstants,
+    budget: PrivacyBudget,
+    *,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    calibration: PlanCalibration = "analytic",
+    accuracy_fraction: float = ACCURACY_FRACTION,
+    share: float = 1.0,
+) -> OutputPerturbationPlan:
+    """Choose the accuracy and the noise from public constants.
+
+    With Delta the argmin sensitivity and tau the solver's accuracy, two neighbours' points
+    differ by at most ``Delta + 2 tau``, and by at most 2 R where both lie in the ball.
+
+    Parameters
+    ----------
+    constants : ProblemConstants
+    budget : PrivacyBudget
+    neighbouring : Neighbouring, default=Neighbouring.REPLACE_ONE
+    calibration : str, default="analytic"
+        - "analytic": the tight kernel (Zhang et al. specification, section 2.7):
+          ``tau = accuracy_fraction Delta / 2`` and the analytic Gaussian mechanism.
+        - "lowy2021_alg1", "lowy2021_alg6": published accuracies and noise, errata corrected
+          (E1, E5, E8, E25), with the certificate in place of an expectation (E3).
+        - "zhang2022_alg1": ``sigma = 4 L sqrt(2 log(2.5/delta)) / (mu n epsilon)``.
+        The published ones cover replace-one neighbours only.
+    accuracy_fraction : float, default=1e-3
+    share : float, default=1.0
+        Part of the budget that may be spent (:func:`skdp.mechanisms.calibrated_mechanism`); with
+        "analytic" only.
+
+    Raises
+    ------
+    ValueError
+        If the sensitivity is unbounded or the calibration's proof does not cover the case.
+    """
+    exact, accuracy, sensitivity = solution_sensitivity(constants, neighbouring, accuracy_fraction)
+    if share != 1.0 and calibration != "analytic":
+        raise ValueError(f"calibration == {calibration!r} spends the whole budget.")
+    if calibration == "analytic":
+        mechanism = calibrated_mechanism(budget, sensitivity, share=share)
+        reference = "Lowy & Razaviyayn 2021, Prop. 3.1 with the analytic Gaussian mechanism"
+        if budget.is_pure:
+            reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"
+        return OutputPerturbationPlan(
+            constants, neighbouring, exact, accuracy, mechanism, reference
+        )
+    check_option("calibration", calibration, get_args(PlanCalibration))
+    if neighbouring is not Neighbouring.REPLACE_ONE:
+        raise ValueError(
+            f"calibration {calibration!r} is proven for neighbouring='replace_one' only."
+        )
+    lipschitz, mu, n = constants.lipschitz, constants.strong_convexity, constants.effective_records
+    exact, floor = 2.0 * lipschitz / (mu * n) * ROUNDING_SLACK, certifiable_accuracy(constants)
+    if calibration == "zhang2022_alg1":
+        if budget.is_pure:
+            raise ValueError("delta == 0: Zhang et al. (2022), Alg. 1 needs delta > 0.")
+        accuracy = max(0.5 * exact, floor)
+        sensitivity = exact + 2.0 * accuracy
+        published = zhang_minimisation_noise(budget, lipschitz, mu, n)
+        mechanism = GaussianMechanism(sensitivity, published / (2.0 * exact))
+        return OutputPerturbationPlan(
+            constants, neighbouring, exact, accuracy, mechanism, "Zhang et al. 2022, Alg. 1"
+        )
+    sizes = (budget, constants.dimension, n, lipschitz, constants.smoothness)
+    if calibration == "lowy2021_alg1":
+        gap = lowy_gap(*sizes, strong_convexity=mu)
+        reference = "Lowy & Razaviyayn 2021, Alg. 1"
+    else:
+        gap = lowy_gap(*sizes, radius=constants.radius)
+        reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (E1, E8, E13, E25)"
+    accuracy = max(math.sqrt(2.0 * gap / mu), floor)
+    mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
+    return OutputPerturbationPlan(constants, neighbouring, exact, accuracy, mechanism, reference)
+
+
+def solution_sensitivity(
+    constants: ProblemConstants,
+    neighbouring: Neighbouring = Neighbouring.REPLACE_ONE,
+    accuracy_fraction: float = ACCURACY_FRACTION,
+) -> tuple[float, float, float]:
+    """Bound the movement of the exact solution and of the solver's point.
+
+    Returns
+    -------
+    exact : float
+        Sensitivity Delta of the exact solution.
+    accuracy : float
+        ``tau = accuracy_fraction Delta / 2``, or the certifiable accuracy if that is larger.
+    sensitivity : float
+        ``Delta + 2 tau``, or 2 R if that is smaller (Zhang et al. specification, section 2.7).
+        All three are arrays if there are arrays among the constants.
+
+    Raises
+    ------
+    ValueError
+        If the sensitivity is unbounded or no accuracy is certifiable.
+    """
+    exact = constants.argmin_sensitivity(neighbouring)
+    if not is_finite(exact):
+        raise ValueError(
+            "The loss has no Lipschitz constant on the whole space: bound the domain by a ball."
+        )
+    if not math.isfinite(constants.smoothness):
+        raise ValueError(
+            "The loss is not smooth: no accuracy is known to be certifiable on all data. Use its "
+            "Moreau envelope, loss.smoothed(width), with a public width."
+        )
+    accuracy = maximum(0.5 * accuracy_fraction * exact, certifiable_accuracy(constants))
+    sensitivity = exact + 2.0 * accuracy
+    if constants.in_ball:
+        # points lie in the domain, which may be larger than the ball that holds solutions
+        radius = constants.domain_radius
+        sensitivity = minimum(sensitivity, 2.0 * (constants.radius if radius is None else radius))
+    return exact, accuracy, sensitivity
+
+
+def certifiable_accuracy(constants: ProblemConstants) -> float:
+    """Bound the accuracy that a certificate in double precision reaches with a wide margin.
+
+    Eight times a bound on the rounding terms of :func:`skdp.solvers.certify`. For condition
+    numbers beyond 1e14 it exceeds the radius: then any point of the ball is accurate enough.
+    """
+    radius, mu = constants.radius, constants.strong_convexity
+    gap = 2.0 * (constants.dimension + 8) * EPS * radius
+    curvature = constants.total_smoothness + constants.size_ratio * constants.lipschitz / radius
+    return 8.0 * ((2.0 * constants.gradient_rounding + curvature * gap) / mu + gap)

@@ -1,0 +1,459 @@
+"""Phased output perturbation: convex problems without a penalty.
+
+The records are split into disjoint blocks. Phase k minimises the mean loss of its block plus
+``(mu_k / 2) ||w - w_{k-1}||^2`` around the *released* point of the phase before, and releases its
+solution by the kernel: solve, certify, add noise, project. With mu_k growing, later phases stay
+nearer to their start and need less noise. Only the first, weak regulariser adds bias
+(Zhang et al. 2022, Alg. 2; Feldman, Koren and Talwar 2020).
+
+Every phase spends the full budget: neighbours differ in one record, hence in one block, and
+later phases use of that block only its released point (parallel composition, specification
+section 3.2, review Z-9). Positions matter for that: the neighbour of a data set has another record
+in the same place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from skdp._checks import check_option
+from skdp._runtime import without_warnings
+from skdp.algorithms.output.blocks import (
+    GROWING_SCHEDULES,
+    assign_blocks,
+    block_remarks,
+    block_sizes,
+    spawn_generators,
+)
+from skdp.algorithms.output.kernel import solve_and_release
+from skdp.algorithms.output.one_shot import (
+    OutputPerturbationPlan,
+    PlanCalibration,
+    plan_output_perturbation,
+    solution_sensitivity,
+)
+from skdp.algorithms.output.published import zhang_schedule
+from skdp.algorithms.plan import Plan, Result, Run, require_replace_one
+from skdp.mechanisms import calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import Design, EmpiricalRisk, Objective, ProblemConstants, Records
+from skdp.problems.elementwise import minimum
+from skdp.solvers import resolve_solver
+from skdp.solvers.copying import require_copyable
+from skdp.solvers.registry import OWN_SOLVERS
+
+_MAX_PHASES = 24
+#: The search of a schedule ends after this many numbers of phases without a lower bound.
+_PATIENCE = 3
+#: Half of the search range of ``log mu_1``.
+_HALF_RANGE = 12.0
+#: Half-widths and numbers of points of the grids of ``log mu_1``, each around the best point of the
+#: one before.
+_GRIDS = ((_HALF_RANGE, 49), (0.5, 17))
+#: Accuracy of the planned ``log mu_1``.
+_LOG_ACCURACY = 0.02
+
+
+@dataclass(frozen=True)
+class PhasedPlan(Plan):
+    """Blocks of records, their regularisation and their noise.
+
+    Attributes
+    ----------
+    objective : Objective
+        Minimised by the phases; its risk is smooth.
+    phases : tuple of OutputPerturbationPlan
+        One kernel step each, all with the full budget. ``constants.n_records`` is the size of
+        the block, ``constants.strong_convexity`` is ``alpha + mu_k``.
+    regularisation : tuple of float
+        mu_k.
+    reference : str
+    """
+
+    objective: Objective
+    phases: tuple[OutputPerturbationPlan, ...]
+    regularisation: tuple[float, ...]
+    reference: str
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def alpha(self) -> float:
+        return self.objective.alpha
+
+    @property
+    def block_sizes(self) -> tuple[int, ...]:
+        return tuple(phase.constants.n_records for phase in self.phases)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        """The last point; with its event the points of all phases.
+
+        Its noise is that of the last phase, around a point that carries some noise of those before;
+        the number of records is that of all blocks.
+        """
+        last = self.phases[-1].release()
+        return (replace(last, n_records=sum(self.block_sizes), reference=self.reference),)
+
+    def bound(self) -> float:
+        steps = [
+            _step_costs(
+                self.objective,
+                step.constants,
+                step.accuracy,
+                step.mechanism.mean_square(step.constants.dimension),
+            )
+            for step in self.phases
+        ]
+        return float(phased_utility_bound(self.objective, self.regularisation, steps))
+
+    @property
+    def noise_scales(self) -> list[float]:
+        return [phase.mechanism.noise_scale for phase in self.phases]
+
+    def remarks(self) -> tuple[str, ...]:
+        return block_remarks(self.block_sizes, self.noise_scales)
+
+    def to_dict(self) -> dict[str, Any]:
+        constants = self.phases[-1].constants
+        return {
+            "alpha": self.alpha,
+            "radius": self.objective.radius,
+            "lipschitz": constants.lipschitz,
+            "gradient_diameter": constants.gradient_diameter,
+            "smoothness": constants.smoothness,
+            "block_sizes": list(self.block_sizes),
+            "regularisation": list(self.regularisation),
+            "sensitivities": [phase.mechanism.sensitivity for phase in self.phases],
+            "noise_scales": self.noise_scales,
+            "accuracies": [phase.accuracy for phase in self.phases],
+        }
+
+    def run(self, data: Records, run: Run) -> PhasedResult:
+        self.objective.design.check(data)
+        solver = resolve_solver(run.solver)
+        is_split = self.block_sizes[0] < data.n_records
+        if is_split:
+            require_copyable(solver)
+            assignment = assign_blocks(run.noise, data.n_records, self.block_sizes)
+        generators = spawn_generators(run.rng, len(self.phases))
+        path = [np.zeros(self.phases[0].constants.dimension)]
+        # solvers of others get no access to the records of other phases
+        view = isinstance(run.solver, str) and type(solver) in OWN_SOLVERS
+        with without_warnings():
+            for k, (phase, mu, generator) in enumerate(
+                zip(self.phases, self.regularisation, generators, strict=True)
+            ):
+                # alpha/2 ||w||^2 + mu_k/2 ||w - c||^2 is one quadratic around a point nearer to 0
+                total = self.alpha + mu
+                center = path[-1] * (mu / total)
+                block = data
+                if is_split:
+                    block = data.take(np.flatnonzero(assignment == k), view)
+                problem = self.risk.problem(block, total, self.objective.radius, center=center)
+                step = Run(solver, generator, run.noise, run.verbose)
+                path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
+                del problem, block  # before the next block is copied
+        return PhasedResult(path[-1], self, tuple(path[1:]))
+
+
+@dataclass(frozen=True)
+class PhasedResult(Result):
+    """A private point, the plan, and the released points of all phases.
+
+    Attributes
+    ----------
+    point : ndarray of shape (dimension,)
+    plan : PhasedPlan
+    path : tuple of ndarray
+        The points of all phases, `point` the last; they may be published together.
+    """
+
+    path: tuple[np.ndarray, ...]
+
+
+def phased_output_perturbation(
+    records: Records,
+    risk: EmpiricalRisk,
+    budget: PrivacyBudget,
+    *,
+    radius: float,
+    alpha: float = 0.0,
+    calibration: str = "analytic",
+    population: bool = False,
+    run: Run | None = None,
+) -> PhasedResult:
+    """Minimise a risk plus ``(alpha/2) ||w||^2`` over a ball, in private phases; replace-one.
+
+    Parameters
+    ----------
+    records : Records
+    risk : EmpiricalRisk
+        The mean of a convex loss. A piecewise linear one is replaced by its envelope, of a
+        public width.
+    budget : PrivacyBudget
+    radius : float
+        Public radius of the ball.
+    alpha : float, default=0.0
+    calibration : {"analytic", "paper"}, default="analytic"
+        See :func:`plan_phased_output_perturbation`.
+    population : bool, default=False
+        See :class:`skdp.problems.Objective`.
+    run : Run, optional
+        Its `rng` also draws the assignment of records to blocks. The solver is copied for each
+        phase, because the guarantee assumes that it keeps nothing from one phase to the next. An
+        object that cannot be copied is refused, and so is a function that refers to something that
+        can change.
+
+    Raises
+    ------
+    ValueError
+        For a solver that could keep something from one phase to the next, or if
+        the plan does not cover the case.
+    """
+    objective = Objective(
+        risk, Design.of(records), alpha=alpha, coef_norm=radius, population=population
+    )
+    plan = plan_phased_output_perturbation(objective, budget, calibration)
+    return plan.run(records, run or Run())
+
+
+def plan_phased_output_perturbation(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+) -> PhasedPlan:
+    """Choose blocks and regularisation by a public bound.
+
+    Parameters
+    ----------
+    objective : Objective
+        The plan is made for a comparator of the norm ``objective.comparator_norm``.
+    budget : PrivacyBudget
+    calibration : {"analytic", "paper"}, default="analytic"
+        - "analytic": the number of phases, their sizes and mu_1 minimise
+          :func:`phased_utility_bound` (Zhang et al. 2022 specification, sections 2.7 and 3.5).
+        - "paper": the published Alg. 2, ``log2(n)`` equal blocks and ``mu_k = mu 2^k``, with the
+          certificate in place of a failure probability. Needs epsilon < 1 and delta > 0.
+
+    Raises
+    ------
+    ValueError
+        For a risk that is no mean over records: a block would be another objective, in which one
+        record weighs more.
+    """
+    risk, design = objective.risk, objective.design
+    require_replace_one(objective.neighbouring, "Phases")
+    if not risk.is_mean:
+        raise ValueError(f"{type(risk).__name__} is no mean over records: phases do not apply.")
+    check_option("calibration", calibration, ("analytic", "paper"))
+    if not risk.is_smooth:
+        # a width that suits the noise of the last phase, which depends on the width a little
+        spread = design.feature_norm * risk.reference_norm(design)
+        for _ in range(3):
+            smooth = objective.smoothed(spread)
+            planned = plan_phased_output_perturbation(smooth, budget, calibration)
+            noise, constants = planned.phases[-1].mechanism, planned.phases[-1].constants
+            variance = noise.mean_square(constants.dimension) / constants.dimension
+            spread = design.feature_norm * math.sqrt(variance)
+        return planned
+    if calibration == "paper":
+        published = zhang_schedule(
+            budget,
+            "alg2",
+            _ball_constants(objective).lipschitz,
+            objective.radius,
+            design.n_records,
+            objective.dimension,
+        )
+        sizes = [published.block_records] * published.n_phases
+        moduli = 2.0 * published.regularisation * 2.0 ** np.arange(published.n_phases)
+        return _phased_plan(objective, budget, sizes, moduli, "zhang2022_alg1")
+    return phased_candidate(objective, budget)[1]()
+
+
+def phased_candidate(
+    objective: Objective, budget: PrivacyBudget
+) -> tuple[float, Callable[[], PhasedPlan]]:
+    """Search the best phases; return a bound on their excess risk, and what makes their plan."""
+    if not objective.risk.is_smooth:
+        plan = plan_phased_output_perturbation(objective, budget)
+        return plan.bound(), lambda: plan
+    search = _ScheduleSearch(objective, budget)
+    least = search.best()
+    return least[0], lambda: _phased_plan(objective, budget, *search.phases(*least), "analytic")
+
+
+def _ball_constants(objective: Objective) -> ProblemConstants:
+    """Bound the constants of a phase, for any center; its size and modulus are left out."""
+    radius = objective.radius
+    return objective.risk.constants(objective.design, 1.0, radius, center_norm=radius)
+
+
+def _phased_plan(
+    objective: Objective,
+    budget: PrivacyBudget,
+    sizes: Sequence[int],
+    moduli: np.ndarray,
+    calibration: PlanCalibration,
+) -> PhasedPlan:
+    """Plan phases of the given sizes n_k and moduli mu_k."""
+    constants = _ball_constants(objective)
+    regularisation = tuple(float(mu) for mu in moduli)
+    phases = tuple(
+        plan_output_perturbation(
+            replace(constants, n_records=size, strong_convexity=objective.alpha + mu),
+            budget,
+            calibration=calibration,
+        )
+        for size, mu in zip(sizes, regularisation, strict=True)
+    )
+    reference = "Zhang et al. 2022, Alg. 2"
+    if calibration == "analytic":
+        reference += " with planned blocks and parallel composition, "
+        reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
+    return PhasedPlan(objective, phases, regularisation, reference)
+
+
+class _ScheduleSearch:
+    """Search of the number, the sizes n_k and the moduli mu_k of phases with the least bound."""
+
+    def __init__(self, objective: Objective, budget: PrivacyBudget) -> None:
+        self.objective = objective
+        self.constants = _ball_constants(objective)
+        self.unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
+        # around the balance of the two terms of one shot on all records
+        balance = math.sqrt(2.0 / objective.design.n_records) / objective.radius
+        self.middle = math.log(self.constants.lipschitz * balance)
+        self.range = self.middle - _HALF_RANGE, self.middle + _HALF_RANGE
+
+    def bounds(self, log_first: np.ndarray, growth: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+        """Compute many bounds; phases are the first axis of `sizes`, absent ones are 1/2."""
+        powers = growth ** np.arange(len(sizes))[:, None]
+        moduli = np.exp(log_first) * powers[:, None, :]
+        is_present = sizes[:, None, :] >= 1
+        steps = zip(*self._costs(sizes[:, None, :], moduli), is_present, strict=True)
+        return np.asarray(phased_utility_bound(self.objective, moduli, list(steps)))
+
+    def _costs(self, size: Any, modulus: Any) -> tuple[Any, Any, Any]:
+        alpha = self.objective.alpha
+        constants = replace(self.constants, n_records=size, strong_convexity=alpha + modulus)
+        _, accuracy, sensitivity = solution_sensitivity(constants)
+        return _step_costs(self.objective, constants, accuracy, self.unit * sensitivity**2)
+
+    def best(self) -> tuple[float, float, float, list[int]]:
+        """Find the least bound on grids; return it, ``log mu_1``, growth and sizes."""
+        n_records = self.objective.design.n_records
+        best = math.inf, self.middle, 1.0, [n_records]
+        searching = dict.fromkeys(GROWING_SCHEDULES, (0, math.inf))  # stale numbers, least bound
+        for start in range(1, _MAX_PHASES + 1, _PATIENCE + 1):
+            numbers = range(start, min(start + _PATIENCE, _MAX_PHASES) + 1)
+            candidates = [
+                (schedule, sizes)
+                for schedule in searching
+                for number in numbers
+                if (sizes := block_sizes(n_records, number, schedule[1]))[-1] >= 1
+            ]
+            if not candidates:
+                break
+            growth = np.array([schedule[0] for schedule, _ in candidates])
+            padded = np.full((numbers[-1], len(candidates)), 0.5)
+            for column, (_, sizes) in zip(padded.T, candidates, strict=True):
+                column[: len(sizes)] = sizes
+            centers = np.full(len(candidates), self.middle)
+            for width, points in _GRIDS:
+                grid = np.clip(centers + np.linspace(-width, width, points)[:, None], *self.range)
+                values = self.bounds(grid, growth, padded)
+                centers = grid[values.argmin(axis=0), np.arange(len(candidates))]
+            for (schedule, sizes), center, value in zip(
+                candidates, centers, values.min(axis=0), strict=True
+            ):
+                if schedule not in searching:
+                    continue
+                stale, least = searching[schedule]
+                searching[schedule] = (0 if value < least else stale + 1, min(least, value))
+                if value < best[0] * (1.0 - 1e-9):
+                    best = float(value), float(center), schedule[0], sizes
+                if searching[schedule][0] == _PATIENCE:
+                    del searching[schedule]
+        return best
+
+    def phases(
+        self, least: float, log_first: float, growth: float, sizes: list[int]
+    ) -> tuple[list[int], np.ndarray]:
+        """Return the sizes and the moduli of :meth:`best` phases, mu_1 by Brent's method."""
+
+        def bound(log_first: float) -> float:
+            moduli = [math.exp(log_first) * growth**k for k in range(len(sizes))]
+            steps = [self._costs(*phase) for phase in zip(sizes, moduli, strict=True)]
+            return float(phased_utility_bound(self.objective, moduli, steps))
+
+        found = minimize_scalar(
+            bound, bounds=self.range, method="bounded", options={"xatol": _LOG_ACCURACY}
+        )
+        if found.fun < least * 1.001:  # Brent's method may end at another local minimum
+            log_first = float(found.x)
+        return sizes, math.exp(log_first) * growth ** np.arange(len(sizes))
+
+
+def _step_costs(
+    objective: Objective, constants: ProblemConstants, accuracy: Any, noise_square: Any
+) -> tuple[Any, Any, Any]:
+    """Compute the costs of a phase: of its sample size, V_k, and of its noise."""
+    risk, design, lipschitz = objective.risk, objective.design, constants.lipschitz
+    if objective.population:
+        estimation = risk.generalisation_cost(design, constants)
+    else:
+        estimation = risk.sampling_cost(design, constants.strong_convexity, constants.n_records)
+    square = noise_square + accuracy**2
+    moved = risk.noise_cost(design, noise_square / constants.dimension) + lipschitz * accuracy
+    # the last term is the value of the objective's penalty at the noise
+    moved = minimum(lipschitz * square**0.5, moved) + 0.5 * objective.alpha * square
+    return estimation, square, moved
+
+
+def phased_utility_bound(
+    objective: Objective, regularisation: Any, steps: Sequence[tuple[Any, ...]]
+) -> Any:
+    """Bound the expected excess risk of phases, for choosing among plans.
+
+    The recursion of Zhang et al. (2022), Theorem 3.7 (specification, section 3.5),
+
+    ``(mu_1 / 2) D^2 + sum_k G L / (mu_k n_k) + sum_{k >= 2} (mu_k / 2) V_{k-1} + L sqrt(V_K)``
+
+    with D the comparator's norm, V_k the mean square of the noise plus the squared accuracy
+    of phase k and G the gradient diameter. Each term is replaced by a smaller bound if the risk has
+    one (`penalty_cost`, `generalisation_cost` and `noise_cost` of
+    :class:`skdp.problems.EmpiricalRisk`): ``(mu_k / 2) V_{k-1}`` by the cost of moving to the noisy
+    point itself. Proof: docs/theory/output_perturbation.md, "Utility". For the empirical risk the
+    second term is the cost of using only a block of the records (`sampling_cost`, an estimate).
+
+    Parameters
+    ----------
+    objective : Objective
+        With a smooth risk.
+    regularisation : sequence of float or ndarray
+        mu_k.
+    steps : sequence of tuples
+        For each phase the second term, V_k and the cost of its noise; for arrays also a mask of
+        the phases that are present.
+    """
+    total: Any = objective.risk.penalty_cost(
+        objective.design, regularisation[0], objective.comparator_norm
+    )
+    last: Any = None  # V and the cost of the noise of the phase before
+    for mu, (estimation, square, moved, *is_present) in zip(regularisation, steps, strict=True):
+        if last is not None:
+            estimation = estimation + minimum(0.5 * mu * last[0], last[1])
+            for here in is_present:  # none for numbers
+                estimation = estimation * here
+                square, moved = np.where(here, square, last[0]), np.where(here, moved, last[1])
+        total, last = total + estimation, (square, moved)
+    return total + last[1]

@@ -1,0 +1,225 @@
+"""Output perturbation of a regularised risk: one solve on all records, with a chosen penalty.
+
+The method "output" of linear models. :func:`choose_alpha` chooses the penalty by a public bound,
+unless the objective has one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from skdp.algorithms.output.one_shot import (
+    OutputPerturbationPlan,
+    PlanCalibration,
+    plan_output_perturbation,
+    solution_sensitivity,
+)
+from skdp.algorithms.output.published import lowy_regularisation
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.mechanisms import calibrated_mechanism
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.report import Release
+from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
+
+#: Logarithms of the penalties that the search starts from, in units of the squared feature norm.
+_GRID = np.linspace(-25.0, 15.0, 41)
+
+
+@dataclass(frozen=True)
+class RegularizedRiskPlan(Plan):
+    """One kernel step on all records.
+
+    Attributes
+    ----------
+    objective : Objective
+        Its risk is smooth.
+    alpha : float
+        The penalty of the objective, or one chosen for it.
+    step : OutputPerturbationPlan
+    """
+
+    objective: Objective
+    alpha: float
+    step: OutputPerturbationPlan
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.step.releases
+
+    def bound(self) -> float:
+        step, dimension = self.step, self.step.constants.dimension
+        square = step.mechanism.mean_square(dimension)
+        return utility_bound(self.objective, step.constants, step.accuracy, square)
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.risk.alarms(self.step.constants)
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.step.to_dict()
+
+    def run(self, data: Records, run: Run) -> Result:
+        self.objective.design.check(data)
+        radius = self.step.constants.domain_radius
+        assert radius is not None
+        problem = self.objective.problem(data, self.alpha, radius)
+        return Result(self.step.run(problem, run).point, self)
+
+
+def plan_regularized_risk(
+    objective: Objective, budget: PrivacyBudget, calibration: str = "analytic"
+) -> RegularizedRiskPlan:
+    """Choose penalty, accuracy and noise from public numbers.
+
+    Parameters
+    ----------
+    objective : Objective
+    budget : PrivacyBudget
+    calibration : {"analytic", "paper"}, default="analytic"
+        "paper": Lowy and Razaviyayn (2021), Alg. 1 if the objective has a penalty, else Alg. 6,
+        errata corrected.
+    """
+    alpha, radius = objective.alpha, objective.coef_norm
+    kind: PlanCalibration = "analytic"
+    if calibration == "paper":
+        kind = "lowy2021_alg1" if alpha else "lowy2021_alg6"
+    if kind == "lowy2021_alg6":
+        alpha, radius = _published_alpha(objective, budget)
+    elif not alpha:
+        alpha = choose_alpha(objective, budget)
+    unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
+    smooth, constants = _smoothed_constants(objective, alpha, radius, unit)
+    step = plan_output_perturbation(
+        constants, budget, neighbouring=objective.neighbouring, calibration=kind
+    )
+    return RegularizedRiskPlan(smooth, alpha, step)
+
+
+def _published_alpha(objective: Objective, budget: PrivacyBudget) -> tuple[float, float]:
+    """Return the penalty of Lowy and Razaviyayn (2021), Alg. 6, and its radius."""
+    risk, design, radius = objective.risk, objective.design, objective.coef_norm
+    if radius is None:
+        radius = risk.reference_norm(design)
+    constants = risk.constants(design, 1.0, radius)  # of which neither depends on the penalty
+    alpha = lowy_regularisation(
+        budget,
+        objective.dimension,
+        design.n_records,
+        constants.lipschitz,
+        constants.smoothness,
+        radius,
+        population=objective.population,
+    )
+    return alpha, radius
+
+
+def choose_alpha(objective: Objective, budget: PrivacyBudget) -> float:
+    """Choose the penalty that minimises :func:`utility_bound`, from public numbers.
+
+    The bound is that of isotropic rows and a comparator of the norm ``objective.comparator_norm``.
+    On other data the choice costs utility, never privacy.
+    """
+    feature_unit, norm = objective.design.feature_norm**2, objective.comparator_norm
+    noise_unit = calibrated_mechanism(budget, 1.0).mean_square(objective.dimension)
+
+    def bound(smooth: Objective, constants: ProblemConstants) -> Any:
+        _, accuracy, sensitivity = solution_sensitivity(constants, objective.neighbouring)
+        square = noise_unit * sensitivity**2
+        return utility_bound(smooth, constants, accuracy, square, comparator_norm=norm)
+
+    def problem(alpha: Any) -> tuple[Objective, ProblemConstants]:
+        return _smoothed_constants(objective, alpha, objective.coef_norm, noise_unit)
+
+    # the bound has flat pieces where the sensitivity is capped, so bracket its minimum first
+    alphas = feature_unit * np.array([math.exp(point) for point in _GRID])
+    plain = objective.risk.is_mean and not objective.population
+    if plain and objective.risk.loss.is_quadratic:  # its formulas take arrays
+        values = bound(*problem(alphas))
+    else:
+        problems = [problem(alpha) for alpha in alphas.tolist()]
+        if plain and objective.risk.is_smooth:
+            stacked = ProblemConstants.stacked([constants for _, constants in problems])
+            values = bound(objective, stacked)
+        else:
+            values = [bound(*each) for each in problems]
+    best = int(np.argmin(values))
+    bracket = (_GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)])
+    finest = minimize_scalar(
+        lambda point: math.log(bound(*problem(feature_unit * math.exp(point)))),
+        bounds=bracket,
+        method="bounded",
+        options={"xatol": 1e-3},
+    )
+    return feature_unit * math.exp(float(finest.x))
+
+
+def _smoothed_constants(
+    objective: Objective, alpha: float, coef_norm: float | None, noise_unit: float
+) -> tuple[Objective, ProblemConstants]:
+    """Smooth a non-smooth objective for a penalty; return it and its constants.
+
+    The width is a small part of the standard deviation of the noise in the margins, see
+    :meth:`skdp.problems.EmpiricalRisk.smoothed`; `noise_unit` is the mean square of the noise
+    for a sensitivity of 1.
+    """
+    risk, design = objective.risk, objective.design
+    constants = risk.constants(design, alpha, risk.radius(design, alpha, coef_norm))
+    if risk.is_smooth:
+        return objective, constants
+    sensitivity = constants.argmin_sensitivity(objective.neighbouring)
+    deviation = sensitivity * math.sqrt(noise_unit / constants.dimension)
+    smooth = objective.smoothed(design.feature_norm * deviation)
+    risk = smooth.risk
+    return smooth, risk.constants(design, alpha, risk.radius(design, alpha, coef_norm))
+
+
+def utility_bound(
+    objective: Objective,
+    constants: ProblemConstants,
+    accuracy: float,
+    noise_square: float,
+    *,
+    comparator_norm: float | None = None,
+    second_moment: float | None = None,
+) -> float:
+    """Bound the expected excess risk over the best w of the comparator's norm.
+
+    The cost of the penalty, plus that of the noise, plus that of the solver:
+    ``(B^2 / 2) alpha h / (alpha + h) + (T / 2) X^2 v + L tau`` for a smooth loss, with B the
+    comparator's norm, ``h = loss.curvature * second_moment``, T the bound on the trace of the
+    loss's Hessian, X the norm bound of the rows and v the variance of one coordinate of the noise;
+    plus the generalisation gap for the population risk. A penalty that is part of the objective
+    costs only its value at the noise. Proof: docs/theory/output_perturbation.md, "Utility".
+
+    Parameters
+    ----------
+    objective : Objective
+        Of a smooth risk.
+    constants : ProblemConstants
+        Those of the regularised problem.
+    accuracy, noise_square : float
+        Accuracy of the solver, expected squared norm of the noise.
+    comparator_norm : float, optional
+        B; default: ``objective.comparator_norm``.
+    second_moment : float, optional
+        Assumed bound on the largest eigenvalue of the rows' second moment, at most ``X^2``;
+        default: that of isotropic rows.
+    """
+    risk, design, mu = objective.risk, objective.design, constants.strong_convexity
+    penalty = 0.0 if objective.alpha else mu  # the part that is there for privacy
+    norm = objective.comparator_norm if comparator_norm is None else comparator_norm
+    bound = risk.penalty_cost(design, penalty, norm, second_moment)
+    bound += risk.noise_cost(design, noise_square / constants.dimension)
+    bound += constants.lipschitz * accuracy
+    bound += 0.5 * (mu - penalty) * noise_square
+    if objective.population:
+        bound += risk.generalisation_cost(design, constants)
+    return bound

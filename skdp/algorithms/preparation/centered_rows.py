@@ -1,0 +1,251 @@
+"""Records as centered rows of about unit length, without a copy, and sums over them.
+
+The numbers of a :class:`Centering` are released (:mod:`skdp.algorithms.preparation.centering`) or
+public. Sums of gradients are over records whose gradients are clipped to a norm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
+
+from skdp._runtime import Threads
+from skdp.mechanisms import NoiseSource, SecretLabels
+from skdp.problems import Design, Loss, Records
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS, chain, tree_sum
+
+#: Value of the constant feature beside centered rows, whose root mean square norm is about 1.
+CONSTANT = 0.2
+#: Blocks of records in one part of centered rows: many steps are short of time, not of cache.
+_LONGER = 4
+#: Mean of the prior of the targets' variance, in units of the squared bound on them.
+PRIOR_VARIANCE = 0.15
+
+
+@dataclass(frozen=True)
+class Centering:
+    """What is known of rows and targets before the first gradient step.
+
+    Attributes
+    ----------
+    mean : ndarray of shape (n_features,)
+        Of the rows in units of the data norm; 0 without an intercept.
+    scale : float
+        Root mean square distance of the rows from it, in (0, 1].
+    offsets : ndarray of shape (n_outputs,)
+        Margins of a constant model.
+    target_variance : float
+        Variance of the targets around it in units of the squared bound on them.
+    """
+
+    mean: np.ndarray
+    scale: float
+    offsets: np.ndarray
+    target_variance: float
+
+    @classmethod
+    def unknown(cls, n_features: int, n_outputs: int) -> Centering:
+        """Return the centering without a release: none."""
+        return cls(np.zeros(n_features), 1.0, np.zeros(n_outputs), PRIOR_VARIANCE)
+
+
+def sum_rounding(design: Design, bound: float) -> float:
+    """Bound the rounding of two sums over records of vectors of a bounded norm."""
+    n = design.n_records * design.size_ratio
+    return float((chain(n, _LONGER * design.block_size) + 16.0) * EPS * n * bound)
+
+
+def squared_norms(block: Block) -> np.ndarray:
+    """Squared Euclidean norms of bounded rows, without the intercept feature; shape (m,)."""
+    if block.lengths is not None:
+        return block.lengths**2
+    squares = row_norms(block.matrix, squared=True)
+    return squares if block.scale is None else squares * block.scale**2
+
+
+class CenteredRows:
+    """View records as rows ``A = ((u - mean) / scale, 0.2)``; nothing is copied but where said.
+
+    The constant is missing without an intercept. Weights and sums are moved between A and the rows
+    ``(x, 1)``.
+
+    Parameters
+    ----------
+    records : Records
+    centering : Centering
+
+    Attributes
+    ----------
+    shift : ndarray of shape (n_features,)
+        The mean of the rows in units of the scale.
+    norms : list of list of ndarray
+        Upper bounds on the norms of A, for each block and part of it.
+    norm_bound : float
+        Bound for every conceivable row.
+    """
+
+    def __init__(self, records: Records, centering: Centering) -> None:
+        self.has_intercept = records.intercept > 0.0
+        self._records = records.with_intercept(1.0 if self.has_intercept else 0.0)
+        self._unit = records.data_norm * centering.scale
+        self.shift = centering.mean / centering.scale
+        self._constant = CONSTANT if self.has_intercept else 0.0
+        self._threads = Threads() if sp.issparse(records.matrix) else None
+        mean = float(np.linalg.norm(centering.mean))
+        self.norm_bound = (1.0 + mean) / centering.scale + self._constant
+        self.amplification = self.norm_bound / CONSTANT if self.has_intercept else 1.0
+        #: Error of a squared norm of A relative to it, in units of that of ``|u|^2`` to ``|u|^2``.
+        self.cancellation = self._cancellation()
+        self._all = self._kept(self._slices(records.n_records))
+        self._all_norms = [self._norms(block) for block in self._made(self._all)]
+        self._parts, self.norms = [self._all], [self._all_norms]
+
+    def divide(self, n_blocks: int, noise: NoiseSource) -> None:
+        """Divide the records into blocks by independent secret labels (docs/theory/order.md).
+
+        Rows of a block are gathered whenever they are needed, but those of a CSR matrix once.
+        """
+        if n_blocks == len(self.norms):
+            return
+        if n_blocks == 1:
+            self._parts, self.norms = [self._all], [self._all_norms]
+            return
+        norms = np.concatenate(self._all_norms)
+        parts = [
+            [members[part] for part in self._slices(len(members))]
+            for members in SecretLabels(n_blocks, noise).members(self._records.n_records)
+        ]
+        self.norms = [[norms[positions] for positions in block] for block in parts]
+        self._parts = [self._kept(block) if self._threads else block for block in parts]
+
+    def _slices(self, n: int) -> list[slice]:
+        """Cut n records into parts; of sparse rows four in place of one, for threads to share."""
+        size = _LONGER * self._records.block_size
+        if self._threads is not None and n > self._records.block_size:
+            size = -(-n // (4 * -(-n // size)))
+        return [slice(i, min(i + size, n)) for i in range(0, max(n, 1), size)]
+
+    def _kept(self, parts: Sequence[slice | np.ndarray]) -> Sequence[slice | np.ndarray | Block]:
+        """Make the parts once, but for rows in single precision."""
+        is_double = self._records.matrix.dtype == np.float64
+        return list(map(self._block, parts)) if is_double else parts
+
+    def _made(self, parts: Sequence[slice | np.ndarray | Block]) -> Iterator[Block]:
+        return map(self._block, parts)
+
+    def _block(self, part: slice | np.ndarray | Block) -> Block:
+        return part if isinstance(part, Block) else self._records.block(part)
+
+    def block(self, k: int) -> list[Block]:
+        """Return the parts of a block."""
+        return list(self._made(self._parts[k]))
+
+    def total(self, statistic: Callable[[Block, np.ndarray], np.ndarray], k: int) -> np.ndarray:
+        """Sum a statistic of parts and the norms in them over the records of block k, in a tree."""
+        return self._sum(statistic, self._parts[k], self.norms[k])
+
+    def full_total(self, statistic: Callable[[Block, np.ndarray], np.ndarray]) -> np.ndarray:
+        """Sum a statistic over all records, in their order."""
+        return self._sum(statistic, self._all, self._all_norms)
+
+    def _sum(
+        self,
+        statistic: Callable[[Block, np.ndarray], np.ndarray],
+        parts: Sequence[slice | np.ndarray | Block],
+        norms: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """Sum over parts; those of sparse rows in threads, since their products have none."""
+        if self._threads is None or len(parts) == 1:
+            return tree_sum(map(statistic, self._made(parts), norms))
+
+        def of_part(part: slice | np.ndarray | Block, norms: np.ndarray) -> np.ndarray:
+            return statistic(self._block(part), norms)
+
+        return tree_sum(self._threads.map(of_part, parts, norms))
+
+    def weights(self, weights: np.ndarray) -> np.ndarray:
+        """Turn weights of A into weights of ``(x, 1)``, or of x without an intercept."""
+        if not self.has_intercept:
+            return weights / self._unit
+        out = weights / self._unit
+        out[:, -1] = self._constant * weights[:, -1] - weights[:, :-1] @ self.shift
+        return out
+
+    def coefficients(
+        self, weights: np.ndarray, offsets: np.ndarray, intercept: float
+    ) -> np.ndarray:
+        """Turn weights of A and margins beside them into flat weights of ``(x, intercept)``."""
+        point = self.weights(weights)
+        if intercept:
+            point[:, -1] = (point[:, -1] + offsets) / intercept
+        return point.ravel()
+
+    def sums(self, sums: np.ndarray) -> np.ndarray:
+        """Turn ``sum_i r_i (x_i, 1)`` into ``sum_i r_i A_i``."""
+        out = sums / self._unit
+        if self.has_intercept:
+            out[:, :-1] -= sums[:, -1:] * self.shift
+            out[:, -1] = self._constant * sums[:, -1]
+        return out
+
+    def products(self, gram: np.ndarray) -> np.ndarray:
+        """Turn ``sum_i r_i (x_i, 1) (x_i, 1)'`` into ``sum_i r_i A_i A_i'``."""
+        return self.sums(self.sums(gram).T)
+
+    def _cancellation(self) -> float:
+        """Bound ``(|u| + |m|)^2 / (scale |A|)^2`` over all rows (Lemma 4)."""
+        if not self.has_intercept:
+            return 1.0
+        off_center = 9.0 * max(1.0, float(np.linalg.norm(self.shift)) / CONSTANT) ** 2
+        return min(self.amplification**2, off_center)
+
+    def _norms(self, block: Block) -> np.ndarray:
+        squares = squared_norms(block) / self._unit**2
+        if self.has_intercept:
+            shift = np.append(self.shift / self._unit, 0.0)[None, :]
+            squares -= 2.0 * block.margins(shift)
+            # the products cancel: an upper bound on their rounding is added
+            squares += self.shift @ self.shift + self._constant**2
+            d = len(self.shift)
+            squares += 4.0 * (d + 8) * EPS * (self.norm_bound - self._constant) ** 2
+        return np.sqrt(np.maximum(squares, 0.0))
+
+
+def clipped_sum(
+    rows: CenteredRows,
+    loss: Loss,
+    weights: np.ndarray,
+    offsets: np.ndarray,
+    clip_norm: float,
+    k: int = 0,
+    group_factors: np.ndarray | None = None,
+) -> np.ndarray:
+    """Sum the gradients of the records of block k, each clipped to a norm; no noise.
+
+    The gradient of a record is ``r A`` with its residual r, the derivative of the loss at the
+    margin ``A w + offset``: it is clipped by shortening r to ``clip_norm / |A|``, and then
+    multiplied by the factor of the record's group.
+    """
+    raw, offset = rows.weights(weights), offsets.squeeze()
+
+    def part(block: Block, norms: np.ndarray) -> np.ndarray:
+        residuals = loss.derivative(block.margins(raw) + offset, block.targets)
+        if residuals.ndim == 1:
+            limits = clip_norm / norms
+            residuals = np.minimum(np.maximum(residuals, -limits), limits)
+        else:
+            lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
+            factors = np.minimum(1.0, clip_norm / np.maximum(lengths * norms, 1e-300))
+            residuals = residuals * factors[:, None]
+        if group_factors is not None:
+            own = group_factors[block.groups]
+            residuals = residuals * (own if residuals.ndim == 1 else own[:, None])
+        return block.pull_back(residuals)
+
+    with np.errstate(divide="ignore"):  # rows of norm 0 are not clipped
+        return rows.sums(rows.total(part, k))

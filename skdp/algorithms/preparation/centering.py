@@ -1,0 +1,260 @@
+"""Private centering: one noisy release of the means of rows and targets, and its use.
+
+Gradient descent on rows with a large common part learns that part first and the rest slowly. Here
+the rows are moved by a private mean and divided by a private scale, and the model starts from the
+private distribution of the targets (docs/theory/noisy_gradient_descent.md, section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erf
+
+from skdp.algorithms.preparation.centered_rows import (
+    PRIOR_VARIANCE,
+    Centering,
+    squared_norms,
+    sum_rounding,
+)
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems.records import Block
+
+#: Weight of the squared norm of a row in the release.
+_SQUARE_WEIGHT = 0.5
+#: Variance of the prior of the targets' variance, in units of the squared bound on them.
+_PRIOR_SPREAD = 0.01
+#: Variance of the prior of the targets' mean, in units of the squared bound on them.
+_MEAN_SPREAD = 0.05
+#: Noise of the targets' mean, in units of the bound on them, above which targets are clipped, and
+#: the least bound that they are clipped to.
+_TARGET_NOISE, _LEAST_TARGET_CLIP = 0.06, 0.25
+
+
+class _Targets(ABC):
+    """The coordinates of the release that come from targets.
+
+    Attributes
+    ----------
+    size : int
+    replaced, added : float
+        Squared change of the coordinates by a record replaced, and by one added.
+    """
+
+    size: int
+    replaced: float
+    added: float
+
+    @abstractmethod
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        """Sum the coordinates over some records, shape (size,)."""
+
+    @abstractmethod
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        """Return offsets and target variance from noisy means of the coordinates."""
+
+
+@dataclass(frozen=True)
+class _NoTargets(_Targets):
+    n_outputs: int
+    size, replaced, added = 0, 0.0, 0.0
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        return np.empty(0)
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        return np.zeros(self.n_outputs), PRIOR_VARIANCE
+
+
+class _BinaryTargets(_Targets):
+    """``t - 1/2`` for targets t in {0, 1}; the offset is the log odds."""
+
+    size, replaced, added = 1, 1.0, 0.25
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        return np.array([targets.sum() - 0.5 * len(targets)])
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        share = 0.5 + float(means[0]) * 0.04 / (0.04 + deviation**2)
+        share = min(max(share, 0.02), 0.98)
+        return np.array([math.log(share / (1.0 - share))]), PRIOR_VARIANCE
+
+
+class _ClassTargets(_Targets):
+    """Indicators of the classes over sqrt(2); offsets are centered logs of the shares."""
+
+    replaced, added = 1.0, 0.5
+
+    def __init__(self, loss: SoftmaxLoss) -> None:
+        self.loss, self.size = loss, loss.n_classes
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        return np.bincount(targets, minlength=self.size) / math.sqrt(2.0)
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        surplus = math.sqrt(2.0) * means - 1.0 / self.size
+        surplus -= surplus.mean()
+        logits = np.zeros(self.size)
+        if (surplus**2).sum() > 8.0 * (self.size - 1) * deviation**2:
+            logits = np.log(np.clip(1.0 / self.size + surplus, 0.1 / self.size, 1.0))
+        return logits @ self.loss.basis, PRIOR_VARIANCE
+
+
+class _NumericTargets(_Targets):
+    """Targets and their squares, in units of the bound; the offset is the mean.
+
+    Without an intercept the squares alone. With `clip` below 1 targets are clipped to that part of
+    the bound, of which they are in units: to first order around 0 the offset is the mean of a
+    normal law with the prior variance whose clipped mean is the released one. Up to a half of the
+    bound there are no squares, since those of clipped targets tell little of the variance.
+    """
+
+    def __init__(self, bound: float, has_intercept: bool, clip: float = 1.0) -> None:
+        self.bound, self.has_mean, self.clip = bound, has_intercept, clip
+        self.has_square = clip > 0.5
+        self.size = has_intercept + self.has_square
+        self.replaced, self.added = (4.0, 1.0 + self.has_square) if has_intercept else (1.0, 1.0)
+
+    def sum(self, targets: np.ndarray) -> np.ndarray:
+        unit = targets / (self.bound * self.clip)
+        if self.clip < 1.0:
+            unit = np.clip(unit, -1.0, 1.0)
+        sums = (unit.sum(), unit @ unit)
+        return np.array(sums[not self.has_mean : 1 + self.has_square])
+
+    def model(self, means: np.ndarray, deviation: float) -> tuple[np.ndarray, float]:
+        mean, clip = 0.0, self.clip
+        if self.has_mean:
+            # what clipping leaves of a small mean
+            left = erf(clip / math.sqrt(2.0 * PRIOR_VARIANCE)) if clip < 1.0 else 1.0
+            shrunk = clip * float(means[0]) * left * _MEAN_SPREAD
+            mean = shrunk / (left**2 * _MEAN_SPREAD + (clip * deviation) ** 2)
+            mean = min(max(mean, -1.0), 1.0)
+        offset = np.array([mean * self.bound])
+        if not self.has_square:
+            return offset, PRIOR_VARIANCE
+        square = clip**2 * float(means[-1])
+        data, prior = (2.0 * clip - 1.0) / deviation**2, 1.0 / _PRIOR_SPREAD
+        variance = (max(square - mean**2, 0.0) * data + PRIOR_VARIANCE * prior) / (data + prior)
+        return offset, min(max(variance, 1e-4), 1.0)
+
+
+def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
+    if loss.target_bound:
+        return _NumericTargets(loss.target_bound, has_intercept, clip)
+    if has_intercept and isinstance(loss, LogisticLoss):
+        return _BinaryTargets()
+    if has_intercept and isinstance(loss, SoftmaxLoss):
+        return _ClassTargets(loss)
+    return _NoTargets(loss.n_outputs)
+
+
+@dataclass(frozen=True)
+class CenteringPlan:
+    """A release of ``sum (u, |u|^2 / 2, t)`` over the records.
+
+    u is a row over its bound, t has the coordinates of the target that the loss needs. Without an
+    intercept nothing may be moved: u and the mean of targets are left out. With much noise u is
+    left out, too.
+
+    Attributes
+    ----------
+    loss : Loss
+    design : Design
+    mechanism : GaussianMechanism
+    moves_rows : bool
+        Whether the means of rows are released. Without them the sensitivity is 0.5 to 0.84 times
+        as large.
+    target_clip : float, default=1.0
+        Part of the bound on numeric targets that they are clipped to.
+    """
+
+    loss: Loss
+    design: Design
+    mechanism: GaussianMechanism
+    moves_rows: bool
+    target_clip: float = 1.0
+
+    @property
+    def _n_means(self) -> int:
+        return self.design.n_features if self.moves_rows else 0
+
+    @property
+    def _targets(self) -> _Targets:
+        return _targets(self.loss, self.design.intercept > 0, self.target_clip)
+
+    def describe(self, neighbouring: Neighbouring) -> Release:
+        """Describe the release."""
+        return self.mechanism.describe(
+            "means of rows and targets"
+            if self.moves_rows
+            else "mean square norm and targets' means",
+            self._n_means + 1 + self._targets.size,
+            self.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Lemma 1",
+            neighbouring,
+        )
+
+    def release(self, records: Records, noise: NoiseSource) -> Centering:
+        """Release the means of the records; the result is a function of them."""
+        d, unit, targets = self._n_means, records.data_norm, self._targets
+
+        def statistic(block: Block) -> np.ndarray:
+            squares = squared_norms(block)
+            of_rows = block.pull_back(np.ones(len(squares)))[0, :d] / unit
+            square = _SQUARE_WEIGHT * squares.sum() / unit**2
+            return np.concatenate([of_rows, [square], targets.sum(block.targets)])
+
+        n = self.design.n_records
+        means = self.mechanism.release(records.total(statistic), noise) / n
+        deviation = self.mechanism.noise_scale / n
+        mean = _shrunk(means[:d], deviation)
+        error = deviation / _SQUARE_WEIGHT
+        square = min(1.0, max(0.0, float(means[d]) / _SQUARE_WEIGHT) + error)
+        spread = min(max(square - float(mean @ mean), error, 1e-6), 1.0)
+        if not d:
+            mean = np.zeros(self.design.n_features)
+        return Centering(mean, math.sqrt(spread), *targets.model(means[d + 1 :], deviation))
+
+
+def plan_centering(
+    loss: Loss, design: Design, neighbouring: Neighbouring, mu: float, moves_rows: bool = True
+) -> CenteringPlan:
+    """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
+    moves_rows = moves_rows and design.intercept > 0
+    sensitivity, clip = _sensitivity(loss, design, neighbouring, moves_rows, 1.0), 1.0
+    if loss.target_bound and design.intercept > 0:
+        deviation = sensitivity / (mu * design.n_records)
+        clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
+        sensitivity = _sensitivity(loss, design, neighbouring, moves_rows, clip)
+    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows, clip)
+
+
+def _sensitivity(
+    loss: Loss, design: Design, neighbouring: Neighbouring, moves_rows: bool, target_clip: float
+) -> float:
+    """Return the sensitivity of Lemma 1 with rounding."""
+    targets = _targets(loss, design.intercept > 0, target_clip)
+    square = 1.0 + _SQUARE_WEIGHT**2  # of (u, b |u|^2)
+    if not moves_rows:
+        square = _SQUARE_WEIGHT**2
+    elif neighbouring is Neighbouring.REPLACE_ONE:
+        square = 4.0
+    is_replaced = neighbouring is Neighbouring.REPLACE_ONE
+    norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
+    return norm * ROUNDING_SLACK + sum_rounding(design, norm)
+
+
+def _shrunk(mean: np.ndarray, deviation: float) -> np.ndarray:
+    """Shrink a noisy mean towards 0 (James and Stein), and to norm 1."""
+    square = float(mean @ mean)
+    if not square > 0.0:
+        return np.zeros_like(mean)
+    mean = mean * max(0.0, 1.0 - len(mean) * deviation**2 / square)
+    return mean / max(1.0, float(np.linalg.norm(mean)))

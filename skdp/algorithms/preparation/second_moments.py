@@ -1,0 +1,192 @@
+"""Private second moments of centered rows: a preconditioner, or the largest safe step.
+
+Gradient descent learns directions in which rows vary little slowly. Multiplied by the inverse of
+the second moments, every step learns all directions above the noise of their release at the same
+rate, so that a few steps do. Where features are too many for that, the largest second moment of
+a random projection tells how large a step may be (docs/theory/noisy_gradient_descent.md,
+section 5).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from skdp.algorithms.preparation.centered_rows import CONSTANT, CenteredRows, sum_rounding
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Design
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
+
+#: Spectral norm of the noise in units of the mean eigenvalue, above which there is no inverse.
+_LARGEST_NOISE = 1.5
+#: Number of features above which there is none.
+_LARGEST_WIDTH = 1000
+#: Least and largest number of coordinates of a projection.
+_PROJECTED = 16, 128
+#: Number of coordinates that a feature is projected to: two features seldom share more than one.
+_PLACES = 4
+#: Spectral norm of the noise of projected moments, above which there is no release.
+_LARGEST_PROJECTED_NOISE = 0.1
+
+
+@dataclass(frozen=True)
+class RowMomentsPlan:
+    """A release of ``sum_i P A_i A_i' P' min(1, 1 / |P A_i|^2)``.
+
+    Attributes
+    ----------
+    design : Design
+    neighbouring : Neighbouring
+    mechanism : GaussianMechanism
+        Of the entries on and above the diagonal, those above it times ``sqrt(2)``. Its sensitivity
+        lacks the rounding that depends on the centering.
+    noise : float
+        Spectral norm of the noise of the mean matrix, about.
+    size : int
+        Number of coordinates of ``P A``.
+    is_projected : bool
+        Whether P is a random projection, and not the identity.
+    """
+
+    design: Design
+    neighbouring: Neighbouring
+    mechanism: GaussianMechanism
+    noise: float
+    size: int
+    is_projected: bool
+
+    def describe(self, neighbouring: Neighbouring) -> Release:
+        """Describe the release."""
+        return self.mechanism.describe(
+            "second moments of centered rows" + (", projected" if self.is_projected else ""),
+            self.size * (self.size + 1) // 2,
+            self.design.n_records,
+            "docs/theory/noisy_gradient_descent.md, Lemma 5",
+            neighbouring,
+        )
+
+    def inverse(self, rows: CenteredRows, noise: NoiseSource) -> tuple[np.ndarray, float, float]:
+        """Release the inverse of the second moments plus a ridge, shape (width, width).
+
+        Both are enlarged where most of the square norm is that of a few long rows, which the
+        moments are too small for: steps would be too large.
+
+        Returns
+        -------
+        inverse : ndarray
+        ridge : float
+        least : float
+            Second moments, multiplied by it, are at least this large in every direction, about.
+        """
+
+        def part(block: Block, norms: np.ndarray) -> np.ndarray:
+            return block.gram(1.0 / np.maximum(norms, 1.0) ** 2)
+
+        # raw rows are longer than centered ones, whose norms are known in other last bits
+        size = rows.norm_bound**2 if rows.has_intercept else 1.0
+        moments = self._release(rows.products(rows.full_total(part)), size, noise)
+        factor = self._long_rows(rows, moments, 0.5)
+        values, vectors = np.linalg.eigh(factor * moments)
+        ridge, smallest = factor * self.noise, max(float(values[0]), 0.0)
+        inverse = (vectors / (np.maximum(values, 0.0) + ridge)) @ vectors.T
+        return inverse, ridge, max(smallest - ridge, 0.0) / (smallest + ridge)
+
+    def largest(self, rows: CenteredRows, noise: NoiseSource) -> float:
+        """Release a bound on the second moments in all directions, about.
+
+        The projection leaves a direction its square norm with a standard deviation of
+        ``sqrt(2 / size)``; four of them are added. What shortened rows lack is added, too.
+        """
+        moments = self.projected(rows, noise)
+        largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
+        largest *= 1.0 + 4.0 * math.sqrt(2.0 / self.size)
+        return min(max(largest, self.noise), _square(rows) * self.design.size_ratio)
+
+    def projected(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+        """Release the second moments of projected rows, shape (size, size)."""
+        d = self.design.n_features
+        raw = rows.weights(_public_projection(self.size, self.design.width))
+        of_features = sp.csr_array(raw[:, :d].T)  # few entries in a row
+
+        def part(block: Block, _: np.ndarray) -> np.ndarray:
+            projected = block.matrix @ of_features
+            projected = projected.toarray() if sp.issparse(projected) else projected
+            if block.scale is not None:
+                projected *= block.scale[:, None]
+            if block.intercept:
+                projected += block.intercept * raw[:, d]
+            squares = np.einsum("ij,ij->i", projected, projected)
+            projected /= np.sqrt(np.maximum(squares, 1.0))[:, None]
+            return projected.T @ projected
+
+        amplified = 1.0 + math.sqrt(d) * rows.norm_bound
+        return self._release(rows.full_total(part), amplified, noise)
+
+    def _long_rows(self, rows: CenteredRows, moments: np.ndarray, share: float) -> float:
+        """Return a factor that brings the trace of moments to a share of the mean square norm.
+
+        Shortened rows have less of it. At least 1.
+        """
+        return max(1.0, share * _square(rows) / max(float(np.trace(moments)), self.noise))
+
+    def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
+        """Release the mean matrix, whose terms are computed from numbers of a size."""
+        rounding = sum_rounding(self.design, 2.0 * amplified)
+        # the others may be elsewhere, and have terms with other last bits
+        n, d = self.design.n_records * self.design.size_ratio, self.design.n_features
+        rounding += 8.0 * n * (d + 8) * EPS * amplified
+        mechanism = GaussianMechanism(
+            self.mechanism.sensitivity + rounding, self.mechanism.noise_multiplier
+        )
+        upper = np.triu_indices(len(total))
+        factors = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
+        entries = np.nan_to_num(mechanism.release(total[upper] * factors, noise) / factors)
+        limit = self.design.size_ratio  # of the exact means; noise may be infinite
+        moments = np.zeros_like(total)
+        moments[upper] = np.clip(entries / self.design.n_records, -limit, limit)
+        return moments + np.triu(moments, 1).T
+
+
+def _public_projection(size: int, width: int) -> np.ndarray:
+    """Draw public signs: every column has one in each of the parts of the coordinates."""
+    public, n_parts = np.random.default_rng(0), min(_PLACES, size)
+    bounds = np.arange(n_parts + 1) * size // n_parts
+    places = public.integers(bounds[:-1], bounds[1:], size=(width, n_parts))
+    signs = 2.0 * public.integers(0, 2, size=places.shape) - 1.0
+    projection = np.zeros((size, width))
+    np.put_along_axis(projection.T, places, signs / math.sqrt(n_parts), axis=1)
+    return projection
+
+
+def _square(rows: CenteredRows) -> float:
+    """Return the mean square norm of the rows, about."""
+    return 1.0 + CONSTANT**2 * rows.has_intercept
+
+
+def plan_row_moments(
+    design: Design, neighbouring: Neighbouring, mu: float, is_projected: bool = False
+) -> RowMomentsPlan | None:
+    """Calibrate the release to mu-Gaussian differential privacy, by Lemma 5.
+
+    None where the noise would hide an average direction or features are too many, and for a
+    projection where its noise is too large.
+    """
+    norm = math.sqrt(neighbouring.n_changes)
+    mechanism = GaussianMechanism(norm * ROUNDING_SLACK, 1.0 / mu)
+    unit = math.sqrt(2.0) * norm / (mu * design.n_records)
+    if is_projected:  # k coordinates enlarge small moments to 1 / k, about their noise here
+        size = int(min(max(unit ** (-2.0 / 3.0), _PROJECTED[0]), _PROJECTED[1], design.width))
+        largest = _LARGEST_PROJECTED_NOISE
+    else:
+        size = design.width
+        largest = _LARGEST_NOISE / size if size <= _LARGEST_WIDTH else 0.0
+    noise = unit * math.sqrt(size)
+    if noise > largest:
+        return None
+    return RowMomentsPlan(design, neighbouring, mechanism, noise, size, is_projected)

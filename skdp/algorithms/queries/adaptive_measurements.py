@@ -1,0 +1,272 @@
+"""Private tables by adaptive measurements: draw the worst group of queries, measure it, refit.
+
+The same saddle problem as that of :mod:`skdp.algorithms.queries.mirror_descent`, with another
+player for the queries and full use of what was paid for. In every round
+
+1. a group of queries, such as the cells of a marginal, is drawn that the current distribution
+   answers badly (an exponential draw: nearly the best response);
+2. its answers are measured with Gaussian noise;
+3. entropic mirror descent in the distribution is run towards all measurements made so far
+   (post-processing: :mod:`skdp.algorithms.queries.log_linear`).
+
+The marginals of single columns are measured before. Draws and measurements are charged; their
+number is planned from public numbers. Where it comes near the number of all pairs of columns, there
+is nothing to choose: all pairs are measured, and a mixture of product distributions is fitted to
+them (:mod:`skdp.algorithms.queries.product_mixture`). The rounds follow multiplicative weights with
+the exponential mechanism [1]_ and AIM [2]_. Theory: ``docs/theory/linear_queries.md``.
+
+References
+----------
+.. [1] M. Hardt, K. Ligett, F. McSherry, "A simple and practical algorithm for differentially
+   private data release", NeurIPS 2012.
+.. [2] R. McKenna, B. Mullins, D. Sheldon, G. Miklau, "AIM: an adaptive and iterative mechanism for
+   differentially private synthetic data", VLDB 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.plan import Plan, Run, require_replace_one
+from skdp.algorithms.queries.log_linear import Columns, LogLinearModel, ModelResult
+from skdp.algorithms.queries.product_mixture import ProductMixture
+from skdp.algorithms.queries.query_groups import Groups, Measurements, groups_of
+from skdp.mechanisms import GaussianMechanism, SoftmaxMechanism, gaussian_noise_multiplier
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import RepeatedEvent
+from skdp.privacy.gaussian_dp import pure_epsilon
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, CategoricalRecords, QueryObjective
+from skdp.problems.rounding import EPS
+
+#: Shares of the budget: marginals of single columns, and draws of what the rounds spend.
+_FIRST_SHARE, _DRAW_SHARE = 0.15, 0.1
+#: Iterations of the fits: the first, those between rounds, and the last.
+_FIRST_FIT, _FIT, _LAST_FIT = 100, 20, 300
+#: Share of all pairs from which on all of them are measured instead.
+_COMPLETE = 0.55
+#: Most rounds.
+_MAX_ROUNDS = 200
+
+
+@dataclass(frozen=True)
+class AdaptiveMeasurementsPlan(Plan):
+    """Measurements of single columns, then rounds of a draw and a measurement.
+
+    Attributes
+    ----------
+    groups : Groups
+    n_records : int
+    n_rounds : int
+    first_multiplier : float
+        Standard deviation of the noise of all marginals of single columns over their sensitivity.
+    multiplier : float
+        The same for the measurement of a round.
+    draw_epsilon : float
+        Range of the privacy loss of a draw.
+    is_complete : bool
+        Whether all candidates, which are pairs of columns, are measured once, and nothing else.
+    """
+
+    groups: Groups
+    n_records: int
+    n_rounds: int
+    first_multiplier: float
+    multiplier: float
+    draw_epsilon: float
+    is_complete: bool = False
+
+    @property
+    def first(self) -> tuple[Columns, ...]:
+        """Groups that are measured before the rounds."""
+        return () if self.is_complete else self.groups.first
+
+    @property
+    def first_mechanism(self) -> GaussianMechanism:
+        """Noise of all marginals of single columns together, in numbers of records."""
+        sensitivity = self.groups.sensitivity * math.sqrt(len(self.groups.first))
+        return GaussianMechanism(ROUNDING_SLACK * sensitivity, self.first_multiplier)
+
+    @property
+    def mechanism(self) -> GaussianMechanism:
+        """Noise of the measurement of a round, in units of sums over records."""
+        return GaussianMechanism(ROUNDING_SLACK * self.groups.sensitivity, self.multiplier)
+
+    @property
+    def draw(self) -> SoftmaxMechanism:
+        """Draw of a group."""
+        return SoftmaxMechanism(0.5 * self.draw_epsilon)
+
+    @property
+    def _score_factor(self) -> float:
+        """Exponent per unit of a distance of sums, such that the draw has its range."""
+        sums = 3.0 * self.n_records * self.groups.largest * self._most + self._allowance(self._most)
+        rounding = 16.0 * EPS * sums
+        return 0.5 * self.draw_epsilon / (ROUNDING_SLACK * self.groups.distance + rounding)
+
+    @property
+    def _most(self) -> int:
+        return max(self.groups.n_queries(key) for key in self.groups.candidates)
+
+    def _allowance(self, n_queries: int) -> float:
+        """Mean l1 norm of the noise of a measurement: an error below it is not worth a round."""
+        return math.sqrt(2.0 / math.pi) * self.mechanism.noise_scale * n_queries
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        groups, found = self.groups, []
+        reference = "docs/theory/linear_queries.md, Theorem 2"
+        if self.first:
+            cells = sum(groups.n_queries(key) for key in groups.first)
+            found.append(
+                self.first_mechanism.describe("single columns", cells, self.n_records, reference)
+            )
+        if self.n_rounds and not self.is_complete:
+            found.append(
+                self.draw.describe(
+                    "groups of queries",
+                    len(groups.candidates),
+                    self.n_records,
+                    reference,
+                    n_draws=self.n_rounds,
+                )
+            )
+        if self.n_rounds:
+            one = self.mechanism.describe("answers", self._most, self.n_records, reference)
+            found.append(replace(one, event=RepeatedEvent(one.event, self.n_rounds)))
+        return tuple(found)
+
+    def remarks(self) -> tuple[str, ...]:
+        if self.is_complete:
+            return ("all pairs of columns are measured",)
+        return (f"{self.n_rounds} rounds of a draw and a measurement",)
+
+    def to_dict(self) -> dict[str, Any]:
+        names = "n_rounds", "first_multiplier", "multiplier", "draw_epsilon"
+        numbers = {name: getattr(self, name) for name in names}
+        return {"n_candidates": len(self.groups.candidates), **numbers}
+
+    def run(self, data: CategoricalRecords, run: Run) -> ModelResult:
+        """Measure and fit.
+
+        The point of the result holds the parameters of the model.
+        """
+        if data.n_records != self.n_records or data.sizes != self.groups.sizes:
+            raise ValueError("The records do not have the sizes of the plan.")
+        with without_warnings():
+            found = Measurements(self.groups)
+            if self.is_complete:
+                for key in self.groups.candidates:
+                    self._measure(data, key, self.mechanism, found, run)
+                variance = next(iter(found.variances.values()))
+                mixture = ProductMixture(data.sizes, found.values, variance, run.rng)
+                return ModelResult(mixture.probabilities.ravel(), self, mixture)
+            for key in self.first:
+                self._measure(data, key, self.first_mechanism, found, run)
+            if self.first:
+                found.fit(_FIRST_FIT)
+            for _ in range(self.n_rounds):
+                key = self._drawn(data, found, run)
+                self._measure(data, key, self.mechanism, found, run)
+                found.fit(_FIT)
+            found.fit(_LAST_FIT)
+            parameters = [part.ravel() for part in found.model.parameters.values()]
+            return ModelResult(np.concatenate(parameters), self, found.model)
+
+    def _measure(
+        self,
+        data: CategoricalRecords,
+        key: Columns,
+        mechanism: GaussianMechanism,
+        found: Measurements,
+        run: Run,
+    ) -> None:
+        sums = np.asarray(self.groups.sums(data, key), dtype=np.float64)
+        noisy = mechanism.release(sums.ravel(), run.noise).reshape(sums.shape)
+        found.add(key, noisy / data.n_records, (mechanism.noise_scale / data.n_records) ** 2)
+
+    def _drawn(self, data: CategoricalRecords, found: Measurements, run: Run) -> Columns:
+        """Draw a group by the l1 distance of its sums from those of the model."""
+        candidates = self.groups.possible(found.values)
+        scores = [self._score(self.groups.sums(data, key), found.model, key) for key in candidates]
+        exponents = self._score_factor * np.array(scores)
+        return candidates[int(self.draw.draw(exponents, 1, run.noise)[0])]
+
+    def _score(self, sums: np.ndarray, model: LogLinearModel, key: Columns) -> float:
+        bound = self.n_records * self.groups.largest
+        expected = self.n_records * np.nan_to_num(self.groups.answers(model, key))
+        distance = np.abs(sums - np.clip(expected, -bound, bound)).sum()
+        return float(distance) - self._allowance(sums.size)
+
+
+def planned_rounds(groups: Groups, n_records: int, mu: float) -> int:
+    """Choose the number of rounds from public numbers (docs/theory/linear_queries.md, section 2).
+
+    The more, the larger the records' signal is beside the noise of one measurement of the mean
+    number of queries.
+    """
+    n_candidates, d = len(groups.candidates), len(groups.sizes)
+    if not groups.first:
+        wanted = math.sqrt(n_records * mu)
+    elif not n_candidates:
+        return 0
+    else:
+        cells = sum(groups.n_queries(key) for key in groups.candidates) / n_candidates
+        signal = 3.1 * (n_records * mu / cells) ** 2
+        wanted = d * (0.25 + 0.1 * math.log10(max(signal, 1.0)) ** 2)
+        wanted = max(wanted, d - 1)
+    return int(min(max(wanted, 1), n_candidates, _MAX_ROUNDS))
+
+
+def plan_adaptive_measurements(
+    objective: QueryObjective, budget: PrivacyBudget, calibration: str = "analytic"
+) -> AdaptiveMeasurementsPlan:
+    """Fix the number of rounds and all noise from public numbers.
+
+    Parameters
+    ----------
+    objective : QueryObjective
+        Of marginals, or of a matrix of queries.
+    budget : PrivacyBudget
+        With ``delta > 0``.
+    calibration : {"analytic"}
+    """
+    require_replace_one(objective.neighbouring, "adaptive measurements")
+    groups, n_records = groups_of(objective.workload), objective.n_records
+    mu = (1.0 - 1e-9) / gaussian_noise_multiplier(budget.epsilon, budget.delta)
+    n_rounds = planned_rounds(groups, n_records, mu) if groups.candidates else 0
+    pairs = all(len(key) == 2 for key in groups.candidates) and bool(groups.first)
+    n_pairs = math.comb(len(groups.sizes), 2)
+    if pairs and 0 < n_pairs == len(groups.candidates) <= n_rounds / _COMPLETE:
+        return complete_plan(groups, n_records, mu)
+    return rounds_plan(groups, n_records, mu, n_rounds)
+
+
+def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurementsPlan:
+    """Spend mu of Gaussian DP on one measurement of each candidate; all are pairs of columns."""
+    n_pairs = len(groups.candidates)
+    multiplier = math.sqrt(n_pairs) / mu
+    return AdaptiveMeasurementsPlan(
+        groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
+    )
+
+
+def rounds_plan(
+    groups: Groups, n_records: int, mu: float, n_rounds: int
+) -> AdaptiveMeasurementsPlan:
+    """Spend mu of Gaussian DP on single columns and some rounds of a draw and a measurement."""
+    first = 0.0 if not groups.first else _FIRST_SHARE if n_rounds else 1.0
+    each = (1.0 - first) * mu**2 / max(n_rounds, 1)
+    return AdaptiveMeasurementsPlan(
+        groups,
+        n_records,
+        n_rounds,
+        1.0 / math.sqrt(first * mu**2) if first else math.inf,
+        1.0 / math.sqrt((1.0 - _DRAW_SHARE) * each) if n_rounds else math.inf,
+        2.0 * pure_epsilon(math.sqrt(_DRAW_SHARE * each)) if n_rounds else 0.0,
+    )

@@ -1,0 +1,180 @@
+"""Groups of linear queries that are measured together, and what was measured of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from skdp.algorithms.queries.log_linear import Columns, LogLinearModel, MatrixModel, junction_tree
+from skdp.problems import CategoricalRecords, Marginals, QueryMatrix, Workload
+
+#: Most cells of the cliques of a model.
+MAX_CELLS = 1 << 16
+#: Weight of the entropy in a fit: times the largest standard deviation.
+_ENTROPY = 0.2
+
+
+class Groups(ABC):
+    """Groups of queries by keys, and the bounds on what one record moves.
+
+    Attributes
+    ----------
+    sizes : tuple of int
+        Number of categories per column.
+    first : tuple of tuple of int
+        Groups that are measured before all others.
+    candidates : tuple of tuple of int
+        Groups that may be drawn.
+    sensitivity : float
+        Euclidean, of the sums of a group over the records under replace-one neighbours.
+    distance : float
+        The same in the l1 norm.
+    largest : float
+        Bound on the absolute value of a query.
+    """
+
+    sizes: tuple[int, ...]
+    first: tuple[Columns, ...]
+    candidates: tuple[Columns, ...]
+    sensitivity: float
+    distance: float
+    largest: float
+
+    @abstractmethod
+    def n_queries(self, key: Columns) -> int:
+        """Number of queries of a group."""
+
+    @abstractmethod
+    def sums(self, records: CategoricalRecords, key: Columns) -> np.ndarray:
+        """Sum the queries of a group over the records, without rounding."""
+
+    @abstractmethod
+    def model(self, keys: Iterable[Columns]) -> LogLinearModel:
+        """Make the model with parameters for some groups."""
+
+    @abstractmethod
+    def answers(self, model: LogLinearModel, key: Columns) -> np.ndarray:
+        """Answer the queries of a group on a model."""
+
+    def possible(self, measured: Iterable[Columns]) -> list[Columns]:
+        """Return the candidates that a model can take in, besides those measured."""
+        return list(self.candidates)
+
+
+class MarginalGroups(Groups):
+    """Marginals of up to some number of columns.
+
+    Parameters
+    ----------
+    workload : Marginals
+    """
+
+    sensitivity, distance, largest = math.sqrt(2.0), 2.0, 1.0
+
+    def __init__(self, workload: Marginals) -> None:
+        self.sizes = workload.sizes
+        columns = range(len(self.sizes))
+        self.first = tuple((c,) for c in columns)
+        orders = range(2, workload.order + 1)
+        every = (key for k in orders for key in itertools.combinations(columns, k))
+        self.candidates = tuple(key for key in every if self._fits([key]))
+
+    def _fits(self, keys: Iterable[Columns]) -> bool:
+        # marginals of single columns are there anyway
+        extra = sum(self.sizes)
+        return junction_tree(self.sizes, keys).n_cells(self.sizes) <= MAX_CELLS + extra
+
+    def n_queries(self, key: Columns) -> int:
+        return math.prod(self.sizes[c] for c in key)
+
+    def sums(self, records: CategoricalRecords, key: Columns) -> np.ndarray:
+        return records.counts(key)
+
+    def model(self, keys: Iterable[Columns]) -> LogLinearModel:
+        return LogLinearModel(self.sizes, keys)
+
+    def answers(self, model: LogLinearModel, key: Columns) -> np.ndarray:
+        return model.marginal(key)
+
+    def possible(self, measured: Iterable[Columns]) -> list[Columns]:
+        keys = list(measured)
+        cliques = [set(clique) for clique in junction_tree(self.sizes, keys).cliques]
+        return [
+            key
+            for key in self.candidates
+            if any(set(key) <= clique for clique in cliques) or self._fits([*keys, key])
+        ]
+
+
+class MatrixGroups(Groups):
+    """The rows of a matrix of queries, one by one.
+
+    Parameters
+    ----------
+    workload : QueryMatrix
+    """
+
+    first = ()
+
+    def __init__(self, workload: QueryMatrix) -> None:
+        self.sizes, self._workload = workload.sizes, workload
+        self.candidates = tuple((j,) for j in range(workload.n_queries))
+        self.sensitivity = self.distance = workload.range
+        self.largest = workload.largest
+
+    def n_queries(self, key: Columns) -> int:
+        return 1
+
+    def sums(self, records: CategoricalRecords, key: Columns) -> np.ndarray:
+        return self._workload.sums(records)[key[0]]
+
+    def model(self, keys: Iterable[Columns]) -> LogLinearModel:
+        return MatrixModel(self.sizes, self._workload.matrix, keys)
+
+    def answers(self, model: LogLinearModel, key: Columns) -> np.ndarray:
+        return np.asarray(self._workload.matrix[key[0]] @ model.beliefs[0].ravel())
+
+
+def groups_of(workload: Workload) -> Groups:
+    """Make the groups of a workload."""
+    if isinstance(workload, Marginals):
+        return MarginalGroups(workload)
+    if isinstance(workload, QueryMatrix):
+        return MatrixGroups(workload)
+    raise TypeError(f"no groups for {type(workload).__name__}.")
+
+
+@dataclass
+class Measurements:
+    """Noisy answers of groups, repeated ones combined, and the model that is fitted to them."""
+
+    groups: Groups
+    values: dict[Columns, np.ndarray] = field(default_factory=dict)
+    variances: dict[Columns, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.model = self.groups.model(())
+
+    def add(self, key: Columns, value: np.ndarray, variance: float) -> None:
+        """Add a measurement; the mean by inverse variances with earlier ones of the group."""
+        if key in self.values:
+            old = self.variances[key]
+            weight = old / (old + variance)
+            value = self.values[key] + weight * (value - self.values[key])
+            variance = variance * weight
+        self.values[key], self.variances[key] = value, variance
+
+    def fit(self, max_iter: int) -> None:
+        """Fit the model anew, from the parameters that it has."""
+        old, self.model = self.model, self.groups.model(self.values)
+        for key in old.parameters.keys() & self.model.parameters.keys():
+            self.model.parameters[key] = old.parameters[key]
+        # the weight of the entropy is that of the most accurate measurement
+        weight = _ENTROPY / math.sqrt(min(self.variances.values()))
+        variances = {key: weight * variance for key, variance in self.variances.items()}
+        self.model.fit(self.values, variances, max_iter)

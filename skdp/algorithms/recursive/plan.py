@@ -1,0 +1,302 @@
+"""A run of DP-RGDA: what is fixed beforehand, and how gradients are estimated from releases.
+
+The plan holds the ledger of the oracle (:mod:`skdp.algorithms.recursive.oracle`), which alone reads
+the records, and the public numbers of the outer loop (:mod:`skdp.algorithms.recursive.outer_loop`),
+which sees released numbers only. :func:`skdp.algorithms.plan_dp_rgda` makes it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.recursive.oracle import Kind, Ledger, NoisyGradientOracle
+from skdp.algorithms.recursive.outer_loop import EscapePhase, OuterLoop, Status, kept_in_ball
+from skdp.mechanisms import GaussianMechanism, SampledGaussianMechanism
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems.constants import check_nominal_size
+from skdp.problems.minimax import MinimaxProblem, Point
+
+_REFERENCE = "Xu et al. 2026, Alg. 3 corrected: records clipped, all queries composed"
+
+
+@dataclass(frozen=True)
+class RGDAPlan(Plan):
+    """A plan of :func:`dp_rgda`: the ledger of the oracle, and public steps.
+
+    The costs are those of all `n_steps` outer steps, wherever a run ends.
+    """
+
+    dimension_x: int
+    dimension_y: int
+    neighbouring: Neighbouring
+    delta: float | None
+    ledger: Ledger
+    n_steps: int
+    period: int
+    inner_steps: int
+    step_size: float
+    step_size_y: float
+    normalise: bool
+    momentum: float
+    decay: bool
+    select: str
+    average: bool
+    radius: float
+    escape: EscapePhase | None
+
+    @property
+    def n_public(self) -> int:
+        return self.ledger.n_public
+
+    @property
+    def is_linear_dual(self) -> bool:
+        return self.ledger.share_y is not None
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        named = (
+            ("sums of clipped gradients", self.ledger.refresh),
+            ("sums of clipped changes of gradients", self.ledger.increment),
+        )
+        return tuple(
+            self._described(name, mechanism) for name, mechanism in named if mechanism is not None
+        )
+
+    def _described(self, name: str, queries: SampledGaussianMechanism) -> Release:
+        """Describe queries; those of all records cost what one with the noise of their mean does.
+
+        Numbers are in units of the clipping norm, which may differ between the steps.
+        """
+        mechanism: GaussianMechanism = queries
+        name = f"{name}, {queries.n_steps} steps, for the clipping norm 1"
+        if self.is_linear_dual:  # of the same event, but with their own unit and sensitivity
+            name = f"{name}; numbers are those of x, losses of groups have others"
+        if queries.sampling_rate == 1.0:
+            multiplier = queries.noise_multiplier / math.sqrt(queries.n_steps)
+            mechanism = GaussianMechanism(queries.sensitivity, multiplier)
+            name = name.replace(" steps,", " steps as one,")
+        dimension = self.dimension_x + self.dimension_y
+        return mechanism.describe(name, dimension, self.n_public, _REFERENCE, self.neighbouring)
+
+    def epsilon(self, delta: float | None = None) -> float:
+        """Find the smallest known epsilon of the full horizon; `delta` as in the budget."""
+        delta = self.delta if delta is None else delta
+        if delta is None:
+            raise ValueError("delta must be given: the plan has no budget.")
+        return tightest_epsilon(self.event, delta)
+
+    def noise_scale(self, kind: Kind = "refresh") -> float:
+        """Standard deviation of the noise in a coordinate of v, in units of the clipping norm."""
+        mechanism = self.ledger.mechanism(kind)
+        block: Literal["x", "joint"] = "x" if self.is_linear_dual else "joint"
+        batch = mechanism.sampling_rate * self.n_public
+        return self.ledger.multiplier(kind, block) / batch
+
+    def alarms(self) -> tuple[str, ...]:
+        """Warn of an escape phase that noise alone ends at once, or that never begins."""
+        if self.escape is None:
+            return ()
+        floor = math.sqrt(self.dimension_x) * self.noise_scale() * self.ledger.clip
+        if floor < min(self.escape.alpha, self.escape.noise_limit):
+            return ()
+        return (
+            f"The noise of a gradient has norm {floor:.3g}, above alpha == {self.escape.alpha:.3g} "
+            f"or the limit {self.escape.noise_limit:.3g} of the escape phase: it does not end.",
+        )
+
+    def remarks(self) -> tuple[str, ...]:
+        if self.escape is None:
+            return ()
+        return ("targets second-order points; the certificate 'sosp_candidate' is heuristic",)
+
+    def to_dict(self) -> dict[str, Any]:
+        kinds: dict[str, Any] = {}
+        for kind in ("refresh", "increment"):
+            mechanism = getattr(self.ledger, kind)
+            if mechanism is not None:
+                kinds[f"n_{kind}"] = mechanism.n_steps
+                kinds[f"sampling_rate_{kind}"] = mechanism.sampling_rate
+                kinds[f"noise_multiplier_{kind}"] = mechanism.noise_multiplier
+        return {
+            "neighbouring": self.neighbouring.value,
+            "delta": self.delta,
+            "n_public": self.n_public,
+            "n_steps": self.n_steps,
+            "period": self.period,
+            "inner_steps": self.inner_steps,
+            **kinds,
+            "clip_norm": self.ledger.clip,
+            "clip_norm_difference": self.ledger.clip_difference,
+            "smoothness": self.ledger.smoothness,
+            "share_y": self.ledger.share_y,
+            "unit_y": self.ledger.unit_y,
+            "step_size": self.step_size,
+            "step_size_y": self.step_size_y,
+            "normalise": self.normalise,
+            "momentum": self.momentum,
+            "decay": self.decay,
+            "select": self.select,
+            "average": self.average,
+            "radius": self.radius if math.isfinite(self.radius) else None,
+            "escape": None if self.escape is None else asdict(self.escape),
+        }
+
+    def run(
+        self,
+        data: MinimaxProblem,
+        run: Run,
+        start: Point | None = None,
+        observe: Callable[[Point, np.ndarray, np.ndarray], None] | None = None,
+    ) -> RGDAResult:
+        """Carry out the plan.
+
+        Parameters
+        ----------
+        data : MinimaxProblem
+        run : Run
+            Its noise draws batches and noise, its rng the perturbations of the escape phase.
+        start : (ndarray, ndarray), optional
+            Public; default: 0.
+        observe : callable ``((x, y), v, u)``, optional
+            Sees the released numbers of each outer step; for tests and diagnostics.
+        """
+        with without_warnings():
+            return self._run(data, run, start, observe)
+
+    def _run(
+        self,
+        problem: MinimaxProblem,
+        run: Run,
+        start: Point | None,
+        observe: Callable[[Point, np.ndarray, np.ndarray], None] | None,
+    ) -> RGDAResult:
+        _check_problem(problem, self)
+        if start is None:
+            start = np.zeros(self.dimension_x), np.zeros(self.dimension_y)
+        oracle = NoisyGradientOracle(problem, self.ledger, run.noise)
+        x = kept_in_ball(np.asarray(start[0], dtype=float), self.radius, np.zeros(self.dimension_x))
+        y = problem.project_y(np.asarray(start[1], dtype=float))
+        outer = OuterLoop(
+            x,
+            self.step_size,
+            self.normalise,
+            self.escape,
+            self.radius,
+            run.rng,
+            self.momentum,
+            self.n_steps if self.decay else None,
+        )
+        estimate = _Estimate(oracle, problem)
+        updated = _dual_solved if self.is_linear_dual else _ascent
+        best, total, first = (math.inf, (x, y)), np.zeros_like(x), self.n_steps // 2
+        for step in range(self.n_steps):
+            y = updated(self, problem, estimate, (outer.x, y), step % self.period == 0)
+            if observe is not None:
+                observe((outer.x, y), estimate.v, estimate.u)
+            norm = float(np.linalg.norm(estimate.v))
+            if norm < best[0]:
+                best = norm, (outer.x, y)
+            outer.move(y, estimate.v)
+            total += outer.x if step >= first else 0.0
+            if outer.is_done:
+                assert outer.anchor is not None
+                return RGDAResult(outer.anchor[0], self, outer.anchor[1], outer.x, outer.status)
+        x, y = best[1] if self.select == "least_gradient" else (outer.x, y)
+        if self.average:
+            x = total / (self.n_steps - first)
+        return RGDAResult(x, self, y, outer.x, outer.status)
+
+
+@dataclass(frozen=True)
+class RGDAResult(Result):
+    """Private points and their plan.
+
+    Attributes
+    ----------
+    point : ndarray
+        x: the candidate, if the status says so; else the last iterate, the average, or that of the
+        least released gradient.
+    y : ndarray
+    last_x : ndarray
+    status : {"sosp_candidate", "max_iter"}
+        Of noisy gradients: it is released, and it is heuristic.
+    """
+
+    y: np.ndarray
+    last_x: np.ndarray
+    status: Status
+
+
+class _Estimate:
+    """Released estimates (v, u) of the gradient at the anchor, which they are always for."""
+
+    def __init__(self, oracle: NoisyGradientOracle, problem: MinimaxProblem) -> None:
+        self.oracle, self.problem = oracle, problem
+        self.data_v, self.data_u = np.zeros(problem.dimension_x), np.zeros(problem.dimension_y)
+        self.v, self.u = self.data_v, self.data_u
+        self.anchor: Point | None = None
+
+    def update(self, point: Point, refresh: bool) -> None:
+        """Release both blocks at a point, or how they changed since the anchor."""
+        kind: Kind = "refresh" if refresh else "increment"
+        anchor = None if refresh else self.anchor
+        released = self.oracle.query(kind).release("joint", point, anchor)
+        v, u = np.split(released, [self.problem.dimension_x])
+        self.data_v, self.data_u = (v, u) if refresh else (self.data_v + v, self.data_u + u)
+        self._finish(point)
+
+    def solve(self, point: Point, refresh: bool) -> np.ndarray:
+        """Release the gradient in y, solve for y, and release the gradient in x there."""
+        kind: Kind = "refresh" if refresh else "increment"
+        anchor = None if refresh else self.anchor
+        query = self.oracle.query(kind)
+        u = query.release("y", point, anchor)
+        self.data_u = u if refresh else self.data_u + u
+        y = self.problem.best_dual(self.data_u)
+        point = point[0], y
+        v = query.release("x", point, anchor)
+        self.data_v = v if refresh else self.data_v + v
+        self._finish(point)
+        return y
+
+    def _finish(self, point: Point) -> None:
+        public_x, public_y = self.problem.public_gradient(point)
+        self.v, self.u = self.data_v + public_x, self.data_u + public_y
+        self.anchor = point
+
+
+def _dual_solved(
+    plan: RGDAPlan, problem: MinimaxProblem, estimate: _Estimate, point: Point, refresh: bool
+) -> np.ndarray:
+    return estimate.solve(point, refresh)
+
+
+def _ascent(
+    plan: RGDAPlan, problem: MinimaxProblem, estimate: _Estimate, point: Point, refresh: bool
+) -> np.ndarray:
+    """Take the inner ascent steps; (v, u) are estimates at the point of the last one."""
+    x, y = point
+    for k in range(plan.inner_steps):
+        estimate.update((x, y), refresh and k == 0)
+        moved = problem.project_y(y + plan.step_size_y * estimate.u)
+        y = moved if np.isfinite(moved).all() else y
+    return y
+
+
+def _check_problem(problem: MinimaxProblem, plan: RGDAPlan) -> None:
+    """Refuse a problem that the plan was not made for."""
+    sizes = problem.dimension_x, problem.dimension_y, problem.is_dual_linear
+    if sizes != (plan.dimension_x, plan.dimension_y, plan.is_linear_dual):
+        raise ValueError("The plan was made for a problem of other dimensions.")
+    if plan.neighbouring is Neighbouring.REPLACE_ONE and problem.n_records != plan.n_public:
+        raise ValueError(f"The plan is for {plan.n_public} records, not {problem.n_records}.")
+    check_nominal_size(plan.n_public, problem.n_records)

@@ -1,0 +1,111 @@
+"""Clipped losses of records, in units that are public or released: what looks at groups sum up.
+
+Lemmas 2 and 5 of docs/theory/worst_group.md. The log loss of a model that knows nothing is a
+public number, that of a hinge, too. Losses of numeric targets are in units of the one at a multiple
+of the targets' released standard deviation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
+from skdp.algorithms.descent.rules import has_odds
+from skdp.problems import HalfSquaredLoss, Loss, SoftmaxLoss
+from skdp.problems.rounding import EPS
+
+#: Residual that numeric losses are clipped at, in released standard deviations of the targets:
+#: least, largest, and the error of all weights up to which it is the least one.
+_LEAST_RESIDUAL, _LARGEST_RESIDUAL, _ERROR = 2.0, 3.0, 0.006
+#: Limit of clipped hinge losses, in units of the loss of the constant model 0.
+_TIMES = 3.0
+#: What is subtracted from a clipped loss, in units of the largest one.
+_CENTRE = 0.3
+
+
+@dataclass(frozen=True)
+class ClippedLosses:
+    """Terms ``min(loss / unit, largest) - centre`` of records.
+
+    Attributes
+    ----------
+    unit : float
+        A function of public numbers and of earlier releases.
+    centre, largest : float
+        Public.
+    slope : float
+        Bound on the derivative of a term in the margins.
+    factor : float, default=1.0
+        Of the terms, for losses whose value is about 1/2 if a model knows nothing.
+    """
+
+    unit: float
+    centre: float
+    largest: float
+    slope: float
+    factor: float = 1.0
+
+    def terms(self, losses: np.ndarray) -> np.ndarray:
+        """Return the terms of records, in ``[-centre, largest - centre]``."""
+        return np.minimum(losses / self.unit, self.largest) - self.centre
+
+    def moved(self, margins: float) -> float:
+        """Bound what a term moves by if its margins move in their last bits."""
+        return self.slope * margins + 16.0 * EPS * self.largest
+
+    def losses(self, means: np.ndarray) -> np.ndarray:
+        """Return mean losses from mean terms."""
+        return self.factor * (self.centre + means)
+
+
+def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
+    """Return the terms for the loss of a plan, with what it has released of the targets."""
+    loss = plan.loss
+    centre, largest = loss_range(loss)
+    if has_odds(loss):
+        return ClippedLosses(1.0, centre, largest, 2.0)
+    if loss.target_bound:
+        deviation = loss.target_bound * math.sqrt(plan.target_variance)
+        typical, unit = (
+            float(loss.value(np.array([residual, -residual]), np.zeros(2)).max())
+            for residual in (deviation, _limit(plan) * deviation)
+        )
+    else:
+        shape = 1 if loss.n_outputs == 1 else (1, loss.n_outputs)
+        typical = float(loss.value(np.zeros(shape), np.zeros(1, dtype=int))[0])
+        unit = _TIMES * typical
+    # a loss that is never negative has |derivative|^2 <= 2 curvature loss
+    slope = min(loss.lipschitz(1.0, math.inf), math.sqrt(2.0 * loss.curvature * unit)) / unit
+    return ClippedLosses(unit, centre, largest, slope, unit / (2.0 * typical))
+
+
+def _limit(plan: NoisyGradientDescentPlan) -> float:
+    """Return the residual that losses are clipped at: clipping is bias, its absence noise."""
+    error = plan.relative_noise * math.sqrt(plan.objective.design.n_features)
+    return min(max(_LEAST_RESIDUAL * (_ERROR / error) ** 0.25, _LEAST_RESIDUAL), _LARGEST_RESIDUAL)
+
+
+def loss_range(loss: Loss) -> tuple[float, float]:
+    """Return what is subtracted from a clipped loss, and the largest one, in its units.
+
+    Of the log loss: the loss of a model that knows nothing, and 1.3 more.
+    """
+    if not has_odds(loss):
+        return _CENTRE, 1.0
+    centre = math.log(loss.n_classes if isinstance(loss, SoftmaxLoss) else 2)
+    return centre, centre + 2.0 - math.log(2.0)
+
+
+def loss_sensitivity(loss: Loss, is_replaced: bool) -> float:
+    """Change of the groups' sums of clipped and centered losses by one record, by Lemma 2."""
+    centre, largest = loss_range(loss)
+    one = max(centre, largest - centre)
+    return max(largest, math.sqrt(2.0) * one) if is_replaced else one
+
+
+def is_preferred(loss: Loss) -> bool:
+    """Whether the noisy descent was better than the saddle methods in measurements."""
+    return has_odds(loss) or isinstance(loss, HalfSquaredLoss)

@@ -1,0 +1,120 @@
+"""Weights of groups from noisy losses; functions of released numbers.
+
+The numbers are those of docs/theory/worst_group.md, "Weights".
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Bounds on the spread of the groups' losses, for their shrinkage.
+_LEAST_SPREAD, _LARGEST_SPREAD = 0.03, 0.3
+#: Variance of the loss of a record, for the error of a group's mean loss.
+_SAMPLING = 0.3
+
+#: Largest weight of a record below which the plain model is preferred.
+_LEAST_FACTOR = 1.6
+#: Proportion of a large group, and least difference of the largest loss and that of such a group.
+_LARGE, _LEAST_GAP = 0.5, 0.1
+
+
+def shrunk_losses(
+    losses: np.ndarray, errors: np.ndarray, proportions: np.ndarray, n_records: int
+) -> np.ndarray:
+    """Shrink noisy mean losses of groups to that of all records (empirical Bayes).
+
+    Parameters
+    ----------
+    losses, errors : ndarray of shape (n_groups,)
+        Mean losses, and the standard deviations of their noise.
+    proportions : ndarray of shape (n_groups,)
+    n_records : int
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+    """
+    variances = errors**2 + _SAMPLING / (n_records * proportions)
+    mean = float(proportions @ losses)
+    precisions = 1.0 / (variances + 0.1 * _LARGEST_SPREAD**2) ** 2
+    excess = precisions @ ((losses - mean) ** 2 - variances) / precisions.sum()
+    spread = min(max(float(excess), _LEAST_SPREAD**2), _LARGEST_SPREAD**2)
+    return np.asarray(mean + spread / (spread + variances) * (losses - mean))
+
+
+def worst_case_weights(
+    losses: np.ndarray,
+    proportions: np.ndarray,
+    *,
+    noise_price: float,
+    spread_price: float,
+    largest: float = np.inf,
+    center: np.ndarray | None = None,
+    ceiling: float = 1.0,
+) -> np.ndarray:
+    """Maximise ``<q, L> - a max_g (q_g / p_g)^2 - b sum_g (q_g - c_g)^2 / max(p_g, c_g)``.
+
+    Over the simplex. For c = p the last term is ``b (sum_g q_g^2 / p_g - 1)``.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_groups,)
+        L.
+    proportions : ndarray of shape (n_groups,)
+        p; positive, of sum 1.
+    noise_price, spread_price : float
+        a >= 0 and b > 0.
+    largest : float, default=inf
+        Bound on ``q / p``.
+    center : ndarray of shape (n_groups,), optional
+        c, a point of the simplex. Default: p.
+    ceiling : float, default=1.0
+        Bound on the weight of a group whose proportion is smaller.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+        q, up to the grid of the 40 values of its largest quotient.
+    """
+    top = max(1.0, min(1.0 / float(proportions.min()), largest))
+    caps = np.geomspace(1.0, top, 40)[:, None] * proportions
+    caps = np.minimum(caps, np.maximum(proportions, ceiling))
+    center = proportions if center is None else center
+    metric = np.maximum(proportions, center) / (2.0 * spread_price)
+    # for a cap M: q = clip(c + max(p, c) (L - nu) / 2 b, 0, cap), with nu such that the sum is 1
+    reach = float((caps.max(axis=0) / metric).max())
+    low = np.full((40, 1), losses.min() - reach)
+    high = np.full((40, 1), losses.max() + float((center / metric).max()))
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        is_low = np.clip(center + metric * (losses - middle), 0.0, caps).sum(axis=1) > 1.0
+        low, high = (
+            np.where(is_low[:, None], middle, low),
+            np.where(is_low[:, None], high, middle),
+        )
+    weights = np.clip(center + metric * (losses - low), 0.0, caps)
+    weights /= weights.sum(axis=1, keepdims=True)
+    values = weights @ losses - noise_price * (weights / proportions).max(axis=1) ** 2
+    values -= ((weights - center) ** 2 / (2.0 * metric)).sum(axis=1)
+    return np.asarray(weights[int(np.argmax(values))])
+
+
+def prefers_plain(losses: np.ndarray | None, weights: np.ndarray, proportions: np.ndarray) -> bool:
+    """Say whether little is to be won over the plain model: a large group is about the worst one.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_groups,) or None
+        Log losses under the plain model; None looks at the weights alone.
+    weights, proportions : ndarray of shape (n_groups,)
+        Both of sum 1.
+
+    Returns
+    -------
+    bool
+    """
+    if (weights / proportions).max() < _LEAST_FACTOR:
+        return True
+    if losses is None:
+        return False
+    return bool((losses[proportions >= _LARGE] > losses.max() - _LEAST_GAP).any())

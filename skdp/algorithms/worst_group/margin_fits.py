@@ -1,0 +1,329 @@
+"""Fits of the margins of released models to the largest loss of a group, from noisy sums.
+
+:class:`ScaleFit` changes scale and shift of the margins, by derivatives of the groups' losses
+(Lemmas 4 and 5 of docs/theory/worst_group.md).
+
+:class:`MixFit` finds how far to go from the plain model to the weighted one, and by how much to
+shift both. Along the line between two models each group's mean loss is a convex curve, of squares a
+parabola. A record adds its losses at both ends and half-way, and its residuals. Step and shift
+minimise the largest of the groups' losses, each raised by what is not known of it (Lemma 6).
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
+from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range
+from skdp.algorithms.worst_group.group_sums import GroupSums, has_shift
+from skdp.mechanisms import NoiseSource
+from skdp.problems import SoftmaxLoss
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
+
+#: Prior spreads between groups: of losses, their change and curvature, and of residuals.
+_SPREADS = np.array([0.4, 0.3, 0.15, 0.4, 0.4])
+#: A tenth of the variances of a record's entries, for the sampling error of a group's.
+_SAMPLING = np.array([0.03, 0.01, 0.01, 0.05, 0.05])
+#: Standard deviations by which a curve is raised.
+_PESSIMISM = 1.0
+#: Steps and shifts that are compared; a shift of 1 changes margins by `MixFit.shift_unit`.
+_STEPS, _SHIFTS = np.linspace(0.0, 1.25, 51), np.linspace(-1.0, 1.0, 51)
+
+
+class MixFit:
+    """Losses of the groups on the line between two released models.
+
+    Parameters
+    ----------
+    plan : NoisyGradientDescentPlan
+        With what was released of the targets.
+    rows : CenteredRows
+    ends : tuple of two ndarrays of shape (n_outputs, width)
+    offsets : ndarray of shape (n_outputs,)
+
+    Attributes
+    ----------
+    has_shift : bool
+        Whether there is one intercept, which may be shifted.
+    shift_unit : float
+        With c for the curvature of the loss and u for the unit of losses it is
+        ``sqrt(u / (2 c))``: of squares the residual at which losses are clipped, over 2.
+    """
+
+    def __init__(
+        self,
+        plan: NoisyGradientDescentPlan,
+        rows: CenteredRows,
+        ends: tuple[np.ndarray, np.ndarray],
+        offsets: np.ndarray,
+    ) -> None:
+        self.loss, self.clipped, self.has_shift = plan.loss, clipped_losses(plan), has_shift(plan)
+        self.shift_unit = math.sqrt(0.5 * self.clipped.unit / self.loss.curvature)
+        self.n_records = plan.objective.design.n_records
+        self.ends, self.offsets, self.rows, (first, last) = ends, offsets, rows, ends
+        self.raw = [rows.weights(w) for w in (first, 0.5 * (first + last), last)]
+
+    def terms(self, block: Block) -> list[np.ndarray]:
+        """Return terms of norm 1 at most: the first loss, its change and curvature, residuals."""
+        shift = self.offsets.squeeze()
+        margins = [block.margins(raw) + shift for raw in self.raw]
+        first, middle, last = (
+            self.clipped.terms(self.loss.value(z, block.targets)) for z in margins
+        )
+        columns = [first, last - first, first + last - 2.0 * middle]
+        if self.has_shift:
+            unit = 2.0 * self.loss.curvature * self.shift_unit
+            columns += [
+                np.clip(self.loss.derivative(z, block.targets) / unit, -1.0, 1.0)
+                for z in margins[::2]
+            ]
+        vectors = np.stack(columns)
+        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+        return list(vectors / np.maximum(lengths, 1.0))
+
+    def release(
+        self, sums: GroupSums, proportions: np.ndarray, noise: NoiseSource, moved: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Release the losses along the line; return the best model's weights and offsets.
+
+        `moved` bounds the rounding of a margin.
+        """
+        (first, last), sizes = self.ends, self.n_records * proportions
+        noisy, scale = sums.release(self.rows, self.terms, noise, self.rounding(moved))
+        step, shift = self.step(noisy, scale, sizes)
+        return first + step * (last - first), self.offsets + shift
+
+    def rounding(self, of_margin: float) -> float:
+        """Bound what a term moves by in its last bits, by Lemma 6."""
+        residuals = of_margin / self.shift_unit
+        return 5.0 * self.clipped.moved(of_margin) + residuals + 32.0 * EPS
+
+    def step(self, sums: np.ndarray, scale: float, sizes: np.ndarray) -> tuple[float, float]:
+        """Return the step from the first to the last model, and the shift of the margins.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_groups, 3) or, with a shift, (n_groups, 5)
+            Noisy sums of the terms.
+        scale : float
+            Standard deviation of their noise.
+        sizes : ndarray of shape (n_groups,)
+        """
+        k, factor, p = sums.shape[1], self.clipped.factor, sizes / sizes.sum()
+        means = factor * sums / sizes[:, None]
+        variances = (factor * scale / sizes[:, None]) ** 2 + _SAMPLING[:k] / sizes[:, None]
+        centre = p @ means
+        gains = _SPREADS[:k] ** 2 / (_SPREADS[:k] ** 2 + variances)
+        means = centre + gains * (means - centre)
+        errors = _SPREADS[:k] * np.sqrt(1.0 - gains)
+        shifts = _SHIFTS if self.has_shift else np.zeros(1)
+        s, b = _STEPS[:, None, None], shifts[:, None]  # groups are the last axis
+        # the parabola through three points: a change and a second difference
+        losses = means[:, 0] + s * means[:, 1]
+        losses = losses - 2.0 * s * (1.0 - s) * np.maximum(means[:, 2], 0.0)
+        doubt = errors[:, 0] + s * errors[:, 1]
+        if self.has_shift:
+            # a bound: no second derivative is above the curvature
+            losses = losses + b * ((1.0 - s) * means[:, 3] + s * means[:, 4])
+            losses = losses + 0.25 * factor * b**2
+            doubt = doubt + np.abs(b) * errors[:, 3:].max(axis=1)
+        largest = (losses + _PESSIMISM * doubt).max(axis=2)
+        i, j = np.unravel_index(int(np.argmin(largest)), largest.shape)
+        return float(_STEPS[i]), float(self.shift_unit * shifts[j])
+
+
+class ScaleFit:
+    """Derivatives of the groups' losses in scale and shift of the margins, and in a mix of models.
+
+    Parameters
+    ----------
+    plan : NoisyGradientDescentPlan
+    rows : CenteredRows
+    weights : ndarray of shape (n_outputs, width)
+    offsets : ndarray of shape (n_outputs,)
+    proportions : ndarray of shape (n_groups,)
+    direction : ndarray of shape (n_outputs, width), optional
+        Of the mix: what the weights differ by from those of another model. Default: there is none.
+    """
+
+    def __init__(
+        self,
+        plan: NoisyGradientDescentPlan,
+        rows: CenteredRows,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        proportions: np.ndarray,
+        direction: np.ndarray | None = None,
+    ) -> None:
+        design = plan.objective.design
+        self.plan, self.rows, self.proportions = plan, rows, proportions
+        self.sizes = design.n_records * proportions
+        self.has_shift, self.has_mix = has_shift(plan), direction is not None
+        self.n_parameters = 1 + self.has_shift + self.has_mix
+        ways = [weights] if direction is None else [weights, direction]
+        lengths = [float(np.linalg.norm(way)) for way in ways]
+        self.units = [
+            max(least, 2.0 * length / math.sqrt(design.n_features))
+            for least, length in zip((3.0, 1.5), lengths, strict=False)
+        ]
+        self.unit = self.units[0]
+        self.bounds = [rows.norm_bound * length for length in lengths]
+        self.raw = [rows.weights(way) for way in ways]
+        self.shift = offsets.squeeze()
+
+    def rounding(self, of_margin: float, shrinkage: float, theta: np.ndarray) -> float:
+        """Bound what a term moves by in its last bits, by Lemma 5.
+
+        `of_margin` bounds what margins of the weights and of the direction move by before scale
+        and shift.
+        """
+        sizes = np.abs(theta)
+        largest = 1.0 + shrinkage + float(sizes.sum())
+        moved = of_margin + 4.0 * EPS * float(sizes[1:].sum())
+        scores = 1.0 + sum(
+            bound / unit for bound, unit in zip(self.bounds, self.units, strict=True)
+        )
+        return 2.0 * largest * scores**2 * moved + 16.0 * EPS
+
+    def terms(self, block: Block, shrinkage: float, theta: np.ndarray) -> list[np.ndarray]:
+        """Return terms of norm 1 at most: half of the loss, its gradient and its Hessian."""
+        loss, k = self.plan.loss, self.n_parameters
+        centre, largest = loss_range(loss)
+        scores = [block.margins(raw) / unit for raw, unit in zip(self.raw, self.units, strict=True)]
+        margins = (shrinkage * self.unit + theta[0]) * scores[0] + self.shift
+        if self.has_shift:
+            margins = margins + theta[1]
+        if self.has_mix:
+            margins = margins + theta[-1] * scores[1]
+        values = np.minimum(loss.value(margins, block.targets), largest) - centre
+        if isinstance(loss, SoftmaxLoss):
+            p = loss.probabilities(margins)
+            ways = np.stack([each @ loss.basis.T for each in scores])
+            means = np.einsum("ij,aij->ai", p, ways)
+            own = np.take_along_axis(ways, block.targets[None, :, None], axis=2)[:, :, 0]
+            gradients = means - own
+            hessians = np.einsum("ij,aij,bij->abi", p, ways, ways) - means[:, None] * means
+        else:
+            if self.has_shift:
+                scores.insert(1, np.ones(len(block.targets)))
+            ways = np.stack(scores)
+            gradients = loss.derivative(margins, block.targets) * ways
+            hessians = loss.second_derivative(margins, block.targets) * ways[:, None] * ways
+        rows, columns = np.triu_indices(k)
+        factors = np.where(rows == columns, 1.0, math.sqrt(2.0))[:, None]
+        vectors = np.concatenate([0.5 * values[None], gradients, factors * hessians[rows, columns]])
+        lengths = np.sqrt(np.einsum("ij,ij->j", vectors, vectors))
+        return list(vectors / np.maximum(lengths, 1.0))
+
+    def released(
+        self, sums: GroupSums, n_rounds: int, shrinkage: float, noise: NoiseSource, moved: float
+    ) -> np.ndarray:
+        """Return the parameters after some releases, one for each step; `moved` as in rounding."""
+        theta = np.zeros(self.n_parameters)
+        for _ in range(n_rounds):
+            derivatives, scale = sums.release(
+                self.rows,
+                lambda block: self.terms(block, shrinkage, theta),  # noqa: B023
+                noise,
+                self.rounding(moved, shrinkage, theta),
+            )
+            step = self.step(derivatives, scale, shrinkage, theta)
+            theta = self.limited(theta + step, shrinkage)
+        return theta
+
+    def limited(self, theta: np.ndarray, shrinkage: float) -> np.ndarray:
+        """Keep scale and mix within a range; start again from numbers that are not finite."""
+        if not np.isfinite(theta).all():
+            return np.zeros(self.n_parameters)
+        theta = theta.copy()
+        theta[0] = self.unit * min(max(theta[0] / self.unit, -0.75 * shrinkage), 0.6)
+        if self.has_mix:
+            theta[-1] = self.units[1] * min(max(theta[-1] / self.units[1], -shrinkage), 0.3)
+        return theta
+
+    def step(
+        self, sums: np.ndarray, scale: float, shrinkage: float, theta: np.ndarray
+    ) -> np.ndarray:
+        """Return the change of the parameters by noisy sums of the terms, for each group."""
+        p, k = self.proportions, self.n_parameters
+        means, errors = sums / self.sizes[:, None], scale / self.sizes
+        sampling = 1.0 / self.sizes
+
+        def shrunk(values: np.ndarray, spread: float, variances: np.ndarray) -> np.ndarray:
+            mean = p @ values
+            gain = spread**2 / (spread**2 + variances)
+            return np.asarray(mean + gain[:, None] * (values - mean))
+
+        centre, _ = loss_range(self.plan.loss)
+        losses = centre + 2.0 * shrunk(means[:, :1], 0.15, errors**2 + 0.075 * sampling)[:, 0]
+        variances = errors**2 + 0.1 * sampling
+        gradients = shrunk(means[:, 1 : 1 + k], 0.2, variances)
+        entries = shrunk(means[:, 1 + k :], 0.05, errors**2)
+        hessians = np.zeros((len(p), k, k))
+        upper = np.triu_indices(k)
+        hessians[:, upper[0], upper[1]] = entries / np.where(
+            upper[0] == upper[1], 1.0, math.sqrt(2.0)
+        )
+        hessians += np.triu(hessians, 1).transpose(0, 2, 1)
+        values, vectors = np.linalg.eigh(hessians)
+        hessians = np.einsum("gij,gj,gkj->gik", vectors, np.maximum(values, 0.01), vectors)
+        # scores that are too large hurt the worst group most
+        gradients[:, 0] += 0.4 * np.sqrt(0.04 * variances / (0.04 + variances))
+        known = 0.04 / (0.04 + errors**2)
+        noise = max(float((known * errors).max()), float(np.sqrt(((p * errors) ** 2).sum())))
+        spread = [self.unit / 4.0]
+        spread += [0.3] * self.has_shift
+        spread += [self.units[1] / 8.0] if self.has_mix else []
+        prior = np.diag((noise**2 / 0.1) / np.square(spread))
+        return minimax_step(losses, gradients, hessians, prior, 1.2 * np.array(spread), p)
+
+
+def minimax_step(
+    losses: np.ndarray,
+    gradients: np.ndarray,
+    hessians: np.ndarray,
+    prior: np.ndarray,
+    bounds: np.ndarray,
+    proportions: np.ndarray,
+    n_steps: int = 400,
+) -> np.ndarray:
+    """Minimise the largest of quadratics ``L_g + g_g'd + d'H_g d / 2``, plus ``d'P d / 2``.
+
+    By exponentiated steps on the weights of the groups, for which the minimum is explicit.
+
+    Parameters
+    ----------
+    losses : ndarray of shape (n_groups,)
+    gradients : ndarray of shape (n_groups, k)
+    hessians : ndarray of shape (n_groups, k, k)
+        Positive semidefinite.
+    prior : ndarray of shape (k, k)
+        P, positive definite.
+    bounds : ndarray of shape (k,)
+        On the size of d.
+    proportions : ndarray of shape (n_groups,)
+        To start from.
+    n_steps : int, default=400
+
+    Returns
+    -------
+    ndarray of shape (k,)
+    """
+    logs, mean = np.log(proportions), np.zeros(len(losses))
+
+    def answer(weights: np.ndarray) -> np.ndarray:
+        hessian = np.tensordot(weights, hessians, 1) + prior
+        return np.clip(-np.linalg.solve(hessian, weights @ gradients), -bounds, bounds)
+
+    for step in range(n_steps):
+        weights = np.exp(logs - logs.max())
+        weights /= weights.sum()
+        if step >= n_steps // 2:
+            mean += weights / (n_steps - n_steps // 2)
+        d = answer(weights)
+        logs = logs + 2.0 * (losses + gradients @ d + 0.5 * hessians @ d @ d)
+    return answer(mean)

@@ -1,0 +1,255 @@
+"""DP-RGDA for the worst group's loss of a network, or of a linear model, by public numbers.
+
+The dual is linear: in each step the mean losses of the groups are released first, they give the
+weights y of the groups, and then the gradient in x with these weights. Where the proportions of the
+groups are not public, noisy ones are released before the first step. The constants of the default
+were chosen on made data (docs/theory/dp_rgda.md, "The default of the network").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.plan import Plan, Run
+from skdp.algorithms.recursive.plan import RGDAPlan, RGDAResult
+from skdp.algorithms.recursive.rgda import plan_dp_rgda
+from skdp.algorithms.worst_group.proportions import proportions_sensitivity
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms.calibration import gaussian_noise_multiplier
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.report import Release
+from skdp.problems import EmpiricalRisk, GroupNetworkProblem, GroupWeights, Network, Records
+from skdp.problems.group_objective import GroupObjective
+
+#: Length of the first step over the square root of the dimension: of a coordinate, about. It falls
+#: to 0. The weights of the hidden features start with size 1.
+STEP = 0.24
+#: Outer steps, and the momentum of their directions.
+N_STEPS, _MOMENTUM = 100, 0.5
+#: Deviation of the hidden features' arguments at the start, for a row of the largest norm.
+_INPUT_SCALE = 1.5
+#: Largest loss of a record in the weights of the groups, over log(number of classes); and the
+#: share of the budget of a step that these losses get.
+_LARGEST_LOSS, _SHARE_Y = 3.0, 0.1
+#: Penalty on unequal weights of the groups: a loss that is larger by it takes all the weight.
+BALANCE = 0.3
+#: The same for numbers, in units of the loss of predicting the middle of their range.
+_BALANCE_OF_NUMBERS = 0.1
+#: Ball of the network's weights, in units of the square root of their number.
+_RADIUS = 100.0
+#: Part of the budget for noisy proportions: least, largest, and root over their noise.
+_SIZES = (0.003, 0.04, 600.0)
+#: Least proportion that is taken into account.
+_LEAST_PROPORTION = 0.001
+
+
+@dataclass(frozen=True)
+class GroupNetworkPlan(Plan):
+    """A plan of DP-RGDA for the worst group of a network.
+
+    Attributes
+    ----------
+    objective : GroupObjective
+    network : Network
+    rgda : RGDAPlan
+        Plan of the steps, with the rest of the budget after the proportions.
+    balance : float
+        Penalty on unequal weights of the groups, in units of the loss.
+    sizes : GaussianMechanism or None
+        Of the proportions of the groups; None where they are public, or not needed.
+    proportions : tuple of float or None
+        After a run: the released ones.
+    """
+
+    objective: GroupObjective
+    network: Network
+    rgda: RGDAPlan
+    balance: float
+    sizes: GaussianMechanism | None = None
+    proportions: tuple[float, ...] | None = None
+
+    n_phases = 0
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def alpha(self) -> float:
+        return self.objective.alpha
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        if self.sizes is None:
+            return self.rgda.releases
+        proportions = self.sizes.describe(
+            "group proportions",
+            self.objective.weights.n_groups,
+            self.objective.design.n_records,
+            "docs/theory/dp_rgda.md, 'Proportions': one record, two counts",
+            self.objective.neighbouring,
+        )
+        return (proportions, *self.rgda.releases)
+
+    def alarms(self) -> tuple[str, ...]:
+        """Warn of noise that hides the gradients even if all steps had the same."""
+        largest = max(self.objective.weights.largest) / self.objective.weights.n_groups
+        if self.sizes is not None:  # of groups that are equally large
+            largest = 1.0
+        noise = self.rgda.noise_scale() * self.rgda.ledger.clip * max(1.0, largest)
+        noise *= math.sqrt(self.network.dimension / self.rgda.n_steps)
+        if noise <= self.rgda.ledger.clip:
+            return ()
+        return (
+            f"The noise in the mean of the {self.rgda.n_steps} gradients has a length of about "
+            f"{noise:.3g}, and a gradient has at most {self.rgda.ledger.clip:.3g}: the result is "
+            "mostly noise",
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {
+            **self.rgda.to_dict(),
+            "alpha": self.alpha,
+            "hidden_units": self.network.hidden_units,
+            "input_scale": self.network.input_scale,
+            "balance": self.balance,
+            "largest_group_weights": list(self.objective.weights.largest),
+        }
+        if self.sizes is not None:
+            numbers["proportions_noise"] = self.sizes.noise_scale
+        return numbers
+
+    def run(self, data: Records, run: Run) -> RGDAResult:
+        """Release the weights x of the network, and those y of the groups of the last step."""
+        self.objective.design.check(data)
+        data.check_targets(self.risk.loss)
+        self.objective.weights.check_groups(data.groups)
+        if self.sizes is None:
+            return self._steps(data, run)
+        proportions = self._released(data.groups, run.noise)
+        bound = self.objective.weights.bound
+        weights = GroupWeights.of_proportions(proportions, bound)
+        known = replace(
+            self,
+            objective=replace(self.objective, weights=weights),
+            proportions=tuple(proportions.tolist()),
+        )
+        return known._steps(data, run)
+
+    @without_warnings()
+    def _released(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Release proportions of the groups, positive and of sum 1."""
+        assert self.sizes is not None
+        counts = np.bincount(groups, minlength=self.objective.weights.n_groups)
+        noisy = self.sizes.release(counts / len(groups), noise)
+        least = min(max(_LEAST_PROPORTION, 2.0 * self.sizes.noise_scale), 1.0)
+        kept = np.clip(np.nan_to_num(noisy, nan=least), least, 1.0)
+        return np.asarray(kept / kept.sum())
+
+    def _steps(self, data: Records, run: Run) -> RGDAResult:
+        """Take the steps for known weights of the groups."""
+        network = self.network
+        problem = GroupNetworkProblem(
+            data, self.risk.loss, self.objective.weights, network, self.balance, self.alpha
+        )
+        start = network.start(run.rng)  # public: it holds no data
+        equal = problem.best_dual(np.zeros(problem.dimension_y))
+        result = self.rgda.run(problem, run, (start, equal))
+        point = result.point
+        if not network.hidden_units:  # in units of the rows
+            point = point * network.input_scale
+        return replace(result, point=point, plan=self)
+
+
+def plan_group_network(
+    objective: GroupObjective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    *,
+    hidden_units: int = 0,
+    n_steps: int = N_STEPS,
+    step_size: float = STEP,
+    clip_norm: float = 1.0,
+    balance: float = BALANCE,
+) -> GroupNetworkPlan:
+    """Plan DP-RGDA on all records in every step.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+        The weights of its groups must not depend on their sizes; with a histogram only their bound
+        counts.
+    budget : PrivacyBudget
+        With delta > 0.
+    calibration : {"analytic"}
+    hidden_units : int, default=0
+        0: a linear model.
+    n_steps : int
+    step_size : float
+        Length of the first step, over the square root of the number of weights.
+    clip_norm : float, default=1.0
+        Of the gradient of a record, for a group of weight 1.
+    balance : float
+        Penalty on unequal weights of the groups.
+
+    Numbers are in units of the loss: for numeric targets lengths are in units of their bound,
+    `clip_norm` in units of the largest gradient at 0, and `balance` is chosen by the plan.
+
+    Raises
+    ------
+    ValueError
+        If a group's factor depends on the records, or the loss has kinks.
+    """
+    design, loss, weights = objective.design, objective.risk.loss, objective.weights
+    if weights.clipped:
+        raise ValueError(
+            "method='rgda' needs factors of the groups that do not depend on the records: "
+            "group_mode must not be 'floored'."
+        )
+    if not objective.risk.is_mean or not objective.risk.is_smooth:
+        raise ValueError("method='rgda' needs the mean of a smooth loss.")
+    network = Network(
+        design.width, hidden_units, loss.n_outputs, _INPUT_SCALE / design.feature_norm
+    )
+    unit, largest = 1.0, _LARGEST_LOSS * math.log(max(2, loss.n_outputs + 1))
+    if loss.target_bound:
+        unit, largest = loss.target_bound, loss.largest_value(1.0, 0.0)
+        clip_norm = clip_norm * loss.lipschitz(1.0, 0.0)
+        balance = _BALANCE_OF_NUMBERS * largest
+    root = math.sqrt(network.dimension) * unit
+    rgda = plan_dp_rgda(
+        budget,
+        n_public=design.n_records,
+        dimension_x=network.dimension,
+        dimension_y=weights.n_groups,
+        linear_dual=True,
+        neighbouring=objective.neighbouring,
+        n_steps=n_steps,
+        clip=clip_norm,
+        share_y=_SHARE_Y,
+        unit_y=largest / clip_norm,
+        step_size=step_size * root,
+        radius=_RADIUS * root,
+        momentum=_MOMENTUM,
+        decay=True,
+        average=True,
+    )
+    if not objective.histogram_share:
+        return GroupNetworkPlan(objective, network, rgda, float(balance))
+    share = objective.histogram_share
+    if objective.plans_share:
+        least, most, factor = _SIZES
+        noise = 2.0 / (gaussian_mu(budget.epsilon, budget.delta) * design.n_records)
+        share = min(max((factor * noise) ** 2, least), most)
+    # all are Gaussian releases on all records: 1 / multiplier^2 adds
+    multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
+    sensitivity = proportions_sensitivity(design.n_records)
+    rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
+    sizes = GaussianMechanism(sensitivity, multiplier)
+    return GroupNetworkPlan(objective, network, rgda, float(balance), sizes)

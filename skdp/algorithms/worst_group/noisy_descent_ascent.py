@@ -1,0 +1,522 @@
+"""Planned noisy descent for the worst group: the plain model first, then what its losses call for.
+
+The plain model is that of :mod:`skdp.algorithms.descent.noisy_descent`, with a part of the
+budget. Noisy losses of the groups under it decide how the groups are weighed. A second descent
+goes on from the plain model with these weights, and its noise follows the largest weight in use.
+Last, scale and shift of the margins are fitted to the worst group. Every number of the plan is a
+function of public numbers or of earlier releases. Theory: docs/theory/worst_group.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import spare_processors, without_warnings
+from skdp.algorithms.descent.noisy_descent import (
+    NoisyGradientDescentPlan,
+    plan_noisy_gradient_descent,
+)
+from skdp.algorithms.descent.rules import block_count, has_odds, temperature_share
+from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
+from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
+from skdp.algorithms.worst_group.group_sums import THEORY, GroupSums, has_shift
+from skdp.algorithms.worst_group.group_weights import (
+    prefers_plain,
+    shrunk_losses,
+    worst_case_weights,
+)
+from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.gaussian_dp import gaussian_mu
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Records
+from skdp.problems.group_objective import GroupObjective
+from skdp.problems.records import Block
+from skdp.problems.rounding import EPS
+
+#: Parts of the squared mu: least, largest, and root over the noise of a mean of one number.
+_SIZES, _LOSSES, _SCALE = (0.003, 0.04, 600.0), (0.05, 0.2, 2000.0), (0.03, 0.3, 4000.0)
+#: Largest sum of these parts: losses and scale have less where sizes leave them no room.
+_ALL_PARTS = 0.5
+#: Part of the steps' budget that the plain model gets.
+_PLAIN = 0.25
+#: Largest part for the sizes of groups that may be asked for.
+_LARGEST_SHARE = 0.3
+#: Releases of the fit of the scale.
+_ROUNDS = 3
+#: Least proportion that is taken into account.
+_LEAST_PROPORTION = 0.001
+#: Least weight of a group in units of its proportion.
+_FLOOR = 0.25
+#: Price of unequal weights, and for one look the least one and that over the error of all weights;
+#: see docs/theory/worst_group.md.
+_SPREAD_PRICE, _LEAST_PRICE, _PRICE_OF_ERROR = 0.06, 0.015, 8.0
+#: How many times larger a block of weighted records is than one of a plain descent, at least.
+_WEIGHTED_BLOCK = 4
+#: Factors of the price after a step of the weights that went too far, and after others.
+_TOO_FAR, _NOT_FAR = 3.0, 0.8
+#: Largest weight of a group in one look, unless it has as many records.
+_CEILING = 0.8
+#: Error of all weights for one look at the losses, and least and largest number of several.
+_ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.06, 8, 16
+#: Error of all weights, relative to the norm of rows, above which groups are not looked at.
+_LARGEST_ERROR = 0.1
+
+
+@dataclass(frozen=True)
+class NoisyDescentAscentPlan(Plan):
+    """Releases of the worst-group method, in their order.
+
+    Attributes
+    ----------
+    objective : GroupObjective
+    plain : NoisyGradientDescentPlan
+        Of the first descent.
+    n_looks : int
+        Looks at the losses of the groups, each followed by a weighted descent.
+    mu_weighted : float
+        Of the Gaussian differential privacy of all weighted descents.
+    mu_plain : float
+        The same of the second descent where the plain model is taken.
+    damping_weighted : float
+        Of its number of steps, as in the plan of the first one.
+    sizes : GroupSums or None
+        None where proportions are public.
+    losses : GroupSums
+    scale : GroupSums or None
+        None where the scale of the margins is not fitted.
+    mix : GroupSums or None
+        None where the scale is fitted instead. For the step from the plain model to the last one.
+    temperature : TemperaturePlan or None
+        Of the plain method, in place of that fit, where the plain model is taken.
+    price, spread_price : float
+        Of noise, by the square of the largest weight, and of unequal weights at first.
+    proportions : tuple of float or None
+        Public or, after a run, released.
+    weights : tuple of float or None
+        After a run: of the groups' losses, in the second descent.
+    """
+
+    objective: GroupObjective
+    plain: NoisyGradientDescentPlan
+    n_looks: int
+    mu_weighted: float
+    mu_plain: float
+    damping_weighted: float
+    sizes: GroupSums | None
+    losses: GroupSums
+    scale: GroupSums | None
+    mix: GroupSums | None
+    temperature: TemperaturePlan | None
+    price: float
+    spread_price: float
+    proportions: tuple[float, ...] | None
+    weights: tuple[float, ...] | None = None
+    passes: tuple[NoisyGradientDescentPlan, ...] = ()
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """Parts of the weighted descents in their budget: half of it is for the last one."""
+        if self.n_looks == 1:
+            return (1.0,)
+        return (*[0.5 / (self.n_looks - 1)] * (self.n_looks - 1), 0.5)
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.plain.risk
+
+    @property
+    def loss(self) -> Loss:
+        return self.plain.loss
+
+    @property
+    def factors(self) -> tuple[float, ...] | None:
+        """Weights of the records of each group in the second descent."""
+        if self.weights is None or self.proportions is None:
+            return None
+        return tuple(q / p for q, p in zip(self.weights, self.proportions, strict=True))
+
+    @property
+    def alpha(self) -> float:
+        """Penalty that early stopping of the plain model is about equivalent to."""
+        return self.plain.alpha
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        objective = self.objective
+        parts = [*self.plain.releases]
+        if self.sizes is not None:
+            parts.append(self.sizes.describe())
+        for k, part in enumerate(self.parts):
+            number = self.passes[k].schedule.n_steps if self.passes else "all"
+            steps = GaussianMechanism(
+                self.plain.sensitivity * ROUNDING_SLACK,
+                1.0 / (self._mu_second * math.sqrt(part)),
+            ).describe(
+                f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
+                objective.dimension,
+                objective.design.n_records,
+                f"{THEORY}, Lemma 1",
+                objective.neighbouring,
+            )
+            parts += [self.losses.describe(), steps]
+        if self._is_plain:
+            if self.temperature is not None:
+                parts.append(self.temperature.describe(objective.neighbouring))
+        elif self.mix is not None:
+            parts.append(self.mix.describe())
+        elif self.scale is not None:
+            parts += [self.scale.describe()] * _ROUNDS
+        return tuple(parts)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether the plain model was taken."""
+        return self.n_looks == 1 and self.weights == self.proportions is not None
+
+    @property
+    def _mu_second(self) -> float:
+        """Mu of all descents after the first one."""
+        return self.mu_plain if self._is_plain else self.mu_weighted
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.plain.alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Say which of both models was released, and what noise lets one expect."""
+        error = clipped_losses(self.plain).factor * self.losses.sensitivity
+        error /= self.losses.mu * self.objective.design.n_records
+        expected = (
+            f"losses of the groups have noise of standard deviation {error:.2g} over the share of "
+            f"the group, in each of {self.n_looks} looks"
+        )
+        if not self._is_plain:
+            return (expected,)
+        return (expected, "the worst group is a large one: the plain model was taken")
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers: dict[str, Any] = {
+            "mu_weighted": self._mu_second,
+            "n_looks": self.n_looks,
+        }
+        if self.weights is not None:
+            numbers["group_weights"] = list(self.weights)
+        return {**self.plain.to_dict(), **numbers}
+
+    def run(self, data: Records, run: Run) -> Result:
+        self.objective.weights.check_groups(data.groups)
+        with without_warnings(), spare_processors(data.matrix):
+            noise = run.noise
+            descent = self.plain.prepare(data, noise)
+            rows, offsets = descent.rows, descent.offsets
+            plain = descent.weights(noise)
+            proportions = self._proportions(rows, noise)
+            noise_plain = descent.plan.noise_variance()
+            shrinkage = self._shrinkage(plain, noise_plain)
+            best, point, passes = proportions, plain, []
+            price, excess = self.spread_price, np.zeros(len(proportions))
+            for k in range(self.n_looks):
+                losses = self._group_losses(
+                    descent.plan, rows, shrinkage * point, offsets, proportions, noise
+                )
+                # smaller steps where the last one went too far
+                former, excess = excess, losses - best @ losses
+                price *= _TOO_FAR if (best * former) @ excess < 0.0 else _NOT_FAR if k else 1.0
+                best = worst_case_weights(
+                    losses,
+                    proportions,
+                    noise_price=self.price,
+                    spread_price=price,
+                    largest=self.objective.weight_limit,
+                    center=best,
+                    # of one look: no other one would find that the step went too far
+                    ceiling=_CEILING if self.n_looks == 1 else 1.0,
+                )
+                floor = _FLOOR / self.n_looks
+                weights = floor * proportions + (1.0 - floor) * best
+                is_plain = self.n_looks == 1 and prefers_plain(
+                    losses if has_odds(self.loss) else None, weights, proportions
+                )
+                weights = proportions if is_plain else weights
+                factors = weights / proportions
+                second = replace(
+                    descent,
+                    plan=self._weighted_plan(descent.plan, weights, proportions, k, is_plain),
+                )
+                rows.divide(second.plan.n_blocks, noise)
+                # two independent estimates of the plain model are averaged
+                start = None if is_plain else point
+                point = second.weights(noise, start, factors)
+                variance = second.plan.noise_variance()
+                passes.append(second.plan)
+                shrinkage = self._shrinkage(point, variance)
+            if is_plain:
+                point, variance = combined(plain, noise_plain, point, variance)
+                shrinkage = self._shrinkage(point, variance)
+                shift = 0.0
+                if (temperature := self.temperature) is not None:
+                    shrinkage, shift = temperature.release(rows, point, offsets, shrinkage, noise)
+                point, offsets = shrinkage * point, offsets + shift
+            elif self.mix is not None:
+                ends = self._shrinkage(plain, noise_plain) * plain, shrinkage * point
+                moved = max(self._margin_rounding(rows, end, offsets) for end in ends)
+                fit = MixFit(descent.plan, rows, ends, offsets)
+                point, offsets = fit.release(self.mix, proportions, noise, moved)
+            else:
+                # several looks have found the weights; after one the largest loss may be off
+                direction = point - plain if self.n_looks == 1 else None
+                point, offsets = self._rescaled(
+                    rows, point, offsets, shrinkage, proportions, noise, direction
+                )
+            done = replace(
+                self,
+                plain=descent.plan,
+                passes=tuple(passes),
+                proportions=tuple(proportions.tolist()),
+                weights=tuple(weights.tolist()),
+            )
+            return Result(rows.coefficients(point, offsets, data.intercept), done)
+
+    def _proportions(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
+        """Return the groups' proportions, public or released; positive, of sum 1."""
+        least = _LEAST_PROPORTION
+        if self.sizes is None:
+            shares = np.array(self.proportions)
+        else:
+            n = self.objective.design.n_records
+            counts, scale = self.sizes.release(
+                rows, lambda block: [np.ones(len(block.targets))], noise
+            )
+            shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
+        shares = np.maximum(shares, least)
+        return np.asarray(shares / shares.sum())
+
+    def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
+        if not (has_odds(self.loss) or self.plain.is_squared):
+            return 1.0
+        square = float((weights**2).sum())
+        return self.plain.shrinkage(square, weights.size, variance)
+
+    def _group_losses(
+        self,
+        plan: NoisyGradientDescentPlan,
+        rows: CenteredRows,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+    ) -> np.ndarray:
+        """Release the groups' losses under released weights, and shrink them."""
+        raw, shift, loss = rows.weights(weights), offsets.squeeze(), self.loss
+        clipped = clipped_losses(plan)
+
+        def terms(block: Block) -> list[np.ndarray]:
+            return [clipped.terms(loss.value(block.margins(raw) + shift, block.targets))]
+
+        n = self.objective.design.n_records
+        moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
+        sums, scale = self.losses.release(rows, terms, noise, moved)
+        sizes = n * proportions
+        losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
+        return shrunk_losses(losses, errors, proportions, n)
+
+    def _margin_rounding(
+        self, rows: CenteredRows, weights: np.ndarray, offsets: np.ndarray
+    ) -> float:
+        """Bound what margins change by when records are elsewhere in the table."""
+        d = self.objective.design.n_features
+        size = rows.norm_bound * float(np.linalg.norm(weights)) + float(np.linalg.norm(offsets))
+        return 2.0 * (d + 8) * EPS * size
+
+    def _weighted_plan(
+        self,
+        plan: NoisyGradientDescentPlan,
+        weights: np.ndarray,
+        proportions: np.ndarray,
+        k: int,
+        is_plain: bool,
+    ) -> NoisyGradientDescentPlan:
+        """Plan the second descent for weights of groups, all of them released.
+
+        Second moments of weighted rows are larger by up to the largest factor of a group. Weighted
+        records stand for fewer, Kish's effective sample size, and make fewer blocks.
+        """
+        largest = float((weights / proportions).max())
+        effective = plan.objective.design.n_records / float((weights**2 / proportions).sum())
+        return replace(
+            plan,
+            n_blocks=block_count(round(effective / _WEIGHTED_BLOCK), plan.n_blocks),
+            mu=(self.mu_plain if is_plain else self.mu_weighted) * math.sqrt(self.parts[k]),
+            damping=self.damping_weighted * math.sqrt(self.parts[k]),
+            largest_factor=largest,
+            rate=plan.rate / largest,
+            slowness=plan.slowness * largest,
+        )
+
+    def _rescaled(
+        self,
+        rows: CenteredRows,
+        weights: np.ndarray,
+        offsets: np.ndarray,
+        shrinkage: float,
+        proportions: np.ndarray,
+        noise: NoiseSource,
+        direction: np.ndarray | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Fit scale, shift (for two classes) and mix to the group that is worst then.
+
+        The mix is of the weights with those of the plain model, which differ by the direction.
+        """
+        if self.scale is None:
+            return shrinkage * weights, offsets
+        fit = ScaleFit(self.plain, rows, weights, offsets, proportions, direction)
+        moved = self._margin_rounding(rows, weights, offsets)
+        if direction is not None:
+            moved += self._margin_rounding(rows, direction, np.zeros_like(offsets))
+        theta = fit.released(self.scale, _ROUNDS, shrinkage, noise, moved)
+        shift = theta[1] if fit.has_shift else 0.0
+        weights = (shrinkage + theta[0] / fit.unit) * weights
+        if direction is not None:
+            weights = weights + theta[-1] / fit.units[1] * direction
+        return weights, offsets + shift
+
+
+def combined(
+    first: np.ndarray, first_variance: float, second: np.ndarray, second_variance: float
+) -> tuple[np.ndarray, float]:
+    """Average two independent estimates by their variances; return the variance, too."""
+    share = first_variance / (first_variance + second_variance)
+    return first + share * (second - first), share * second_variance
+
+
+def plan_noisy_descent_ascent(
+    objective: GroupObjective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+) -> Plan:
+    """Choose the parts of the budget from public numbers.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+        It has no part for a penalty or a ball.
+    budget : PrivacyBudget
+        With delta > 0.
+    calibration : {"analytic"}
+
+    Returns
+    -------
+    NoisyDescentAscentPlan
+        That of the plain model alone if there is one group, or where noise would hide the groups'
+        losses.
+    """
+    if objective.weights.public_groups and objective.neighbouring is Neighbouring.ADD_REMOVE:
+        raise ValueError("public groups: proven for neighbouring='replace_one' only.")
+    whole = plan_noisy_gradient_descent(objective, budget)
+    n_groups = objective.weights.n_groups
+    design, relation = objective.design, objective.neighbouring
+    error = whole.relative_noise
+    spread = error * math.sqrt(design.n_features)
+    if n_groups == 1 or spread >= _LARGEST_ERROR:
+        return whole
+    mu = gaussian_mu(budget.epsilon, budget.delta)
+    has_sizes = objective.proportions is None
+    noise = relation.n_changes / (mu * design.n_records)
+    sizes_share, losses_share, scale_share = (
+        min(max((factor * noise) ** 2, least), largest)
+        for least, largest, factor in (_SIZES, _LOSSES, _SCALE)
+    )
+    if has_sizes and not objective.plans_share:
+        sizes_share = objective.histogram_share or sizes_share
+        if sizes_share > _LARGEST_SHARE:
+            raise ValueError(
+                f"histogram_share == {sizes_share:g}, must be at most {_LARGEST_SHARE:g} for the "
+                "method 'gradient': the rest is for the model."
+            )
+    room = _ALL_PARTS - sizes_share * has_sizes
+    fraction = min(1.0, room / (losses_share + scale_share))
+    losses_share, scale_share = fraction * losses_share, fraction * scale_share
+    fits_scale = has_odds(objective.risk.loss)
+    n_looks = int(min(math.sqrt(_ONE_LOOK / spread), _MOST_LOOKS))
+    n_looks = n_looks if n_looks >= _LEAST_LOOKS else 1
+    spread_price = _SPREAD_PRICE
+    if fits_scale and n_looks == 1:
+        spread_price = min(max(_PRICE_OF_ERROR * spread, _LEAST_PRICE), spread_price)
+    reserved = sizes_share * has_sizes + losses_share + scale_share
+    plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
+    sizes = None
+    if has_sizes:
+        sizes = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(sizes_share),
+            math.sqrt(relation.n_changes),
+            1.0,
+            "sizes of the groups",
+            "Lemma 3",
+        )
+    losses = GroupSums(
+        plain,
+        n_groups,
+        mu * math.sqrt(losses_share / n_looks),
+        loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
+        loss_range(plain.loss)[1],
+        "losses of the groups",
+        "Lemma 2",
+    )
+    scale = temperature = mix = None
+    share = 0.0  # of the temperature
+    if fits_scale:
+        scale = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(scale_share / _ROUNDS),
+            relation.n_changes,
+            1.0,
+            "derivatives of the groups' losses in scale, shift and mix",
+            "Lemma 4",
+            (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
+        )
+        share = min(scale_share, temperature_share(plain.loss, noise))
+        if share:
+            temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(share))
+    else:
+        mix = GroupSums(
+            plain,
+            n_groups,
+            mu * math.sqrt(scale_share),
+            relation.n_changes,
+            1.0,
+            "losses of the groups between two models",
+            "Lemma 6",
+            5 if has_shift(plain) else 3,
+        )
+    return NoisyDescentAscentPlan(
+        objective,
+        # as long a path for the budget as that of one descent: the first part of it, and the rest
+        replace(
+            plain,
+            mu=plain.mu * math.sqrt(_PLAIN),
+            damping=plain.damping / math.sqrt(_PLAIN),
+        ),
+        n_looks,
+        plain.mu * math.sqrt(1.0 - _PLAIN),
+        math.sqrt(plain.mu**2 * (1.0 - _PLAIN) + mu**2 * (scale_share - share)),
+        plain.damping * math.sqrt(1.0 - _PLAIN),
+        sizes,
+        losses,
+        scale,
+        mix,
+        temperature,
+        8.0 * error**2 * math.sqrt(design.n_features),
+        spread_price,
+        objective.proportions,
+    )

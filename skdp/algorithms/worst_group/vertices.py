@@ -1,0 +1,196 @@
+"""The method "mirror_descent" of the worst group's loss: coefficients against groups.
+
+Algorithm 1 of Gonzalez, Guzman and Paquette (2024) for the maximal loss of their section 1.4: one
+block draws vertices of the l1 ball of the coefficients, the other one draws groups, those with
+large losses more often. Theory: docs/theory/mirror_descent.md, section 7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from skdp._runtime import without_warnings
+from skdp.algorithms.mirror.plain import (
+    LinearMirrorDescentPlan,
+    check_linear,
+    linear_design,
+    plan_mirror_descent,
+    zcdp_of,
+)
+from skdp.algorithms.mirror.rounds import VertexPlan
+from skdp.algorithms.plan import Result, Run
+from skdp.algorithms.worst_group.proportions import proportions_sensitivity
+from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
+from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import ComposedEvent
+from skdp.privacy.report import Release
+from skdp.problems import EmpiricalRisk, GroupWeights, Records
+from skdp.problems.group_objective import GroupObjective
+from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
+from skdp.problems.vertices import LinearProblem, vertex_coefficients
+
+_REFERENCE = "docs/theory/mirror_descent.md, Proposition 7"
+#: Steps of the search for the scale of steps that a histogram leaves.
+_HALVINGS = 12
+
+
+@dataclass(frozen=True)
+class GroupVertexResult(Result):
+    """Coefficients and, if the objective says so, the average of the drawn groups."""
+
+    y: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
+    """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
+
+    Attributes
+    ----------
+    objective : GroupObjective
+        After a run with the weights of the groups that were used.
+    descent : VertexPlan
+        It does not depend on these weights: gradients are in units of the largest one.
+    histogram : AdditiveMechanism or None
+        Noise of the proportions of the groups.
+    proportions : tuple of float or None
+        After a run: those that were released.
+    """
+
+    objective: GroupObjective
+    histogram: AdditiveMechanism | None = None
+    proportions: tuple[float, ...] | None = None
+
+    @property
+    def risk(self) -> EmpiricalRisk:
+        return self.objective.risk
+
+    @property
+    def alpha(self) -> float:
+        return self.objective.alpha
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return (*_described(self.objective, self.histogram), *self.descent.releases)
+
+    def to_dict(self) -> dict[str, Any]:
+        numbers = {
+            **self._design.to_dict(),
+            "largest_group_weights": list(self.objective.weights.largest),
+            **self.descent.to_dict(),
+        }
+        if self.histogram is not None:
+            numbers["proportions_noise"] = self.histogram.noise_scale
+        return numbers
+
+    @without_warnings()
+    def run(self, data: Records, run: Run) -> GroupVertexResult:
+        objective, loss, design = self.objective, self.objective.risk.loss, self._design
+        objective.design.check(data)
+        data.check_targets(loss)
+        weights, proportions = objective.weights, None
+        weights.check_groups(data.groups)
+        LinearProblem(data, loss, design)  # refuses entries above their bound
+        if self.histogram is not None:
+            counts = np.bincount(data.groups, minlength=weights.n_groups) / data.n_records
+            noisy = np.clip(self.histogram.release(counts, run.noise), 0.0, 1.0)
+            weights = GroupWeights.of_proportions(noisy, weights.bound)
+            proportions = tuple(noisy.tolist())
+        problem: LinearProblem
+        if isinstance(design, GroupLinearDesign):
+            problem = GroupLinearProblem(data, loss, design, weights)
+        else:  # there is one group
+            problem = LinearProblem(data, loss, design)
+        vertices, *groups = self.descent.run(problem, run).point
+        y = np.ones(1)
+        if groups:
+            y = np.bincount(groups[0], minlength=weights.n_groups) / len(groups[0])
+        return GroupVertexResult(
+            vertex_coefficients(vertices, data.width, design.radius),
+            replace(self, objective=replace(objective, weights=weights), proportions=proportions),
+            y if objective.release_weights else None,
+        )
+
+
+def plan_group_mirror_descent(
+    objective: GroupObjective,
+    budget: PrivacyBudget,
+    calibration: str = "analytic",
+    *,
+    n_rounds: int | None = None,
+) -> GroupMirrorDescentPlan:
+    """Plan mirror descent for the largest loss of a group.
+
+    Parameters
+    ----------
+    objective : GroupObjective
+        Of a smooth loss of one margin, as in :func:`skdp.algorithms.plan_linear_mirror_descent`.
+        Weights of the groups must not depend on private sizes.
+    budget : PrivacyBudget
+    calibration : {"analytic"}
+    n_rounds : int, optional
+        Default: by the number of records, the budget and the numbers of vertices and groups.
+
+    Raises
+    ------
+    ValueError
+        For losses with kinks or of several margins, and for clipped weights of private groups.
+    """
+    check_linear(objective)
+    weights, loss = objective.weights, objective.risk.loss
+    if weights.bound < 1.0:
+        raise ValueError("the largest weight of a group must be at least 1.")
+    if weights.clipped and not weights.public_groups:
+        raise ValueError("method='mirror_descent' is not for group_mode='floored'.")
+    design = linear_design(objective)
+    if weights.n_groups > 1:
+        design = GroupLinearDesign.with_groups(design, loss, weights.n_groups)
+    if n_rounds is None:
+        # records of one group, if all are equally large
+        effective = design.n_records / weights.n_groups * math.sqrt(zcdp_of(budget))
+        n_rounds = max(20, min(round((effective / sum(design.log_sizes)) ** (2.0 / 3.0)), 500))
+    descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
+    if not objective.histogram_share:
+        return GroupMirrorDescentPlan(objective, descent)
+    sensitivity = proportions_sensitivity(design.n_records)
+    histogram = calibrated_mechanism(budget, sensitivity, share=objective.histogram_share)
+    descent = _reduced(descent, _described(objective, histogram), budget)
+    return GroupMirrorDescentPlan(objective, descent, histogram)
+
+
+def _described(
+    objective: GroupObjective, histogram: AdditiveMechanism | None
+) -> tuple[Release, ...]:
+    if histogram is None:
+        return ()
+    size, n = objective.weights.n_groups, objective.design.n_records
+    return (histogram.describe("group proportions", size, n, _REFERENCE),)
+
+
+def _reduced(
+    descent: VertexPlan, earlier: tuple[Release, ...], budget: PrivacyBudget
+) -> VertexPlan:
+    """Shorten the steps to what earlier releases leave of the budget."""
+
+    def scaled(factor: float) -> VertexPlan:
+        return replace(descent, steps=tuple(factor * step for step in descent.steps))
+
+    def fits(factor: float) -> bool:
+        releases = (*earlier, *scaled(factor).releases)
+        event = ComposedEvent(tuple(release.event for release in releases))
+        # the tightest accountants take long for draws of many sensitivities
+        accountant = PureAccountant() if budget.is_pure else ZCDPAccountant()
+        return accountant.compose(event).get_epsilon(budget.delta) <= budget.epsilon
+
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    if low == 0.0:
+        raise ValueError("histogram_share is too large: it leaves no budget for the draws.")
+    return scaled(low)

@@ -1,0 +1,112 @@
+"""Ranges of features that are found privately, within wider ones that are known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from skdp._checks import check_real
+from skdp._estimator import randomness
+from skdp._records import validate_records
+from skdp.algorithms.plan import Run
+from skdp.algorithms.statistics.quantiles import QuantilesPlan
+from skdp.preprocessing.ranges import (
+    check_ranges,
+    middle_and_half,
+    ranges_per_feature,
+    to_unit_interval,
+)
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
+
+
+class _Columns(BaseEstimator):
+    """Match ranges with columns."""
+
+    def __init__(self, ranges: Any = (-1.0, 1.0)) -> None:
+        self.ranges = ranges
+
+
+def private_ranges(
+    X: Any,
+    outer_ranges: Any,
+    *,
+    quantiles: tuple[float, float] = (0.01, 0.99),
+    epsilon: float = 1.0,
+    delta: float = 1e-6,
+    n_candidates: int = 1001,
+    accountant: BudgetAccountant | None = None,
+    random_state: Any = None,
+) -> np.ndarray:
+    """Find the range of each feature privately, as a pair of quantiles.
+
+    The result may be used as the `ranges` of the scalers of this package. It costs
+    (epsilon, delta), for replace-one neighbours, whatever the number of features.
+
+    Parameters
+    ----------
+    X : array-like of shape (n_samples, n_features)
+    outer_ranges : pair of float, array-like of shape (n_features, 2) or dict
+        Public ranges that are surely wide enough, as for :class:`BoundedScaler`. Values outside are
+        clipped to them.
+    quantiles : tuple of two floats, default=(0.01, 0.99)
+        What the ends of a range are to be: 0 <= low < high <= 1.
+    epsilon, delta : float, default=1.0, 1e-6
+        Budget of all ranges together.
+    n_candidates : int, default=1001
+        Number of values that an end may have, evenly spaced in the outer range.
+    accountant : BudgetAccountant or None, default=None
+        Is charged before a record is read, besides those of the open ``with`` blocks.
+    random_state : int, RandomState, Generator or None, default=None
+        None draws from the operating system's secure generator; anything else is for tests.
+
+    Returns
+    -------
+    ndarray of shape (n_features, 2)
+        Low and high end of each feature, low < high, within the outer range.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters or input, before anything is computed.
+    BudgetExceededError
+        If the budget of an accountant would be exceeded; no record has then been read.
+
+    Notes
+    -----
+    Each end is a draw by the exponential mechanism over the candidates, by their distance in ranks
+    from the quantile (Smith 2011, Algorithm 2). It is within about ``2 log(n_candidates) / e``
+    ranks, e the share of one draw: many features need many records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdp.preprocessing import private_ranges
+    >>> X = np.random.default_rng(0).normal([20, 60], [2, 10], size=(10000, 2))
+    >>> private_ranges(X, [(0, 100), (0, 1000)], random_state=0).round(0)
+    array([[15., 25.],
+           [37., 83.]])
+    """
+    budget = PrivacyBudget(epsilon, delta)
+    check_accountant(accountant)
+    low, high = quantiles
+    for quantile in quantiles:
+        check_real("quantiles", quantile, 0.0, 1.0)
+    if not low < high:
+        raise ValueError(f"quantiles == {quantiles!r}, must be low < high.")
+    check_ranges(outer_ranges)
+    columns = _Columns(outer_ranges)
+    X = validate_records(columns, X)
+    ranges = ranges_per_feature(columns)
+    rng, noise = randomness(random_state)
+    plan = QuantilesPlan(len(X), X.shape[1], (float(low), float(high)), budget, n_candidates)
+    spend(plan.event, accountant, label="private_ranges")
+    ends = plan.run(to_unit_interval(X, ranges), Run("auto", rng, noise)).point
+    ends.sort(axis=1)
+    step = 2.0 / (n_candidates - 1)
+    narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice
+    ends[narrow] = np.clip(ends[narrow] + step * np.array([-1.0, 1.0]), -1.0, 1.0)
+    middle, half = middle_and_half(*ranges.T)
+    return np.asarray(middle[:, None] + half[:, None] * ends)

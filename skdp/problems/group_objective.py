@@ -1,0 +1,44 @@
+"""The objective of worst-group methods: the largest loss of a group on a public design."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from skdp.problems.max_group_loss import GroupWeights
+from skdp.problems.risks import Objective
+
+
+@dataclass(frozen=True)
+class GroupObjective(Objective):
+    """The largest loss of a group on a public design.
+
+    Parameters
+    ----------
+    weights : GroupWeights
+        With a histogram, only their bound counts.
+    release_weights : bool, default=False
+        Whether the worst-case weights are released, together with the last phase's point, whose
+        noise grows for it.
+    histogram_share : float, default=0.0
+        Part of the budget that is spent first, on noisy proportions of the groups; 0: none are
+        released.
+    plans_share : bool, default=False
+        Whether methods that plan that part choose their own.
+    proportions : tuple of float, optional
+        Public ones, for methods that weigh the groups themselves. None: they are released.
+    weight_limit : float, default=inf
+        Bound on the weight of a record of a group, for the same methods.
+    """
+
+    weights: GroupWeights = field(kw_only=True)
+    release_weights: bool = False
+    histogram_share: float = 0.0
+    plans_share: bool = False
+    proportions: tuple[float, ...] | None = None
+    weight_limit: float = math.inf
+
+    @property
+    def radius(self) -> float:
+        """Radius of the ball; by default the norm of a good predictor."""
+        return self.risk.reference_norm(self.design) if self.coef_norm is None else self.coef_norm
