@@ -359,7 +359,7 @@ def test_no_record_costs_more_than_the_budget(name):
 
     The price of sampled batches is no sum over draws, and what a record moves under objective
     perturbation is the linear term that goes with a minimiser
-    (tests/algorithms/test_objective_perturbation.py).
+    (tests/algorithms/objective/test_perturbation.py).
     """
     case = CASES[name]
     fitted, laboratory = first_run(name)
@@ -392,7 +392,7 @@ def test_no_record_costs_more_than_the_budget(name):
 def test_no_record_moves_scores_further_than_charged(name):
     """Scores of all draws of vertices, against half the range that each draw is charged with.
 
-    That the draws follow these scores: tests/algorithms/test_mirror_descent.py enumerates them.
+    That the draws follow these scores: tests/algorithms/mirror/test_plain.py enumerates them.
     """
     case = CASES[name]
     fitted, laboratory = first_run(name)

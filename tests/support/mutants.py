@@ -43,17 +43,20 @@ class Mutant:
     tests: str
 
 
-_EXPONENTIAL = "tests/algorithms/test_exponential_mechanism.py -k"
+_EXPONENTIAL = "tests/algorithms/exponential/test_mechanism.py -k"
 _DRAWS, _STATE = "tests/contract/test_draws.py", "tests/contract/test_state.py"
-_STATISTICS = "tests/algorithms/test_released_statistics.py"
-_OBJECTIVE = "tests/algorithms/test_objective_perturbation.py"
-_THEOREMS = "tests/algorithms/test_objective_perturbation_theorems.py"
-_MOMENTS = "tests/algorithms/test_row_moments.py"
-_WORST_GROUP = "tests/algorithms/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
-_GROUP_LOSSES = (
-    "tests/algorithms/test_noisy_descent_ascent_losses.py -k 'by_its_sensitivity or unrelated'"
+_STATISTICS = "tests/algorithms/tuning/test_released_statistics.py"
+_OBJECTIVE = "tests/algorithms/objective/test_perturbation.py"
+_THEOREMS = "tests/algorithms/objective/test_theorems.py"
+_MOMENTS = "tests/algorithms/preparation/test_second_moments.py"
+_WORST_GROUP = (
+    "tests/algorithms/worst_group/test_noisy_descent_ascent.py -k 'by_its_sensitivity or unrelated'"
 )
-_RGDA = "tests/algorithms/test_dp_rgda.py -k"
+_GROUP_LOSSES = (
+    "tests/algorithms/worst_group/test_noisy_descent_ascent_losses.py "
+    "-k 'by_its_sensitivity or unrelated'"
+)
+_RGDA = "tests/algorithms/recursive/test_rgda.py -k"
 _NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
 _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
 
@@ -151,7 +154,7 @@ MUTANTS = (
         "algorithms/preparation/centered_rows.py",
         "residuals = np.minimum(np.maximum(residuals, -limits), limits)",
         "residuals = np.minimum(residuals, limits)",
-        "tests/algorithms/test_noisy_gradient_descent.py -k lemma_2_no_record",
+        "tests/algorithms/descent/test_noisy_descent.py -k lemma_2_no_record",
     ),
     Mutant(
         "numeric losses of the groups are not clipped",

@@ -1,7 +1,7 @@
 """The errata of Gonzalez, Guzman and Paquette (2024), and the numbers of their settings.
 
 Printed forms are written out, and a test shows what they do: E3, E5 and E7 of our specification.
-E1, E2 and E14 are in ``test_mirror_descent.py``: the sign of the ascent, the constant C_M, and the
+E1, E2 and E14 are in ``test_plain.py``: the sign of the ascent, the constant C_M, and the
 law of an average.
 """
 
