@@ -10,10 +10,10 @@ from skdp.mechanisms import SecretLabels
 
 #: Modules that draw a random order.
 _USERS = (
-    "blocks",
-    "boosted_mirror_descent",
-    "linear_queries",
-    "vertex_rounds",
+    "output.blocks",
+    "mirror.boosted",
+    "queries.mirror_descent",
+    "mirror.rounds",
     "tuning.bilevel",
     "tuning.exponential",
     "tuning.hypergradient",
