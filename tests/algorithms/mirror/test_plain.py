@@ -326,11 +326,11 @@ def game(matrix, n=400):
     design = VertexDesign(n, matrix.shape, (bound,) * 2, (bound,) * 2)
 
     def derivative(points, batch):
-        m, (x, y) = batch.stop - batch.start, points
+        m, (x, y) = len(np.arange(n)[batch]), points
         return np.tile(matrix @ y, (m, 1)), np.tile(x @ matrix, (m, 1))
 
     def function(points, batch):
-        return np.full(batch.stop - batch.start, points[0] @ matrix @ points[1])
+        return np.full(len(np.arange(n)[batch]), points[0] @ matrix @ points[1])
 
     return FunctionProblem(design, derivative, function)
 
