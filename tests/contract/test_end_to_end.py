@@ -14,6 +14,7 @@ import warnings
 import numpy as np
 import pytest
 from fit_cases import CASES
+from kept_order import kept_order  # noqa: F401  a fixture
 from laboratory import Laboratory
 
 from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _oscillation
@@ -99,6 +100,7 @@ def test_coefficients_move_with_the_last_noise(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("task", "delta"), [("ridge", 0.0), ("logistic", 0.01)])
+@pytest.mark.usefixtures("kept_order")  # a record has a known role
 def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
     """The chances of every candidate, which are drawn from exactly (test_softmax.py).
 

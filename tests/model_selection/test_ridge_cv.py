@@ -11,6 +11,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from kept_order import kept_order  # noqa: F401  a fixture
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.pipeline import make_pipeline
@@ -350,6 +351,7 @@ def coordinates(moments, gamma):
 @pytest.mark.audit
 @pytest.mark.parametrize("delta", [0.0, 0.3])
 @pytest.mark.parametrize("cv", [None, 2])
+@pytest.mark.usefixtures("kept_order")  # a record has a known role
 def test_audit_of_the_released_matrix(cv, delta, monkeypatch):
     """Worst-case neighbours: how often does the release speak for the one that it comes from?
 
