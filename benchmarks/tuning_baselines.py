@@ -43,21 +43,6 @@ from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Records
 from skdp.solvers import resolve_solver, solve_certified
 
-__all__ = [
-    "BaseFits",
-    "Choice",
-    "RepeatAndSelect",
-    "adassp",
-    "adassp_release",
-    "calibrated_base",
-    "exponential_over_grid",
-    "fixed",
-    "repeat_and_select",
-    "repetitions",
-    "split_budget",
-    "total_epsilon",
-]
-
 #: The relation of all events.
 REPLACE_ONE = Neighbouring.REPLACE_ONE
 #: Half decades; the squared bound of a row is 1.
