@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from skdp.algorithms.output_perturbation import plan_output_perturbation
+from skdp.algorithms import plan_output_perturbation
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import (
     ComposedEvent,

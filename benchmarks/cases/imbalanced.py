@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import tune
 from skdp.mechanisms import NoiseSource
-from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy import PrivacyBudget
 from skdp.problems import LogisticLoss, PenaltyGroups, Records
 
 KINDS = ("isotropic", "decay", "heavy", "binary", "skewed")

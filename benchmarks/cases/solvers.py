@@ -25,10 +25,17 @@ import pandas as pd
 import scipy.sparse as sp
 
 from benchmarks import tables
-from skdp.problems import HalfSquaredLoss, LogisticLoss, Loss, Records, SoftmaxLoss
-from skdp.problems.counting import counted
-from skdp.problems.domains import Ball, WholeSpace
-from skdp.problems.finite_sum import FiniteSumProblem
+from skdp.problems import (
+    Ball,
+    FiniteSumProblem,
+    HalfSquaredLoss,
+    LogisticLoss,
+    Loss,
+    Records,
+    SoftmaxLoss,
+    WholeSpace,
+    counted,
+)
 from skdp.solvers import SOLVERS, GradientDescent, Newton, Solver, certify, resolve_solver
 from skdp.solvers.mini_batches import StochasticSolver
 

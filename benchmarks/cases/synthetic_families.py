@@ -20,9 +20,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.marginal_baselines import consistent, gaussian_histograms, marginals, mean_distance
+from skdp.algorithms import Run
 from skdp.algorithms.adaptive_measurements import complete_plan, planned_rounds, rounds_plan
 from skdp.algorithms.measured_groups import groups_of
-from skdp.algorithms.plan import Run
 from skdp.algorithms.product_mixture import ProductMixture
 from skdp.mechanisms import NoiseSource, gaussian_noise_multiplier
 from skdp.problems import CategoricalRecords, Marginals
