@@ -8,7 +8,6 @@ record at a time. So the preparation costs no privacy and is the same for all me
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -47,6 +46,10 @@ class Dataset:
     @property
     def is_classification(self) -> bool:
         return self.classes is not None
+
+    @property
+    def task(self) -> str:
+        return "classification" if self.is_classification else "regression"
 
 
 def load(
@@ -169,24 +172,21 @@ def diabetes(unit_rows: bool = True) -> Dataset:
 # synthetic
 
 
-def synthetic_logistic(n: int = 10_000, d: int = 20) -> Dataset:
+def synthetic_logistic(
+    n: int = 10_000, d: int = 20, seed: int = 0, shift: float = 0.0, name: str = ""
+) -> Dataset:
     """Labels drawn from a logistic model with scores of standard deviation 4."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     direction = rng.standard_normal(d)
-    scores = 4.0 * X @ (direction / np.linalg.norm(direction))
+    scores = 4.0 * X @ (direction / np.linalg.norm(direction)) + shift
     y = (rng.random(n) < 1.0 / (1.0 + np.exp(-scores))).astype(int)
-    return Dataset(f"logistic, d = {d}", _unit_rows(X), y, (0, 1))
+    return Dataset(name or f"logistic, d = {d}", _unit_rows(X), y, (0, 1))
 
 
-def five_percent(n: int = 10_000, d: int = 20) -> Dataset:
+def five_percent() -> Dataset:
     """A logistic model as above whose intercept leaves 5 % of positives."""
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((n, d))
-    direction = rng.standard_normal(d)
-    scores = 4.0 * X @ (direction / np.linalg.norm(direction)) - 7.15
-    y = (rng.random(n) < 1.0 / (1.0 + np.exp(-scores))).astype(int)
-    return Dataset("5 % positives", _unit_rows(X), y, (0, 1))
+    return synthetic_logistic(seed=1, shift=-7.15, name="5 % positives")
 
 
 def imbalanced(n: int = 3_000, d: int = 15) -> Dataset:
@@ -323,10 +323,3 @@ def read_california(path: str, unit_rows: bool = True) -> Dataset:
         n_numbers=len(_CALIFORNIA_RANGES),
         blocks=(len(_CALIFORNIA_PLACES),),
     )
-
-
-def write_between(path: Path, mark: str, text: str) -> None:
-    """Put text between the two comments of a page that begin and end a part."""
-    begin, end = f"<!-- {mark}: begin -->\n", f"<!-- {mark}: end -->"
-    head, rest = path.read_text().split(begin)
-    path.write_text(f"{head}{begin}\n{text.strip()}\n\n{end}{rest.split(end)[1]}")

@@ -74,36 +74,35 @@ def without_unit_rows(given: data.Dataset, options: argparse.Namespace) -> data.
     return makers[given.name](unit_rows=False) if given.name in makers else given
 
 
+#: Name, relation and fit of a peer.
+PEERS = {
+    "dp-ebm": ("DP-EBM", ADD_REMOVE, dp_ebm_fit),
+    "diffprivlib": ("diffprivlib", REPLACE_ONE, diffprivlib),
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("peers", nargs="+", choices=["dp-ebm", "diffprivlib"])
+    parser.add_argument("peers", nargs="+", choices=list(PEERS))
     parser.add_argument("--out", type=Path, default=HERE / "results" / "linear_table_peers.csv.gz")
     parser.add_argument("--adult", metavar="PATH")
     parser.add_argument("--california", metavar="PATH")
-    parser.add_argument("--names", nargs="+", help="data sets; default: all")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     for dataset in data.load(options.adult, options.california, options.quick):
-        if options.names is not None and dataset.name not in options.names:
-            continue
         for peer in options.peers:
-            seeds = linear_protocol.n_seeds(dataset, options.quick)
+            (name, relation, fit), given = PEERS[peer], dataset
+            seeds, start = linear_protocol.n_seeds(dataset, options.quick), time.perf_counter()
             if peer == "dp-ebm":
                 seeds = min(seeds, EBM_SEEDS.get(dataset.name, 0))
-                relation, fit, given = ADD_REMOVE, dp_ebm_fit, without_unit_rows(dataset, options)
-            else:
-                relation, fit, given = REPLACE_ONE, diffprivlib, dataset
-            if seeds == 0:
-                continue
-            start = time.perf_counter()
-            name = {"dp-ebm": "DP-EBM", "diffprivlib": "diffprivlib"}[peer]
-            scores = linear_protocol.Scores()
-            cells = [(relation, epsilon) for epsilon in EPSILONS]
-            scores.add_method(given, name, fit, cells, seeds)
-            scores.write(options.out)
-            seconds = time.perf_counter() - start
-            print(f"{peer}: {dataset.name}, {seeds} seeds, {seconds:.0f} s", flush=True)
+                given = without_unit_rows(dataset, options)
+            if seeds:
+                scores = linear_protocol.Scores()
+                scores.add_method(given, name, fit, [(relation, e) for e in EPSILONS], seeds)
+                scores.write(options.out)
+                seconds = time.perf_counter() - start
+                print(f"{peer}: {dataset.name}, {seeds} seeds, {seconds:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

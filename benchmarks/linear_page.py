@@ -22,9 +22,9 @@ from benchmarks.linear_report import (
     LEVEL,
     LIMIT,
     OURS,
-    OURS_PURE,
     tally,
 )
+from benchmarks.tables import markdown
 
 #: Peers whose best in a cell stands beside ours.
 LINEAR = (linear_peers.DP_SGD_BEST, linear_peers.ADASSP)
@@ -92,16 +92,14 @@ large noise were set, and "linear, d = 100" when the path of accelerated steps w
 
 
 def page(table: pd.DataFrame) -> str:
-    from benchmarks.cases.linear_table import CLASSIFICATION, REGRESSION
-
     by_seeds = table[table["method"] == OURS].groupby("n_seeds", sort=False)["dataset"].unique()
     largest = max(by_seeds.index)
     few = ", ".join(f"{n} for {', '.join(s)}" for n, s in by_seeds.items() if n != largest)
     head = HEAD.format(
         seeds=f"{largest} seeds" + (f" ({few})" if few else ""),
         delta=DELTA,
-        n_classification=len(CLASSIFICATION),
-        n_regression=len(REGRESSION),
+        n_classification=len(linear_peers.SETTINGS["classification"]),
+        n_regression=len(linear_peers.SETTINGS["regression"]),
     )
     parts = [head, "## Summary\n", summary(table), losses(table), SEEN_TEXT]
     for title, metrics in (
@@ -126,7 +124,7 @@ def summary(table: pd.DataFrame) -> str:
     judged = [(f"best linear peer ({' or '.join(LINEAR)})", best_peers(table, LINEAR))]
     for method in table.loc[table["verdict"] != "", "method"].drop_duplicates():
         judged.append((method, table[(table["method"] == method) & (table["verdict"] != "")]))
-    lines = ["| against | score | replace-one | add/remove |", "|---|---|---|---|"]
+    lines = []
     for name, rows in judged:
         for metric in METRICS:
             of_metric = rows[rows["metric"] == metric]
@@ -135,8 +133,8 @@ def summary(table: pd.DataFrame) -> str:
                     tally(of_metric.loc[of_metric["relation"] == relation, "verdict"])
                     for relation in RELATION_NAMES
                 ]
-                lines.append(f"| {name} | {metric} | {' | '.join(found)} |")
-    lines += choices(table)
+                lines.append([name, metric, *found])
+    lines = markdown(["against", "score", *RELATION_NAMES.values()], lines) + choices(table)
     return "Number of cells above / level / below.\n\n" + "\n".join(lines) + "\n"
 
 
@@ -147,13 +145,13 @@ def choices(table: pd.DataFrame) -> list[str]:
         rows = table[table["method"] == method]
         if len(rows):
             lost = (rows["over_best"] < -SIGNIFICANT * rows["over_best_se"]).sum()
-            lines.append(f"| {method} | {lost} of {len(rows)} |")
+            lines.append([method, f"{lost} of {len(rows)}"])
     if not lines:
         return []
     of_best = table[table["method"] == linear_peers.DP_SGD_BEST]
-    lines.append(f"| ours | {(of_best['verdict'] == BELOW).sum()} of {len(of_best)} |")
+    lines.append(["ours", f"{(of_best['verdict'] == BELOW).sum()} of {len(of_best)}"])
     head = ["", "How often a model is below the best setting of DP-SGD for its cell and its score:"]
-    return [*head, "", "| model | cells |", "|---|---|", *lines]
+    return [*head, "", *markdown(["model", "cells"], lines)]
 
 
 def best_peers(table: pd.DataFrame, methods: tuple[str, ...]) -> pd.DataFrame:
@@ -181,22 +179,23 @@ def losses(table: pd.DataFrame) -> str:
     exact = free.set_index(["dataset", "metric"])["mean"].to_dict()
     rows["exact"] = [exact.get((row.dataset, row.metric), math.nan) for row in rows.itertuples()]
     gain = (rows["mean"] - rows["exact"]) * rows["metric"].map(linear_peers.sign)
-    lines = [
+    text = (
         "Cells below the best linear peer, the largest difference of each score first. In "
         f"{(gain > 0.0).sum()} of these {len(rows)} cells the peer also beats scikit-learn without "
         "privacy: with gradients clipped to 0.1, for example, DP-SGD has a different optimum from "
-        "the log loss, and on some data that optimum classifies more records correctly.\n",
-        "| score | data set | relation | epsilon | ours | peer | difference | no privacy | of |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "the log loss, and on some data that optimum classifies more records correctly.\n"
+    )
+    head = ["score", "data set", "relation", "epsilon", "ours", "peer", "difference", "no privacy"]
+    cells = [
+        [
+            *(row["metric"], row["dataset"], RELATION_NAMES[row["relation"]]),
+            *(f"{row['epsilon']:g}", f"{row['ours_mean']:.3f}", f"{row['mean']:.3f}"),
+            f"{row['difference']:+.3f} ± {SIGNIFICANT * row['difference_se']:.3f}",
+            *(f"{row['exact']:.3f}", row["method"]),
+        ]
+        for row in rows.to_dict("records")
     ]
-    for row in rows.to_dict("records"):
-        lines.append(
-            f"| {row['metric']} | {row['dataset']} | {RELATION_NAMES[row['relation']]} | "
-            f"{row['epsilon']:g} | {row['ours_mean']:.3f} | {row['mean']:.3f} | "
-            f"{row['difference']:+.3f} ± {SIGNIFICANT * row['difference_se']:.3f} | "
-            f"{row['exact']:.3f} | {row['method']} |"
-        )
-    return "\n".join(lines) + "\n"
+    return "\n".join([text, *markdown([*head, "of"], cells)]) + "\n"
 
 
 def cells(
@@ -213,7 +212,7 @@ def cells(
     given = given[given["metric"].isin(metrics)]
     others = [linear_peers.NO_PRIVACY, linear_peers.CONSTANT] if levels else ["seeds"]
     head = ["data set (n, d)", "score", *(f"{e:g}" for e in EPSILONS), *others]
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    lines = []
     for (name, metric), rows in given.groupby(["dataset", "metric"], sort=False):
         first = rows.iloc[0]
         star = r"\*" if name in SEEN else ""
@@ -224,8 +223,8 @@ def cells(
             line += [number(table, name, method, metric) for method in others]
         else:
             line.append(str(first["n_seeds"]))
-        lines.append("| " + " | ".join(line) + " |")
-    return "\n".join(lines) + "\n"
+        lines.append(line)
+    return "\n".join(markdown(head, lines)) + "\n"
 
 
 def cell(row: dict | None) -> str:
@@ -251,16 +250,16 @@ def worse_than_constant(table: pd.DataFrame) -> str:
         "The default is below the constant, which is not private here, in "
         f"{len(lost)} of {len(ours)} cells.\n",
     ]
-    if len(lost):
-        lines += ["| data set | relation | epsilon | score | ours | difference |"]
-        lines += ["|---|---|---|---|---|---|"]
-    for row in lost.to_dict("records"):
-        lines.append(
-            f"| {row['dataset']} | {RELATION_NAMES[row['relation']]} | {row['epsilon']:g} | "
-            f"{row['metric']} | {row['mean']:.3f} | {row['over_constant']:+.3f} ± "
-            f"{SIGNIFICANT * row['over_constant_se']:.3f} |"
-        )
-    return "\n".join(lines) + "\n"
+    cells = [
+        [
+            *(row["dataset"], RELATION_NAMES[row["relation"]], f"{row['epsilon']:g}"),
+            *(row["metric"], f"{row['mean']:.3f}"),
+            f"{row['over_constant']:+.3f} ± {SIGNIFICANT * row['over_constant_se']:.3f}",
+        ]
+        for row in lost.to_dict("records")
+    ]
+    head = ["data set", "relation", "epsilon", "score", "ours", "difference"]
+    return "\n".join(lines + (markdown(head, cells) if cells else [])) + "\n"
 
 
 def limit(table: pd.DataFrame) -> str:
@@ -271,17 +270,13 @@ def limit(table: pd.DataFrame) -> str:
         f"The default at epsilon = {LIMIT:g} minus scikit-learn's model with the best of "
         f"{len(linear_peers.PENALTIES)} penalties on the test score; the other way round for the "
         "log loss, so that below 0 it is worse.\n",
-        "| data set | score | no privacy | replace-one | add/remove |",
-        "|---|---|---|---|---|",
     ]
+    cells = []
     for (name, metric), rows in ours.groupby(["dataset", "metric"], sort=False):
         if metric == "ROC AUC":
             continue
         over = rows.set_index("relation")["over_no_privacy"]
-        values = " | ".join(f"{over.get(relation, math.nan):+.3f}" for relation in RELATION_NAMES)
-        base = number(table, name, linear_peers.NO_PRIVACY, metric)
-        lines.append(f"| {name} | {metric} | {base} | {values} |")
-    return "\n".join(lines) + "\n"
-
-
-__all__ = ["LINEAR", "OURS_PURE", "page"]
+        values = [f"{over.get(relation, math.nan):+.3f}" for relation in RELATION_NAMES]
+        cells.append([name, metric, number(table, name, linear_peers.NO_PRIVACY, metric), *values])
+    head = ["data set", "score", "no privacy", *RELATION_NAMES.values()]
+    return "\n".join([*lines, *markdown(head, cells)]) + "\n"

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.linear_peers import DP_SGD_BEST, DP_SGD_MODEL, DP_SGD_OTHERS, DP_SGD_SET
-from benchmarks.linear_protocol import KEYS, METRICS, RELATIONS, SIGNIFICANT
+from benchmarks.linear_protocol import KEYS, SIGNIFICANT
+from benchmarks.tables import standard_error
 
 OURS, OURS_PURE = "skdp", "skdp, delta=0"
 #: Models without privacy, of which there is one row for all cells.
@@ -78,23 +79,6 @@ def paired(mine: np.ndarray, theirs: np.ndarray, metric: str) -> dict[str, float
         "difference_se": error,
         "verdict": verdict,
     }
-
-
-def standard_error(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / math.sqrt(len(values))) if len(values) > 1 else math.nan
-
-
-def counts(table: pd.DataFrame) -> pd.DataFrame:
-    """Number of cells by method, metric and relation: above / level / below."""
-    judged = table[table["verdict"] != ""]
-    rows = {}
-    for (method, metric), group in judged.groupby(["method", "metric"]):
-        rows[method, metric] = {
-            relation: tally(group.loc[group["relation"] == relation, "verdict"])
-            for relation in RELATIONS
-        }
-    found = pd.DataFrame.from_dict(rows, orient="index")
-    return found.sort_index(level=1, key=lambda c: c.map(METRICS.index), sort_remaining=False)
 
 
 def tally(verdicts: pd.Series) -> str:

@@ -2,21 +2,20 @@
 
 A case is a module of `benchmarks/cases` with
 
-- ``run(options) -> list of dicts``: the rows of its table; `options` are the parsed arguments;
-- ``summarise(table) -> str`` (optional): the few lines that are printed;
-- ``plot(table, path)`` (optional): writes a figure.
+- ``run(options) -> iterable of dicts``: the rows of its table; `options` are the parsed arguments;
+- ``SHOWN`` or ``summarise(table) -> str``: the columns, or the few lines, that are printed;
+- ``plot(table) -> figure`` (optional); ``FROM_SCORES`` if ``run`` makes the table from other files;
+- ``page(table) -> str`` (optional): a page of the documentation, or its part ``MARK``.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.metadata
-import os
 import pkgutil
-import platform
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +47,9 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="list the cases and stop")
     parser.add_argument("--quick", action="store_true", help="tiny sizes, to see that it works")
     parser.add_argument("--out", type=Path, default=HERE / "results", metavar="DIR")
+    parser.add_argument("--redraw", action="store_true", help="measure nothing: read DIR's tables")
+    parser.add_argument("--svg", type=Path, metavar="DIR", help="draw the pictures there, as SVG")
+    parser.add_argument("--page", type=Path, metavar="PATH", help="write the case's page, or part")
     parser.add_argument("--seeds", type=int, default=10, help="splits of each data set")
     parser.add_argument("--threads", type=int, default=1, help="threads of BLAS and OpenMP")
     parser.add_argument("--adult", metavar="PATH", help="UCI Adult as CSV")
@@ -55,15 +57,10 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
     parser.add_argument("--rdatasets", metavar="DIR", help="tables of pydataset (linear_real)")
     parser.add_argument(
         "--only",
-        choices=["skdp", "peers", "page"],
+        choices=["skdp", "peers"],
         help="linear_table, synthetic: fit this side alone, and keep the results of the other",
     )
-    parser.add_argument("--page", metavar="PATH", help="linear_table, worst_group: write the page")
-    parser.add_argument(
-        "--ebm-python",
-        metavar="PATH",
-        help="Python that has interpret-core, for DP-EBM (nonlinear)",
-    )
+    parser.add_argument("--ebm-python", metavar="PATH", help="with interpret-core (nonlinear)")
     parser.add_argument("--dpmm-python", metavar="PATH", help="Python that has dpmm (synthetic)")
     options = parser.parse_args(arguments)
     unknown = set(options.cases) - set(names)
@@ -74,41 +71,43 @@ def parse(arguments: list[str] | None, names: list[str]) -> argparse.Namespace:
 
 
 def run_case(name: str, case: ModuleType, options: argparse.Namespace) -> None:
-    """Run one case; write ``<name>.csv`` and, if it can be drawn, ``<name>.png``."""
+    """Run or read one case: write its table, its picture and its page, print a summary."""
     import pandas as pd
 
-    start = time.perf_counter()
-    table = pd.DataFrame([row | environment(options) for row in case.run(options)])
-    table.to_csv(options.out / f"{name}.csv", index=False, float_format="%.6g")
+    from benchmarks import tables
+
+    start, path = time.perf_counter(), options.out / f"{name}.csv"
+    if options.redraw and not hasattr(case, "FROM_SCORES"):
+        table = tables.read(path)
+    else:
+        table = pd.DataFrame(reported(name, case.run(options)))
+        tables.write(table, path, options)
     if hasattr(case, "plot"):
         import matplotlib
 
         matplotlib.use("Agg")
-        case.plot(table, options.out / f"{name}.png")
+        matplotlib.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": name})
+        figure = case.plot(table)
+        if options.svg is None:
+            figure.savefig(path.with_suffix(".png"), dpi=100)
+        else:
+            figure.savefig(options.svg / f"{name}.svg", metadata={"Date": None})
+    if options.page is not None:
+        tables.write_page(options.page, case.page(table), getattr(case, "MARK", None))
     print(f"\n=== {name}: {len(table)} rows, {time.perf_counter() - start:.0f} s\n")
-    if hasattr(case, "summarise"):
-        print(case.summarise(table), flush=True)
+    summary = getattr(case, "summarise", None) or (lambda table: tables.show(table, case.SHOWN))
+    print(summary(table), flush=True)
 
 
-def environment(options: argparse.Namespace) -> dict[str, Any]:
-    """What a row needs to be read alone: versions and the machine."""
-    import skdp
-
-    return {
-        "skdp": skdp.__version__,
-        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "diffprivlib")},
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "threads": options.threads,
-        "quick": options.quick,
-    }
-
-
-def version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+def reported(name: str, rows: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Pass rows on, and name the latest one from time to time."""
+    start = last = time.perf_counter()
+    for i, row in enumerate(rows, 1):
+        yield row
+        if (now := time.perf_counter()) - last > 5.0:
+            cell = ", ".join(str(value) for value in list(row.values())[:5])
+            print(f"{name}: {now - start:.0f} s, row {i}: {cell}", file=sys.stderr, flush=True)
+            last = now
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from skdp.algorithms.output.one_shot import plan_output_perturbation
+from skdp.algorithms import plan_output_perturbation
 from skdp.mechanisms import gaussian_noise_multiplier
 from skdp.privacy import (
     ComposedEvent,
@@ -42,21 +42,6 @@ from skdp.privacy import (
 from skdp.privacy.gaussian_dp import gaussian_mu, pure_mu
 from skdp.problems import Design, EmpiricalRisk, HalfSquaredLoss, LogisticLoss, Records
 from skdp.solvers import resolve_solver, solve_certified
-
-__all__ = [
-    "BaseFits",
-    "Choice",
-    "RepeatAndSelect",
-    "adassp",
-    "adassp_release",
-    "calibrated_base",
-    "exponential_over_grid",
-    "fixed",
-    "repeat_and_select",
-    "repetitions",
-    "split_budget",
-    "total_epsilon",
-]
 
 #: The relation of all events.
 REPLACE_ONE = Neighbouring.REPLACE_ONE

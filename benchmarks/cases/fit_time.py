@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
-import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from benchmarks.tables import in_turn
 from skdp.linear_model import DPLogisticRegression, DPRidge
 
 ALPHAS: tuple[str | float, ...] = ("auto", 1e-2, 1e-4)
@@ -50,18 +46,16 @@ WORKLOADS = (
         for n, d in ((100, 10), (1000, 50))
     ),
     Workload("ridge", 10**5, 10),
-    Workload("ridge", 10**5, 10, dtype="float32"),
-    Workload("ridge", 10**5, 50, dtype="float32"),
+    *(Workload("ridge", 10**5, d, dtype="float32") for d in (10, 50)),
     Workload("ridge", 10**6, 50, repeats=5, dtype="float32"),
     *(
-        Workload("logistic", n, 50, repeats=7 if n < 1_000_000 else 5)
+        Workload(model, n, 50, repeats=7 if n < 1_000_000 else 5)
+        for model in ("logistic", "ridge")
         for n in (10**4, 10**5, 10**6)
     ),
-    *(Workload("ridge", n, 50, repeats=7 if n < 1_000_000 else 5) for n in (10**4, 10**5, 10**6)),
     *(Workload(model, 80_000, 100) for model in ("logistic", "ridge")),
     Workload("logistic", 455, 30, repeats=41),
-    Workload("logistic", 10**5, 10**4, density=0.002, repeats=5),
-    Workload("ridge", 10**5, 10**4, density=0.002, repeats=5),
+    *(Workload(m, 10**5, 10**4, density=0.002, repeats=5) for m in ("logistic", "ridge")),
     Workload("logistic", 10**4, 50, n_classes=10, repeats=5),
 )
 QUICK = (
@@ -71,13 +65,11 @@ QUICK = (
 )
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = []
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     for work in QUICK if options.quick else WORKLOADS:
-        print(f"fit_time: {work}", file=sys.stderr, flush=True)
         X, y = problem(work)
-        rows += [measure(work, X, y, alpha) for alpha in ALPHAS]
-    return rows
+        for alpha in ALPHAS:
+            yield measure(work, X, y, alpha)
 
 
 def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[str, Any]:
@@ -86,35 +78,29 @@ def measure(work: Workload, X: Any, y: np.ndarray, alpha: str | float) -> dict[s
     method = private_model(work, alpha).fit(X, y).privacy_.method
     # phases have no penalty: scikit-learn gets that of one shot
     used = float(private_model(work, alpha).set_params(method="output").fit(X, y).alpha_)
-    private, public, usual = [], [], []
-    for _ in range(work.repeats):
-        private.append(seconds(private_model(work, alpha).fit, X, y))
-        public.append(seconds(public_model(work, used).fit, X, y))
-        if alpha == "auto":
-            usual.append(seconds(public_model(work, None).fit, X, y))
-    ratios, cpu_ratios = (
-        [mine[kind] / theirs[kind] for mine, theirs in zip(private, public, strict=True)]
-        for kind in (0, 1)
-    )
-    to_default = [mine[0] / theirs[0] for mine, theirs in zip(private, usual, strict=bool(usual))]
+    fits = {
+        "skdp": lambda: private_model(work, alpha).fit(X, y),
+        "sklearn": lambda: public_model(work, used).fit(X, y),
+    }
+    if alpha == "auto":
+        fits["default"] = lambda: public_model(work, None).fit(X, y)
+    seconds = in_turn(fits, work.repeats)
+    ratios = seconds["skdp"] / seconds["sklearn"]
+    to_default = math.nan
+    if alpha == "auto":
+        to_default = float(np.median(seconds["skdp"][:, 0] / seconds["default"][:, 0]))
     return {
         "model": work.model if work.n_classes == 2 else f"{work.model}, {work.n_classes} classes",
         "layout": "dense" if work.density == 1 else f"CSR, {work.density:.1%} non-zero",
-        "dtype": work.dtype,
-        "n": work.n,
-        "d": work.d,
-        "alpha_given": alpha,
-        "alpha": used,
-        "method": method,
-        "epsilon": 1.0,
-        "repeats": work.repeats,
-        "skdp_seconds": statistics.median(times[0] for times in private),
-        "sklearn_seconds": statistics.median(times[0] for times in public),
-        "ratio_median": statistics.median(ratios),
-        "ratio_min": min(ratios),
-        "ratio_max": max(ratios),
-        "cpu_ratio_median": statistics.median(cpu_ratios),
-        "to_default_median": statistics.median(to_default) if to_default else math.nan,
+        **{"dtype": work.dtype, "n": work.n, "d": work.d, "alpha_given": alpha, "alpha": used},
+        **{"method": method, "epsilon": 1.0, "repeats": work.repeats},
+        "skdp_seconds": np.median(seconds["skdp"][:, 0]),
+        "sklearn_seconds": np.median(seconds["sklearn"][:, 0]),
+        "ratio_median": np.median(ratios[:, 0]),
+        "ratio_min": ratios[:, 0].min(),
+        "ratio_max": ratios[:, 0].max(),
+        "cpu_ratio_median": np.median(ratios[:, 1]),
+        "to_default_median": to_default,
     }
 
 
@@ -149,51 +135,6 @@ def public_model(work: Workload, alpha: float | None) -> Any:
     return LogisticRegression(**penalty, max_iter=100_000)
 
 
-def seconds(fit: Callable[[Any, Any], Any], X: Any, y: np.ndarray) -> tuple[float, float]:
-    """Wall and processor time."""
-    start = time.perf_counter(), time.process_time()
-    fit(X, y)
-    return time.perf_counter() - start[0], time.process_time() - start[1]
-
-
-def summarise(table: pd.DataFrame) -> str:
-    columns = ["model", "layout", "dtype", "n", "d", "alpha_given", "alpha", "method"]
-    columns += ["skdp_seconds", "sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
-    columns += ["cpu_ratio_median", "to_default_median"]
-    return "ratio = skdp / scikit-learn; below 1 skdp is faster\n" + table[columns].to_string(
-        index=False, float_format="{:.3g}".format
-    )
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    labels = [
-        f"{row.model}, {row.layout}, {row.dtype}, n = {row.n:.0e}, d = {row.d}"
-        for row in table.itertuples(index=False)
-    ]
-    places = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    figure, axis = plt.subplots(figsize=(8.0, 1.2 + 0.45 * len(places)))
-    for j, alpha in enumerate(ALPHAS):
-        part = table[table["alpha_given"].astype(str) == str(alpha)]
-        heights = [places[labels[i]] + 0.2 * (j - 1) for i in part.index]
-        spread = [
-            part["ratio_median"] - part["ratio_min"],
-            part["ratio_max"] - part["ratio_median"],
-        ]
-        axis.errorbar(
-            part["ratio_median"], heights, xerr=spread, fmt="o", ms=5, label=f"alpha = {alpha}"
-        )
-    axis.axvline(1.0, color="grey", linewidth=1)
-    axis.set_xscale("log")
-    low, high = axis.get_xlim()
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50) if low < tick < high]
-    axis.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_yticks(list(places.values()), list(places))
-    axis.invert_yaxis()
-    axis.set_xlabel("fit time of skdp / fit time of scikit-learn (median, range)")
-    figure.legend(loc="upper right", ncols=len(ALPHAS), frameon=False)
-    figure.tight_layout(rect=(0, 0, 1, 0.95))
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+SHOWN = ["model", "layout", "dtype", "n", "d", "alpha_given", "alpha", "method", "skdp_seconds"]
+SHOWN += ["sklearn_seconds", "ratio_median", "ratio_min", "ratio_max"]
+SHOWN += ["cpu_ratio_median", "to_default_median"]

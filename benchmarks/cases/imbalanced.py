@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
@@ -22,7 +22,7 @@ from sklearn.metrics import log_loss, roc_auc_score
 from skdp.algorithms import Run
 from skdp.algorithms.tuning import tune
 from skdp.mechanisms import NoiseSource
-from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy import PrivacyBudget
 from skdp.problems import LogisticLoss, PenaltyGroups, Records
 
 KINDS = ("isotropic", "decay", "heavy", "binary", "skewed")
@@ -60,21 +60,18 @@ def family(
     return X / np.maximum(norms, 1.5 * np.median(norms))[:, None], y
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     quick = options.quick
     kinds, sizes = (KINDS[:1], SIZES[:1]) if quick else (KINDS, SIZES)
     seeds, epsilons = (2, EPSILONS[1:2]) if quick else (options.seeds, EPSILONS)
-    rows = []
-    for kind in kinds:
-        for n, d, rate, strength in sizes:
-            data = [family(kind, n + 20_000, d, rate, strength, seed) for seed in range(seeds)]
-            for epsilon in epsilons:
-                rows.append(
-                    {"kind": kind, "n": n, "d": d, "positives": rate, "strength": strength}
-                    | {"epsilon": epsilon, "delta": DELTA, "seeds": seeds}
-                    | compare(data, n, epsilon)
-                )
-    return rows
+    for kind, (n, d, rate, strength) in product(kinds, sizes):
+        data = [family(kind, n + 20_000, d, rate, strength, seed) for seed in range(seeds)]
+        for epsilon in epsilons:
+            yield (
+                {"kind": kind, "n": n, "d": d, "positives": rate, "strength": strength}
+                | {"epsilon": epsilon, "delta": DELTA, "seeds": seeds}
+                | compare(data, n, epsilon)
+            )
 
 
 def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -> dict[str, Any]:
@@ -120,34 +117,5 @@ def compare(data: list[tuple[np.ndarray, np.ndarray]], n: int, epsilon: float) -
     }
 
 
-def summarise(table: pd.DataFrame) -> str:
-    columns = ["kind", "n", "d", "epsilon", "gradients", "optimum", "two_gradients", "default"]
-    columns += ["default_minus_two", "standard_error", "excess_over_optimum"]
-    return str(table[columns].to_string(index=False, float_format=lambda v: f"{v:.4g}"))
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    kinds = list(dict.fromkeys(table["kind"]))
-    figure, panels = plt.subplots(1, len(kinds), figsize=(3.2 * len(kinds), 3.4), squeeze=False)
-    for panel, kind in zip(panels[0], kinds, strict=True):
-        for k, (n, curve) in enumerate(table[table["kind"] == kind].groupby("n")):
-            excess = curve["two_gradients"] / curve["optimum"]
-            panel.plot(curve["epsilon"], excess, f"C{k}--", label=f"n = {n}, two gradients")
-            panel.errorbar(
-                curve["epsilon"],
-                1.0 + curve["excess_over_optimum"],
-                yerr=2.0 * curve["excess_standard_error"],
-                color=f"C{k}",
-                label=f"n = {n}, default",
-            )
-        panel.set_xscale("log")
-        panel.set_yscale("log")
-        panel.set_title(kind)
-        panel.set_xlabel("epsilon")
-    panels[0][0].set_ylabel("log loss over that of the optimum")
-    panels[0][0].legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+SHOWN = ["kind", "n", "d", "epsilon", "gradients", "optimum", "two_gradients", "default"]
+SHOWN += ["default_minus_two", "standard_error", "excess_over_optimum"]

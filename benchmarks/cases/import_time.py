@@ -13,10 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 from typing import Any
-
-import pandas as pd
 
 IMPORTS = (
     "import sklearn.linear_model",
@@ -69,18 +66,4 @@ def seconds(statement: str, cache: str) -> float:
     return float(done.stdout)
 
 
-def summarise(table: pd.DataFrame) -> str:
-    columns = ["import", "skdp_seconds", "sklearn_seconds", "ratio_of_medians", "ratio_of_minima"]
-    return table[columns].to_string(index=False, float_format="{:.3g}".format)
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(6.0, 2.0))
-    axis.barh(IMPORTS, [table["sklearn_seconds"].iloc[0], *table["skdp_seconds"]])
-    axis.invert_yaxis()
-    axis.set_xlabel("CPU seconds to import (median)")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+SHOWN = ["import", "skdp_seconds", "sklearn_seconds", "ratio_of_medians", "ratio_of_minima"]

@@ -10,9 +10,7 @@ neighbours, rows of unit norm. No data set that is given takes part.
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,11 +18,10 @@ import pandas as pd
 from scipy.special import expit
 from sklearn.datasets import make_classification
 
-from benchmarks import linear_peers
+from benchmarks import figures, linear_peers, models
 from benchmarks.data import Dataset
 from benchmarks.linear_peers import Setting
 from benchmarks.linear_protocol import DELTA, REPLACE_ONE, Split, score
-from skdp import DPLogisticRegression, DPRidge
 
 CLASSIFICATION = (
     *("isotropic", "spiked", "factors", "clusters", "overlap", "informative"),
@@ -61,9 +58,9 @@ SETTINGS = {
 }
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    tables = 2 if options.quick else 6
-    return [row for cell in cells(options.quick) for row in compared(*cell, tables, options.quick)]
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for cell in cells(options.quick):
+        yield from compared(*cell, 2 if options.quick else 6, options.quick)
 
 
 def cells(quick: bool) -> Iterator[tuple[str, str, int, int, float]]:
@@ -199,15 +196,8 @@ def ours_scores(split: Split, epsilons: tuple[float, ...]) -> dict[str, np.ndarr
     """Scores of the default estimators, one per epsilon."""
     found: dict[str, list[float]] = {}
     for epsilon in epsilons:
-        options = {"delta": DELTA, "data_norm": 1.0, "random_state": split.seed}
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "The noise is large")
-            if split.dataset.is_classification:
-                model = DPLogisticRegression(epsilon, classes=split.dataset.classes, **options)
-                predicted = model.fit(split.X, split.y).predict_proba(split.X_test)
-            else:
-                model = DPRidge(epsilon, target_range=split.dataset.target_range, **options)
-                predicted = model.fit(split.X, split.y).predict(split.X_test)
+        model = models.ours(split.dataset, epsilon, DELTA, REPLACE_ONE, len(split.y), split.seed)
+        predicted = models.predictions(model.fit(split.X, split.y), split.X_test)
         for metric, values in score(split, predicted).items():
             found.setdefault(metric, []).append(float(values[0]))
     return {metric: np.array(values) for metric, values in found.items()}
@@ -251,24 +241,6 @@ def summarise(table: pd.DataFrame) -> str:
     return "\n".join(parts)
 
 
-def plot(table: pd.DataFrame, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    metrics = list(dict.fromkeys(table["metric"]))
-    figure, panels = plt.subplots(1, len(metrics), figsize=(3.4 * len(metrics), 4.0), squeeze=False)
-    for panel, metric in zip(panels[0], metrics, strict=True):
-        of_metric = table[table["metric"] == metric]
-        for family, curve in of_metric.groupby("family", sort=False):
-            means = curve.groupby("epsilon")[GAINS[1]].mean()
-            color = f"C{CLASSIFICATION.index(family)}"
-            panel.plot(means.index, means, "o-", markersize=3, color=color, label=family)
-        panel.axhline(0.0, color="black", linewidth=0.8)
-        panel.set_xscale("log")
-        panel.set_title(metric)
-        panel.set_xlabel("epsilon")
-    panels[0][0].set_ylabel("gain over DP-SGD, other half's setting")
-    handles, labels = panels[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="lower center", ncols=5, fontsize=8)
-    figure.tight_layout(rect=(0.0, 0.12, 1.0, 1.0))
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+def plot(table: pd.DataFrame) -> Any:
+    title = "gain over DP-SGD, other half's setting"
+    return figures.curves(table, "epsilon", GAINS[1], "metric", "family", ylabel=title)

@@ -29,7 +29,7 @@ from benchmarks import linear_peers
 from benchmarks.cases.linear_families import EPSILONS, GAINS, SETTINGS, both_sides, gains
 from benchmarks.data import Dataset, breast_cancer, diabetes
 from benchmarks.linear_protocol import SIGNIFICANT, splits
-from benchmarks.linear_report import standard_error
+from benchmarks.tables import standard_error
 
 #: File, target, label of the positives (None: positive numbers), columns that are left out.
 CLASSIFICATION: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
@@ -84,7 +84,7 @@ _CATEGORIES = 12
 def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     seeds, of_tables = 2 if options.quick else _SEEDS, {}
     for data, kind in tables(options.rdatasets, options.quick):
-        task = "classification" if data.is_classification else "regression"
+        task = data.task
         settings = SETTINGS[task][: 2 if options.quick else None]
         n, d = data.X.shape
         cell = {"task": task, "table": data.name, "rows": kind, "n": n - math.ceil(0.2 * n), "d": d}
@@ -205,26 +205,3 @@ def above_level_below(gains: pd.Series, errors: pd.Series) -> str:
     above = int((gains > SIGNIFICANT * errors).sum())
     below = int((gains < -SIGNIFICANT * errors).sum())
     return f"{above} / {len(gains) - above - below} / {below}"
-
-
-def plot(found: pd.DataFrame, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    metrics = list(dict.fromkeys(found["metric"]))
-    figure, panels = plt.subplots(1, len(metrics), figsize=(3.4 * len(metrics), 3.6), squeeze=False)
-    for panel, metric in zip(panels[0], metrics, strict=True):
-        of_metric = found[found["metric"] == metric]
-        for _, curve in of_metric.groupby(["table", "rows"], sort=False):
-            panel.plot(curve["epsilon"], curve[GAINS[1]], color="C0", alpha=0.25, linewidth=0.8)
-        means = of_metric.groupby("epsilon")[GAINS[1]].mean()
-        panel.plot(means.index, means, "o-", color="C3", markersize=4, label="mean of the tables")
-        panel.axhline(0.0, color="black", linewidth=0.8)
-        panel.set_xscale("log")
-        panel.set_ylim(*((-0.15, 0.15) if metric != "R2" else (-0.4, 0.4)))
-        panel.set_title(f"{metric} (less is better: above 0)" if metric == "log loss" else metric)
-        panel.set_xlabel("epsilon")
-    panels[0][0].set_ylabel("gain over DP-SGD, other half's setting")
-    panels[0][0].legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    plt.close(figure)

@@ -21,11 +21,9 @@ from __future__ import annotations
 import argparse
 import functools
 import itertools
-import sys
-import time
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -199,14 +197,8 @@ GRIDS: dict[str, tuple[str, dict[str, Any], dict[str, list[Any]]]] = {
     ),
 }
 #: Options that the cost depends on.
-SCHEDULE = (
-    "n_steps",
-    "period",
-    "inner_steps",
-    "sampling_rate",
-    "sampling_rate_difference",
-    "noise_ratio",
-)
+SCHEDULE = ("n_steps", "period", "inner_steps", "noise_ratio")
+SCHEDULE += ("sampling_rate", "sampling_rate_difference")
 PROBLEMS = {"value": value_problem, "shared": SharedDual}
 
 
@@ -249,28 +241,20 @@ def search(
 
 
 def chosen(name: str, epsilon: float, shape: dict[str, Any]) -> dict[str, Any]:
-    """Return the options with the least mean Phi on other instances."""
-    found = []
-    trial = [instance(seed, **shape) for seed in (101,)]
-    problems = [PROBLEMS[GRIDS[name][0]](made) for made in trial]
-    for options in settings(name, problems[0].n_records):
-        ends = [
-            made.value(search(made, problem, epsilon, 1, **options))
-            for made, problem in zip(trial, problems, strict=True)
-        ]
-        found.append((float(np.nan_to_num(np.mean(ends), nan=np.inf)), len(found), options))
+    """Return the options with the least Phi on another instance."""
+    made = instance(101, **shape)
+    problem, found = PROBLEMS[GRIDS[name][0]](made), []
+    for options in settings(name, problem.n_records):
+        end = made.value(search(made, problem, epsilon, 1, **options))
+        found.append((end if math.isfinite(end) else math.inf, len(found), options))
     return min(found)[2]
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    shapes: dict[str, dict[str, Any]] = {
-        "norm 20": {"norm": 20.0},
-        "wide": {"n": 5_000, "p": 6},
-    }
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    shapes: dict[str, dict[str, Any]] = {"norm 20": {"norm": 20.0}, "wide": {"n": 5_000, "p": 6}}
     seeds = max(20, options.seeds)
     if options.quick:
         shapes, seeds = {"norm 20": {"norm": 20.0, "n": 40, "p": 4}}, 2
-    rows = []
     for name, shape in shapes.items():
         made = instance(0, **shape)
         columns = {"instance": name, "n": len(made.b), "dimension": made.start.size}
@@ -279,25 +263,18 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
             ("0, the strict saddle", 0.0 * made.start),
             ("gradient descent, not private", descended(made)),
         ):
-            rows.append(columns | {"method": label, "kind": "public"} | made.diagnostics(x))
+            yield columns | {"method": label, "kind": "public"} | made.diagnostics(x)
         if name == "norm 20":
-            rows += [columns | row for row in paper(made, seeds)]
+            yield from (columns | row for row in paper(made, seeds))
         for epsilon in EPSILONS[1:2] if options.quick else EPSILONS:
             for method in GRIDS:
-                begin = time.perf_counter()
-                best = chosen(method, epsilon, shape)
-                for row in scores(made, method, epsilon, seeds, best):
-                    rows.append(columns | row)
-                seconds = time.perf_counter() - begin
-                print(
-                    f"matrix_sensing: {name}, {method}, epsilon = {epsilon:g}: {seconds:.0f} s",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                best, problem = chosen(method, epsilon, shape), PROBLEMS[GRIDS[method][0]](made)
+                row = columns | {"method": method, "epsilon": epsilon, "seeds": seeds}
+                row["options"] = " ".join(f"{key}={value}" for key, value in best.items())
+                yield from (row | each for each in scores(made, problem, epsilon, seeds, **best))
     for method, numbers in TABLE_2.items():
         row = dict(zip(("phi", "gradient", "curvature"), numbers, strict=True))
-        rows.append({"instance": "paper's", "method": method, "kind": "Table 2", **row})
-    return rows
+        yield {"instance": "paper's", "method": method, "kind": "Table 2", **row}
 
 
 def descended(made: Instance) -> np.ndarray:
@@ -308,27 +285,20 @@ def descended(made: Instance) -> np.ndarray:
 
 
 def scores(
-    made: Instance, method: str, epsilon: float | None, seeds: int, options: dict[str, Any]
+    made: Instance,
+    problem: MinimaxProblem,
+    epsilon: float | None,
+    seeds: int,
+    **options: Any,
 ) -> Iterator[dict[str, Any]]:
-    problem = PROBLEMS[GRIDS[method][0]](made)
+    """Means and quantiles of the diagnostics over the seeds, and those of the null control."""
     for kind, each in (("data", problem), ("null control", NullControl(problem))):
         ends = [search(made, each, epsilon, seed, **options) for seed in range(seeds)]
-        yield {
-            "method": method,
-            "kind": kind,
-            "epsilon": epsilon,
-            "seeds": seeds,
-            "options": " ".join(f"{key}={value}" for key, value in options.items()),
-        } | spread([made.diagnostics(x) for x in ends])
-
-
-def spread(found: list[dict[str, float]]) -> dict[str, float]:
-    table = pd.DataFrame(found)
-    row: dict[str, float] = {}
-    for name in ("phi", "gradient", "curvature"):
-        row[name] = float(table[name].mean())
-        row[f"{name}_low"], row[f"{name}_high"] = np.quantile(table[name], [0.1, 0.9])
-    return row
+        table, row = pd.DataFrame([made.diagnostics(x) for x in ends]), {"kind": kind}
+        for name in table:
+            row[name] = float(table[name].mean())
+            row[f"{name}_low"], row[f"{name}_high"] = np.quantile(table[name], [0.1, 0.9])
+        yield row
 
 
 def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
@@ -344,57 +314,15 @@ def paper(made: Instance, seeds: int) -> Iterator[dict[str, Any]]:
         "step_size": 0.2,
         "step_size_y": 0.8,
     }
-    problem = SharedDual(made)
-    for label, epsilon, extra in (
-        ("DP-RGDA at the paper's values, our noise", 2.0, {}),
-        (
-            "DP-RGDA at the paper's values, paper's noise",
-            None,
-            {"noise_multiplier": PAPER_MULTIPLIER},
-        ),
+    few = min(seeds, 20)
+    for noise, epsilon, extra in (
+        ("our noise", 2.0, {}),
+        ("paper's noise", None, {"noise_multiplier": PAPER_MULTIPLIER}),
     ):
-        for kind, each in (("data", problem), ("null control", NullControl(problem))):
-            few = max(2, min(seeds, 20))
-            ends = [search(made, each, epsilon, seed, **options, **extra) for seed in range(few)]
-            row = {"method": label, "kind": kind, "epsilon": 2.0, "seeds": few}
-            yield row | spread([made.diagnostics(x) for x in ends])
+        row = {"method": f"DP-RGDA at the paper's values, {noise}", "epsilon": 2.0, "seeds": few}
+        for each in scores(made, SharedDual(made), epsilon, few, **options, **extra):
+            yield row | each
 
 
-def summarise(table: pd.DataFrame) -> str:
-    columns = ["instance", "method", "kind", "epsilon", "phi", "phi_low", "phi_high"]
-    columns += ["gradient", "curvature"]
-    return str(
-        table[[c for c in columns if c in table]].to_string(index=False, float_format="%.3g")
-    )
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    """Draw Phi against epsilon for each instance, with 10 % and 90 % quantiles."""
-    from matplotlib import pyplot as plt
-
-    private = table[(table["kind"] == "data") & table["epsilon"].notna()]
-    instances = list(dict.fromkeys(private["instance"]))
-    methods = list(dict.fromkeys(private["method"]))
-    figure, axes = plt.subplots(
-        1, len(instances), figsize=(5.5 * len(instances), 4), layout="constrained", squeeze=False
-    )
-    for axis, instance in zip(axes[0], instances, strict=True):
-        own = private[private["instance"] == instance]
-        for method, rows in own.groupby("method", sort=False):
-            k = methods.index(method)
-            errors = [rows["phi"] - rows["phi_low"], rows["phi_high"] - rows["phi"]]
-            errors = [error.clip(lower=0.0) for error in errors]  # a mean above the 90 %
-            axis.errorbar(
-                rows["epsilon"] * 1.03**k,
-                rows["phi"],
-                yerr=errors,
-                marker="o",
-                color=f"C{k}",
-                label=method,
-            )
-        start = table[(table["instance"] == instance) & (table["method"] == "x_0")]
-        axis.axhline(float(start["phi"].iloc[0]), color="0.4", linestyle="--", label="start")
-        axis.set(title=instance, xlabel="epsilon", ylabel="Phi", xscale="log", yscale="log")
-    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+SHOWN = ["instance", "method", "kind", "epsilon", "phi", "phi_low", "phi_high", "gradient"]
+SHOWN += ["curvature"]

@@ -1,19 +1,22 @@
 """Peak memory that one fit adds, as a multiple of the size of X.
 
-Each fit runs in a process of its own. The figure is the peak of ``tracemalloc``, which sees every
-array of NumPy but not what BLAS or C code allocates for itself. The growth of the resident set,
-whose peak is reset before the fit, is a check where the operating system tells it; it can be
-smaller, because memory that was freed after X was made is used again. A copy of X costs 1.
+Each fit runs in a process of its own; X of the layout "mapped" is a file, fitted in phases. The
+figure is the peak of ``tracemalloc``, which sees every array of NumPy but not what BLAS or C code
+allocates for itself. The growth of the resident set, whose peak is reset before the fit, is a check
+where the operating system tells it; it can be smaller, because memory that was freed after X was
+made is used again, and larger by the pages of a file that were read. A copy of X costs 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
-import sys
+import tempfile
 import tracemalloc
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +33,7 @@ ALPHA = 1e-3
 
 @dataclass(frozen=True)
 class Shape:
-    """Of X; `layout` is "C", "F" or "CSR"."""
+    """Of X; `layout` is "C", "F", "CSR" or "mapped"."""
 
     layout: str
     dtype: str
@@ -45,33 +48,36 @@ SHAPES = (
     Shape("C", "float32", 200_000, 50),
     Shape("CSR", "float64", 100_000, 5000, 0.005),
     Shape("CSR", "float32", 100_000, 5000, 0.005),
+    Shape("mapped", "float64", 1_000_000, 20),
 )
-QUICK = (Shape("C", "float64", 20_000, 20),)
+QUICK = (Shape("C", "float64", 20_000, 20), Shape("mapped", "float64", 20_000, 20))
 MODELS = ("logistic", "ridge", "logistic, 10 classes")
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows = []
-    for shape in QUICK if options.quick else SHAPES:
-        for model in MODELS[:1] if options.quick else MODELS:
-            for package in ("skdp", "sklearn"):
-                print(f"memory: {package} {model} {shape}", file=sys.stderr, flush=True)
-                # spawned, so that it holds nothing of this process
-                context = multiprocessing.get_context("spawn")
-                with ProcessPoolExecutor(1, mp_context=context) as fresh:
-                    job = fresh.submit(measure, package, model, shape, options.threads)
-                    rows.append(job.result())
-    return rows
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    models = MODELS[:1] if options.quick else MODELS
+    for shape, model in product(QUICK if options.quick else SHAPES, models):
+        for package in ("skdp", "sklearn"):
+            # spawned, so that it holds nothing of this process
+            context = multiprocessing.get_context("spawn")
+            with ProcessPoolExecutor(1, mp_context=context) as fresh:
+                yield fresh.submit(measure, package, model, shape, options.threads).result()
 
 
 def measure(package: str, model: str, shape: Shape, threads: int) -> dict[str, Any]:
     """One row; to be called once in a process."""
     threadpoolctl.threadpool_limits(threads)
     X, y = problem(model, shape)
+    if shape.layout == "mapped":
+        file = tempfile.NamedTemporaryFile(suffix=".npy")  # noqa: SIM115 - ends with the process
+        np.save(file.name, X)
+        X = np.load(file.name, mmap_mode="r")
     size = X.nbytes if shape.layout != "CSR" else X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
-    estimator = make(package, model, shape.n)
+    estimator = make(package, model, shape)
     # everything that is imported or allocated once and for all
-    make(package, model, 200).fit(X[:200], np.arange(200) % (10 if "10" in model else 2))
+    make(package, model, replace(shape, n=200)).fit(
+        X[:200], np.arange(200) % (10 if "10" in model else 2)
+    )
     resident = reset_resident_peak()
     tracemalloc.start()
     estimator.fit(X, y)
@@ -102,7 +108,7 @@ def problem(model: str, shape: Shape) -> tuple[Any, np.ndarray]:
         scores = X @ rng.standard_normal((shape.d, 10))
     else:
         X = rng.uniform(-1.0, 1.0, size=(shape.n, shape.d)) * np.sqrt(3.0 / shape.d)
-        X = np.array(X, dtype=shape.dtype, order=shape.layout)  # type: ignore[call-overload]
+        X = np.array(X, dtype=shape.dtype, order="F" if shape.layout == "F" else "C")
         scores = X @ rng.standard_normal((shape.d, 10))
     scores += 0.3 * rng.standard_normal(scores.shape)
     if model == "ridge":
@@ -110,14 +116,17 @@ def problem(model: str, shape: Shape) -> tuple[Any, np.ndarray]:
     return X, scores.argmax(axis=1) if "10" in model else (scores[:, 0] > 0).astype(int)
 
 
-def make(package: str, model: str, n: int) -> Any:
+def make(package: str, model: str, shape: Shape) -> Any:
     if package == "skdp":
+        given: dict[str, Any] = {"alpha": ALPHA}
+        if shape.layout == "mapped" and "10" not in model:
+            given = {"method": "phased"}
         if model == "ridge":
-            return DPRidge(alpha=ALPHA, target_range=(-1.0, 1.0))
-        return DPLogisticRegression(alpha=ALPHA, classes=range(10 if "10" in model else 2))
+            return DPRidge(**given, target_range=(-1.0, 1.0))
+        return DPLogisticRegression(**given, classes=range(10 if "10" in model else 2))
     if model == "ridge":
-        return Ridge(alpha=n * ALPHA)
-    return LogisticRegression(C=1.0 / (n * ALPHA), max_iter=10_000)
+        return Ridge(alpha=shape.n * ALPHA)
+    return LogisticRegression(C=1.0 / (shape.n * ALPHA), max_iter=10_000)
 
 
 def reset_resident_peak() -> int | None:
@@ -147,25 +156,3 @@ def summarise(table: pd.DataFrame) -> str:
     return "extra memory / size of X: traced peak, and resident set as a check\n" + (
         wide.to_string(float_format="{:.2f}".format)
     )
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    labels = table["layout"] + ", " + table["dtype"] + ", " + table["model"]
-    places = {label: i for i, label in enumerate(dict.fromkeys(labels))}
-    figure, axis = plt.subplots(figsize=(8.0, 1.2 + 0.32 * len(places)))
-    for j, package in enumerate(("skdp", "sklearn")):
-        part = table["package"] == package
-        heights = labels[part].map(places) + 0.36 * (j - 0.5)
-        axis.barh(heights, table.loc[part, "peak_over_X"], height=0.34, label=package)
-        axis.plot(table.loc[part, "resident_peak_over_X"], heights, "k|", ms=8)
-    axis.plot([], [], "k|", label="resident set")
-    axis.set_yticks(list(places.values()), list(places))
-    axis.invert_yaxis()
-    axis.axvline(1.0, color="grey", linewidth=1)
-    axis.set_xlabel("extra memory during fit / size of X")
-    axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)

@@ -16,15 +16,16 @@ from __future__ import annotations
 import argparse
 import math
 import resource
-import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 
+from benchmarks import figures, tables
 from skdp.algorithms import (
     Run,
     dp_sgd,
@@ -55,23 +56,21 @@ TABLE_1 = {
 SMOOTHNESS = {"second-order": "second_order", "first-order": "first_order"}
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     quick = options.quick
-    seeds = range(2 if quick else 3)
+    n, seeds = (2000, range(2)) if quick else (20_000, range(3))
     # first: later the process' peak of memory would be that of the other parts
-    rows = [large(*((1000, 1000) if quick else (100_000, 100_000)))]
-    for d in (20, 40) if quick else (100, 300, 1000):
-        for seed in seeds:
-            rows += losses(2000 if quick else 20_000, d, seed)
-            print(f"mirror_descent: d = {d}, seed {seed}", file=sys.stderr, flush=True)
-    for d in (20,) if quick else (50, 500):
-        for seed in seeds:
-            rows += worst_group(2000 if quick else 20_000, d, seed)
-    for case in TABLE_1:
-        for n in (1000, 4000) if quick else (1000, 4000, 16_000, 64_000):
-            for seed in range(2 if quick else 5):
-                rows.append({"part": "gap", "case": case, "n": n, "gap": gap(case, n, seed)})
-    return rows
+    yield large(*((1000, 1000) if quick else (100_000, 100_000)))
+    for part, measure, sizes in (
+        ("loss", losses, (20, 40) if quick else (100, 300, 1000)),
+        ("group", worst_group, (20,) if quick else (50, 500)),
+    ):
+        for d, seed in product(sizes, seeds):
+            for case, loss in measure(n, d, seed).items():
+                yield {"part": part, "case": case, "n": n, "d": d, "seed": seed, "loss": loss}
+    sizes = (1000, 4000) if quick else (1000, 4000, 16_000, 64_000)
+    for case, n, seed in product(TABLE_1, sizes, range(2 if quick else 5)):
+        yield {"part": "gap", "case": case, "n": n, "gap": gap(case, n, seed)}
 
 
 def sample(n: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -80,7 +79,7 @@ def sample(n: int, d: int, rng: np.random.Generator) -> tuple[np.ndarray, np.nda
     return X, (rng.uniform(size=n) < 1.0 / (1.0 + np.exp(-scores))).astype(np.float64)
 
 
-def losses(n: int, d: int, seed: int) -> list[dict[str, Any]]:
+def losses(n: int, d: int, seed: int) -> dict[str, float]:
     """Test losses of all methods; of DP-SGD the best of a grid."""
     rng = np.random.default_rng(seed)
     X, y = sample(n, d, rng)
@@ -125,13 +124,10 @@ def losses(n: int, d: int, seed: int) -> list[dict[str, Any]]:
         for steps in (10, 40)
         for rate in (0.03, 0.1, 0.3, 1.0)
     )
-    return [
-        {"part": "loss", "case": name, "n": n, "d": d, "seed": seed, "loss": value}
-        for name, value in found.items()
-    ]
+    return found
 
 
-def worst_group(n: int, d: int, seed: int) -> list[dict[str, Any]]:
+def worst_group(n: int, d: int, seed: int) -> dict[str, float]:
     """Largest test loss of two groups; the groups share three of their five features."""
     rng = np.random.default_rng(seed)
     coefficients = np.zeros((2, d))
@@ -156,10 +152,7 @@ def worst_group(n: int, d: int, seed: int) -> list[dict[str, Any]]:
             group_proportions=[0.8, 0.2], random_state=seed, **bound,
         )  # fmt: skip
         found[method] = float(max(model.fit(X, y, groups=groups).group_losses(*test)))
-    return [
-        {"part": "group", "case": name, "n": n, "d": d, "seed": seed, "loss": value}
-        for name, value in found.items()
-    ]
+    return found
 
 
 def game(case: str, n: int, rng: np.random.Generator) -> tuple[FunctionProblem, Any]:
@@ -255,10 +248,7 @@ def large(n: int, d: int) -> dict[str, Any]:
 def exponents(table: pd.DataFrame) -> dict[str, float]:
     """Least-squares slopes of the log of the mean gap over log n."""
     gaps = table[table["part"] == "gap"].groupby(["case", "n"])["gap"].mean()
-    return {
-        case: float(np.polyfit(np.log(gaps[case].index), np.log(gaps[case].to_numpy()), 1)[0])
-        for case in TABLE_1
-    }
+    return {case: tables.slope(gaps[case].index, gaps[case]) for case in TABLE_1}
 
 
 def summarise(table: pd.DataFrame) -> str:
@@ -279,37 +269,20 @@ def summarise(table: pd.DataFrame) -> str:
     return "\n".join(parts)
 
 
-def plot(table: pd.DataFrame, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure = plt.figure(figsize=(13, 7), layout="constrained")
-    top, below = figure.subfigures(2, 1)
-    left = top.subplots()
-    part = table[(table["part"] == "loss")]
-    for name, rows in part.groupby("case"):
-        means = rows.groupby("d")["loss"].mean()
-        left.plot(means.index, means, marker="o", label=name)
-    left.set(xscale="log", xlabel="number of features", ylabel="test log loss", ylim=(0.53, 0.9))
-    left.legend(fontsize=8)
-    plot_gaps(table, below)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def plot_gaps(table: pd.DataFrame, figure: Any) -> None:
-    """Duality gaps by records, one panel for each row of Table 1, with a line of its exponent."""
-    gaps, slopes = table[table["part"] == "gap"], exponents(table)
-    panels = figure.subplots(1, len(TABLE_1), sharex=True, sharey=True)
-    for panel, (case, exponent) in zip(panels, TABLE_1.items(), strict=True):
-        rows = gaps[gaps["case"] == case]
-        means = rows.groupby("n")["gap"].mean()
-        sizes = means.index.to_numpy()
-        fitted = np.exp(np.polyval(np.polyfit(np.log(sizes), np.log(means), 1), np.log(sizes)))
-        panel.plot(rows["n"], rows["gap"], "o", color="0.75", markersize=3)
-        panel.plot(sizes, means, "o", color="C0")
-        panel.plot(sizes, fitted, color="C0", label=f"measured: {slopes[case]:.2f}")
-        line = means.iloc[0] * (sizes / sizes[0]) ** exponent
-        panel.plot(sizes, line, "--", color="C3", label=f"Table 1: {exponent:.2f}")
-        panel.set(xscale="log", yscale="log", xlabel="number of records", title=case)
-        panel.legend(fontsize=8)
-    panels[0].set_ylabel("duality gap")
+def plot(table: pd.DataFrame) -> Any:
+    """Draw test losses by features, and gaps by records with the exponents of both kinds."""
+    losses, gaps = (table[table["part"] == part] for part in ("loss", "gap"))
+    slopes = exponents(table)
+    titles = {
+        case: f"duality gap, {case}:\n{slopes[case]:.2f} (Table 1: {exponent:.2f})"
+        for case, exponent in TABLE_1.items()
+    }
+    parts = [
+        losses.assign(panel="test log loss", line=losses["case"], at=losses["d"], y=losses["loss"]),
+        gaps.assign(
+            panel=gaps["case"].map(titles), line="duality gap", at=gaps["n"], y=gaps["gap"]
+        ),
+    ]
+    title = "features, or records"
+    cells = pd.concat(parts).rename(columns={"at": title})
+    return figures.curves(cells, title, "y", "panel", "line", log="xy", ylabel="", columns=3)

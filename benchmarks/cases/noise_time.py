@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.special import ndtri
 
+from benchmarks.tables import in_turn
 from skdp.mechanisms import GaussianMechanism, NoiseSource, SphericalLaplaceMechanism
 
 MECHANISMS = {
@@ -26,27 +25,22 @@ MECHANISMS = {
 }
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     sizes, repeats = ((1000,), 2) if options.quick else ((1000, 100_000), 100)
-    rows = []
-    for law in MECHANISMS:
-        for size in sizes:
-            seconds = best_times(law, size, repeats)
-            for source in ("system", "numpy"):
-                mine, peer = seconds["skdp", source], seconds["plain", source]
-                rows.append(
-                    {
-                        "law": law,
-                        "coordinates": size,
-                        "source": source,
-                        "repeats": repeats,
-                        "skdp_ms": 1e3 * mine,
-                        "plain_ms": 1e3 * peer,
-                        "ratio": mine / peer,
-                        "ratio_to_plain_numpy": mine / seconds["plain", "numpy"],
-                    }
-                )
-    return rows
+    for law, size in product(MECHANISMS, sizes):
+        seconds = best_times(law, size, repeats)
+        for source in ("system", "numpy"):
+            mine, peer = seconds["skdp", source], seconds["plain", source]
+            yield {
+                "law": law,
+                "coordinates": size,
+                "source": source,
+                "repeats": repeats,
+                "skdp_ms": 1e3 * mine,
+                "plain_ms": 1e3 * peer,
+                "ratio": mine / peer,
+                "ratio_to_plain_numpy": mine / seconds["plain", "numpy"],
+            }
 
 
 def best_times(law: str, size: int, repeats: int) -> dict[tuple[str, str], float]:
@@ -63,13 +57,7 @@ def best_times(law: str, size: int, repeats: int) -> dict[tuple[str, str], float
         calls["plain", source] = lambda source=source: (
             value + plain(law, normals[source](size), rng)
         )
-    least = dict.fromkeys(calls, np.inf)
-    for _ in range(repeats):
-        for name, call in calls.items():
-            start = time.process_time()
-            call()
-            least[name] = min(least[name], time.process_time() - start)
-    return least
+    return {name: seconds[:, 1].min() for name, seconds in in_turn(calls, repeats).items()}
 
 
 def plain(law: str, normals: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -85,29 +73,4 @@ def system_normals(size: int) -> np.ndarray:
     return ndtri((words + 0.5) * 2.0**-53)
 
 
-def summarise(table: pd.DataFrame) -> str:
-    columns = [
-        "law",
-        "coordinates",
-        "source",
-        "skdp_ms",
-        "plain_ms",
-        "ratio",
-        "ratio_to_plain_numpy",
-    ]
-    return table[columns].to_string(index=False, float_format="{:.3g}".format)
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    labels = table["law"] + "\n" + table["coordinates"].astype(str) + ", " + table["source"]
-    figure, axis = plt.subplots(figsize=(7.0, 3.0))
-    axis.barh(labels, table["ratio"])
-    axis.axvline(20.0, color="black", linestyle=":")
-    axis.invert_yaxis()
-    axis.tick_params(labelsize="small")
-    axis.set_xlabel("CPU time over that of a plain draw from the same kind of source")
-    figure.tight_layout()
-    figure.savefig(path, dpi=110)
-    plt.close(figure)
+SHOWN = ["law", "coordinates", "source", "skdp_ms", "plain_ms", "ratio", "ratio_to_plain_numpy"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from pathlib import Path
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,8 @@ from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 EPSILONS = (0.3, 1.0, 3.0, 10.0)
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     warnings.simplefilter("ignore", UserWarning)
-    rows = []
     readers = [(breast_cancer, ())]
     if options.adult is not None:
         readers.append((read_adult, (options.adult,)))
@@ -35,53 +35,29 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     for read, path in readers:
         unit, ranged = read(*path), read(*path, unit_rows=False)
         typical = _typical_norm(ranged)
+        ways = (
+            ("normalised", unit, 1.0),
+            ("in ranges, data_norm 1", ranged, 1.0),
+            (f"in ranges, data_norm {typical:g}", ranged, typical),
+        )
         for epsilon in EPSILONS[1:2] if options.quick else EPSILONS:
-            for estimator in _estimators(unit, epsilon):
-                for rows_are, data, bound in (
-                    ("normalised", unit, 1.0),
-                    ("in ranges, data_norm 1", ranged, 1.0),
-                    (f"in ranges, data_norm {typical:g}", ranged, typical),
-                ):
-                    scores = [
-                        _score(
-                            clone(estimator).set_params(data_norm=bound, random_state=seed),
-                            data,
-                            seed,
-                        )
-                        for seed in range(1 if options.quick else options.seeds)
-                    ]
-                    rows.append(
-                        {
-                            "data": data.name,
-                            "model": type(estimator).__name__,
-                            "epsilon": epsilon,
-                            "rows": rows_are,
-                            "score": float(np.mean(scores)),
-                            "worst": float(np.min(scores)),
-                            "standard_error": float(np.std(scores) / np.sqrt(len(scores))),
-                        }
-                    )
-    return rows
+            for estimator, (rows, data, bound) in product(_estimators(unit, epsilon), ways):
+                model = clone(estimator).set_params(data_norm=bound)
+                seeds = range(1 if options.quick else options.seeds)
+                scores = [_score(clone(model), data, seed) for seed in seeds]
+                yield {
+                    "data": data.name,
+                    "model": type(estimator).__name__,
+                    "epsilon": epsilon,
+                    "rows": rows,
+                    "score": float(np.mean(scores)),
+                    "worst": float(np.min(scores)),
+                    "standard_error": float(np.std(scores) / np.sqrt(len(scores))),
+                }
 
 
 def summarise(table: pd.DataFrame) -> str:
     return str(table.pivot_table("score", ["data", "model", "rows"], "epsilon").round(3))
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    pairs = list(table.groupby(["data", "model"], sort=False))
-    figure, axes = plt.subplots(len(pairs) // 2, 2, figsize=(9, 1.7 * len(pairs)), squeeze=False)
-    for axis, ((data, model), part) in zip(axes.ravel(), pairs, strict=True):
-        for rows, line in part.groupby("rows", sort=False):
-            axis.errorbar(
-                line["epsilon"], line["score"], line["standard_error"], marker=".", label=rows
-            )
-        axis.set(title=f"{data}: {model}", xlabel="epsilon", ylabel="accuracy or R2", xscale="log")
-        axis.legend(title="rows", fontsize="small", loc="lower right")
-    figure.tight_layout()
-    figure.savefig(path)
 
 
 def _typical_norm(data: Dataset) -> float:
@@ -102,4 +78,5 @@ def _estimators(data: Dataset, epsilon: float) -> list[Any]:
 
 def _score(estimator: Any, data: Dataset, seed: int) -> float:
     X, X_test, y, y_test = train_test_split(data.X, data.y, test_size=0.5, random_state=seed)
+    estimator.set_params(random_state=seed)
     return float(estimator.fit(X, y).score(X_test, y_test))

@@ -22,9 +22,10 @@ from __future__ import annotations
 
 import argparse
 import subprocess
-import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, OneHotEncoder
 
+from benchmarks import figures, tables
 from benchmarks.marginal_baselines import consistent, gaussian_histograms, marginals, mean_distance
 from skdp.linear_model import DPLogisticRegression
 from skdp.synthetic import DPSyntheticData
@@ -46,45 +48,39 @@ COLUMNS += ["race", "sex", "income"]
 PEER = Path(__file__).resolve().parents[1] / "synthetic_peer.py"
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     frame = made(500 if options.quick else 20_000)
     if options.adult is not None and not options.quick:
         frame = adult(options.adult)
     epsilons, seeds = ((1.0,), 1) if options.quick else ((0.3, 1.0, 3.0, 10.0), 3)
-    rows: list[dict[str, Any]] = []
     if options.only is not None:
-        rows = kept(options.out / "synthetic.csv", is_peer=options.only == "skdp")
+        yield from kept(options.out / "synthetic.csv", is_peer=options.only == "skdp")
     if options.only != "peers":
-        rows += [
-            row | {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
-            for epsilon in epsilons
-            for seed in range(seeds)
-            for row in rows_of(frame, epsilon, seed)
-        ]
-        rows += small_tables(options.quick)
+        for epsilon, seed in product(epsilons, range(seeds)):
+            common = {"n": len(frame), "epsilon": epsilon, "seed": seed, "delta": DELTA}
+            yield from (row | common for row in rows_of(frame, epsilon, seed))
+        yield from small_tables(options.quick)
     if options.only != "skdp" and options.dpmm_python is not None:
-        rows += peers(frame, options.dpmm_python)
-    return rows
+        yield from peers(frame, options.dpmm_python)
 
 
 def kept(path: Path, is_peer: bool) -> list[dict[str, Any]]:
     """Rows of earlier results: those of the peer, or the others."""
     columns = ["part", "method", "value", "n", "epsilon", "seed", "delta"]
-    table = pd.read_csv(path)[columns]
+    table = tables.read(path)[columns]
     return list(table[table["method"].str.startswith("MST") == is_peer].to_dict("records"))
 
 
-def peers(frame: pd.DataFrame, python: str) -> list[dict[str, Any]]:
+def peers(frame: pd.DataFrame, python: str) -> Iterator[dict[str, Any]]:
     """Distances of samples of MST at epsilon 1 and 3; a run takes minutes."""
-    done = subprocess.run(
-        [python, str(PEER), "--version"], capture_output=True, text=True, check=True
-    )
-    name = f"MST of dpmm {done.stdout.strip()}, sample"
+    command = [python, str(PEER), "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     table = frame.drop(columns="test")
     categories = {column: sorted(table[column].unique()) for column in table}
     sizes = [len(values) for values in categories.values()]
     given = codes(table, categories)
-    exact, rows = marginals(given, sizes), []
+    exact = marginals(given, sizes)
+    row = {"part": "marginals", "method": f"MST of dpmm {done.stdout.strip()}, sample"}
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.npz"), Path(folder, "out.npy")
         np.savez(source, codes=given, sizes=np.array(sizes))
@@ -92,60 +88,49 @@ def peers(frame: pd.DataFrame, python: str) -> list[dict[str, Any]]:
             command = [python, str(PEER), str(source), str(target), "mst"]
             subprocess.run([*command, str(epsilon), str(DELTA), "0"], check=True)
             value = mean_distance(exact, marginals(np.load(target), sizes))
-            print(f"synthetic: {name}, {epsilon}: {value:.4f}", file=sys.stderr, flush=True)
-            row = {"part": "marginals", "method": name, "value": value, "n": len(table)}
-            rows.append(row | {"epsilon": epsilon, "seed": 0, "delta": DELTA})
-    return rows
+            more = {"value": value, "n": len(table), "epsilon": epsilon, "seed": 0, "delta": DELTA}
+            yield row | more
 
 
-def small_tables(quick: bool) -> list[dict[str, Any]]:
+def small_tables(quick: bool) -> Iterator[dict[str, Any]]:
     """Distances of answers of both methods, on tables of a small universe."""
     sizes = (2, 3, 4, 5, 6, 8)
-    rows: list[dict[str, Any]] = []
-    for n in (500,) if quick else (5000, 50_000):
-        for seed in range(1 if quick else 3):
-            rng = np.random.default_rng(seed)
-            latent = rng.integers(0, 5, n)
-            laws = [rng.dirichlet(np.full(size, 0.5), 5).cumsum(axis=1) for size in sizes]
-            table = np.column_stack(
-                [(rng.random(n)[:, None] > law[latent, :-1]).sum(axis=1) for law in laws]
-            )
-            exact = marginals(table, sizes)
-            flat = {key: np.full(part.shape, 1.0 / part.size) for key, part in exact.items()}
-            common = {"part": "small", "n": n, "seed": seed}
-            for epsilon in (1.0,) if quick else (1.0, 3.0):
-                for method, delta in (
-                    ("adaptive", DELTA),
-                    ("mirror_descent", DELTA),
-                    ("mirror_descent", 0.0),
-                ):
-                    model = DPSyntheticData(
-                        epsilon,
-                        delta=delta,
-                        method=method,
-                        categories=[list(range(size)) for size in sizes],
-                        random_state=seed,
-                    ).fit(table)
-                    value = mean_distance(exact, model.answer())
-                    row = {"method": method, "epsilon": epsilon, "delta": delta, "value": value}
-                    rows.append(common | row)
-                row = {"method": "uniform", "epsilon": epsilon, "delta": 0.0}
-                rows.append(common | row | {"value": mean_distance(exact, flat)})
-    return rows
+    methods = (("adaptive", DELTA), ("mirror_descent", DELTA), ("mirror_descent", 0.0))
+    for n, seed in product((500,) if quick else (5000, 50_000), range(1 if quick else 3)):
+        table = latent_classes(np.random.default_rng(seed), n, sizes)
+        exact = marginals(table, sizes)
+        flat = {key: np.full(part.shape, 1.0 / part.size) for key, part in exact.items()}
+        common = {"part": "small", "n": n, "seed": seed}
+        for epsilon in (1.0,) if quick else (1.0, 3.0):
+            for method, delta in methods:
+                model = DPSyntheticData(
+                    epsilon,
+                    delta=delta,
+                    method=method,
+                    categories=[list(range(size)) for size in sizes],
+                    random_state=seed,
+                ).fit(table)
+                value = mean_distance(exact, model.answer())
+                row = {"method": method, "epsilon": epsilon, "delta": delta, "value": value}
+                yield common | row
+            row = {"method": "uniform", "epsilon": epsilon, "delta": 0.0}
+            yield common | row | {"value": mean_distance(exact, flat)}
+
+
+def latent_classes(rng: np.random.Generator, n: int, sizes: tuple[int, ...]) -> np.ndarray:
+    """Codes of columns that depend on one of five classes."""
+    latent = rng.integers(0, 5, n)
+    laws = [rng.dirichlet(np.full(size, 0.5), 5).cumsum(axis=1) for size in sizes]
+    columns = [(rng.random(n)[:, None] > law[latent, :-1]).sum(axis=1) for law in laws]
+    return np.column_stack(columns)
 
 
 def made(n: int) -> pd.DataFrame:
     """Six columns and a label that depend on a latent class."""
     rng = np.random.default_rng(0)
-    latent = rng.integers(0, 5, n)
-    sizes = {f"c{j}": size for j, size in enumerate((2, 3, 4, 6, 8, 12))} | {"label": 2}
-    laws = {
-        name: rng.dirichlet(np.full(size, 0.5), 5).cumsum(axis=1) for name, size in sizes.items()
-    }
-    found = {
-        name: (rng.random(n)[:, None] > law[latent, :-1]).sum(axis=1) for name, law in laws.items()
-    }
-    return pd.DataFrame(found).astype(str).assign(test=rng.random(n) < 0.3)
+    codes = latent_classes(rng, n, (2, 3, 4, 6, 8, 12, 2))
+    table = pd.DataFrame(codes, columns=[*(f"c{j}" for j in range(6)), "label"])
+    return table.astype(str).assign(test=rng.random(n) < 0.3)
 
 
 def adult(path: str) -> pd.DataFrame:
@@ -173,7 +158,7 @@ def rows_of(frame: pd.DataFrame, epsilon: float, seed: int) -> list[dict[str, An
     sample = marginals(codes(model.sample(len(table), random_state=0), categories), sizes)
     rng = np.random.default_rng(seed)
     noisy = gaussian_histograms(exact, len(table), epsilon, DELTA, rng)
-    tables = {
+    found = {
         "DPSyntheticData, answers": answers,
         "DPSyntheticData, sample": sample,
         "Gaussian histograms": noisy,
@@ -181,8 +166,8 @@ def rows_of(frame: pd.DataFrame, epsilon: float, seed: int) -> list[dict[str, An
         "uniform": {key: np.full(part.shape, 1.0 / part.size) for key, part in exact.items()},
     }
     rows = [
-        {"part": "marginals", "method": name, "value": mean_distance(exact, found)}
-        for name, found in tables.items()
+        {"part": "marginals", "method": name, "value": mean_distance(exact, each)}
+        for name, each in found.items()
     ]
     train, test = (table[frame["test"] == side] for side in (False, True))
     *features, label = table
@@ -224,19 +209,6 @@ def summarise(table: pd.DataFrame) -> str:
     )
 
 
-def plot(table: pd.DataFrame, path: Any) -> None:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(1, 2, figsize=(11, 5))
-    labels = {"marginals": "mean total-variation distance", "accuracy": "test accuracy"}
-    for panel, (part, label) in zip(axes, labels.items(), strict=True):
-        for name, rows in table[table["part"] == part].groupby("method", sort=False):
-            means = rows.groupby("epsilon")["value"].mean()
-            panel.plot(means.index, means, marker="o", label=name)
-        panel.set(xscale="log", xlabel="epsilon", ylabel=label)
-        panel.legend(fontsize=7)
-    axes[0].set_yscale("log")
-    axes[0].legend(fontsize=7, loc="upper right", bbox_to_anchor=(1.0, 0.94))
-    figure.tight_layout()
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+def plot(table: pd.DataFrame) -> Any:
+    shown = table[table["part"] != "small"]
+    return figures.curves(shown, "epsilon", "value", "part", "method", log="xy")

@@ -13,13 +13,14 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from benchmarks.marginal_baselines import consistent, gaussian_histograms, marginals, mean_distance
-from skdp.algorithms.plan import Run
+from skdp.algorithms import Run
 from skdp.algorithms.queries.adaptive_measurements import complete_plan, planned_rounds, rounds_plan
 from skdp.algorithms.queries.product_mixture import ProductMixture
 from skdp.algorithms.queries.query_groups import groups_of
@@ -38,14 +39,10 @@ RULES = tuple(itertools.product((0.25, 0.5, 1.0), (0.05, 0.1, 0.2), (0.4, 0.55, 
 PLANNED = (0.25, 0.1, 0.55)
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    tables = 1 if options.quick else 6
-    return [
-        row
-        for k, family in enumerate(FAMILIES[: 2 if options.quick else None])
-        for i in range(tables)
-        for row in rows_of(family, np.random.default_rng([k, i]), options.quick)
-    ]
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    for k, family in enumerate(FAMILIES[: 2 if options.quick else None]):
+        for i in range(1 if options.quick else 6):
+            yield from rows_of(family, np.random.default_rng([k, i]), options.quick)
 
 
 def made(family: str, n: int, sizes: list[int], rng: np.random.Generator) -> np.ndarray:
@@ -186,19 +183,3 @@ def summarise(table: pd.DataFrame) -> str:
         + "\n\nDistance under a rule over that of the best choice (geometric means):\n"
         + best.round(3).to_string(index=False)
     )
-
-
-def plot(table: pd.DataFrame, path: Any) -> None:
-    from matplotlib import pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6, 5))
-    for family, rows in distances(table, PLANNED).groupby("family", sort=False):
-        axes.loglog(rows["consistent"], rows["chosen"], "o", label=family)
-    limits = axes.get_xlim()
-    axes.plot(limits, limits, color="grey", linewidth=1)
-    label = "mean total-variation distance of two-way marginals,"
-    axes.set(xlabel=f"{label}\nconsistent histograms", ylabel=f"{label}\nplanned measurements")
-    axes.legend(fontsize=8)
-    figure.tight_layout()
-    figure.savefig(path, dpi=90)
-    plt.close(figure)

@@ -19,8 +19,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +30,8 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks import data, tuning_baselines
 from benchmarks.tuning_baselines import GRID, INTERCEPT, BaseFits, Choice, total_epsilon
-from skdp import model_selection
 from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
 
 EPSILONS = (0.5, 1.0, 3.0)
 DELTA = 1e-6
@@ -75,6 +74,10 @@ class Point:
     draw: Callable[[int], Records]
     seeds: int
     groups: np.ndarray | None = None
+
+    @property
+    def model(self) -> str:
+        return "logistic" if self.logistic else "ridge"
 
     @property
     def n_groups(self) -> int:
@@ -149,22 +152,16 @@ def split(dataset: data.Dataset) -> Callable[[int], Records]:
 
 #: kind, n, d, numbers of penalty groups.
 RIDGE_SIZES = (
-    *(("isotropic", n, 10, (1,)) for n in (3_000, 10_000, 100_000, 1_000_000)),
-    *(("isotropic", n, 50, (1,)) for n in (3_000, 10_000, 100_000, 1_000_000)),
-    *(("decay", n, 50, (1,)) for n in (3_000, 10_000, 100_000, 1_000_000)),
+    *(
+        (kind, n, d, (1,))
+        for kind, d in (("isotropic", 10), ("isotropic", 50), ("decay", 50))
+        for n in (3_000, 10_000, 100_000, 1_000_000)
+    ),
     *(("heavy", n, 20, (1,)) for n in (10_000, 100_000)),
     *(("groups", n, 64, (1, 4, 16)) for n in (10_000, 100_000)),
     *(("isotropic", n, 500, (1,)) for n in (10_000, 100_000)),
 )
-LOGISTIC_SIZES = (
-    *(("isotropic", n, 10, (1,)) for n in (3_000, 10_000, 100_000, 1_000_000)),
-    *(("isotropic", n, 50, (1,)) for n in (3_000, 10_000, 100_000, 1_000_000)),
-    *(("decay", n, 50, (1,)) for n in (3_000, 10_000, 100_000, 1_000_000)),
-    *(("heavy", n, 20, (1,)) for n in (10_000, 100_000)),
-    *(("groups", n, 64, (1, 4, 16)) for n in (10_000, 100_000)),
-    ("isotropic", 10_000, 200, (1,)),
-    *(("isotropic", n, 500, (1,)) for n in (10_000, 100_000)),
-)
+LOGISTIC_SIZES = (*RIDGE_SIZES[:-2], ("isotropic", 10_000, 200, (1,)), *RIDGE_SIZES[-2:])
 
 
 def points(options: argparse.Namespace) -> Iterator[Point]:
@@ -173,21 +170,19 @@ def points(options: argparse.Namespace) -> Iterator[Point]:
         draw = synthetic("groups", False, 300, 8)
         yield Point("groups", False, draw, 2, feature_groups(8, 4))
         return
+    half = math.ceil(options.seeds / 2)
     for logistic, sizes in ((False, RIDGE_SIZES), (True, LOGISTIC_SIZES)):
-        if estimator(logistic) is None:
-            continue
         given = [data.breast_cancer()] if logistic else [data.diabetes()]
         if logistic and options.adult:
             given.append(data.read_adult(options.adult))
         if not logistic and options.california:
             given.append(data.read_california(options.california))
         for dataset in given:
-            seeds = options.seeds if len(dataset.y) < 3 * LARGE else math.ceil(options.seeds / 2)
+            seeds = options.seeds if len(dataset.y) < 3 * LARGE else half
             yield Point(dataset.name, logistic, split(dataset), seeds)
         for kind, n, d, numbers in sizes:
-            entries = n * d
-            seeds = options.seeds if entries <= 1e6 else math.ceil(options.seeds / 2)
-            if entries > 6e6 or d >= 200:
+            seeds = options.seeds if n * d <= 1e6 else half
+            if n * d > 6e6 or d >= 200:
                 seeds = min(3, seeds)
             for q in numbers:
                 groups = feature_groups(d, q) if q > 1 else None
@@ -199,40 +194,27 @@ def points(options: argparse.Namespace) -> Iterator[Point]:
 
 
 def estimator(logistic: bool) -> Any:
-    """The self-tuning estimator, or None while there is none."""
-    return getattr(model_selection, "DPLogisticRegressionCV" if logistic else "DPRidgeCV", None)
+    return DPLogisticRegressionCV if logistic else DPRidgeCV
 
 
 def our_methods(logistic: bool, n_groups: int) -> dict[str, dict[str, Any]]:
-    """Parameters by name: the default first, with folds, and every other method that there is."""
+    """Parameters by name: the default first, with folds, and every other method."""
     kind = estimator(logistic)
-    if kind is None:
-        return {}
-    parameters = inspect.signature(kind).parameters
-    found: dict[str, dict[str, Any]] = {DEFAULT: {}}
-    if "cv" in parameters:
-        found[f"{DEFAULT}, cv=2"] = {"cv": 2}
+    usual = inspect.signature(kind).parameters["method"].default
+    found: dict[str, dict[str, Any]] = {DEFAULT: {}, f"{DEFAULT}, cv=2": {"cv": 2}}
     if n_groups > 1:
         found[f"{DEFAULT}, one alpha"] = {"penalty_groups": None}
-    usual = parameters["method"].default
-    for method in kind._methods:
-        if method not in (usual, "auto"):
-            found[f"method={method}"] = {"method": method}
-    return found
+    others = (method for method in kind._methods if method not in (usual, "auto"))
+    return found | {f"method={method}": {"method": method} for method in others}
 
 
 def our_fit(
-    logistic: bool,
-    options: dict[str, Any],
-    groups: np.ndarray | None,
-    records: Records,
-    epsilon: float,
-    seed: int,
+    point: Point, parameters: dict[str, Any], records: Records, epsilon: float, seed: int
 ) -> tuple[Any, float]:
     """A fitted self-tuning estimator and the seconds of its fit."""
-    known: dict[str, Any] = {"classes": (0, 1)} if logistic else {"target_range": (-1.0, 1.0)}
-    known |= {"penalty_groups": groups, "random_state": seed} | options
-    model = estimator(logistic)(epsilon, DELTA, **known)
+    known: dict[str, Any] = {"classes": (0, 1)} if point.logistic else {"target_range": (-1, 1)}
+    known |= {"penalty_groups": point.groups, "random_state": seed, "data_norm": 1.0} | parameters
+    model = estimator(point.logistic)(epsilon, DELTA, **known)
     start = time.perf_counter()
     model.fit(records.X, records.y)
     return model, time.perf_counter() - start
@@ -275,59 +257,54 @@ def losses(logistic: bool, records: Records, weights: np.ndarray) -> tuple[float
 
 @dataclass
 class Result:
-    """What one method did at one point and epsilon, over seeds."""
+    """What one method did at one point and epsilon: a list over the seeds of each number."""
 
     role: str
-    losses: list[float]
-    others: list[float]
-    alphas: list[float]
-    seconds: list[float]
-    runs: list[int]
-    spent: float
+    losses: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+    alphas: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    runs: list[int] = field(default_factory=list)
+    spent: float = math.nan
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = []
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     slow: dict[tuple[bool, str], int] = {}
     if options.quick:  # the calibration of a sampled Gaussian takes seconds at any size
         slow = {(logistic, "method=bilevel_minibatch"): 0 for logistic in (False, True)}
     for point in points(options):
-        start = time.perf_counter()
-        epsilons = EPSILONS[1:2] if options.quick else EPSILONS
-        rows += evaluate(point, epsilons, slow)
-        last = rows[-1]
-        print(
-            f"tuning: {last['model']}, {point.name}, n = {last['n']}, d = {last['d']}, "
-            f"{point.n_groups} groups, {point.seeds} seeds: {time.perf_counter() - start:.0f} s",
-            file=sys.stderr,
-            flush=True,
-        )
+        yield from evaluate(point, EPSILONS[1:2] if options.quick else EPSILONS, slow)
     for logistic in (False, True):
-        if estimator(logistic) is not None:
-            rows += times(logistic, *((500, 5, 1) if options.quick else (1_000_000, 50, 5)))
-    return rows
+        yield from times(logistic, *((500, 5, 1) if options.quick else (1_000_000, 50, 5)))
 
 
 def evaluate(
     point: Point, epsilons: tuple[float, ...], slow: dict[tuple[bool, str], int]
-) -> list[dict[str, Any]]:
+) -> Iterator[dict[str, Any]]:
     """One row per method and epsilon. `slow` remembers methods that have become too slow."""
     results: dict[tuple[str, float], Result] = {}
     own = our_methods(point.logistic, point.n_groups)
     others = tuning_baselines.baselines(point.logistic, point.n_groups)
     others["public rule"] = automatic(point.logistic)
-    n = d = 0
 
-    def add(name: str, epsilon: float, role: str, weights: np.ndarray, **more: Any) -> None:
-        key = (name, epsilon)
-        result = results.setdefault(key, Result(role, [], [], [], [], [], 0.0))
+    def add(
+        name: str,
+        epsilon: float,
+        role: str,
+        weights: np.ndarray,
+        alpha: Any,
+        seconds: float = math.nan,
+        runs: int = 1,
+        spent: float = math.nan,
+    ) -> None:
+        result = results.setdefault((name, epsilon), Result(role))
         loss, other = losses(point.logistic, records, weights)
         result.losses.append(loss)
         result.others.append(other)
-        result.alphas.append(more.get("alpha", math.nan))
-        result.seconds.append(more.get("seconds", math.nan))
-        result.runs.append(more.get("runs", 1))
-        result.spent = more.get("spent", math.nan)
+        result.alphas.append(typical(alpha))
+        result.seconds.append(seconds)
+        result.runs.append(runs)
+        result.spent = spent
 
     for seed in range(point.seeds):
         records = point.draw(seed)
@@ -340,22 +317,16 @@ def evaluate(
                 if name != DEFAULT and seed >= _FEW:
                     continue
                 try:
-                    model, seconds = our_fit(
-                        point.logistic, parameters, point.groups, records, epsilon, seed
-                    )
+                    model, seconds = our_fit(point, parameters, records, epsilon, seed)
                 except ValueError as error:  # a method that is not made for this
                     print(f"tuning: {name} left out: {error}", file=sys.stderr, flush=True)
                     continue
                 if seconds > _PATIENCE:
                     slow[point.logistic, name] = n * d
+                spent = model.privacy_.epsilon
                 add(
-                    name,
-                    epsilon,
-                    OURS,
-                    weights_of(model),
-                    alpha=typical(model.alpha_),
-                    seconds=seconds,
-                    spent=model.privacy_.epsilon,
+                    *(name, epsilon, OURS, weights_of(model), model.alpha_, seconds),
+                    spent=spent,
                 )
             for number, (name, baseline) in enumerate(others.items()):
                 rng = np.random.default_rng([seed, number])
@@ -367,28 +338,21 @@ def evaluate(
                 spent = 0.0 if choice.event is None else total_epsilon(choice.event, DELTA)
                 assert spent <= epsilon * (1.0 + 1e-9), (name, spent)
                 add(
-                    name,
-                    epsilon,
-                    BASELINE,
-                    choice.weights,
-                    alpha=typical(choice.penalty),
-                    seconds=seconds,
-                    runs=choice.runs,
-                    spent=spent,
+                    *(name, epsilon, BASELINE, choice.weights, choice.penalty),
+                    *(seconds, choice.runs, spent),
                 )
         for alpha in (*PUBLIC_ALPHAS, *GRID):
-            found = fits.solution(alpha)
-            add(f"no privacy, alpha={alpha:g}", math.inf, PUBLIC, found.weights, alpha=alpha)
+            weights = fits.solution(alpha).weights
+            add(f"no privacy, alpha={alpha:g}", math.inf, PUBLIC, weights, alpha)
     best = hindsight(results, "no privacy, alpha=", math.inf)
-    table = []
     for epsilon in epsilons:
         chosen = {name: found for (name, e), found in results.items() if e == epsilon}
         chosen["best fixed in hindsight"] = hindsight(results, "fixed alpha=", epsilon)
         chosen["no privacy"] = best
-        table += [
-            {
+        for name, found in chosen.items():
+            yield {
                 "part": "loss",
-                "model": "logistic" if point.logistic else "ridge",
+                "model": point.model,
                 "dataset": point.name,
                 "n": n,
                 "d": d,
@@ -399,9 +363,6 @@ def evaluate(
                 "role": found.role,
                 **summary(found, chosen.get(DEFAULT)),
             }
-            for name, found in chosen.items()
-        ]
-    return table
 
 
 def typical(alpha: Any) -> float:
@@ -416,7 +377,7 @@ def hindsight(results: dict[tuple[str, float], Result], prefix: str, epsilon: fl
         found for (name, e), found in results.items() if name.startswith(prefix) and e == epsilon
     ]
     best = min(candidates, key=lambda found: np.mean(found.losses))
-    return Result(**{**vars(best), "role": PUBLIC, "seconds": [math.nan], "spent": math.nan})
+    return replace(best, role=PUBLIC, seconds=[math.nan], spent=math.nan)
 
 
 def summary(found: Result, default: Result | None) -> dict[str, Any]:
@@ -440,37 +401,23 @@ def summary(found: Result, default: Result | None) -> dict[str, Any]:
     return columns
 
 
-def times(logistic: bool, n: int, d: int, pairs: int) -> list[dict[str, Any]]:
+def times(logistic: bool, n: int, d: int, pairs: int) -> Iterator[dict[str, Any]]:
     """The default's fit and one of scikit-learn's without privacy, in turn."""
-    records = synthetic("isotropic", logistic, n, d)(0)
-    rows = []
+    point = Point("isotropic", logistic, synthetic("isotropic", logistic, n, d), 1)
+    row = {"part": "time", "model": point.model, "dataset": point.name, "n": n, "d": d}
+    records = point.draw(0)
     for pair in range(pairs):
-        _, ours = our_fit(logistic, {}, None, records, 1.0, pair)
-        peer: Any = Ridge(alpha=1e-3 * n)
-        if logistic:
-            peer = LogisticRegression(C=1e3 / n)
+        _, ours = our_fit(point, {}, records, 1.0, pair)
+        peer: Any = LogisticRegression(C=1e3 / n) if logistic else Ridge(alpha=1e-3 * n)
         start = time.perf_counter()
         peer.fit(records.X, records.y)
         theirs = time.perf_counter() - start
-        rows.append(
-            {
-                "part": "time",
-                "model": "logistic" if logistic else "ridge",
-                "dataset": "isotropic",
-                "n": n,
-                "d": d,
-                "method": DEFAULT,
-                "role": OURS,
-                "seconds": ours,
-                "sklearn_seconds": theirs,
-                "time_ratio": ours / theirs,
-            }
-        )
-    return rows
+        row |= {"method": DEFAULT, "role": OURS, "seconds": ours, "sklearn_seconds": theirs}
+        yield row | {"time_ratio": ours / theirs}
 
 
 # ---------------------------------------------------------------------------------------------
-# tables and figure
+# table
 
 _KEYS = ["model", "dataset", "n", "d", "penalty_groups", "epsilon"]
 
@@ -517,135 +464,4 @@ def summarise(table: pd.DataFrame) -> str:
             f"(range {group['time_ratio'].min():.2f} to {group['time_ratio'].max():.2f}) one of "
             f"scikit-learn without privacy, n = {first['n']}, d = {first['d']}."
         )
-    for model in ("ridge", "logistic"):
-        if not ((table["model"] == model) & (table["method"] == DEFAULT)).any():
-            parts.append(f"{model}: there is no self-tuning estimator yet.")
-    for model, group in table[table["part"] == "loss"].groupby("model", sort=False):
-        parts.append(f"{model}: what is lost, 0 as without privacy, 1 as predicting a constant")
-        parts.append(lost_table(group).to_string(float_format="{:.2f}".format))
     return "\n\n".join(parts)
-
-
-def lost_share(table: pd.DataFrame) -> pd.DataFrame:
-    """A column `lost`: the loss on a scale from "no privacy" (0) to "constant" (1)."""
-    table = table[table["part"] == "loss"]
-    ends = {
-        name: table[table["method"] == name].set_index(_KEYS)["mean"]
-        for name in ("no privacy", "constant")
-    }
-    keys = pd.MultiIndex.from_frame(table[_KEYS])
-    low, high = (ends[name].reindex(keys).to_numpy() for name in ends)
-    return table.assign(lost=(table["mean"].to_numpy() - low) / (high - low))
-
-
-def lost_table(table: pd.DataFrame) -> pd.DataFrame:
-    """Methods in columns, points in rows."""
-    found = lost_share(table)
-    found = found[~found["method"].str.startswith(("fixed alpha", "no privacy", "constant"))]
-    names = {name: short(name) for name in found["method"].unique()}
-    wide = found.pivot_table(index=_KEYS[1:], columns="method", values="lost", sort=False)
-    return wide.reindex(columns=list(names)).rename(columns=names)
-
-
-def short(name: str) -> str:
-    """A name that fits over a column."""
-    for long, brief in (
-        ("Papernot-Steinke, ", "PS "),
-        ("logarithmic", "log"),
-        ("exponential mechanism over a grid", "EM grid"),
-        ("best fixed in hindsight", "hindsight"),
-        ("grid, split budget", "split"),
-        ("method=", ""),
-    ):
-        name = name.replace(long, brief)
-    return name
-
-
-_BASELINE_STYLES = {
-    "Liu-Talwar": ("C1", "v"),
-    "Papernot-Steinke, logarithmic": ("C3", "^"),
-    "Papernot-Steinke, Poisson": ("C3", "x"),
-    "Papernot-Steinke, per group": ("C3", "+"),
-    "exponential mechanism over a grid": ("C4", "D"),
-    "grid, split budget": ("C5", "s"),
-    "AdaSSP": ("C2", "P"),
-    "public rule": ("C6", "<"),
-    "fixed alpha=0.01": ("C7", "1"),
-    "fixed alpha=0.1": ("C7", "2"),
-    "best fixed in hindsight": ("k", "_"),
-}
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    from matplotlib import pyplot as plt
-
-    found = lost_share(table)
-    models = list(found["model"].unique())
-    epsilons = sorted(found["epsilon"].unique())
-    figure, axes = plt.subplots(
-        len(epsilons),
-        len(models),
-        figsize=(9.0 * len(models), 3.4 * len(epsilons) + 2.4),
-        squeeze=False,
-        sharex="col",
-        sharey=True,
-    )
-    others = [
-        name
-        for name in found.loc[found["role"] == OURS, "method"].unique()
-        if name not in (DEFAULT,)
-    ]
-    styles = {DEFAULT: ("C0", "o"), f"{DEFAULT}, cv=2": ("C9", "o")} | {
-        name: ("C8", marker) for name, marker in zip(others[1:], "*hX8>p", strict=False)
-    }
-    styles |= _BASELINE_STYLES
-    for column, model in enumerate(models):
-        group = found[found["model"] == model]
-        keys = list(group[_KEYS[1:5]].drop_duplicates().itertuples(index=False, name=None))
-        place = {key: i for i, key in enumerate(keys)}
-        for row, epsilon in enumerate(epsilons):
-            axis = axes[row, column]
-            for name, (color, marker) in styles.items():
-                curve = group[(group["method"] == name) & (group["epsilon"] == epsilon)]
-                if curve.empty:
-                    continue
-                x = [place[key] for key in curve[_KEYS[1:5]].itertuples(index=False, name=None)]
-                label = name + (" (not private)" if name.endswith("hindsight") else "")
-                main = name == DEFAULT
-                axis.plot(
-                    x,
-                    np.minimum(curve["lost"], 1.2),
-                    linestyle=":" if main else "none",
-                    linewidth=0.8,
-                    color=color,
-                    marker=marker,
-                    markersize=6 if main else 5,
-                    label=label,
-                    zorder=3 if main else 2,
-                )
-            axis.axhline(0.0, color="grey", linewidth=0.8)
-            axis.axhline(1.0, color="grey", linewidth=0.8, linestyle="--")
-            axis.set_ylim(-0.08, 1.25)
-            axis.set_title(f"{model}, epsilon = {epsilon:g}", fontsize=10)
-            axis.set_ylabel("lost (0: no privacy, 1: constant)", fontsize=8)
-        axes[-1, column].set_xticks(
-            range(len(keys)),
-            [
-                f"{name}, n={n:g}, d={d}" + (f", {int(q)} groups" if q > 1 else "")
-                for name, n, d, q in keys
-            ],
-            rotation=75,
-            ha="right",
-            rotation_mode="anchor",
-            fontsize=7,
-        )
-    labels: dict[str, Any] = {}
-    for axis in axes.flat:
-        for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
-            labels.setdefault(label, handle)
-    figure.tight_layout(rect=(0, 0.9 / figure.get_figheight(), 1, 1))
-    figure.legend(
-        list(labels.values()), list(labels), loc="lower center", ncols=5, fontsize=8, frameon=False
-    )
-    figure.savefig(path, dpi=100)
-    plt.close(figure)

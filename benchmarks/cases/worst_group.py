@@ -27,13 +27,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import statistics
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,20 +37,14 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks import data as prepared
+from benchmarks import figures, groups, tables
+from benchmarks.groups import Data
 from skdp.algorithms import Run, dp_sgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
 from skdp.privacy import PrivacyBudget
-from skdp.problems import (
-    Design,
-    EmpiricalRisk,
-    GroupWeights,
-    LogisticLoss,
-    MaxGroupLossProblem,
-    Records,
-)
+from skdp.problems import LogisticLoss, MaxGroupLossProblem
 from skdp.robust import DPMaxGroupLossClassifier
-from skdp.solvers import solve_certified
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -64,9 +54,7 @@ SEEDS = {"groups, n = 8 000": 10}
 NO_NOISE = 1e6
 PLAIN, OURS, DECLARED = "plain", "private sizes", "declared sizes"
 SGDA, MINIMAX = "DP-SGDA, tuned", "no privacy"
-METHODS = (PLAIN, OURS, DECLARED, SGDA, MINIMAX)
 SCORES = ("worst_log_loss", "worst_accuracy", "log_loss", "accuracy")
-INTERCEPT, ALPHA = 0.1, 1e-4
 #: Proportions with two groups of 1 %.
 RARE = (0.83, 0.15, 0.01, 0.01)
 #: Steps of DP-SGDA with all records, and learning rates of the model and of the weights.
@@ -85,50 +73,12 @@ SURVEY_SHARES = {**ADULT_SHARES, "Female Black": 5, "Female White": 26, "Female 
 SURVEY_SHARES["Male White"] = 59
 
 
-@dataclass(frozen=True)
-class Data:
-    """Records for training and for testing, and what is public about the groups."""
-
-    name: str
-    X: np.ndarray
-    y: np.ndarray
-    groups: np.ndarray
-    X_test: np.ndarray
-    y_test: np.ndarray
-    groups_test: np.ndarray
-    shares: dict[str, float]
-
-    @property
-    def names(self) -> list[str]:
-        return sorted(self.shares)
-
-    def scores(self, margins: np.ndarray) -> dict[str, Any]:
-        """On the test records: of the worst group, and of all."""
-        right = (margins > 0) == (self.y_test == 1)
-        loss = np.logaddexp(0.0, -np.where(self.y_test == 1, margins, -margins))
-        members = {name: self.groups_test == name for name in self.names}
-        losses = {name: float(loss[rows].mean()) for name, rows in members.items()}
-        return {
-            "worst_accuracy": min(float(right[rows].mean()) for rows in members.values()),
-            "worst_log_loss": max(losses.values()),
-            "worst_group": max(losses, key=losses.__getitem__),
-            "accuracy": float(right.mean()),
-            "log_loss": float(loss.mean()),
-        }
-
-
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     epsilons = (1.0,) if options.quick else EPSILONS
-    rows: list[dict[str, Any]] = []
     for name, make in makers(options).items():
-        start = time.perf_counter()
         seeds = 2 if options.quick else min(options.seeds, SEEDS.get(name, 8))
-        rows += cells(name, make, seeds, epsilons)
-        print(f"worst_group: {name}, {time.perf_counter() - start:.0f} s", file=sys.stderr)
-    rows += times_of(2_000 if options.quick else 100_000, 1 if options.quick else 3)
-    if options.page is not None:
-        prepared.write_between(Path(options.page), "worst_group", page(pd.DataFrame(rows)))
-    return rows
+        yield from cells(name, make, seeds, epsilons)
+    yield from times_of(2_000 if options.quick else 100_000, 1 if options.quick else 3)
 
 
 def makers(options: argparse.Namespace) -> dict[str, Callable[[int], Data]]:
@@ -148,14 +98,15 @@ def makers(options: argparse.Namespace) -> dict[str, Callable[[int], Data]]:
 
 def conflict(n: int, share: float, test: int, d: int = 6, seed: int = 0) -> Data:
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n + test, d))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = groups.unit_rows(rng, n + test, d)
     few = rng.random(n + test) < share
     margins = np.where(few, 12.0 * X[:, 1], 12.0 * X[:, 0] - 4.0 * X[:, 1])
-    y = (rng.random(n + test) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
-    groups = np.where(few, "minority", "majority")
-    shares = {"minority": share, "majority": 1.0 - share}
-    return Data("conflict", X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:], shares)
+    records = X, labels(margins, rng), np.where(few, "minority", "majority")
+    return groups.divided("conflict", records, n, {"minority": share, "majority": 1.0 - share})
+
+
+def labels(margins: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return (rng.random(len(margins)) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
 
 
 def tilted(
@@ -177,43 +128,36 @@ def tilted(
     own /= np.linalg.norm(own, axis=1, keepdims=True)
     weights = common + np.arange(4)[:, None] / 3.0 * own
     weights *= 10.0 / np.linalg.norm(weights, axis=1, keepdims=True)
-    margins = np.einsum("ij,ij->i", X, weights[codes])
-    y = (rng.random(n + test) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
-    names = np.array(["a", "b", "c", "d"])
-    groups = names[codes]
-    parts = X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:]
-    return Data("groups", *parts, dict(zip(names.tolist(), shares, strict=True)))
+    y = labels(np.einsum("ij,ij->i", X, weights[codes]), rng)
+    records = X, y, np.array(list("abcd"))[codes]
+    return groups.divided("groups", records, n, dict(zip("abcd", shares, strict=True)))
 
 
 def adult(path: str) -> Data:
     """The split of the column `split` if there is one, else a random third for testing."""
     loaded, table = prepared.read_adult(path), pd.read_csv(path)
     race = table["race"].where(table["race"].isin(["White", "Black"]), "other").astype(str)
-    groups = (table["sex"].astype(str) + " " + race).to_numpy(dtype=str)
+    members = (table["sex"].astype(str) + " " + race).to_numpy(dtype=str)
     if "split" in table:
         test = (table["split"] == "test").to_numpy()
     else:
         test = np.random.default_rng(0).random(len(table)) < 1 / 3
-    parts = [part[rows] for rows in (~test, test) for part in (loaded.X, loaded.y, groups)]
-    return Data("adult", *parts, {name: share / 100 for name, share in ADULT_SHARES.items()})
+    records, order = (loaded.X, loaded.y, members), np.argsort(test, kind="stable")
+    return groups.divided("adult", records, int((~test).sum()), in_shares(ADULT_SHARES), order)
+
+
+def in_shares(per_cent: dict[str, int]) -> dict[str, float]:
+    return {name: share / 100 for name, share in per_cent.items()}
 
 
 def split(data: Data, seed: int) -> Data:
     """All records of Adult split anew, with the shares of the survey."""
     pairs = (data.X, data.X_test), (data.y, data.y_test), (data.groups, data.groups_test)
-    X, y, groups = (np.concatenate(pair) for pair in pairs)
-    order = np.random.default_rng(seed).permutation(len(X))
-    test, train = np.split(order, [len(X) // 5])
-    return replace(
-        data,
-        X=X[train],
-        y=y[train],
-        groups=groups[train],
-        X_test=X[test],
-        y_test=y[test],
-        groups_test=groups[test],
-        shares={name: share / 100 for name, share in SURVEY_SHARES.items()},
-    )
+    X, y, members = (np.concatenate(pair) for pair in pairs)
+    order, few = np.random.default_rng(seed).permutation(len(X)), len(X) // 5
+    order = np.concatenate([order[few:], order[:few]])
+    shares = in_shares(SURVEY_SHARES)
+    return groups.divided(data.name, (X, y, members), len(X) - few, shares, order)
 
 
 # --------------------------------------------------------------------------------- methods
@@ -236,7 +180,8 @@ def cells(
                 seconds = time.perf_counter() - start
                 found.setdefault((method, epsilon), []).append(scores | {"seconds": seconds})
             if epsilon == NO_NOISE:
-                scores = data.scores(margins_of(data, minimax(data)))
+                point = groups.minimax(problem_of(data))
+                scores = data.scores(groups.predicted(point, data.X_test))
                 found.setdefault((MINIMAX, epsilon), []).append(scores | {"seconds": math.nan})
                 continue
             if epsilon not in settings:
@@ -266,7 +211,7 @@ def cells(
 
 def mean_and_error(values: pd.Series) -> tuple[float, float]:
     """Mean over seeds, and its standard error."""
-    return float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values))
+    return float(values.mean()), tables.standard_error(values)
 
 
 def estimators(data: Data, epsilon: float, seed: int) -> dict[str, Callable[[], Any]]:
@@ -285,25 +230,7 @@ def estimators(data: Data, epsilon: float, seed: int) -> dict[str, Callable[[], 
 
 
 def problem_of(data: Data) -> MaxGroupLossProblem:
-    """The largest loss of a group, by the declared proportions, in the ball of a good predictor."""
-    loss, rows = LogisticLoss(), Records(data.X, 1.0, INTERCEPT)
-    shares = [data.shares[name] for name in data.names]
-    weights = GroupWeights.of_proportions(shares, max(10.0, 1.0 / min(shares)))
-    codes = np.searchsorted(data.names, data.groups)
-    radius = EmpiricalRisk(loss).reference_norm(Design.of(rows))
-    return MaxGroupLossProblem(
-        rows.with_targets(data.y.astype(float), codes), loss, weights, radius, ALPHA, ALPHA
-    )
-
-
-def margins_of(data: Data, point: np.ndarray) -> np.ndarray:
-    return data.X_test @ point[:-1] + INTERCEPT * point[-1]
-
-
-def minimax(data: Data) -> np.ndarray:
-    problem = problem_of(data)
-    accuracy = 1e-3 * problem.constants.localisation
-    return solve_certified(problem, accuracy, rng=np.random.default_rng(0)).x
+    return groups.problem_of(data, LogisticLoss())
 
 
 def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> dict[str, Any]:
@@ -318,7 +245,7 @@ def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> d
         run=Run(noise=NoiseSource(np.random.default_rng([seed, 99]).bytes)),
     )
     seconds = time.perf_counter() - start
-    return data.scores(margins_of(data, result.x)) | {"seconds": seconds}
+    return data.scores(groups.predicted(result.x, data.X_test)) | {"seconds": seconds}
 
 
 # ----------------------------------------------------------------------------------- times
@@ -327,36 +254,22 @@ def sgda(data: Data, epsilon: float, seed: int, rates: tuple[float, float]) -> d
 def times_of(n: int, rounds: int, d: int = 50) -> Iterator[dict[str, Any]]:
     made = tilted(n, 0, d, 1)
     fits = estimators(made, 1.0, 0)
-    rivals: dict[str, Callable[[], Any]] = {
-        "LogisticRegression": lambda: LogisticRegression().fit(made.X, made.y),
-        OURS: fits[OURS],
-        DECLARED: fits[DECLARED],
-    }
-    seconds: dict[str, list[float]] = {name: [] for name in rivals}
-    for _ in range(rounds):
-        for name, work in rivals.items():
-            begin = time.perf_counter()
-            work()
-            seconds[name].append(time.perf_counter() - begin)
-    base = seconds["LogisticRegression"]
-    for name, times in seconds.items():
-        ratios = [own / other for own, other in zip(times, base, strict=True)]
+    base = "LogisticRegression"
+    works = {base: lambda: LogisticRegression().fit(made.X, made.y)}
+    times = tables.in_turn(works | {name: fits[name] for name in (OURS, DECLARED)}, rounds)
+    for name, seconds in times.items():
+        ratios = (seconds / times[base])[:, 0]
         yield {
-            "part": "time",
-            "data": "groups",
-            "n": n,
-            "d": d,
-            "epsilon": 1.0,
-            "method": name,
-            "seconds": statistics.median(times),
-            "ratio": statistics.median(ratios),
-            "ratio_min": min(ratios),
-            "ratio_max": max(ratios),
-            "rounds": rounds,
+            **{"part": "time", "data": "groups", "n": n, "d": d, "epsilon": 1.0, "method": name},
+            "seconds": float(np.median(seconds[:, 0])),
+            "ratio": float(np.median(ratios)),
+            **{"ratio_min": ratios.min(), "ratio_max": ratios.max(), "rounds": rounds},
         }
 
 
 # ---------------------------------------------------------------------------------- results
+
+MARK = "worst_group"
 
 _ROWS = {
     PLAIN: "`DPLogisticRegression`",
@@ -368,45 +281,38 @@ _ROWS = {
 
 def is_behind(row: pd.Series, rival: str) -> bool:
     """Whether either score is worse than a rival's by more than two standard errors."""
-    signs = (1.0, -1.0)
-    for score, sign in zip(SCORES[:2], signs, strict=True):
-        difference = sign * row.get(f"{score}_minus_{rival}", math.nan)
-        if difference > 2.0 * row.get(f"{score}_minus_{rival}_error", math.nan):
-            return True
-    return False
+    keys = [f"{score}_minus_{rival}" for score in SCORES[:2]]
+    differences = [(row.get(key, math.nan), row.get(f"{key}_error", math.nan)) for key in keys]
+    return any(sign * d > 2.0 * e for sign, (d, e) in zip((1.0, -1.0), differences, strict=True))
 
 
 def page(table: pd.DataFrame) -> str:
     """Write the tables of the documentation; a cell of ours that is behind is bold."""
     scores = table[table["part"] == "scores"]
-    private = scores[scores["epsilon"] != NO_NOISE]
-    epsilons = sorted(private["epsilon"].unique())
+    epsilons = sorted(scores.loc[scores["epsilon"] != NO_NOISE, "epsilon"].unique())
     parts = []
     for name, part in scores.groupby("data", sort=False):
         n, d, seeds = (int(part[key].iloc[0]) for key in ("n", "d", "seeds"))
-        parts.append(f"*{name}* (n = {n}, d = {d}, {seeds} seeds)\n")
-        parts.append("| epsilon | " + " | ".join(f"{each:g}" for each in epsilons) + " |")
-        parts.append("|---" * (len(epsilons) + 1) + "|")
-        index = part.set_index(["method", "epsilon"])
+        index, lines = part.set_index(["method", "epsilon"]), []
         for method, title in _ROWS.items():
-            shown = []
+            line = [title]
             for epsilon in epsilons:
                 row = index.loc[(method, epsilon)]
                 cell = f"{row['worst_log_loss']:.3f} / {row['worst_accuracy']:.3f}"
-                worse = method in (OURS, DECLARED) and (
-                    is_behind(row, PLAIN) or is_behind(row, SGDA)
-                )
-                shown.append(f"**{cell}**" if worse else cell)
-            parts.append(f"| {title} | " + " | ".join(shown) + " |")
+                ours = method in (OURS, DECLARED)
+                worse = ours and (is_behind(row, PLAIN) or is_behind(row, SGDA))
+                line.append(f"**{cell}**" if worse else cell)
+            lines.append(line)
         for rival in (PLAIN, SGDA):
-            shown = []
-            for epsilon in epsilons:
-                row = index.loc[(OURS, epsilon)]
-                key = f"worst_log_loss_minus_{rival}"
-                shown.append(f"{row[key]:+.3f} ± {row[f'{key}_error']:.3f}")
-            parts.append(
-                f"| log loss, private - {rival.split(',')[0]} | " + " | ".join(shown) + " |"
+            key, line = (
+                f"worst_log_loss_minus_{rival}",
+                [f"log loss, private - {rival.split(',')[0]}"],
             )
+            rows = (index.loc[(OURS, epsilon)] for epsilon in epsilons)
+            line += [f"{row[key]:+.3f} ± {row[f'{key}_error']:.3f}" for row in rows]
+            lines.append(line)
+        parts.append(f"*{name}* (n = {n}, d = {d}, {seeds} seeds)\n")
+        parts += tables.markdown(["epsilon", *(f"{each:g}" for each in epsilons)], lines)
         ours, best = (index.loc[(method, NO_NOISE)]["worst_log_loss"] for method in (OURS, MINIMAX))
         parts.append(
             f"\nAt epsilon = 1e6: {ours:.3f}; the exact minimiser without privacy: {best:.3f}.\n"
@@ -415,37 +321,13 @@ def page(table: pd.DataFrame) -> str:
 
 
 def summarise(table: pd.DataFrame) -> str:
-    scores = table[(table["part"] == "scores") & table["method"].isin((OURS, DECLARED))]
-    lines = [page(table)]
-    for method in (OURS, DECLARED):
-        for rival in (PLAIN, SGDA):
-            rows = scores[(scores["method"] == method) & (scores["epsilon"] != NO_NOISE)]
-            behind = [
-                f"{row['data']} at {row['epsilon']:g}"
-                for _, row in rows.iterrows()
-                if is_behind(row, rival)
-            ]
-            lines.append(f"{method} behind {rival} in {len(behind)} of {len(rows)}: {behind}")
     times = table[table["part"] == "time"]
-    shown = times[["n", "d", "method", "seconds", "ratio", "ratio_min", "ratio_max"]]
-    return "\n".join([*lines, "", "fit times", shown.to_string(index=False)])
+    columns = ["n", "d", "method", "seconds", "ratio", "ratio_min", "ratio_max"]
+    return f"{page(table)}\n\nfit times\n{tables.show(times, columns)}"
 
 
-def plot(table: pd.DataFrame, path: Path) -> None:
-    from matplotlib import pyplot as plt
-
+def plot(table: pd.DataFrame) -> Any:
     scores = table[(table["part"] == "scores") & (table["epsilon"] != NO_NOISE)]
-    names = scores["data"].unique()
-    figure, axes = plt.subplots(2, len(names), figsize=(4.2 * len(names), 7.0), squeeze=False)
-    for column, name in enumerate(names):
-        for panel, score in zip(axes[:, column], SCORES[:2], strict=True):
-            for method in METHODS[:-1]:
-                curve = scores[(scores["data"] == name) & (scores["method"] == method)]
-                error = curve[f"{score}_error"]
-                panel.errorbar(curve["epsilon"], curve[score], yerr=error, marker="o", ms=4)
-            panel.set(xscale="log", xlabel="epsilon", title=name)
-            panel.set_ylabel(score.replace("_", " ").replace("worst", "worst group's"))
-    figure.tight_layout(rect=(0, 0, 1, 0.94))
-    figure.legend(METHODS[:-1], loc="upper center", ncols=4, frameon=False)
-    figure.savefig(path, dpi=90)
-    plt.close(figure)
+    return figures.curves(
+        *(scores, "epsilon", "worst_log_loss", "data", "method"), error="worst_log_loss_error"
+    )

@@ -22,19 +22,18 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from benchmarks import data as prepared
-from benchmarks.cases.worst_group import Data, adult, conflict
+from benchmarks.cases.worst_group import adult, conflict, labels
+from benchmarks.groups import Data, divided, unit_rows
 from skdp.algorithms import Run, plan_dp_rgda
 from skdp.linear_model import DPLogisticRegression
 from skdp.mechanisms import NoiseSource
@@ -67,28 +66,23 @@ def made(n: int, test: int, seed: int = 0, d: int = 10) -> Data:
     X = rng.standard_normal((n + test, d))
     few = rng.random(n + test) < SHARES["few"]
     X[:, -1] = np.where(few, 1.5, -0.5)
-    margins = np.where(few, -3.0, 3.0) * X[:, 0] + 2.0 * X[:, 1]
-    y = (rng.random(n + test) < 1.0 / (1.0 + np.exp(-margins))).astype(int)
+    y = labels(np.where(few, -3.0, 3.0) * X[:, 0] + 2.0 * X[:, 1], rng)
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), np.sqrt(d))
-    groups = np.where(few, "few", "most")
-    return Data("made", X[:n], y[:n], groups[:n], X[n:], y[n:], groups[n:], SHARES)
+    return divided("made", (X, y, np.where(few, "few", "most")), n, SHARES)
 
 
 def breast_cancer() -> Data:
     """A random quarter for testing; classes and their shares are those of the documentation."""
     loaded = prepared.breast_cancer()
-    order = np.random.default_rng(0).permutation(len(loaded.y))
-    test, train = np.split(order, [143])
-    groups = loaded.y.astype(str)
-    parts = [part[rows] for rows in (train, test) for part in (loaded.X, loaded.y, groups)]
-    return Data("breast_cancer", *parts, {"0": 0.37, "1": 0.63})
+    order = np.roll(np.random.default_rng(0).permutation(len(loaded.y)), -143)
+    records = loaded.X, loaded.y, loaded.y.astype(str)
+    return divided("breast_cancer", records, len(order) - 143, {"0": 0.37, "1": 0.63}, order)
 
 
 def slopes(n: int, seed: int, d: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return rows, targets and groups."""
     rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    X = unit_rows(rng, n, d)
     groups = (rng.random(n) < 0.2).astype(int)
     y = 1.5 * X[:, 0] + np.where(groups == 1, X[:, 1], -X[:, 1]) + 0.3 * rng.standard_normal(n)
     return X, np.clip(y, -3.0, 3.0), groups
@@ -99,9 +93,12 @@ def california(path: str) -> Data:
     places = pd.read_csv(path)["ocean_proximity"].replace("ISLAND", "NEAR OCEAN")
     groups = places.to_numpy(dtype=str)
     test = np.random.default_rng(0).random(len(groups)) < 1 / 3
-    y = (loaded.y > 200_000.0).astype(int)
-    parts = [part[rows] for rows in (~test, test) for part in (loaded.X, y, groups)]
-    return Data("california", *parts, dict.fromkeys(sorted(set(groups)), 1.0))
+    records, order = (
+        (loaded.X, (loaded.y > 200_000.0).astype(int), groups),
+        np.argsort(test, kind="stable"),
+    )
+    shares = dict.fromkeys(sorted(set(groups)), 1.0)
+    return divided("california", records, int((~test).sum()), shares, order)
 
 
 def estimators(data: Data, epsilon: float) -> dict[str, Callable[[int], Any]]:
@@ -219,11 +216,10 @@ def algorithms(bench: Bench) -> dict[str, tuple[str, list[dict[str, Any]]]]:
     }
 
 
-def run(options: argparse.Namespace) -> list[dict[str, Any]]:
+def run(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
     warnings.simplefilter("ignore")
     quick = options.quick
     seeds = 2 if quick else min(options.seeds, 5)
-    rows = []
     sets = []
     if options.adult is not None and not quick:
         sets.append(adult(options.adult))
@@ -234,19 +230,17 @@ def run(options: argparse.Namespace) -> list[dict[str, Any]]:
     if not quick:
         sets += [conflict(FEW, 0.1, 10_000), breast_cancer()]
     for data in sets:
-        is_real = data.name in ("adult", "california")
-        several = (3.0, 8.0) if is_real else (0.5, 2.0, 8.0)
+        several = (3.0, 8.0) if data.name in ("adult", "california") else (0.5, 2.0, 8.0)
         for epsilon in (2.0,) if quick else (1.0,) if len(data.X) <= FEW else several:
-            rows += points_of(data, epsilon, seeds)
+            yield from points_of(data, epsilon, seeds)
     for epsilon in (2.0,) if quick else (0.5, 2.0, 8.0):
-        rows += numbers(500 if quick else 20_000, epsilon, seeds)
-    return rows
+        yield from numbers(500 if quick else 20_000, epsilon, seeds)
 
 
-def numbers(n: int, epsilon: float, seeds: int) -> list[dict[str, Any]]:
+def numbers(n: int, epsilon: float, seeds: int) -> Iterator[dict[str, Any]]:
     """Fit regressors; the seeds of the records are others than those that chose the constants."""
     X, y, groups = slopes(n, 2)
-    test, rows = slopes(n, 3), []
+    test = slopes(n, 3)
     for loss, method in itertools.product(("squared_error", "huber"), ("auto", "phased", "rgda")):
         begin, losses = time.perf_counter(), []
         for seed in range(seeds):
@@ -267,18 +261,15 @@ def numbers(n: int, epsilon: float, seeds: int) -> list[dict[str, Any]]:
             name += f" ({model.privacy_.method})"
         row = {"data": "slopes", "n": n, "d": X.shape[1], "epsilon": epsilon, "method": name}
         row |= {"worst_loss": np.mean(losses), "worst_loss_spread": np.std(losses, ddof=1)}
-        rows.append(row | {"seeds": seeds, "seconds": (time.perf_counter() - begin) / seeds})
-        print(rows[-1], file=sys.stderr, flush=True)
-    return rows
+        yield row | {"seeds": seeds, "seconds": (time.perf_counter() - begin) / seeds}
 
 
-def points_of(data: Data, epsilon: float, seeds: int) -> list[dict[str, Any]]:
+def points_of(data: Data, epsilon: float, seeds: int) -> Iterator[dict[str, Any]]:
     columns = {"data": data.name, "n": len(data.X), "d": data.X.shape[1], "epsilon": epsilon}
-    rows = []
     for name, fit in estimators(data, epsilon).items():
         begin = time.perf_counter()
         scores = [data.scores(fit(seed).decision_function(data.X_test)) for seed in range(seeds)]
-        rows.append(columns | {"method": name} | summary(scores, begin))
+        yield columns | {"method": name} | summary(scores, begin)
     if data.name == "made":
         bench, other = Bench(data), Bench(made(len(data.X), len(data.X_test), seed=1))
         for name, (kind, choices) in algorithms(bench).items():
@@ -288,10 +279,7 @@ def points_of(data: Data, epsilon: float, seeds: int) -> list[dict[str, Any]]:
             )
             begin = time.perf_counter()
             scores = [bench.scores(bench.fit(kind, epsilon, seed, **best)) for seed in range(seeds)]
-            rows.append(columns | {"method": name} | summary(scores, begin))
-    for row in rows:
-        print(row, file=sys.stderr, flush=True)
-    return rows
+            yield columns | {"method": name} | summary(scores, begin)
 
 
 def summary(scores: list[dict[str, Any]], begin: float) -> dict[str, Any]:
@@ -303,40 +291,5 @@ def summary(scores: list[dict[str, Any]], begin: float) -> dict[str, Any]:
     return row | {"seeds": len(scores), "seconds": (time.perf_counter() - begin) / len(scores)}
 
 
-def summarise(table: pd.DataFrame) -> str:
-    columns = ["data", "n", "epsilon", "method", "worst_accuracy", "worst_log_loss", "accuracy"]
-    columns.append("worst_loss")
-    return str(table[columns].to_string(index=False, float_format="%.3f"))
-
-
-def plot(table: pd.DataFrame, path: Path) -> None:
-    """Draw the worst group's log loss against epsilon for each data set."""
-    from matplotlib import pyplot as plt
-
-    table = table[(table["quick"] | (table["n"] > FEW)) & table["worst_log_loss"].notna()]
-    sizes = table["n"].map(lambda n: f"n = {n:,}")
-    table = table.assign(data=table["data"] + ", " + sizes)
-    names = list(dict.fromkeys(table["data"]))
-    figure, axes = plt.subplots(
-        1, len(names), figsize=(4.5 * len(names), 4), layout="constrained", squeeze=False
-    )
-    methods = list(dict.fromkeys(table["method"]))
-    for axis, name in zip(axes[0], names, strict=True):
-        for k, method in enumerate(methods):
-            rows = table[(table["data"] == name) & (table["method"] == method)]
-            if not rows.empty:
-                axis.errorbar(
-                    rows["epsilon"] * 1.02**k,
-                    rows["worst_log_loss"],
-                    yerr=rows["worst_log_loss_spread"],
-                    marker="o",
-                    color=f"C{k}",
-                    label=method,
-                )
-        axis.set(title=name, xlabel="epsilon", xscale="log")
-    axes[0][0].set_ylabel("log loss of the worst group")
-    pairs = (zip(*axis.get_legend_handles_labels(), strict=True) for axis in axes[0])
-    named = {label: handle for handle, label in itertools.chain(*pairs)}
-    figure.legend(named.values(), named, loc="outside lower center", ncols=2)
-    figure.savefig(path, dpi=100)
-    plt.close(figure)
+SHOWN = ["data", "n", "epsilon", "method", "worst_accuracy", "worst_log_loss", "accuracy"]
+SHOWN += ["worst_loss"]

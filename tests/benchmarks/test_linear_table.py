@@ -226,16 +226,17 @@ def test_tasks_have_their_own_settings_and_other_sets(modules, monkeypatch, tmp_
     ours.add(made[0], "add_remove", 1.0, "skdp", "accuracy", [0.5, 0.7])
     ours.write(tmp_path / "linear_table_skdp.csv.gz")
     options = argparse.Namespace(out=tmp_path, quick=False, adult=None, california=None)
-    options.only, options.page = "peers", None
+    options.only, options.redraw = "peers", False
     rows = pd.DataFrame(case.run(options))
     assert [name for name, _ in seen] == ["c0", "c1", "r0", "r1"]
     assert dict(seen) == {
-        **dict.fromkeys(("c0", "c1"), case.CLASSIFICATION),
-        **dict.fromkeys(("r0", "r1"), case.REGRESSION),
+        **dict.fromkeys(("c0", "c1"), peers.SETTINGS["classification"]),
+        **dict.fromkeys(("r0", "r1"), peers.SETTINGS["regression"]),
     }
     others = rows[rows["method"] == peers.DP_SGD_OTHERS]
     assert len(others) == 4 * 2 * 5
-    expected = {"c": str(case.CLASSIFICATION[1]), "r": str(case.REGRESSION[2])}
+    expected = {"c": str(peers.SETTINGS["classification"][1])}
+    expected["r"] = str(peers.SETTINGS["regression"][2])
     assert all(row["setting"] == expected[row["dataset"][0]] for _, row in others.iterrows())
 
 

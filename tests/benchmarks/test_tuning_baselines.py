@@ -267,19 +267,6 @@ def test_adassp_is_least_squares_without_noise_to_speak_of(baselines):
 # the case
 
 
-def test_the_case_runs_whatever_methods_the_estimators_accept(case, monkeypatch):
-    class Tuned:
-        _methods = ("auto", "usual", "other")
-
-        def __init__(self, epsilon=1.0, delta=1e-6, *, method="usual", penalty_groups=None):
-            pass
-
-    monkeypatch.setattr(case, "estimator", lambda logistic: Tuned)
-    assert list(case.our_methods(False, 4)) == ["default", "default, one alpha", "method=other"]
-    monkeypatch.setattr(case, "estimator", lambda logistic: None)
-    assert case.our_methods(True, 1) == {}
-
-
 def test_the_summary_counts_points_and_names_those_that_are_lost(case):
     pd = pytest.importorskip("pandas")
     row = {"part": "loss", "model": "ridge", "dataset": "a", "d": 5, "penalty_groups": 1}
@@ -299,7 +286,6 @@ def test_the_summary_counts_points_and_names_those_that_are_lost(case):
     behind = text.split("It is behind:")[1].split("\n\n")[0]
     assert "20000" in behind and " b1" in behind and " b0" not in behind
     assert "0.50 times" in text
-    assert "logistic: there is no self-tuning estimator" in text
 
 
 @pytest.mark.parametrize("kind", ["isotropic", "decay", "heavy", "groups"])
