@@ -23,7 +23,7 @@ from skdp.privacy.events import (
     PureEvent,
     RepeatedEvent,
 )
-from skdp.privacy.ledger import LedgerError
+from skdp.privacy.ledger_files import LedgerError
 from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
 
 __all__ = [

@@ -15,47 +15,17 @@ from typing import Any, NamedTuple
 
 from skdp._checks import InvalidTypeError, check_real, shown
 from skdp.privacy.accountants import tightest_epsilon
-from skdp.privacy.blocks import (
-    Block,
-    active_blocks,
-    close_block,
-    open_block,
-    publish,
-    remember_closed,
-)
+from skdp.privacy.blocks import Block, close_block, open_block, publish
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import (
-    ComposedEvent,
-    Neighbouring,
-    PrivacyEvent,
-    RepeatedEvent,
-    common_relation,
-    flatten_event,
-)
-from skdp.privacy.ledger import (
-    Entry,
-    Ledger,
-    LedgerError,
-    MissingLedgerError,
-    MovedLedgerError,
-    create_ledger,
-    locked,
-    move_ledger,
-    repair,
-    resolve,
-)
-from skdp.privacy.overlap import part_of
+from skdp.privacy.charges import BudgetExceededError, charge, check_affordable
+from skdp.privacy.events import Neighbouring, PrivacyEvent, common_relation, flatten_event
+from skdp.privacy.ledger import Entry, Ledger, create_ledger
+from skdp.privacy.ledger_files import LedgerError, MissingLedgerError
+from skdp.privacy.ledger_moves import found, move_ledger, repair, resolve
 
-#: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
-_SLACK = 1.0 + 1e-12
-_NEEDS_DELTA = (
-    " Fits with delta > 0 need an accountant with a delta: above the sum of those of all"
-    " ApproximateEvents if there are Gaussian releases, else at least that sum."
-)
+__all__ = ["BudgetAccountant", "BudgetExceededError", "Spent", "check_accountant", "spend"]
 
-
-class BudgetExceededError(RuntimeError):
-    """A fit would cost more than is left of a budget; it has read no record."""
+_TEMPORARY_NAME = "ledger.jsonl"
 
 
 class Spent(NamedTuple):
@@ -162,7 +132,7 @@ class BudgetAccountant:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> BudgetAccountant:
         """Continue the ledger of a file, with the budget that it was made for."""
-        with _opened(os.path.abspath(path)) as ledger:
+        with found(os.path.abspath(path)) as ledger:
             epsilon, delta = ledger.epsilon, ledger.delta
         return _handle(ledger.path, epsilon, delta, False)
 
@@ -175,8 +145,7 @@ class BudgetAccountant:
             If there is another file: an older ledger is never overwritten.
         """
         path = os.path.abspath(path)
-        if resolve(self._path) != path:
-            move_ledger(resolve(self._path), path)
+        move_ledger(self._path, path)
         self._path, self._is_temporary = path, False
         publish()
 
@@ -251,7 +220,7 @@ class BudgetAccountant:
             If the ledger cannot be read.
         """
         with self._ledger() as ledger:
-            _check(ledger, event, label)
+            check_affordable(ledger, event, label)
             ledger.spend(event, label)
 
     def __enter__(self) -> BudgetAccountant:
@@ -269,10 +238,10 @@ class BudgetAccountant:
             return
         # if this fails, processes that were sent the block keep on paying
         with contextlib.suppress(LedgerError, OSError), self._ledger() as ledger:
-            ledger.append({"closed": name})
+            ledger.close(name)
 
     def _ledger(self) -> contextlib.AbstractContextManager[Ledger]:
-        return _opened(self._path)
+        return found(self._path)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return _handle, (self._path, self.epsilon, self.delta, self._is_temporary)
@@ -327,78 +296,7 @@ def spend(
         As for :meth:`BudgetAccountant.spend`.
     """
     check_accountant(accountant)
-    while True:
-        with contextlib.suppress(MovedLedgerError):  # while this process waited for its lock
-            _spend_once(event, accountant, label, active_blocks(carried))
-            break
-
-
-def _spend_once(
-    event: PrivacyEvent,
-    accountant: BudgetAccountant | None,
-    label: str,
-    blocks: tuple[Block, ...],
-) -> None:
-    part = part_of(event)
-    charged: dict[str, list[Block] | None] = {}  # None: whatever happened to the blocks
-    if accountant is not None:
-        charged[os.path.realpath(resolve(accountant.path))] = None
-    for block in blocks:
-        named = charged.setdefault(os.path.realpath(resolve(block.path)), [])
-        if named is not None:
-            named.append(block)
-    with contextlib.ExitStack() as stack:
-        ledgers = []
-        for path in sorted(charged):  # one order for all: nobody waits for one who waits for him
-            named = charged[path]
-            try:
-                ledger = stack.enter_context(locked(path))
-            except MissingLedgerError:
-                if named is not None and all(block.is_gone for block in named):
-                    continue
-                raise
-            remember_closed(ledger.closed)
-            if named is None or any(block.id not in ledger.closed for block in named):
-                ledgers.append(ledger)
-        dues = [(event, None) if part is None else part.share(each, event) for each in ledgers]
-        for ledger, (due, _) in zip(ledgers, dues, strict=True):
-            _check(ledger, due, label)
-        for ledger, (due, note) in zip(ledgers, dues, strict=True):
-            ledger.spend(due, label)
-            if note is not None:
-                note()
-
-
-def _check(ledger: Ledger, event: PrivacyEvent, label: str) -> None:
-    """Refuse an event that a ledger has no budget for, or of another relation."""
-    spent = ledger.event
-    common_relation([event, spent], ledger.relation)
-    if ledger.epsilon == math.inf:
-        return
-    parts = [RepeatedEvent(*part) for part in flatten_event(ComposedEvent([spent, event]))]
-    limit = ledger.epsilon * _SLACK
-    total = tightest_epsilon(ComposedEvent(parts), ledger.delta, enough=limit)
-    if total > limit:
-        before = tightest_epsilon(spent, ledger.delta) if flatten_event(spent) else 0.0
-        raise BudgetExceededError(
-            f"{label or 'A release'} would raise the total from epsilon = {before:.6g} to "
-            f"{total:.6g} at delta = {ledger.delta:g}, above the budget of {ledger.epsilon:g}. "
-            "No record was read for it, and nothing was charged."
-            + (_NEEDS_DELTA if total == math.inf else "")
-        )
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Any:
-    """Lock a ledger, wherever it goes on."""
-    while True:
-        with contextlib.ExitStack() as stack:
-            try:
-                ledger = stack.enter_context(locked(resolve(path)))
-            except MovedLedgerError:
-                continue
-            yield ledger
-            return
+    charge(event, label, None if accountant is None else accountant.path, carried)
 
 
 def _handle(path: str, epsilon: float, delta: float, is_temporary: bool) -> BudgetAccountant:
@@ -413,10 +311,14 @@ def _handle(path: str, epsilon: float, delta: float, is_temporary: bool) -> Budg
 def _temporary_path() -> str:
     folder = tempfile.mkdtemp(prefix="skdp-")
     atexit.register(_remove, folder, os.getpid(), platform.node())
-    return os.path.join(folder, "ledger.jsonl")
+    return os.path.join(folder, _TEMPORARY_NAME)
 
 
 def _remove(folder: str, process: int, host: str) -> None:
     """Remove a temporary ledger, in the process that made it: its children inherit the order."""
     if (os.getpid(), platform.node()) == (process, host):
-        shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(LedgerError, OSError):
+            with contextlib.suppress(MissingLedgerError):
+                # nobody could finish a move from it later
+                resolve(os.path.join(folder, _TEMPORARY_NAME))
+            shutil.rmtree(folder, ignore_errors=True)

@@ -1,13 +1,21 @@
 """Ledgers: files that outlive every process and say what has been spent.
 
-A ledger is a file of JSON lines. The first one is its header, ``{"ledger": "skdp", "id": ...,
-"epsilon": ..., "delta": ..., "neighbouring": ...}``. Then lines are appended only: ``{"spent":
-event, ...}`` for what was paid for, ``{"closed": id}`` for a with-block that has ended,
-``{"moved": path}`` for a ledger that goes on elsewhere. What they cost together is the business of
-:mod:`skdp.privacy.budget_accountant`.
+A ledger is a file of JSON lines. The first one is its header, ``{"ledger": "skdp", "version": 2,
+"id": ..., "epsilon": ..., "delta": ..., "neighbouring": ...}``. Then come ``{"spent": event, ...}``
+for each payment and ``{"closed": id}`` for each with-block that has ended. The last line is the end
+line, ``{"end": digest}``, with the SHA-256 digest of all lines before it. It can name a path, which
+the digest then covers, too: that to which the ledger has moved, ``{"end": digest, "moved": path}``,
+or that from which it is being copied, ``{"end": digest, "copied": path}``. Nothing is spent from a
+ledger whose end line names a path (:mod:`skdp.privacy.ledger_moves`).
+
+A new line and a new end line replace the old end line in one step. A file that was cut off, even
+between two lines, has no end line that fits, and neither has one of which a byte has changed. The
+digest finds accidents; it does not stop anybody who wants to change a ledger.
 
 A line is on the disk (``fsync``) before the call that appends it returns, and everybody who reads
-or writes holds the lock of the file. The operating system releases the lock of a process that dies.
+or writes holds the lock of the file. Ledgers of version 1 are read and continued without end lines;
+a move turns them into version 2. What the payments cost together is the business of
+:mod:`skdp.privacy.charges`.
 """
 
 from __future__ import annotations
@@ -15,55 +23,35 @@ from __future__ import annotations
 import contextlib
 import datetime
 import functools
+import hashlib
 import json
 import math
-import os
-import sys
-import tempfile
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from skdp.privacy.events import ComposedEvent, Neighbouring, PrivacyEvent, event_from_dict
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.events import (
+    ComposedEvent,
+    Neighbouring,
+    PrivacyEvent,
+    common_relation,
+    event_from_dict,
+)
+from skdp.privacy.ledger_files import (
+    Identity,
+    LedgerError,
+    LockedFile,
+    create_file,
+    locked_file,
+)
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(descriptor: int) -> None:
-        while True:
-            with contextlib.suppress(OSError):  # it gives up after ten seconds
-                os.lseek(descriptor, 0, os.SEEK_SET)
-                return msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
-
-    def _unlock(descriptor: int) -> None:
-        os.lseek(descriptor, 0, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(descriptor: int) -> None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-
-    def _unlock(descriptor: int) -> None:  # also for the copies that a fork has made
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-_VERSION = 1
-
-
-class LedgerError(RuntimeError):
-    """A ledger is missing or damaged, so that nothing can be paid for."""
-
-
-class MissingLedgerError(LedgerError):
-    """The file of a ledger is not there."""
-
-
-class MovedLedgerError(LedgerError):
-    """The ledger goes on in another file."""
+_VERSION = 2
+#: More than any header has.
+_LONGEST_HEADER = 1 << 16
+#: What a line raises that is not what it should be.
+_UNREADABLE = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -93,26 +81,40 @@ class Ledger:
 
     Attributes
     ----------
-    path : str
+    file : LockedFile
+    version : int
     id : str
         Unlike that of any other ledger, and kept where it moves to.
     epsilon, delta : float
         The budget; an infinite epsilon refuses nothing.
     relation : Neighbouring or None
         That of the header; None if it names none.
+    lines : bytes
+        All lines but the end line.
     entries : list of Entry
     closed : set of str
         The with-blocks that have ended.
+    moved : str or None
+        Where the ledger goes on.
+    copied : str or None
+        Where the ledger is copied from, if the copy is not in use yet.
     """
 
-    path: str
+    file: LockedFile
+    version: int
     id: str
-    descriptor: int
     epsilon: float
     delta: float
     relation: Neighbouring | None
+    lines: bytes = b""
     entries: list[Entry] = field(default_factory=list)
     closed: set[str] = field(default_factory=set)
+    moved: str | None = None
+    copied: str | None = None
+
+    @property
+    def path(self) -> str:
+        return self.file.path
 
     @property
     def event(self) -> ComposedEvent:
@@ -125,22 +127,39 @@ class Ledger:
         line = {"spent": event.to_dict(), "label": label, "time": entry.time, "id": entry.id}
         if event_from_dict(json.loads(json.dumps(line["spent"]))) != event:
             raise TypeError(f"{event!r} cannot be written to a ledger.")
-        self.append(line)
+        self._append(_line(line))
         self.entries.append(entry)
 
-    def append(self, line: dict[str, Any]) -> None:
-        """Append a line; on an error the ledger is as before."""
-        data = (json.dumps(line) + "\n").encode()
-        before = os.lseek(self.descriptor, 0, os.SEEK_END)
-        written = 0
-        try:
-            while written < len(data):
-                written += os.write(self.descriptor, data[written:])
-        except BaseException:
-            if written < len(data):
-                os.ftruncate(self.descriptor, before)
-            raise
-        os.fsync(self.descriptor)
+    def close(self, block: str) -> None:
+        """Note that a with-block has ended."""
+        self._append(_line({"closed": block}))
+        self.closed.add(block)
+
+    def move(self, path: str) -> None:
+        """Say that the ledger goes on at a path."""
+        if self.version == 1:
+            return self._append(_line({"moved": path}))
+        self._append(moved=path)
+
+    def begin(self) -> None:
+        """Take a copy into use."""
+        self._append()
+        self.copied = None
+
+    def copy(self) -> bytes:
+        """Return a copy of this ledger from which nothing can be spent."""
+        header = _header(self.id, self.epsilon, self.delta, self.relation)
+        lines = header + self.lines.partition(b"\n")[2]
+        return lines + _end(lines, copied=self.path)
+
+    def _append(self, line: bytes = b"", **path: str) -> None:
+        lines = self.lines + line
+        if self.version > 1:
+            end = _end(lines, **path)
+            padding = self.file.size - len(lines + end)  # an end line with a path is longer
+            line += end[:-1] + b" " * padding + b"\n"
+        self.file.rewrite(len(self.lines), line)
+        self.lines = lines
 
 
 def create_ledger(
@@ -150,127 +169,188 @@ def create_ledger(
 
     Raises FileExistsError if the file is there.
     """
-    header = {
-        "ledger": "skdp",
-        "version": _VERSION,
-        "id": uuid.uuid4().hex,
-        "epsilon": epsilon if math.isfinite(epsilon) else None,
-        "delta": delta,
-        "neighbouring": neighbouring and neighbouring.value,
-    }
-    _write_new(path, (json.dumps(header) + "\n").encode())
-
-
-def move_ledger(old: str, new: str) -> None:
-    """Copy a ledger to a new file, where it goes on: whoever still uses the old one is led there.
-
-    Raises FileExistsError if the new file is there.
-    """
-    with locked(old) as ledger:
-        os.lseek(ledger.descriptor, 0, os.SEEK_SET)
-        # a process that dies in between leaves no second ledger that could be spent from
-        _write_new(new, _read_all(ledger.descriptor), lambda: ledger.append({"moved": new}))
-
-
-def resolve(path: str) -> str:
-    """Follow a ledger that has moved to where it goes on."""
-    while True:
-        try:
-            with open(path, "rb") as file:
-                last = file.read().rstrip(b"\n").rpartition(b"\n")[2]
-        except FileNotFoundError:
-            return path
-        if not last.startswith(b'{"moved"'):
-            return path
-        path = json.loads(last)["moved"]
+    header = _header(uuid.uuid4().hex, epsilon, delta, neighbouring)
+    create_file(path, header + _end(header))
 
 
 @contextlib.contextmanager
-def locked(path: str) -> Iterator[Ledger]:
+def locked(path: str, wanted: Identity | None = None) -> Iterator[Ledger]:
     """Open a ledger, wait for its lock, read it, and keep the lock inside of the block.
+
+    Parameters
+    ----------
+    path : str
+    wanted : Identity, optional
+        Of the file that the path must denote.
 
     Raises
     ------
     LedgerError
-        If it is missing (MissingLedgerError), goes on elsewhere (MovedLedgerError), or holds a line
-        that cannot be read: what it cost is then unknown.
+        If the file is missing or cannot be opened (:func:`skdp.privacy.ledger_files.locked_file`),
+        is no ledger, or was cut off or changed: what was paid for is then unknown.
     """
-    flags = os.O_RDWR | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        raise MissingLedgerError(f"There is no ledger {path!r}: nothing can be spent.") from None
-    try:
-        _lock(descriptor)
-        try:
-            yield _parsed(path, descriptor)
-        finally:
-            _unlock(descriptor)
-    finally:
-        os.close(descriptor)
+    with locked_file(path, wanted) as file:
+        yield _parsed(file)
 
 
-def repair(path: str) -> bool:
-    """Remove an unfinished last line; return whether there was one."""
-    descriptor = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0))
-    try:
-        _lock(descriptor)
-        try:
-            data = _read_all(descriptor)
-            kept = data.rpartition(b"\n")[0] + b"\n"
-            if data.endswith(b"\n") or kept == b"\n":
-                return False
-            os.ftruncate(descriptor, len(kept))
-            os.fsync(descriptor)
-            return True
-        finally:
-            _unlock(descriptor)
-    finally:
-        os.close(descriptor)
+def repair_end(path: str) -> bool:
+    """Remove an unfinished last line, and write the end line; return whether it was missing.
+
+    Raises LedgerError, and changes nothing, if that does not make it a ledger.
+    """
+    with locked_file(path) as file:
+        ledger, data = _with_header(file), file.read()
+        kept = data[: data.rfind(b"\n") + 1]
+        lines, end = (kept, None) if ledger.version == 1 else _split_end(kept)
+        if end is not None:
+            _check_end(ledger, lines, end)
+        elif ledger.version > 1 and not _is_line(ledger, last := _last_line(lines)):
+            kept = lines = lines[: -len(last)]  # a part of a line, and the rest of the end line
+        _read_lines(ledger, lines)
+        is_whole = len(kept) == len(data) and (end is not None or ledger.version == 1)
+        if not is_whole:
+            file.shorten(len(kept))
+            if end is None and ledger.version > 1:
+                file.rewrite(len(lines), _end(lines))
+        return not is_whole
 
 
-def _parsed(path: str, descriptor: int) -> Ledger:
-    data = _read_all(descriptor)
-    if not data.endswith(b"\n"):
+def _parsed(file: LockedFile) -> Ledger:
+    ledger, data = _with_header(file), file.read()
+    lines, end = _split_end(data)
+    if ledger.version == 1 and data.endswith(b"\n"):
+        lines, end = data, {}
+    if end is None:
         raise LedgerError(
-            f"The last line of the ledger {path!r} is unfinished: what it cost is unknown, and "
-            "nothing can be spent. If a process died while it wrote the line, its fit had not "
-            "begun, and BudgetAccountant.repair(path) removes it. If the file was cut off in any "
-            "other way, restore it from a copy."
+            f"The last line of the ledger {file.path!r} is unfinished or missing: what it cost is "
+            "unknown, and nothing can be spent. If a process died while it wrote the line, its fit "
+            "had not begun, and BudgetAccountant.repair(path) removes it. If the file was cut off "
+            "in any other way, restore it from a copy."
         )
-    first, *lines = data.decode().splitlines()
-    try:
-        header = json.loads(first)
-        if header["ledger"] != "skdp" or header["version"] != _VERSION:
-            raise ValueError
-        epsilon = math.inf if header["epsilon"] is None else float(header["epsilon"])
-        name = header["neighbouring"]
-        relation = None if name is None else Neighbouring(name)
-        own = str(header.get("id", path))  # older ledgers have none
-        ledger = Ledger(path, own, descriptor, epsilon, float(header["delta"]), relation)
-    except (ValueError, KeyError, TypeError):
-        raise LedgerError(f"{path!r} is no ledger that this version of skdp knows.") from None
-    for number, line in enumerate(lines, 2):
-        try:
-            ((kind, value), *rest) = json.loads(line).items()
-            if kind == "spent":
-                ledger.entries.append(_entry(json.dumps(value), **dict(rest)))
-            elif kind == "closed":
-                ledger.closed.add(value)
-            elif kind == "moved":
-                raise MovedLedgerError(f"The ledger {path!r} goes on in {value!r}.")
-            else:
-                raise ValueError
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise LedgerError(
-                f"Line {number} of the ledger {path!r} cannot be read: what it cost is unknown, "
-                "and nothing can be spent. Restore the file from a copy."
-            ) from None
+    if ledger.version > 1:
+        _check_end(ledger, lines, end)
+    _read_lines(ledger, lines)
+    ledger.moved, ledger.copied = end.get("moved", ledger.moved), end.get("copied")
     return ledger
 
 
+def _with_header(file: LockedFile) -> Ledger:
+    """Return the ledger of a file, of which nothing but the header was read."""
+    first, newline, _ = file.read(0, _LONGEST_HEADER).partition(b"\n")
+    try:
+        header = json.loads(first)
+        version, relation = header["version"], header["neighbouring"]
+        is_known = type(version) is int and 0 < version <= _VERSION
+        if header["ledger"] != "skdp" or not is_known or not newline:
+            raise ValueError
+        epsilon, delta = header["epsilon"], header["delta"]
+        PrivacyBudget(1.0 if epsilon is None else epsilon, delta)
+        return Ledger(
+            file,
+            version,
+            _text(header.get("id", file.path)),  # the oldest ledgers have none
+            math.inf if epsilon is None else float(epsilon),
+            float(delta),
+            None if relation is None else Neighbouring(relation),
+        )
+    except _UNREADABLE:
+        raise LedgerError(f"{file.path!r} is no ledger that this version of skdp knows.") from None
+
+
+def _read_lines(ledger: Ledger, lines: bytes) -> None:
+    """Fill a ledger with the lines after its header."""
+    for number, line in enumerate(lines.split(b"\n")[1:-1], 2):
+        try:
+            _read_line(ledger, line)
+        except _UNREADABLE:
+            raise LedgerError(
+                f"Line {number} of the ledger {ledger.path!r} cannot be read: what it cost is "
+                "unknown, and nothing can be spent. Restore the file from a copy."
+            ) from None
+    try:
+        common_relation([ledger.event], ledger.relation)
+    except ValueError as error:
+        raise LedgerError(f"The ledger {ledger.path!r} has no single relation: {error}") from None
+    ledger.lines = lines
+
+
+def _read_line(ledger: Ledger, line: bytes) -> None:
+    """Add a line to a ledger, or raise one of _UNREADABLE."""
+    ((kind, value), *rest) = json.loads(line).items()
+    if kind == "spent":
+        ledger.entries.append(_entry(json.dumps(value), **dict(rest)))
+    elif kind == "closed":
+        ledger.closed.add(_text(value))
+    elif kind == "moved" and ledger.version == 1:
+        ledger.moved = _text(value)
+    else:
+        raise ValueError(kind)
+
+
+def _split_end(data: bytes) -> tuple[bytes, dict[str, str] | None]:
+    """Return the lines before the end line, and what the end line says; None if there is none."""
+    last = _last_line(data)
+    with contextlib.suppress(*_UNREADABLE):
+        end = json.loads(last)
+        is_end = last.endswith(b"\n") and "end" in end and set(end) < {"end", "moved", "copied"}
+        if is_end and all(isinstance(value, str) for value in end.values()):
+            return data[: -len(last)], end
+    return data, None
+
+
+def _check_end(ledger: Ledger, lines: bytes, end: dict[str, str]) -> None:
+    path = {name: end[name] for name in ("moved", "copied") if name in end}
+    if json.loads(_end(lines, **path)) != end:
+        raise LedgerError(
+            f"The ledger {ledger.path!r} was changed: its lines are not those that were written. "
+            "What was spent is unknown. Restore the file from a copy."
+        )
+
+
+def _header(name: str, epsilon: float, delta: float, neighbouring: Neighbouring | None) -> bytes:
+    header = {
+        "ledger": "skdp",
+        "version": _VERSION,
+        "id": name,
+        "epsilon": epsilon if math.isfinite(epsilon) else None,
+        "delta": delta,
+        "neighbouring": neighbouring and neighbouring.value,
+    }
+    return _line(header)
+
+
+def _end(lines: bytes, **path: str) -> bytes:
+    covered = lines + _line(path) if path else lines
+    return _line({"end": hashlib.sha256(covered).hexdigest(), **path})
+
+
+def _line(values: dict[str, Any]) -> bytes:
+    return (json.dumps(values) + "\n").encode()
+
+
+def _last_line(data: bytes) -> bytes:
+    return data[data.rfind(b"\n", 0, -1) + 1 :]
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _is_line(ledger: Ledger, line: bytes) -> bool:
+    """Return whether a line can be read, or is the header, which was read already."""
+    try:
+        header = "ledger" in json.loads(line)
+        if not header:
+            _read_line(replace(ledger, entries=[], closed=set()), line)
+    except _UNREADABLE:
+        return False
+    return True
+
+
 def _entry(text: str, label: str, time: str, id: str = "") -> Entry:
-    return Entry(_event(text), label, time, id)
+    return Entry(_event(text), _text(label), _text(time), _text(id))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -280,43 +360,3 @@ def _event(text: str) -> PrivacyEvent:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
-
-
-def _read_all(descriptor: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    parts = []
-    while part := os.read(descriptor, 1 << 20):
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _write_new(path: str, data: bytes, announce: Callable[[], None] = lambda: None) -> None:
-    """Write a file that must not exist: complete and on the disk, or not at all.
-
-    `announce` is called when everything but the name is on the disk.
-    """
-    if os.path.lexists(path):
-        raise FileExistsError(f"There is a file {path!r}.")
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise FileNotFoundError(f"There is no folder {str(folder)!r} for the ledger {path!r}.")
-    descriptor, draft = tempfile.mkstemp(dir=folder, prefix=".skdp-")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        announce()
-        if sys.platform == "win32":
-            os.rename(draft, path)  # refuses to replace a file there
-        else:
-            os.link(draft, path)  # unlike a rename, refuses to replace a file
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(draft)
-    if sys.platform != "win32":
-        directory = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)

@@ -228,9 +228,9 @@ def test_ledgers_of_older_files_are_known_by_their_path(tmp_path):
     """Their header names no id; a new file at that path does."""
     parts, path = OverlappingParts(BOTH), tmp_path / "ledger"
     accountant = BudgetAccountant(10.0, path=path)
-    header = json.loads(path.read_text())
+    header = json.loads(path.read_text().splitlines()[0])
     del header["id"]
-    path.write_text(json.dumps(header) + "\n")
+    path.write_text(json.dumps({**header, "version": 1}) + "\n")
     for number, total in ((0, 1.0), (1, 2.0), (0, 2.0 + 1.0), (1, 4.0)):
         charged(accountant, number, parts)
         assert accountant.total().epsilon == total

@@ -21,7 +21,6 @@ from skdp.privacy import (
     ComposedEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
-    LedgerError,
     Neighbouring,
     PoissonSampledEvent,
     PoissonSampledSumEvent,
@@ -201,94 +200,6 @@ class TestFile:
         BudgetAccountant(1.0, path=path)
         with pytest.raises(ValueError, match="was made for epsilon=1, delta=0"):
             BudgetAccountant(2.0, path=path)
-
-    def test_save_moves_all_handles(self, path):
-        accountant = BudgetAccountant(1.0)
-        handle, old = pickle.loads(pickle.dumps(accountant)), accountant.path
-        accountant.spend(pure())
-        accountant.save(path)
-        handle.spend(pure())
-        spend(pure(), accountant)
-        assert accountant.path == path != old
-        assert len(BudgetAccountant.load(path).entries) == 3 == len(handle.entries)
-        accountant.save(path)  # again: nothing to do
-        with pytest.raises(FileExistsError):
-            BudgetAccountant(1.0).save(path)
-        assert len(accountant.entries) == 3
-
-    def test_save_inside_of_a_block(self, path):
-        with BudgetAccountant(1.0) as accountant:
-            spend(pure())
-            accountant.save(path)
-            spend(pure())
-        assert len(BudgetAccountant.load(path).entries) == 2
-
-    @pytest.mark.parametrize("cut", [1, 20, -1])
-    def test_a_torn_last_line_stops_everything(self, path, cut):
-        accountant = BudgetAccountant(1.0, path=path)
-        accountant.spend(pure())
-        whole = os.path.getsize(path)
-        accountant.spend(pure())
-        size = os.path.getsize(path) - 1 if cut == -1 else whole + cut
-        os.truncate(path, size)
-        for use in (accountant.total, lambda: accountant.spend(pure()), accountant.__enter__):
-            with pytest.raises(LedgerError, match=r"last line .* is unfinished"):
-                use()
-        assert BudgetAccountant.repair(path) and not BudgetAccountant.repair(path)
-        assert len(accountant.entries) == 1
-
-    @pytest.mark.parametrize("line", ["rubbish", '{"refund": 1}', '{"spent": {"type": "free"}}'])
-    def test_an_unknown_line_stops_everything(self, path, line):
-        accountant = BudgetAccountant(1.0, path=path)
-        with open(path, "a") as file:
-            file.write(line + "\n")
-        accountant_uses = (accountant.total, lambda: accountant.spend(pure()))
-        for use in accountant_uses:
-            with pytest.raises(LedgerError, match="Line 2"):
-                use()
-
-    def test_other_files_are_no_ledgers(self, path):
-        with open(path, "w") as file:
-            file.write('{"ledger": "other"}\n')
-        with pytest.raises(LedgerError, match="no ledger"):
-            BudgetAccountant.load(path)
-        with pytest.raises(LedgerError, match="There is no ledger"):
-            BudgetAccountant.load(path + ".missing")
-
-    def test_a_missing_ledger_is_not_made_anew(self, path):
-        accountant = BudgetAccountant(1.0, path=path)
-        os.unlink(path)
-        with pytest.raises(LedgerError, match="There is no ledger"):
-            accountant.spend(pure())
-        assert not os.path.exists(path)
-
-    def test_a_full_disk_changes_nothing(self, path, monkeypatch):
-        accountant = BudgetAccountant(1.0, path=path)
-        monkeypatch.setattr(os, "write", _fails_after_half(os.write))
-        with pytest.raises(OSError, match="No space"):
-            accountant.spend(pure())
-        monkeypatch.undo()
-        assert accountant.entries == ()
-
-    def test_an_entry_is_on_the_disk_before_spend_returns(self, path, monkeypatch):
-        accountant, sync, synced = BudgetAccountant(1.0, path=path), os.fsync, []
-        monkeypatch.setattr(
-            os, "fsync", lambda file: (sync(file), synced.append(os.fstat(file).st_size))
-        )
-        accountant.spend(pure())
-        assert synced == [os.path.getsize(path)]
-
-
-def _fails_after_half(write):
-    calls = []
-
-    def half(descriptor, data):
-        calls.append(data)
-        if len(calls) == 1:
-            return write(descriptor, data[: len(data) // 2])
-        raise OSError("No space left on device")
-
-    return half
 
 
 class TestBlocks:

@@ -1,0 +1,131 @@
+"""Charge an event to several ledgers: to each of them once, or to none if one refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from skdp.privacy.accountants import tightest_epsilon
+from skdp.privacy.blocks import Block, active_blocks, remember_closed
+from skdp.privacy.events import (
+    ComposedEvent,
+    PrivacyEvent,
+    RepeatedEvent,
+    common_relation,
+    flatten_event,
+)
+from skdp.privacy.ledger import Ledger
+from skdp.privacy.ledger_files import Identity, MissingLedgerError, ReplacedLedgerError, identity
+from skdp.privacy.ledger_moves import MovedLedgerError, resolve, spendable
+from skdp.privacy.overlap import part_of
+
+#: Ten fits of epsilon 0.1 may cost 1: decimal fractions are rounded to binary ones.
+_SLACK = 1.0 + 1e-12
+_NEEDS_DELTA = (
+    " Fits with delta > 0 need an accountant with a delta: above the sum of those of all"
+    " ApproximateEvents if there are Gaussian releases, else at least that sum."
+)
+
+
+class BudgetExceededError(RuntimeError):
+    """A fit would cost more than is left of a budget; it has read no record."""
+
+
+@dataclass
+class _Payer:
+    """A ledger that is to be charged.
+
+    Attributes
+    ----------
+    path : str
+        One of its names.
+    blocks : list of Block
+        The with-blocks that it is charged for.
+    always : bool
+        Whether it is charged even if all of them have ended.
+    """
+
+    path: str
+    blocks: list[Block] = field(default_factory=list)
+    always: bool = False
+
+    def pays(self, ledger: Ledger) -> bool:
+        return self.always or any(block.id not in ledger.closed for block in self.blocks)
+
+
+def charge(
+    event: PrivacyEvent, label: str, path: str | None, carried: Iterable[Block] = ()
+) -> None:
+    """Enter an event in the ledger of a path and in those of all with-blocks that are open.
+
+    Raises
+    ------
+    BudgetExceededError, ValueError, LedgerError
+        As for :meth:`skdp.privacy.BudgetAccountant.spend`; nothing was charged.
+    """
+    carried = tuple(carried)
+    place: Callable[[str], str] = str  # where a ledger goes on: mostly where it was
+    while True:
+        # a file may be moved or replaced before this process has its lock
+        with contextlib.suppress(MovedLedgerError, ReplacedLedgerError):
+            return _charge(event, label, _payers(path, active_blocks(carried), place))
+        place = resolve
+
+
+def check_affordable(ledger: Ledger, event: PrivacyEvent, label: str) -> None:
+    """Refuse an event that a ledger has no budget for, or of another relation."""
+    spent = ledger.event
+    common_relation([event, spent], ledger.relation)
+    if ledger.epsilon == math.inf:
+        return
+    parts = [RepeatedEvent(*part) for part in flatten_event(ComposedEvent([spent, event]))]
+    limit = ledger.epsilon * _SLACK
+    total = tightest_epsilon(ComposedEvent(parts), ledger.delta, enough=limit)
+    if total > limit:
+        before = tightest_epsilon(spent, ledger.delta) if flatten_event(spent) else 0.0
+        raise BudgetExceededError(
+            f"{label or 'A release'} would raise the total from epsilon = {before:.6g} to "
+            f"{total:.6g} at delta = {ledger.delta:g}, above the budget of {ledger.epsilon:g}. "
+            "No record was read for it, and nothing was charged."
+            + (_NEEDS_DELTA if total == math.inf else "")
+        )
+
+
+def _payers(
+    path: str | None, blocks: Iterable[Block], place: Callable[[str], str]
+) -> dict[Identity, _Payer]:
+    """Return the ledgers to charge by their files: a file may have several names."""
+    payers: dict[Identity, _Payer] = {}
+    if path is not None:
+        found = place(path)
+        payers[identity(found)] = _Payer(found, always=True)
+    for block in blocks:
+        try:
+            found = place(block.path)
+            payer = payers.setdefault(identity(found), _Payer(found))
+        except MissingLedgerError:
+            if block.is_gone:
+                continue
+            raise
+        payer.blocks.append(block)
+    return payers
+
+
+def _charge(event: PrivacyEvent, label: str, payers: dict[Identity, _Payer]) -> None:
+    part = part_of(event)
+    with contextlib.ExitStack() as stack:
+        ledgers = []
+        for key in sorted(payers):  # one order for all: nobody waits for one who waits for him
+            ledger = stack.enter_context(spendable(payers[key].path, key))
+            remember_closed(ledger.closed)
+            if payers[key].pays(ledger):
+                ledgers.append(ledger)
+        dues = [(event, None) if part is None else part.share(each, event) for each in ledgers]
+        for ledger, (due, _) in zip(ledgers, dues, strict=True):
+            check_affordable(ledger, due, label)
+        for ledger, (due, note) in zip(ledgers, dues, strict=True):
+            ledger.spend(due, label)
+            if note is not None:
+                note()
