@@ -4,8 +4,8 @@ Every open block is known to
 
 - all threads of its process, by a list;
 - processes started inside of the block, by an environment variable;
-- processes started earlier, such as the idle workers of a pool, by a file in the folder for
-  temporary files that has the number of the process, in which they look for their parents;
+- processes started earlier, such as the idle workers of a pool, by a file that has the number of
+  the process, in which they look for their parents (:mod:`skdp.privacy.private_folder`);
 - processes of other machines by the estimators that are sent to them: see
   :class:`skdp.privacy.AccountedMixin`.
 
@@ -19,11 +19,13 @@ import contextlib
 import json
 import os
 import platform
-import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
+
+from skdp.privacy.ledger_files import LedgerError
+from skdp.privacy.private_folder import private_path, read_private, remove_private, write_private
 
 #: Holds the open blocks, for the processes that are started inside of them.
 VARIABLE = "SKDP_ACCOUNTANTS"
@@ -83,10 +85,8 @@ def _status(process: int) -> tuple[int, int]:
 
 def _file_of(process: int, start: int | None = None) -> str:
     """Name the file of a process; its start tells it from an older one of the same number."""
-    user = os.getuid() if hasattr(os, "getuid") else "user"
     start = _status(process)[1] if start is None else start
-    name = f"skdp-{user}-{process}-{start}.json"
-    return os.path.join(tempfile.gettempdir(), name)
+    return private_path(f"{process}-{start}.json")
 
 
 @lru_cache(maxsize=1)
@@ -107,16 +107,15 @@ def _of_parents() -> list[Block]:
     """Blocks that are open in the processes that this one descends from."""
     found = []
     for process, start in _ancestors(os.getppid()):
-        with contextlib.suppress(FileNotFoundError), open(_file_of(process, start), "rb") as file:
-            if not hasattr(os, "getuid") or os.fstat(file.fileno()).st_uid == os.getuid():
-                found += [Block(*each) for each in json.load(file)]
+        blocks = read_private(_file_of(process, start))
+        if blocks is not None:
+            found += [Block(*each) for each in json.loads(blocks)]
     return found
 
 
 def _forget() -> None:
     """Remove the file of this process; its children do not inherit it."""
-    with contextlib.suppress(OSError):
-        os.unlink(_file_of(os.getpid()))
+    remove_private(_file_of(os.getpid()))
 
 
 atexit.register(_forget)
@@ -151,23 +150,33 @@ def close_block(name: str) -> None:
     with _lock:
         _CLOSED.add(name)
         _OPEN.pop(name, None)
-        publish()
+        for announce in (_write_file, _set_variable):
+            # a process that still finds the name reads in the ledger that the block has ended
+            with contextlib.suppress(LedgerError, OSError):
+                announce()
 
 
 def publish() -> None:
     """Write the open blocks to where other processes look for them."""
     with _lock:
-        blocks, own = active_blocks(), _own()
-        if blocks:
-            os.environ[VARIABLE] = json.dumps(blocks)
-        else:
-            os.environ.pop(VARIABLE, None)
-        if not own:
-            return _forget()
-        descriptor, draft = tempfile.mkstemp(prefix="skdp-")
-        with os.fdopen(descriptor, "w") as file:
-            json.dump(own, file)
-        os.replace(draft, _file_of(os.getpid()))
+        _write_file()
+        _set_variable()
+
+
+def _write_file() -> None:
+    own = _own()
+    if own:
+        write_private(_file_of(os.getpid()), json.dumps(own).encode())
+    else:
+        _forget()
+
+
+def _set_variable() -> None:
+    blocks = active_blocks()
+    if blocks:
+        os.environ[VARIABLE] = json.dumps(blocks)
+    else:
+        os.environ.pop(VARIABLE, None)
 
 
 def active_blocks(carried: Iterable[Block] = ()) -> tuple[Block, ...]:
