@@ -26,7 +26,7 @@ from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import check_accountant
 from skdp.privacy.events import Neighbouring
-from skdp.privacy.report import PrivacyLeakWarning, Release
+from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import (
     MAX_SIZE_RATIO,
     Design,
@@ -155,8 +155,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         Returns weights of shape (n_outputs, n_features + fit_intercept).
         """
         choice = self._planned(Design.of(records, self._public_size(records.n_records)), risk)
-        for alarm in choice.plan.alarms():
-            warnings.warn(alarm, UserWarning, stacklevel=4)
+        self._warn(choice.plan, records)
+        self._warn_of_solver()
         result = self._pay_and_run(choice.plan, records)
         public: dict[str, Any] = {}
         remarks = result.plan.remarks()
@@ -200,6 +200,34 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
         """Make the risk from the parameters and the public number of classes, if it has any."""
 
+    def _warn(self, plan: Any, records: Records, is_planned: bool = False) -> None:
+        """Issue the warnings that follow from a plan.
+
+        They come before the payment, so that one that a filter turns into an error costs nothing.
+        The first release may enter the plans of later ones, and then what their noise is: only if
+        `is_planned` are they looked at, too.
+        """
+        releases = plan.releases if is_planned else plan.releases[:1]
+        size = self._public_size(records.n_records) or records.n_records
+        radius = plan.to_dict().get("radius", math.inf)
+        alarms = (
+            *plan.alarms(),
+            *delta_alarms(self.delta, size),
+            *noise_alarms(releases, records.norm_bound, radius),
+        )
+        for alarm in alarms:
+            warnings.warn(f"{alarm.rstrip('.')}.", UserWarning, stacklevel=5)
+
+    def _warn_of_solver(self) -> None:
+        """Warn of a solver that keeps what it computed from the records."""
+        if resolve_solver(self.solver).holds_records:
+            warnings.warn(
+                "The solver holds a fitted estimator, which stays in this model without noise: do "
+                "not publish or pickle the model with its parameter `solver`.",
+                PrivacyLeakWarning,
+                stacklevel=5,
+            )
+
     def _pay_and_run(self, plan: Plan, records: Records) -> Any:
         """Pay for the releases of a plan, then run it: the only place that does either."""
         self._spend(plan.event)
@@ -228,13 +256,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         caveats: tuple[str, ...],
         public: dict[str, Any],
         remarks: tuple[str, ...] = (),
-        planned: tuple[Release, ...] = (),
     ) -> None:
-        """Set ``privacy_``, and warn if the fit is useless.
-
-        `public` holds numbers besides those of the plan, `planned` the releases as they were
-        planned before the run, if more than the first of them are to be looked at for a warning.
-        """
+        """Set ``privacy_``; `public` holds numbers besides those of the plan."""
         releases, n_records = plan.releases, records.n_records
         alarms = delta_alarms(self.delta, self._public_size(n_records) or n_records)
         numbers = {
@@ -257,21 +280,11 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             plan=numbers,
             remarks=(*remarks, *noise_alarms(releases, *sizes)),
         )
-        # the first release may enter the plans of later ones, and then what their noise is
-        alarms += tuple(noise_alarms(planned or releases[:1], *sizes))
-        for alarm in alarms:
-            warnings.warn(f"{alarm}.", UserWarning, stacklevel=5)
 
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""
         caveats = self._size_caveats()
         if resolve_solver(self.solver).holds_records:
-            warnings.warn(
-                "The solver holds a fitted estimator, which stays in this model without noise: do "
-                "not publish or pickle the model with its parameter `solver`.",
-                PrivacyLeakWarning,
-                stacklevel=5,
-            )
             caveats += (
                 "the solver holds a fitted estimator, which is not private: clear the parameter "
                 "`solver` before the model is published",

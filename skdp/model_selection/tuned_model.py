@@ -49,6 +49,8 @@ class TunedLinearModel(DPLinearModel):
     ) -> np.ndarray:
         plan = self._planned(Design.of(records), risk).plan
         penalties = self._penalties(records.matrix.shape[1])
+        self._warn(plan, records)
+        self._warn_of_solver()
         result = self._pay_and_run(plan, records)
         several = self.penalty_groups is not None
         self.alpha_ = result.alpha if several else float(result.alpha[0])

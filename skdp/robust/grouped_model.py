@@ -189,8 +189,7 @@ class GroupedLinearModel(DPLinearModel):
         design = Design.of(records, self._public_size(records.n_records))
         weights, proportions = self._group_weights(records.groups, are_given, design)
         choice = self._choose(design, risk, weights, proportions)
-        for alarm in choice.plan.alarms():
-            warnings.warn(alarm, UserWarning, stacklevel=4)
+        self._warn(choice.plan, records, choice.method not in ("gradient", "mirror_descent"))
         result = self._pay_and_run(choice.plan, records)
         done = result.plan
         found = getattr(done, "proportions", None)
@@ -224,7 +223,6 @@ class GroupedLinearModel(DPLinearModel):
             caveats + self._group_caveats(are_given),
             public,
             (*self._group_remarks(method, largest, proportions), *done.remarks()),
-            planned=() if method in ("gradient", "mirror_descent") else choice.plan.releases,
         )
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
 

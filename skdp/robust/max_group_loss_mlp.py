@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -220,9 +219,8 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         weights = self._factors(records.groups, are_given)
         caveats += self._group_caveats(are_given)
         plan = self._network_plan(Design.of(records), risk, weights)
-        for alarm in plan.alarms():
-            warnings.warn(f"{alarm}.", UserWarning, stacklevel=4)
-            caveats += (alarm,)
+        self._warn(plan, records)
+        caveats += plan.alarms()
         result = self._pay_and_run(plan, records)
         self.group_weights_ = result.y
         if self._has_histogram:

@@ -203,6 +203,8 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         records = CategoricalRecords(encode(X, categories, self._names), sizes)
         if given is None:
             warn_inferred("The categories", "categories")
+        for alarm in delta_alarms(self.delta, X.shape[0]):
+            warnings.warn(f"{alarm}.", UserWarning, stacklevel=3)
         self._spend(choice.plan.event)
         rng, noise = randomness(self.random_state)
         result: Any = choice.plan.run(records, Run(rng=rng, noise=noise))
@@ -231,8 +233,6 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
     def _report(self, method: str, plan: Any, is_inferred: bool) -> None:
         """Set ``privacy_``."""
         caveats = delta_alarms(self.delta, plan.n_records)
-        for alarm in caveats:
-            warnings.warn(f"{alarm}.", UserWarning, stacklevel=4)
         if is_inferred:
             caveats += ("categories were inferred from the data, without privacy",)
         self.privacy_ = fit_report(

@@ -21,7 +21,6 @@ from skdp.privacy import (
     spend,
 )
 
-
 without_windows = pytest.mark.skipif(
     sys.platform == "win32", reason="an open file is neither replaced nor renamed there"
 )
