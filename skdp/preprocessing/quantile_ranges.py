@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from skdp._checks import check_real
 from skdp._estimator import randomness
 from skdp._records import validate_records
+from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.quantiles import QuantilesPlan
 from skdp.preprocessing.ranges import (
@@ -103,10 +104,11 @@ def private_ranges(
     rng, noise = randomness(random_state)
     plan = QuantilesPlan(len(X), X.shape[1], (float(low), float(high)), budget, n_candidates)
     spend(plan.event, accountant, label="private_ranges")
-    ends = plan.run(to_unit_interval(X, ranges), Run("auto", rng, noise)).point
-    ends.sort(axis=1)
-    step = 2.0 / (n_candidates - 1)
-    narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice
-    ends[narrow] = np.clip(ends[narrow] + step * np.array([-1.0, 1.0]), -1.0, 1.0)
-    middle, half = middle_and_half(*ranges.T)
-    return np.asarray(middle[:, None] + half[:, None] * ends)
+    with without_warnings():  # the ranges are paid for
+        ends = plan.run(to_unit_interval(X, ranges), Run("auto", rng, noise)).point
+        ends.sort(axis=1)
+        step = 2.0 / (n_candidates - 1)
+        narrow = ends[:, 1] - ends[:, 0] < 0.5 * step  # the same candidate twice
+        ends[narrow] = np.clip(ends[narrow] + step * np.array([-1.0, 1.0]), -1.0, 1.0)
+        middle, half = middle_and_half(*ranges.T)
+        return np.asarray(middle[:, None] + half[:, None] * ends)

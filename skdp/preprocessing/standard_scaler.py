@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skdp._checks import check_option
 from skdp._estimator import check_random_state, randomness
 from skdp._records import validate_records
+from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
 from skdp.linear_model.remarks import delta_alarms, fit_report
@@ -145,8 +146,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         plan = ColumnMomentsPlan(len(X), X.shape[1], budget)
         staged._spend(plan.event)
         run = Run("auto", *randomness(self.random_state))
-        means, squares = np.split(plan.run(to_unit_interval(X, staged.ranges_), run).point, 2)
-        staged._keep(means, squares, plan)
+        with without_warnings():  # the fit is paid for, and ranges may be beyond 1e150
+            released = plan.run(to_unit_interval(X, staged.ranges_), run).point
+            staged._keep(*np.split(released, 2), plan)
         self.__dict__ = staged.__dict__
         return self
 
@@ -158,8 +160,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         middle, half = middle_and_half(*self.ranges_.T)
         self.mean_ = middle + half * means
         self.scale_ = half * np.sqrt(variances)
-        with np.errstate(over="ignore"):  # of ranges beyond 1e150
-            self.var_ = self.scale_**2
+        self.var_ = self.scale_**2
         self.privacy_ = fit_report(
             self,
             plan.releases,

@@ -1,17 +1,16 @@
 """Every estimator pays before it reads a record, what it pays is public, and it covers the fit.
 
 A new estimator is found here by its parameter `epsilon`. It has to have a case in
-:mod:`fit_cases`, or a function in OTHERS that makes one and fits it.
+:mod:`fit_cases`, or a function in `every_fit.OTHERS` that makes one and fits it.
 """
 
 import importlib
 import inspect
 import pkgutil
 import warnings
-from functools import partial
 
-import numpy as np
 import pytest
+from every_fit import OTHERS, kinds_of_fits, make, records
 from fit_cases import CASES
 from sklearn.base import BaseEstimator
 
@@ -19,29 +18,9 @@ import skdp
 from skdp import BudgetAccountant, BudgetExceededError
 from skdp.algorithms.plan import Plan
 from skdp.mechanisms import NoiseSource
-from skdp.preprocessing import DPStandardScaler
 from skdp.privacy import AccountedMixin, tightest_epsilon
 from skdp.privacy.events import flatten_event
 from skdp.problems import Records
-from skdp.synthetic import DPSyntheticData
-
-
-def _tables():
-    rng = np.random.default_rng(0)
-    return [{"X": rng.uniform(-1, 1, (20, 3))}, {"X": np.full((20, 3), 1e9)}]
-
-
-def _categorical_tables():
-    rng = np.random.default_rng(0)
-    return [{"X": rng.integers(0, 3, (200, 3))}, {"X": np.zeros((200, 3), dtype=int)}]
-
-
-#: Estimators without a case there: how to make one, and the arguments of two fits on
-#: very different records of one public shape.
-OTHERS = {
-    "DPStandardScaler": (DPStandardScaler, _tables),
-    "DPSyntheticData": (partial(DPSyntheticData, categories=[[0, 1, 2]] * 3), _categorical_tables),
-}
 
 
 @pytest.fixture(autouse=True)
@@ -70,24 +49,6 @@ def test_every_estimator_has_a_case_here():
         assert inspect.signature(kind).parameters["accountant"].default is None, kind
 
 
-def make(name, **parameters):
-    if name in OTHERS:
-        return OTHERS[name][0](random_state=0, **parameters)
-    return CASES[name].make(**parameters)
-
-
-def records(name):
-    """Arguments of two fits on very different records of one public shape."""
-    if name in OTHERS:
-        return OTHERS[name][1]()
-    case = CASES[name]
-    plain, wild = case.records(0), case.records(1, "wild")
-    if case.parameters.get("group_mode") == "public":
-        wild = wild._replace(groups=plain.groups, y=wild.y if case.n_groups else plain.y)
-    both = [each._asdict() for each in (plain, wild)]
-    return [{key: value for key, value in each.items() if value is not None} for each in both]
-
-
 def paid(estimator, arguments):
     """The events that a fit paid for."""
     accountant = BudgetAccountant(float("inf"), 0.1)
@@ -95,18 +56,6 @@ def paid(estimator, arguments):
         warnings.simplefilter("ignore")
         estimator.fit(**arguments)
     return [entry.event for entry in accountant.entries]
-
-
-def kinds_of_fits():
-    """One case for each estimator, method, way of the groups, relation, and kind of delta."""
-    names = {}
-    for case in CASES.values():
-        parameters = {"delta": 1e-6, **case.parameters}
-        options = (parameters.get(key) for key in ("method", "group_mode", "neighbouring", "tilt"))
-        key = case.estimator, parameters["delta"] > 0, case.n_classes > 2, *options
-        if not case.is_slow:  # their calibration takes as long as all others
-            names.setdefault(key, case.name)
-    return [*names.values(), *OTHERS]
 
 
 every_fit = pytest.mark.parametrize("name", kinds_of_fits())

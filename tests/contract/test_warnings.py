@@ -1,0 +1,224 @@
+"""Every warning of a fit comes before the fit is paid for.
+
+So a filter that turns it into an error stops a fit that has cost nothing. A new warning has to be
+listed in WARNINGS, and some fit below must give it.
+"""
+
+import inspect
+import math
+import re
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from every_fit import kinds_of_fits, make, records
+from sklearn.linear_model import LogisticRegression
+
+from skdp.linear_model import DPLogisticRegression, DPRidge
+from skdp.preprocessing import private_ranges
+from skdp.privacy import BudgetAccountant, budget_accountant
+from skdp.robust import DPMaxGroupLossClassifier, DPMaxGroupLossMLPClassifier
+from skdp.solvers import SklearnSolver
+from skdp.synthetic import DPSyntheticData
+
+#: The beginnings of all warnings that a fit may give.
+WARNINGS = (
+    "data_norm was not declared",
+    "feature_bound was not declared",
+    "target_range was not declared",
+    "group_proportions were not declared",
+    "The class labels were inferred",
+    "The groups were inferred",
+    "The categories were inferred",
+    "The noise in the moments",
+    "The noise in the gradient ",
+    "The noise in the mean of the",
+    "The noise is large",
+    "The noise has a length",
+    "The solver holds a fitted estimator",
+    "tilt == ",
+    "delta == ",
+)
+#: Parameters that provoke them; those that an estimator lacks or refuses are left out.
+SITUATIONS = {
+    "as it is": {},
+    "nothing declared": {
+        "data_norm": None,
+        "feature_bound": None,
+        "target_range": None,
+        "classes": None,
+        "group_names": None,
+        "group_proportions": None,
+        "categories": "auto",
+    },
+    "mostly noise": {"epsilon": 1e-6},
+    "extreme numbers": {
+        "epsilon": 1e-15,
+        "data_norm": 1e-20,
+        "target_range": (-1e30, 1e30),
+        "ranges": (0.0, 1e-307),
+    },
+    "a large delta": {"delta": 0.5},
+}
+
+
+@pytest.fixture(autouse=True)
+def _remembered(remembered_calibrations):
+    """Calibrations of sampled releases are made once."""
+
+
+def in_situation(name, situation):
+    """An estimator, or None if it refuses such parameters."""
+    known = inspect.signature(type(make(name))).parameters
+    estimator = make(name)
+    changed = {key: value for key, value in SITUATIONS[situation].items() if key in known}
+    if situation == "a large delta" and not estimator.delta > 0:
+        return None
+    if changed.get("feature_bound", 0) is None and estimator.feature_bound is None:
+        del changed["feature_bound"]
+    if "data_norm" in changed and estimator.data_norm is None:
+        del changed["data_norm"]  # it has a bound on the entries
+    return make(name, **changed) if changed or situation == "as it is" else None
+
+
+def fit_noting_payment(fit):
+    """Fit; return the warnings that came before the payment, and those that came after it."""
+    paid = []
+    original = budget_accountant.charge
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        warnings.catch_warnings(record=True) as caught,
+        np.errstate(),
+    ):
+        warnings.simplefilter("always")
+
+        def charge(*arguments, **options):
+            original(*arguments, **options)
+            paid.append(len(caught))
+            np.seterr(all="warn")  # what is computed from here on
+
+        patch.setattr(budget_accountant, "charge", charge)
+        fit()
+    assert len(paid) == 1
+    texts = [str(warning.message) for warning in caught]
+    return texts[: paid[0]], texts[paid[0] :]
+
+
+def check(fit, state=lambda: None):
+    """Check that no warning costs anything, and return all of them.
+
+    `fit` takes an accountant, `state` tells whether anything has changed.
+    """
+    early, late = fit_noting_payment(lambda: fit(None))
+    assert late == []
+    for text in dict.fromkeys(early):
+        assert text.startswith(WARNINGS), f"{text!r} is not listed in WARNINGS"
+        accountant, before = BudgetAccountant(math.inf, 0.9), state()
+        with warnings.catch_warnings(), pytest.raises(UserWarning) as caught:
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("error", message=re.escape(text))
+            fit(accountant)
+        assert str(caught.value) == text
+        assert accountant.entries == () and state() == before
+    if early:
+        accountant = BudgetAccountant(math.inf, 0.9)
+        with warnings.catch_warnings(), accountant, pytest.raises(UserWarning):
+            warnings.simplefilter("error")
+            fit(None)
+        assert accountant.entries == ()
+    return early
+
+
+@pytest.mark.mostly("slow", 40)
+@pytest.mark.parametrize("situation", SITUATIONS)
+@pytest.mark.parametrize("name", kinds_of_fits())
+def test_no_warning_comes_after_the_payment(name, situation):
+    estimator = in_situation(name, situation)
+    if estimator is None:
+        pytest.skip("it has no such parameters")
+    arguments = records(name)[0]
+
+    def fit(accountant):
+        parameters = estimator.get_params(deep=False)
+        type(estimator)(**{**parameters, "accountant": accountant}).fit(**arguments)
+
+    check(fit)
+
+
+def classification(n=60):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (n, 2))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+#: For each warning an estimator, its parameters, and the arguments of fit besides X and y; None for
+#: a table of categories.
+SINGLE = {
+    "data_norm was not declared": (DPRidge, {}, {}),
+    "target_range was not declared": (DPRidge, {}, {}),
+    "The class labels were inferred": (DPLogisticRegression, {}, {}),
+    "The noise has a length": (DPLogisticRegression, {"method": "output", "epsilon": 1e-3}, {}),
+    "The noise in the moments": (DPRidge, {"method": "statistics", "epsilon": 1e-3}, {}),
+    "The noise is large": (DPLogisticRegression, {"method": "gradient", "epsilon": 1e-3}, {}),
+    "The noise in the gradient ": (
+        DPLogisticRegression,
+        {"method": "objective", "epsilon": 1e-3},
+        {},
+    ),
+    "feature_bound was not declared": (
+        DPLogisticRegression,
+        {"method": "mirror_descent", "delta": 1e-6},
+        {},
+    ),
+    "The groups were inferred": (DPMaxGroupLossClassifier, {}, {"groups": np.arange(60) % 2}),
+    "group_proportions were not declared": (
+        DPMaxGroupLossClassifier,
+        {"group_mode": "proportions"},
+        {"groups": np.arange(60) % 2},
+    ),
+    "The solver holds a fitted estimator": (
+        DPLogisticRegression,
+        {
+            "method": "output",
+            "solver": SklearnSolver(
+                LogisticRegression(fit_intercept=False).fit(
+                    np.column_stack([classification()[0], np.ones(60)]), classification()[1]
+                )
+            ),
+        },
+        {},
+    ),
+    "The categories were inferred": (DPSyntheticData, {}, None),
+    "The noise in the mean of the": (
+        DPMaxGroupLossMLPClassifier,
+        {"epsilon": 1e-3, "hidden_units": 2, "n_steps": 3},
+        {},
+    ),
+    "tilt == ": (DPLogisticRegression, {"method": "output", "tilt": 100.0}, {}),
+    "delta == ": (DPLogisticRegression, {"delta": 0.1}, {}),
+}
+
+
+def test_every_warning_is_given_by_some_fit():
+    assert set(SINGLE) == set(WARNINGS)
+    X, y = classification()
+    for text, (kind, parameters, more) in SINGLE.items():
+        estimator = kind(**parameters)
+        data = (X, y) if more is not None else ((X > 0).astype(int),)
+
+        def fit(accountant, estimator=estimator, data=data, more=more):
+            estimator.set_params(accountant=accountant)
+            estimator.fit(*data, **(more or {}))
+
+        def state(estimator=estimator):
+            return {key: id(value) for key, value in vars(estimator).items() if key != "accountant"}
+
+        assert any(each.startswith(text) for each in check(fit, state)), text
+
+
+def test_quantile_ranges_do_not_warn_after_the_payment():
+    X = np.random.default_rng(0).normal(size=(50, 2))
+    for ranges in ((-1.0, 1.0), (-1e300, 1e300), (0.0, 1e-300)):
+        fit = partial(private_ranges, X, ranges, epsilon=1e-9, random_state=0)
+        check(lambda accountant, fit=fit: fit(accountant=accountant))
