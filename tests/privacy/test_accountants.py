@@ -383,6 +383,15 @@ def test_deltas_of_approximate_releases_add_and_the_rest_is_pure():
             accountant.compose(one)
 
 
+def test_deltas_inside_of_samples_add_up():
+    """A sample that fails once is one failure for each time that it is drawn."""
+    sampled = PoissonSampledEvent(0.5, ApproximateEvent(0.1, REPLACE_ONE, 1e-6))
+    event = RepeatedEvent(sampled, 10)
+    rest = tightest_epsilon(RepeatedEvent(PureEvent(0.1, REPLACE_ONE), 10), 1e-6)
+    assert tightest_epsilon(event, 9e-6) == math.inf
+    assert tightest_epsilon(event, 1.1e-5) == pytest.approx(rest, rel=1e-6)
+
+
 def test_randomised_response_that_fails_attains_the_rule():
     """With probability delta the record is shown, else randomised response: exact divergences."""
     epsilon, lost, count = 0.7, 0.01, 3

@@ -114,6 +114,23 @@ def test_calibrated_noise_costs_no_more_than_its_budget(epsilon, delta):
     assert epsilon * (1.0 - 1e-6) - 1e-8 * mu * (1.0 + mu) <= cost <= epsilon
 
 
+@pytest.mark.parametrize(
+    ("delta", "mu"),
+    [
+        (1.0 - 1e-11, 8632.9),
+        (1.0 - 1e-10, 50.0),
+        (1.0 - 1e-13, 252.7),
+        (1.0 - 2e-16, 2238.0),
+        (3.7e-319, 0.0158),
+        (1.3e-318, 1e-200),
+    ],
+)
+def test_epsilon_is_private_where_its_slack_is_not_enough(delta, mu):
+    """Delta hardly depends on epsilon near 1, and has few digits near 0: the answer is checked."""
+    epsilon = gaussian_epsilon(delta, mu)
+    assert gaussian_delta(epsilon, mu) <= delta
+
+
 def test_epsilon_at_the_ends_of_its_range():
     assert gaussian_epsilon(0.0, 1.0) == math.inf
     assert gaussian_epsilon(0.0, 0.0) == 0.0

@@ -59,6 +59,8 @@ _GROUP_LOSSES = (
 _RGDA = "tests/algorithms/recursive/test_rgda.py -k"
 _NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
 _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
+_CHARGES, _MOVES = "tests/privacy/test_charges.py -k", "tests/privacy/test_ledger_moves.py -k"
+_LEDGER = "tests/privacy/test_ledger.py -k"
 
 MUTANTS = (
     Mutant(
@@ -586,6 +588,144 @@ MUTANTS = (
         "noisy = self.sizes.release(counts / len(groups), noise)",
         "noisy = counts / len(groups)",
         f"{_NETWORK} undeclared",
+    ),
+    Mutant(
+        "ledger: processes share its lock",
+        "privacy/ledger_files.py",
+        "fcntl.flock(descriptor, fcntl.LOCK_EX)",
+        "fcntl.flock(descriptor, fcntl.LOCK_SH)",
+        f"{_CHARGES} nobody_else_reads",
+    ),
+    Mutant(
+        "ledger: locks are taken in the order in which ledgers are named",
+        "privacy/charges.py",
+        "for key in sorted(payers):",
+        "for key in payers:",
+        f"{_CHARGES} one_order",
+    ),
+    Mutant(
+        "ledger: one of several is charged though another refuses",
+        "privacy/charges.py",
+        "            check_affordable(ledger, due, label)\n"
+        "        for ledger, (due, note) in zip(ledgers, dues, strict=True):\n",
+        "            check_affordable(ledger, due, label)\n            note = _\n",
+        f"{_CHARGES} one_that_refuses",
+    ),
+    Mutant(
+        "ledger: a missing temporary ledger is ignored",
+        "privacy/charges.py",
+        "if block.is_gone:",
+        "if block.is_temporary:",
+        f"{_CHARGES} MissingLedgers",
+    ),
+    Mutant(
+        "ledger: a payment goes to a file that has lost its name",
+        "privacy/ledger_files.py",
+        "                if _is_at(path, descriptor, wanted):\n",
+        "                if True:\n",
+        f"{_CHARGES} WhileWaiting",
+    ),
+    Mutant(
+        "ledger: a copy can be spent from before the move is announced",
+        "privacy/ledger.py",
+        "return lines + _end(lines, copied=self.path)",
+        "return lines + _end(lines)",
+        f"{_MOVES} 'every_call or copy_leads_back'",
+    ),
+    Mutant(
+        "ledger: a move is announced before the new file is there",
+        "privacy/ledger_moves.py",
+        "    create_file(new, ledger.copy())\n"
+        "    before = ledger.file.read()\n"
+        "    try:\n"
+        "        ledger.move(new)\n",
+        "    copy = ledger.copy()\n"
+        "    before = ledger.file.read()\n"
+        "    try:\n"
+        "        ledger.move(new)\n"
+        "        create_file(new, copy)\n",
+        f"{_MOVES} 'every_call or one_wins'",
+    ),
+    Mutant(
+        "ledger: a move to a file that is there replaces it",
+        "privacy/ledger_files.py",
+        "return os.link(draft, path)",
+        "return os.rename(draft, path)",
+        f"{_MOVES} one_wins",
+    ),
+    Mutant(
+        "ledger: a payment is not on the disk",
+        "privacy/ledger_files.py",
+        "            self._write(start, data)\n            os.fsync(self.descriptor)\n",
+        "            self._write(start, data)\n",
+        f"{_LEDGER} on_the_disk",
+    ),
+    Mutant(
+        "ledger: a new file is not on the disk when it gets its name",
+        "privacy/ledger_files.py",
+        "            os.fsync(file.fileno())\n",
+        "",
+        f"{_MOVES} on_the_disk",
+    ),
+    Mutant(
+        "ledger: the name of a new file is not on the disk when it is announced",
+        "privacy/ledger_files.py",
+        "            os.fsync(directory)\n",
+        "            pass\n",
+        f"{_MOVES} on_the_disk",
+    ),
+    Mutant(
+        "ledger: missing lines are not noticed",
+        "privacy/ledger.py",
+        "    if json.loads(_end(lines, **path)) != end:\n",
+        "    if False:\n",
+        f"{_LEDGER} missing_or_repeated",
+    ),
+    Mutant(
+        "ledger: other users may write to the folder of open blocks",
+        "privacy/private_folder.py",
+        "status.st_mode & 0o077",
+        "status.st_mode & 0o000",
+        "tests/privacy/test_private_folder.py -k others",
+    ),
+    Mutant(
+        "accounting: deltas inside of samples are counted once",
+        "privacy/accountants.py",
+        "                    lost + count * more,",
+        "                    lost + more,",
+        "tests/privacy/test_accountants.py -k inside_of_samples",
+    ),
+    Mutant(
+        "accounting: nothing is kept for the rounding of a convolution",
+        "privacy/accountants.py",
+        "_convolve(leaves, delta - rounding, bound",
+        "_convolve(leaves, delta, bound",
+        "tests/privacy/test_convolution.py -k kept",
+    ),
+    Mutant(
+        "accounting: the epsilon of Gaussians is not verified",
+        "privacy/gaussian_dp.py",
+        "        lambda epsilon: gaussian_delta(epsilon, mu) <= delta,",
+        "        lambda epsilon: True,",
+        "tests/privacy/test_gaussian_dp.py -k slack_is_not_enough",
+    ),
+    Mutant(
+        "accounting: what a record adds to a sampled sum is halved",
+        "privacy/accountants.py",
+        "gaussian.append((2.0 / leaf.record_multiplier, leaf.record_multiplier, options",
+        "gaussian.append((1.0 / leaf.record_multiplier, 2.0 * leaf.record_multiplier, options",
+        "tests/privacy/test_convolution.py -k sampled_sum",
+    ),
+    Mutant(
+        "a warning of a fit comes after its payment",
+        "linear_model/base.py",
+        "        self._warn(choice.plan, records)\n"
+        "        self._warn_of_solver()\n"
+        "        result = self._pay_and_run(choice.plan, records)\n",
+        "        result = self._pay_and_run(choice.plan, records)\n"
+        "        self._warn(choice.plan, records)\n"
+        "        self._warn_of_solver()\n",
+        "tests/contract/test_warnings.py -k logistic",
     ),
 )
 
