@@ -139,10 +139,15 @@ class BudgetAccountant:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Move the ledger to a file, where this accountant and all its handles go on.
 
+        If the process dies meanwhile, both paths lead to the ledger, and the call can be repeated.
+
         Raises
         ------
         FileExistsError
-            If there is another file: an older ledger is never overwritten.
+            If there is another file: an older ledger is never overwritten. This ledger then stays
+            where it is.
+        LedgerError
+            If the ledger cannot be read.
         """
         path = os.path.abspath(path)
         move_ledger(self._path, path)
@@ -151,16 +156,22 @@ class BudgetAccountant:
 
     @staticmethod
     def repair(path: str | os.PathLike[str]) -> bool:
-        """Remove an unfinished last line from the file of a ledger.
+        """Finish a file of a ledger that a process left unfinished when it died.
 
-        A process that dies while it writes an entry may leave one; its fit had not begun. Do not
-        use this for a file that was cut off by anything else, such as an interrupted copy: what was
-        cut off had been spent.
+        An unfinished last line is removed, and the end of the file is marked: the fit that was to
+        be paid for had not begun. A move whose former file is missing is ended: nothing must have
+        been charged to that file after the move began. Do not use this for a file that was cut off
+        by anything else, such as an interrupted copy: what was cut off had been spent.
 
         Returns
         -------
         bool
-            Whether there was such a line.
+            Whether there was something to finish.
+
+        Raises
+        ------
+        LedgerError
+            If the file is no ledger, or one that was changed; it is then left as it is.
         """
         return repair(os.path.abspath(path))
 
@@ -217,7 +228,7 @@ class BudgetAccountant:
         ValueError
             If the event has another relation than the ledger, or if no proof covers it.
         LedgerError
-            If the ledger cannot be read.
+            If the ledger is missing, was cut off or changed, or cannot be opened or locked.
         """
         with self._ledger() as ledger:
             check_affordable(ledger, event, label)

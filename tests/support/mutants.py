@@ -717,6 +717,13 @@ MUTANTS = (
         "tests/privacy/test_convolution.py -k sampled_sum",
     ),
     Mutant(
+        "accounting: the noise of one record in a sampled sum is doubled",
+        "mechanisms/sampled_gaussian.py",
+        "of_record = self.noise_multiplier * self.replacement",
+        "of_record = 2.0 * self.noise_multiplier * self.replacement",
+        "tests/algorithms/baselines/test_sgda.py -k honours_the_budget",
+    ),
+    Mutant(
         "a warning of a fit comes after its payment",
         "linear_model/base.py",
         "        self._warn(choice.plan, records)\n"
