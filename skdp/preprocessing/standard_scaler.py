@@ -148,7 +148,8 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         run = Run("auto", *randomness(self.random_state))
         with without_warnings():  # the fit is paid for, and ranges may be beyond 1e150
             released = plan.run(to_unit_interval(X, staged.ranges_), run).point
-            staged._keep(*np.split(released, 2), plan)
+            means, squares = np.split(released, 2)
+            staged._keep(means, squares, plan)
         self.__dict__ = staged.__dict__
         return self
 
