@@ -10,8 +10,11 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import settings
+from kept_order import kept_order
 
 from skdp.algorithms.methods import GROUP_METHODS, METHODS
+
+__all__ = ["kept_order"]  # a fixture of all tests
 
 settings.register_profile("gate", derandomize=True)
 settings.register_profile("search", derandomize=False)

@@ -9,7 +9,6 @@ import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from threadpoolctl import ThreadpoolController
 

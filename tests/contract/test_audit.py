@@ -18,7 +18,6 @@ import warnings
 
 import numpy as np
 import pytest
-from kept_order import kept_order  # noqa: F401  a fixture
 from laboratory import Laboratory
 from plain_noise import scale_noise
 from scipy.special import log_softmax

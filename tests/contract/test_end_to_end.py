@@ -14,7 +14,6 @@ import warnings
 import numpy as np
 import pytest
 from fit_cases import CASES
-from kept_order import kept_order  # noqa: F401  a fixture
 from laboratory import Laboratory
 
 from skdp.algorithms.exponential.mechanism import LocalizedExponentialPlan, _oscillation

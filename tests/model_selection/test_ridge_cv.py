@@ -11,7 +11,6 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kept_order import kept_order  # noqa: F401  a fixture
 from sklearn.base import clone
 from sklearn.exceptions import SkipTestWarning
 from sklearn.pipeline import make_pipeline

@@ -52,6 +52,10 @@ class Records(NamedTuple):
             parts.append(mine)
         return Records(*parts)
 
+    def turned(self) -> Records:
+        """Every record one place before, the first at the end."""
+        return Records(*(None if part is None else np.roll(part, -1, axis=0) for part in self))
+
     def without(self, i: int) -> Records:
         """All records but the i-th."""
         return Records(*(None if part is None else np.delete(part, i, axis=0) for part in self))

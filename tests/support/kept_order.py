@@ -2,6 +2,7 @@
 
 import importlib
 from collections.abc import Iterator
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,11 +22,15 @@ _USERS = (
 )
 
 
+def modules_with_orders() -> list[ModuleType]:
+    """Return the modules that draw a random order."""
+    return [importlib.import_module(f"skdp.algorithms.{name}") for name in _USERS]
+
+
 @pytest.fixture
 def kept_order(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Keep the order of the table; record i has the label ``i % n_labels``."""
-    for name in _USERS:
-        module = importlib.import_module(f"skdp.algorithms.{name}")
+    for module in modules_with_orders():
         monkeypatch.setattr(module, "random_order", lambda n, noise: np.arange(n))
     monkeypatch.setattr(SecretLabels, "members", in_turn)
     yield

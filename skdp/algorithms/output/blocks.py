@@ -59,14 +59,14 @@ def assign_blocks(
         raise ValueError(f"strata has shape {np.shape(strata)}, must be ({n_records},).")
     blocks = np.repeat(np.arange(len(shares), dtype=np.uint8), shares)
     order = random_order(n_records, noise)
-    if strata is None:
-        return blocks[order]
-    order = order[np.argsort(strata[order], kind="stable")]
-    # places of each block at equal distances, so that every stretch has its share of all blocks
-    places = np.concatenate([(np.arange(m) + 0.5) / max(m, 1) for m in shares])
-    spread = np.empty_like(blocks)
-    spread[order] = blocks[np.argsort(places, kind="stable")]
-    return spread
+    if strata is not None:
+        order = order[np.argsort(strata[order], kind="stable")]
+        # places of each block at equal distances, so that every stretch has its share of all blocks
+        places = np.concatenate([(np.arange(m) + 0.5) / max(m, 1) for m in shares])
+        blocks = blocks[np.argsort(places, kind="stable")]
+    assignment = np.empty_like(blocks)
+    assignment[order] = blocks
+    return assignment
 
 
 def spawn_generators(rng: np.random.Generator, n_phases: int) -> list[np.random.Generator]:

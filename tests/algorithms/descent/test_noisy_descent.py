@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from descent_plans import ADD, RELATIONS, REPLACE, plan_of
-from kept_order import kept_order  # noqa: F401  a fixture
 from laboratory import Laboratory
 from plain_noise import Scales, Silent, seeded
 from scipy import stats

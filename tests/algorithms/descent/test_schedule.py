@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import PlainNoise, Silent, seeded
 
 from skdp.algorithms.descent.schedule import (

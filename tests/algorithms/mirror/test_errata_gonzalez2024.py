@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kept_order import kept_order  # noqa: F401  a fixture
 
 from skdp.algorithms import (
     Run,

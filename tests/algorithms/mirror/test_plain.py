@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kept_order import kept_order  # noqa: F401  a fixture
 
 from skdp.algorithms import (
     Run,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from descent_plans import ADD, RELATIONS, REPLACE, objective, plan_of
-from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import Scales, Silent, seeded
 
 from skdp.algorithms.descent.noisy_descent import plan_noisy_gradient_descent
@@ -214,6 +213,22 @@ def test_norms_of_single_precision_do_not_depend_on_other_records(row):
         first, second = (CenteredRows(make(rows, 1.0, 1.0), centering) for rows in (X, other))
         norms = [np.delete(np.concatenate(rows.norms[0]), 7) for rows in (first, second)]
         assert np.array_equal(*norms)
+
+
+def test_cancellation_bounds_the_error_of_every_squared_norm():
+    """Lemma 4: (|u| + |m|)^2 / (rho |A|)^2 for rows along the mean; it is nearly attained."""
+    rng, largest = np.random.default_rng(3), 0.0
+    records = Records(np.zeros((1, 2)), 1.0, 0.1)
+    for _ in range(2000):
+        scale, b = 10.0 ** rng.uniform(-3, 0), rng.choice([0.0, 1.0]) * 10.0 ** rng.uniform(-4, 0)
+        rows = CenteredRows(records, Centering(np.array([b, 0.0]), scale, np.zeros(1), 0.15))
+        # aligned with the mean, where the square of A is least; near it and up to norm 1
+        a = np.concatenate([rng.uniform(-1, 1, 50), np.clip(b * rng.uniform(0, 3, 50), 0, 1)])
+        squares = ((a - b) / scale) ** 2 + 0.2**2
+        ratio = ((np.abs(a) + b) / scale) ** 2 / squares
+        assert ratio.max() <= rows.cancellation * (1.0 + 1e-12)
+        largest = max(largest, ratio.max() / rows.cancellation)
+    assert largest > 0.4
 
 
 def test_the_rows_are_not_copied():

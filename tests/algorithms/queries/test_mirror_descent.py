@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kept_order import kept_order  # noqa: F401  a fixture
 
 from skdp.algorithms.plan import Run
 from skdp.algorithms.queries import mirror_descent as linear_queries

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 
 from skdp.algorithms import Run

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from kept_order import kept_order  # noqa: F401  a fixture
 from ridge_tuning import HUGE, Recorder, exact_moments, one_alpha, plan_of, records, tune
 from sklearn.linear_model import Ridge, RidgeCV
 from sklearn.model_selection import PredefinedSplit

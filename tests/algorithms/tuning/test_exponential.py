@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import tuning_attacks as attacks
-from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from scipy.special import softmax
 from scipy.stats import chisquare

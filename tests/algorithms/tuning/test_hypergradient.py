@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import tuning_attacks as attacks
-from kept_order import kept_order  # noqa: F401  a fixture
 from plain_noise import seeded
 from scipy.special import expit
 from scipy.stats import kstest

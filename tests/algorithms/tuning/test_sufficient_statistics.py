@@ -33,7 +33,9 @@ from skdp.algorithms.tuning import (
     plan_private_moments,
     private_moments,
 )
-from skdp.algorithms.tuning.moments import pack, unpack
+from skdp.algorithms.tuning.moments import mean_rounding, pack, unpack
+from skdp.privacy import PrivacyBudget
+from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, PenaltyGroups, Records
 from skdp.problems.rounding import chain
 
@@ -526,3 +528,21 @@ def test_rows_that_the_plan_is_not_made_for_are_refused():
 def test_groups_that_are_none_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         PenaltyGroups(*arguments)
+
+
+@pytest.mark.parametrize("neighbouring", list(Neighbouring))
+def test_released_moments_pay_for_records_that_are_elsewhere(neighbouring):
+    """Products of all records may have other last bits, in both of the sums that are compared."""
+    n, width, norm = 10**9, 11, 2.0
+    ratio = 1.0 if neighbouring is Neighbouring.REPLACE_ONE else 10.0
+    design = Design(norm, width, n, 4096, ratio)
+    plan = plan_private_moments(
+        PrivacyBudget(1.0), design, target_bound=1.0, coef_norm=1.0, neighbouring=neighbouring
+    )
+    bound = norm**2 + plan.weight**2
+    exact = math.sqrt(neighbouring.n_changes) * bound / n * (1.0 + 1e-9)
+    moved = 8.0 * ratio * (width + 8) * 2.0**-52 * bound
+    assert plan.mechanism.sensitivity == pytest.approx(
+        exact + mean_rounding(design) * bound + moved, rel=1e-9
+    )
+    assert moved > 1e-7 * exact

@@ -1,0 +1,82 @@
+"""Batches, quarters and folds that are in no configuration of the contract have random orders."""
+
+import numpy as np
+import pytest
+from plain_noise import seeded
+
+from skdp.algorithms import Run, boosted_mirror_descent, plan_mirror_descent
+from skdp.algorithms.queries import mirror_descent as linear_queries
+from skdp.model_selection import cross_validation
+from skdp.privacy import PrivacyBudget
+from skdp.problems import CategoricalRecords, Marginals, QueryObjective
+from skdp.problems.vertices import FunctionProblem, VertexDesign
+
+N = 4000
+
+
+class Ordered(FunctionProblem):
+    """Keeps the orders that are asked for."""
+
+    seen: list = []  # noqa: RUF012  one list for all
+
+    def ordered(self, order):
+        self.seen.append(order)
+        return super().ordered(order)
+
+
+@pytest.fixture
+def problem():
+    design = VertexDesign(N, (2, 2), (1.0, 1.0), (1.0, 1.0))
+    Ordered.seen.clear()
+    return Ordered(
+        design,
+        lambda points, batch: [np.full((len(np.arange(N)[batch]), 2), 0.5)] * 2,
+        lambda points, batch: np.full(len(np.arange(N)[batch]), 0.5),
+    )
+
+
+def assert_random(order):
+    """Of the positions; neighbours in it are next to each other about twice, and not always."""
+    np.testing.assert_array_equal(np.sort(order), np.arange(len(order)))
+    assert (np.diff(order) == 1).sum() < 20
+
+
+@pytest.mark.parametrize("mode", ["paper", "practical"])
+def test_rounds_on_batches(problem, mode):
+    plan = plan_mirror_descent(problem.design, PrivacyBudget(1.0, 1e-6), n_rounds=4, mode=mode)
+    plan.run(problem, Run(noise=seeded()))
+    assert len(problem.seen) == (not plan.full_batch)
+    for order in problem.seen:
+        assert_random(order)
+
+
+def test_parts_of_boosting(problem):
+    boosted_mirror_descent(
+        problem,
+        PrivacyBudget(1e3, 1e-6),
+        run=Run(noise=seeded()),
+        value_bound=1.0,
+        n_runs=2,
+        n_responses=2,
+        work=16.0,
+        most=1,
+    )
+    (order,) = problem.seen  # the runs inside do not draw another one
+    assert_random(order)
+
+
+def test_batches_of_linear_queries():
+    plan = linear_queries.plan_linear_queries(
+        QueryObjective(Marginals((2, 2), 1), N), PrivacyBudget(1.0, 1e-6), "paper"
+    )
+    data = CategoricalRecords(np.zeros((N, 2), dtype=int), (2, 2))
+    assert_random(linear_queries._Batches(plan, data, seeded())._order)
+
+
+def test_folds_of_cross_validation():
+    """Test sets in the drawn order make up all records; each fold trains on the other sets."""
+    folds = cross_validation._folds(5, N, seeded())
+    assert_random(np.concatenate([test for _, test in folds]))
+    for k, (train, _) in enumerate(folds):
+        others = [test for j, (_, test) in enumerate(folds) if j != k]
+        np.testing.assert_array_equal(train, np.concatenate(others))
