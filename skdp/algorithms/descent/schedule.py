@@ -38,7 +38,7 @@ class Schedule:
     n_steps : int
         A multiple of `n_blocks`.
     n_blocks : int
-        Step t uses the records i with ``i = t (mod n_blocks)``.
+        Step t uses block ``t mod n_blocks``; secret labels divide the records into them.
     step_size, momentum : float
     mu : float
         Of the Gaussian differential privacy of all steps together, for each record.
