@@ -129,11 +129,14 @@ def test_group_weights(model):
         assert weights.shape == (2,) and (weights >= 0).all()
         assert weights.sum() == pytest.approx(1.0, abs=1e-12)
         if mode != "proportions":  # equal ones, which make the minority light
+            # with noisy sizes the mean is 0.76 and a deviation 0.37: the mean of 40 is 4 of its
+            # deviations above a half, that of 4 only 1.4
+            count, least = (40, 0.5) if mode == "histogram" else (4, 0.6)
             others = [
                 clone(fitted).set_params(random_state=seed).fit(features, y, groups=groups)
-                for seed in (1, 2, 3)
+                for seed in range(1, count)
             ]
-            assert np.mean([each.group_weights_[0] for each in (fitted, *others)]) > 0.6
+            assert np.mean([each.group_weights_[0] for each in (fitted, *others)]) > least
         assert not hasattr(clone(fitted).set_params(release_group_weights=False), "group_weights_")
     noisy = model(0.01, release_group_weights=True, group_names=["a", *NAMES]).fit(
         X, Y, groups=GROUPS

@@ -8,8 +8,8 @@ nearer to their start and need less noise. Only the first, weak regulariser adds
 
 Every phase spends the full budget: neighbours differ in one record, hence in one block, and
 later phases use of that block only its released point (parallel composition, specification
-section 3.2, review Z-9). That holds for neighbours with another record in one place; the secret random
-order of the blocks makes it hold wherever the table keeps the record (docs/theory/order.md).
+section 3.2, review Z-9). That holds for neighbours with another record in one place; the secret
+random order makes it hold wherever the table keeps the record (docs/theory/order.md).
 """
 
 from __future__ import annotations
