@@ -139,7 +139,11 @@ def tune(method, loss, X, **kwargs):
 
 def fit(X, solver="auto"):
     objective = TuningObjective.of(labelled(X), LOGISTIC, PENALTIES)
-    return FinalFitPlan(objective, np.ones(1), BUDGET).run(labelled(X), Run(solver)).point
+    return (
+        FinalFitPlan(objective=objective, alpha=np.ones(1), budget=BUDGET)
+        .run(labelled(X), Run(solver))
+        .point
+    )
 
 
 RUNS = {

@@ -39,7 +39,7 @@ from skdp.problems import Objective
 Candidate = tuple[float, Callable[[], Plan]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Method:
     """A private algorithm in the table of an estimator.
 
@@ -109,7 +109,7 @@ class Method:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """A method and its plan.
 
@@ -167,11 +167,11 @@ def choose(
         found = ((key, methods[key].candidate(objective, budget)) for key in others)
         candidates = {key: each for key, each in found if each and each[0] < math.inf}
     if not candidates:
-        return Choice(first, plan, {})
+        return Choice(method=first, plan=plan, bounds={})
     candidates = {default: (plan.bound(), lambda: plan), **candidates}
     bounds = {key: bound for key, (bound, _) in candidates.items()}
     best = min(bounds, key=lambda key: (bounds[key], key))
-    return Choice(best, candidates[best][1](), bounds)
+    return Choice(method=best, plan=candidates[best][1](), bounds=bounds)
 
 
 def _if_covered(candidate: Callable[[Objective, PrivacyBudget], Candidate]) -> Any:
@@ -222,20 +222,20 @@ def _objective_leads(objective: Objective, budget: PrivacyBudget) -> bool:
 #: Methods of linear models by name.
 METHODS: dict[str, Method] = {
     "output": Method(
-        plan_regularized_risk,
+        plan=plan_regularized_risk,
         relations=tuple(Neighbouring),
         calibrations=("analytic", "paper"),
         needs_mean=False,
     ),
     "phased": Method(
-        plan_phased_output_perturbation,
+        plan=plan_phased_output_perturbation,
         candidate=_if_covered(phased_candidate),
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=1.0,
     ),
     "gradient": Method(
-        plan_noisy_gradient_descent,
+        plan=plan_noisy_gradient_descent,
         leads=_gradient_leads,
         relations=tuple(Neighbouring),
         needs_delta=True,
@@ -243,52 +243,52 @@ METHODS: dict[str, Method] = {
         has_ball=False,
     ),
     "statistics": Method(
-        plan_released_statistics,
+        plan=plan_released_statistics,
         leads=_statistics_leads,
         relations=tuple(Neighbouring),
         has_ball=False,
     ),
     "objective": Method(
-        plan_objective_perturbation,
+        plan=plan_objective_perturbation,
         leads=_objective_leads,
         candidate=perturbation_candidate,
         relations=tuple(Neighbouring),
     ),
     "exponential": Method(
-        plan_draw,
+        plan=plan_draw,
         candidate=_if_covered(lambda *public: (draw_bound(*public), partial(plan_draw, *public))),
         is_pure=True,
         is_bounded=True,
     ),
-    "mirror_descent": Method(plan_linear_mirror_descent, is_bounded=True, has_ball=False),
+    "mirror_descent": Method(plan=plan_linear_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.
 GROUP_METHODS: dict[str, Method] = {
     "phased": Method(
-        plan_max_group_loss,
+        plan=plan_max_group_loss,
         calibrations=("analytic", "paper"),
         is_bounded=True,
         published_epsilon=2.0,
     ),
-    "output": Method(partial(plan_max_group_loss, n_phases=1), is_bounded=True),
+    "output": Method(plan=partial(plan_max_group_loss, n_phases=1), is_bounded=True),
     "gradient": Method(
-        plan_noisy_descent_ascent,
+        plan=plan_noisy_descent_ascent,
         leads=_group_gradient_leads,
         relations=tuple(Neighbouring),
         needs_delta=True,
         is_penalised=False,
         has_ball=False,
     ),
-    "rgda": Method(plan_group_network, needs_delta=True, is_penalised=False, has_ball=False),
-    "mirror_descent": Method(plan_group_mirror_descent, is_bounded=True, has_ball=False),
+    "rgda": Method(plan=plan_group_network, needs_delta=True, is_penalised=False, has_ball=False),
+    "mirror_descent": Method(plan=plan_group_mirror_descent, is_bounded=True, has_ball=False),
 }
 
 #: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.
 SYNTHETIC_METHODS: dict[str, Method] = {
-    "adaptive": Method(plan_adaptive_measurements, needs_delta=True),
+    "adaptive": Method(plan=plan_adaptive_measurements, needs_delta=True),
     "mirror_descent": Method(
-        plan_linear_queries,
+        plan=plan_linear_queries,
         leads=lambda objective, budget: budget.is_pure,
         calibrations=("analytic", "paper"),
     ),

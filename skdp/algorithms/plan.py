@@ -55,7 +55,7 @@ def require_replace_one(neighbouring: Neighbouring, name: str) -> None:
         raise ValueError(f"{name}: proven for neighbouring='replace_one' only.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Result:
     """The releases of a run.
 

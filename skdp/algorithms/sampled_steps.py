@@ -19,7 +19,7 @@ from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoisyStepsPlan(Plan):
     """Number, noise and batches of noisy steps.
 

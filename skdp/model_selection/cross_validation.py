@@ -166,7 +166,7 @@ def dp_cross_validate(
             with overlap.part(2 * number):
                 model = clone(estimator)
                 model.fit(take_rows(X, train), y[train], **_split(params, train, len(y)))
-            plan = NoisyScorePlan(len(test), budget)
+            plan = NoisyScorePlan(n_records=len(test), budget=budget)
             with overlap.part(2 * number + 1):
                 spend(plan.event, label=f"score of fold {number + 1}")
             unit = (_per_record(scores, model, take_rows(X, test), y[test]) - low) / (high - low)

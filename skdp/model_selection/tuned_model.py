@@ -13,7 +13,6 @@ from skdp.algorithms.methods import Choice
 from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
 from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.events import Neighbouring
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
 #: Lower bound of alpha in units of the squared norm bound of a row.
@@ -70,13 +69,18 @@ class TunedLinearModel(DPLinearModel):
             raise ValueError(f"cv == {cv}, but there are n_samples={n} only.")
         method, penalties = self._methods[self.method], self._penalties(design.n_features)
         options = {"n_folds": None if cv is None else int(cv), "tune_share": float(self.tune_share)}
-        sizes = self._norm_bound, self._intercept_value
         plan = method.plan(
-            TuningObjective(risk.loss, penalties, design, *sizes, Neighbouring.REPLACE_ONE),
-            PrivacyBudget(self.epsilon, self.delta),
+            objective=TuningObjective(
+                loss=risk.loss,
+                penalties=penalties,
+                design=design,
+                data_norm=self._norm_bound,
+                intercept=self._intercept_value,
+            ),
+            budget=PrivacyBudget(self.epsilon, self.delta),
             **{name: options[name] for name in method.options},
         )
-        return Choice(self.method, plan, {})
+        return Choice(method=self.method, plan=plan, bounds={})
 
     def _penalties(self, n_features: int) -> PenaltyGroups:
         """The groups of all coefficients; if there are several, the intercept is the last one."""

@@ -102,7 +102,13 @@ def private_ranges(
     X = validate_records(columns, X)
     ranges = ranges_per_feature(columns)
     rng, noise = randomness(random_state)
-    plan = QuantilesPlan(len(X), X.shape[1], (float(low), float(high)), budget, n_candidates)
+    plan = QuantilesPlan(
+        n_records=len(X),
+        n_features=X.shape[1],
+        quantiles=(float(low), float(high)),
+        budget=budget,
+        n_candidates=n_candidates,
+    )
     spend(plan.event, accountant, label="private_ranges")
     with without_warnings():  # the ranges are paid for
         ends = plan.run(to_unit_interval(X, ranges), Run("auto", rng, noise)).point

@@ -143,7 +143,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         staged = copy.copy(self)
         X = validate_records(staged, X)
         staged.ranges_ = ranges_per_feature(staged)
-        plan = ColumnMomentsPlan(len(X), X.shape[1], budget)
+        plan = ColumnMomentsPlan(n_records=len(X), n_features=X.shape[1], budget=budget)
         staged._spend(plan.event)
         run = Run("auto", *randomness(self.random_state))
         with without_warnings():  # the fit is paid for, and ranges may be beyond 1e150

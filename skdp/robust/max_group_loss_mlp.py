@@ -239,7 +239,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
         plan = self._network_plan(design, risk, self._factors(codes, are_given))
-        return Choice("rgda", plan, {})
+        return Choice(method="rgda", plan=plan, bounds={})
 
     def _network_plan(self, design: Design, risk: EmpiricalRisk, weights: GroupWeights) -> Any:
         objective = GroupObjective(

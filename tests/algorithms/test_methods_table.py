@@ -38,7 +38,7 @@ class ToyPlan(Plan):
         gradient = data.total(
             lambda block: block.pull_back(loss.derivative(block.margins(start), block.targets))
         )
-        return Result(self.mechanism.release(-gradient.ravel() / n, run.noise), self)
+        return Result(point=self.mechanism.release(-gradient.ravel() / n, run.noise), plan=self)
 
 
 def toy(bound=None, **row):
@@ -51,7 +51,7 @@ def toy(bound=None, **row):
 
     if bound is not None:
         row["candidate"] = lambda *public: (bound, lambda: plan(*public))
-    return Method(plan, is_bounded=True, **row)
+    return Method(plan=plan, is_bounded=True, **row)
 
 
 @pytest.fixture

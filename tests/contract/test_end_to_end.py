@@ -143,7 +143,7 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
     measured = np.exp(seen[0] - np.logaddexp.reduce(seen[0]))
     assert len(measured) == 3 and measured.min() > 1e-4
     # what the event says
-    splits, objective = Splits(6), TuningObjective.of(rows, loss, penalties)
+    splits, objective = Splits(n_records=6), TuningObjective.of(rows, loss, penalties)
     losses, units, costs = np.empty((3, 3))
     for j, alpha in enumerate(alphas):
         alpha = np.array([alpha])
@@ -155,7 +155,9 @@ def test_choice_of_alpha_has_the_priced_probabilities(task, delta):
             accuracy,
             Run("newton", rng),
         )
-        costs[j] = FinalFitPlan(objective, alpha, budget, 0.5).noise_cost
+        costs[j] = FinalFitPlan(
+            objective=objective, alpha=alpha, budget=budget, share=0.5
+        ).noise_cost
     totals = losses + costs
     scores = [
         max((totals[j] - totals[i]) / (units[j] + units[i]) for i in range(3)) for j in range(3)

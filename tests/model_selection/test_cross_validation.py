@@ -312,13 +312,13 @@ def test_scores_are_those_of_the_models_plus_noise():
 def test_noise_of_the_scores():
     """Laplace noise of scale 1 / (epsilon n); mean and deviation over 400 folds."""
     model = classifier(delta=0.0, epsilon=100.0)
-    plan = NoisyScorePlan(10, PrivacyBudget(0.5))
+    plan = NoisyScorePlan(n_records=10, budget=PrivacyBudget(0.5))
     assert plan.noise_deviation == pytest.approx(np.sqrt(2) / (0.5 * 10))
     cv = [(range(900), range(900, 910))]
     found = dp_cross_validate(model, X, Y, cv=cv, epsilon=0.5)
     assert found["score_noise"] == pytest.approx(plan.noise_deviation)
     assert plan.mechanism.sensitivity == pytest.approx(1.0)
-    gaussian = NoisyScorePlan(10, PrivacyBudget(0.5, 1e-6))
+    gaussian = NoisyScorePlan(n_records=10, budget=PrivacyBudget(0.5, 1e-6))
     assert isinstance(gaussian.releases[0].event, GaussianEvent)
 
 

@@ -23,7 +23,13 @@ def test_accuracy_in_ranks(delta):
     found = private_ranges(
         X, [(0, 100), (0, 1000)], quantiles=(0.1, 0.9), delta=delta, n_candidates=10001
     )
-    plan = QuantilesPlan(5000, 2, (0.1, 0.9), PrivacyBudget(1.0, delta), 10001)
+    plan = QuantilesPlan(
+        n_records=5000,
+        n_features=2,
+        quantiles=(0.1, 0.9),
+        budget=PrivacyBudget(1.0, delta),
+        n_candidates=10001,
+    )
     slack = 2 * np.log(10001 * 1e6) / plan.draw_epsilon
     for column, ends in zip(X.T, found, strict=True):
         ranks = np.searchsorted(np.sort(column), ends)
@@ -34,7 +40,9 @@ def test_accuracy_in_ranks(delta):
 @pytest.mark.parametrize("n_features", [3, 100])
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_price(delta, n_features):
-    plan = QuantilesPlan(100, n_features, (0.1, 0.9), PrivacyBudget(0.7, delta))
+    plan = QuantilesPlan(
+        n_records=100, n_features=n_features, quantiles=(0.1, 0.9), budget=PrivacyBudget(0.7, delta)
+    )
     plain = 0.7 / (2 * n_features)
     assert (plan.draw_epsilon > plain) == (delta > 0 and n_features == 100)
     claim = 0.7 * (1 + 1e-9)
@@ -51,7 +59,13 @@ values = st.sampled_from([-1.0, -0.5, -0.001, 0.0, 0.25, 0.5, 1.0])
 @given(st.lists(values, min_size=1, max_size=8), values, st.sampled_from([0.0, 0.1, 0.5, 1.0]))
 def test_bounded_range_on_neighbours(column, other, quantile):
     """Log-ratios of the chances of all candidates lie in an interval of length e."""
-    plan = QuantilesPlan(len(column), 1, (quantile,), PrivacyBudget(3.0), 17)
+    plan = QuantilesPlan(
+        n_records=len(column),
+        n_features=1,
+        quantiles=(quantile,),
+        budget=PrivacyBudget(3.0),
+        n_candidates=17,
+    )
     first, second = np.array(column), np.array([other, *column[1:]])
 
     def logs(data):

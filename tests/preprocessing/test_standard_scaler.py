@@ -91,7 +91,7 @@ def test_no_record_moves_the_moments_further(pairs):
     """Any two records; the rest of the table cancels."""
     z, other = np.array(pairs).T
     shift = np.concatenate([z - other, SQUARE_WEIGHT * (z**2 - other**2)])
-    plan = ColumnMomentsPlan(1, len(z), PrivacyBudget(1.0))
+    plan = ColumnMomentsPlan(n_records=1, n_features=len(z), budget=PrivacyBudget(1.0))
     assert np.linalg.norm(shift) <= plan.mechanism.sensitivity
 
 
@@ -107,7 +107,9 @@ def test_the_weight_of_the_squares_is_near_the_largest():
 
 def test_plan_is_for_its_shape():
     with pytest.raises(ValueError, match="another shape"):
-        ColumnMomentsPlan(3, 1, PrivacyBudget(1.0)).run(np.zeros((4, 1)), None)
+        ColumnMomentsPlan(n_records=3, n_features=1, budget=PrivacyBudget(1.0)).run(
+            np.zeros((4, 1)), None
+        )
 
 
 def test_nothing_is_said_about_extreme_records():

@@ -319,7 +319,7 @@ def test_private_proportions():
         weights=GroupWeights((10.0,) * 4),
         histogram_share=0.25,
     )
-    plan = HistogramPlan(objective, PrivacyBudget(1.0, 1e-6))
+    plan = HistogramPlan(objective=objective, budget=PrivacyBudget(1.0, 1e-6))
     release, _ = plan.releases
     proportions = plan.proportions(groups, NoiseSource(np.random.default_rng(0).bytes))
     assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)

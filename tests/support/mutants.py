@@ -184,8 +184,8 @@ MUTANTS = (
     Mutant(
         "the line of models has the noise for added records",
         "algorithms/worst_group/noisy_descent_ascent.py",
-        'relation.n_changes,\n            1.0,\n            "losses of the groups between',
-        '1.0,\n            1.0,\n            "losses of the groups between',
+        'relation.n_changes,\n            size=1.0,\n            name="losses of the groups between',
+        '1.0,\n            size=1.0,\n            name="losses of the groups between',
         f"{_GROUP_LOSSES[:-1]} or line_reach'",
     ),
     Mutant(
@@ -417,8 +417,8 @@ MUTANTS = (
     Mutant(
         "concentration of the exponential mechanism doubled",
         "algorithms/exponential/mechanism.py",
-        "self.alpha, self.concentration, balls)",
-        "self.alpha, 2.0 * self.concentration, balls)",
+        "                concentration=self.concentration,\n",
+        "                concentration=2.0 * self.concentration,\n",
         f"{_DRAWS} -k exponential",
     ),
     Mutant(

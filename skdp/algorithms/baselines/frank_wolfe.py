@@ -22,7 +22,7 @@ from skdp.problems.rounding import EPS
 from skdp.problems.vertices import LinearDesign, LinearProblem, column_margins
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrankWolfePlan(Plan):
     """Number of steps and sharpness of the draws.
 
@@ -75,7 +75,7 @@ class FrankWolfePlan(Plan):
         norm = math.fsum(np.abs(weights))
         if norm > self.design.radius:  # by rounding
             weights *= self.design.radius / norm * (1.0 - 4.0 * EPS)
-        return Result(weights, self)
+        return Result(point=weights, plan=self)
 
 
 def _unit(design: LinearDesign) -> float:
@@ -103,7 +103,7 @@ def plan_frank_wolfe(
         n_rounds = max(2, min(round(wanted), 500))
     check_count("n_rounds", n_rounds)
     factor = calibrated_draws(budget, [(_unit(design), n_rounds)])
-    return FrankWolfePlan(design, n_rounds, factor)
+    return FrankWolfePlan(design=design, n_rounds=n_rounds, factor=factor)
 
 
 def frank_wolfe(

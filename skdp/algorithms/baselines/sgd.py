@@ -39,7 +39,7 @@ from skdp.problems.rounding import EPS, chain
 _UNDERFLOW = 1e-140
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DPSGDPlan(NoisyStepsPlan):
     """A plan of :func:`dp_sgd`; the sensitivity of a step is the clipping norm."""
 
@@ -95,7 +95,7 @@ class DPSGDPlan(NoisyStepsPlan):
                 total += w
         if self.average:
             w = self.domain.project(total / (n_steps - n_steps // 2))
-        return Result(w, self)
+        return Result(point=w, plan=self)
 
 
 def dp_sgd(

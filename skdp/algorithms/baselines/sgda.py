@@ -24,7 +24,7 @@ from skdp.privacy.events import Neighbouring
 from skdp.problems import ROUNDING_SLACK, MaxGroupLossProblem, SaddleConstants, SaddleProblem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DPSGDAPlan(NoisyStepsPlan):
     """A plan of :func:`dp_sgda`.
 
@@ -97,7 +97,7 @@ class DPSGDAPlan(NoisyStepsPlan):
                 total_x += x
                 total_y += y
         mean_x, mean_y = problem.project(total_x / self.n_averaged, total_y / self.n_averaged)
-        return DPSGDAResult(mean_x, self, mean_y, x, y)
+        return DPSGDAResult(point=mean_x, plan=self, y=mean_y, last_x=x, last_y=y)
 
     def _noisy(self, total: np.ndarray, unit: float, noise: NoiseSource) -> np.ndarray:
         """Release the sum of one block, whose noise is in units of its bound."""
@@ -108,7 +108,7 @@ class DPSGDAPlan(NoisyStepsPlan):
         return scaled.release(total, noise)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DPSGDAResult(Result):
     """Private pairs and their plan.
 

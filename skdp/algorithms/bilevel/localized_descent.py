@@ -43,7 +43,7 @@ _MAX_STEPS = 300
 _MAX_ROUNDS, _FAILURE = 4, 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LocalizedGDPlan(NoisyStepsPlan):
     """Radii R_m of the rounds, steps of a round, and noise of the mean gradient in each step."""
 
@@ -85,7 +85,7 @@ class LocalizedGDPlan(NoisyStepsPlan):
                 if length > radius:  # the segment from the start to y lies in the domain
                     y = domain.project(start + (radius / length) * away)
             start = domain.project(total / self.n_steps)
-        return Result(start, self)
+        return Result(point=start, plan=self)
 
     def gradient(self, problem: Problem, y: np.ndarray, noise: NoiseSource) -> np.ndarray:
         """Compute the gradient, or an unbiased estimate from a Poisson batch; not private."""

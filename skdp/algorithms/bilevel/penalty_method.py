@@ -49,7 +49,7 @@ StepRule = Callable[[int, np.ndarray, np.ndarray], np.ndarray]
 Penalty = Callable[[np.ndarray], float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BilevelPlan(Plan):
     """Steps and their noise, from public numbers alone.
 
@@ -151,10 +151,10 @@ class BilevelPlan(Plan):
             x = iterates[int(np.argmin(np.linalg.norm(np.diff(iterates, axis=0), axis=1)))]
         elif self.output == "tail_average":
             x = iterates[1 + self.n_steps // 2 :].mean(axis=0)
-        return BilevelResult(x, plan, iterates, y)
+        return BilevelResult(point=x, plan=plan, path=iterates, y=y)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BilevelResult(Result):
     """A private upper variable x; all parts are functions of what was released.
 

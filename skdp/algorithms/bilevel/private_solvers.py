@@ -52,7 +52,7 @@ class PrivateSolver(ABC):
         """A private point, and (roughly) the variance of a coordinate of its noise."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutputPerturbation(PrivateSolver):
     """The certified solution plus noise, not projected: the mean of the noise stays 0."""
 
@@ -77,7 +77,7 @@ class OutputPerturbation(PrivateSolver):
         return point, mechanism.noise_scale**2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LocalizedGradientDescent(PrivateSolver):
     """Localised noisy gradient descent: see :func:`skdp.algorithms.plan_localized_gd`."""
 

@@ -80,7 +80,7 @@ _LEARNT, _LONGEST = 8.0, 24.0
 _FACTOR_SHARE = 0.03
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoisyGradientDescentPlan(Plan):
     """Clipping, noise and steps.
 
@@ -288,7 +288,7 @@ class NoisyGradientDescentPlan(Plan):
             weights = descent.weights(run.noise)
             plan, rows = descent.plan, descent.rows
             weights, offsets = plan._rescaled(rows, weights, descent.offsets, run.noise)
-            return Result(rows.coefficients(weights, offsets, data.intercept), plan)
+            return Result(point=rows.coefficients(weights, offsets, data.intercept), plan=plan)
 
     def prepare(self, data: Records, noise: NoiseSource) -> Descent:
         """Release what the steps need to know of the records."""
@@ -314,7 +314,7 @@ class NoisyGradientDescentPlan(Plan):
             plan = replace(plan, moments=replace(self.moments, noise=ridge), least_moment=least)
             plan = replace(plan, n_blocks=plan._n_blocks)
         rows.divide(plan.schedule.n_blocks, noise)
-        return Descent(plan, rows, centering.offsets, inverse)
+        return Descent(plan=plan, rows=rows, offsets=centering.offsets, inverse=inverse)
 
     @property
     def _amplified(self) -> float:
@@ -374,7 +374,7 @@ class NoisyGradientDescentPlan(Plan):
         return shrinkage * weights, offsets + offset
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Descent:
     """Noisy steps that are ready to start.
 
@@ -539,15 +539,15 @@ def _planned(
     if relation is Neighbouring.REPLACE_ONE and not (moments and is_projected):
         n_blocks = block_count(n, rule.block_limit / (error**2 * d))
     return NoisyGradientDescentPlan(
-        objective,
-        centering,
-        moments,
-        temperature,
-        mu_steps,
-        rule.clip,
-        rule.damping if damping is None else damping,
-        rate * (1.0 / loss.curvature),
-        n_blocks,
-        is_squared,
-        loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
+        objective=objective,
+        centering=centering,
+        moments=moments,
+        temperature=temperature,
+        mu=mu_steps,
+        clip=rule.clip,
+        damping=rule.damping if damping is None else damping,
+        rate=rate * (1.0 / loss.curvature),
+        n_blocks=n_blocks,
+        is_squared=is_squared,
+        slowness=loss.curvature * loss.n_margins if loss.n_margins > 1 else 1.0,
     )

@@ -24,7 +24,7 @@ _TARGETS_NOISE = 0.05
 _ATYPICAL, _ATYPICAL_NOISE, _ATYPICAL_ODDS, _ATYPICAL_DISTANCE = 1.5, 0.1, 2.0, 0.3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StepRule:
     """Numbers of the steps that depend on the kind of loss.
 
@@ -72,19 +72,35 @@ def step_rule(loss: Loss, is_squared: bool, error: float, n_features: int, unit:
     little = 0.05 / error  # above 1 where there is little noise
     clip = min(max(0.25 * min(little**0.5, little**0.37), 0.05), 1.0)
     if has_odds(loss):
-        return StepRule(clip, 0.25, 2.0, 1.5, 1e-4)
+        return StepRule(
+            clip=clip, damping=0.25, rate=2.0, preconditioned_rate=1.5, block_limit=1e-4
+        )
     largest = largest_residual(loss)
     if loss.target_bound:  # most residuals are the largest one
-        return StepRule(largest, 1.6 / loss.target_bound, 2.0, 1.5, 1e-4)
+        return StepRule(
+            clip=largest,
+            damping=1.6 / loss.target_bound,
+            rate=2.0,
+            preconditioned_rate=1.5,
+            block_limit=1e-4,
+        )
     # margins of hinges are half of those of the log loss, residuals twice
-    return StepRule(min(2.0 * clip, largest), 0.5, 2.0, 1.5, 1e-4)
+    return StepRule(
+        clip=min(2.0 * clip, largest),
+        damping=0.5,
+        rate=2.0,
+        preconditioned_rate=1.5,
+        block_limit=1e-4,
+    )
 
 
 def _squares(spread: float, unit: float) -> StepRule:
     clip = min(max(0.30 * 0.05 / spread, 0.15), 2.5)
     noise = unit * clip * math.sqrt(PRIOR_VARIANCE)
     damping = max(min(max(2.0 * (spread / 0.1) ** 2, 0.12), 2.0), min(2.0, 0.5 / noise))
-    return StepRule(clip, damping, 1.5, 1.0, 2e-4 / clip**2)
+    return StepRule(
+        clip=clip, damping=damping, rate=1.5, preconditioned_rate=1.0, block_limit=2e-4 / clip**2
+    )
 
 
 def block_count(n_records: int, largest: float) -> int:

@@ -29,7 +29,7 @@ _LIMITS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Schedule:
     """Noisy steps with momentum, of which the iterates are averaged.
 
@@ -174,7 +174,14 @@ def plan_schedule(
     else:
         momentum = max(0.0, min(1.0 - n_steps / horizon, 1.0 - 4.0 / n_steps))
     n_steps = n_blocks * -(-n_steps // n_blocks)
-    return Schedule(n_steps, n_blocks, step_size, momentum, mu, is_preconditioned)
+    return Schedule(
+        n_steps=n_steps,
+        n_blocks=n_blocks,
+        step_size=step_size,
+        momentum=momentum,
+        mu=mu,
+        is_preconditioned=is_preconditioned,
+    )
 
 
 def plan_accelerated(
@@ -203,7 +210,15 @@ def plan_accelerated(
     n_steps = min(max(wanted, _MIN_STEPS), step_limit(products, "accelerated"))
     step_size = min(step_size, path / _accelerated_path(n_steps))
     n_skipped = min(_steps_for_path(learnt / step_size), n_steps) - 1
-    return Schedule(n_steps, 1, step_size, 0.0, mu, is_accelerated=True, n_skipped=n_skipped)
+    return Schedule(
+        n_steps=n_steps,
+        n_blocks=1,
+        step_size=step_size,
+        momentum=0.0,
+        mu=mu,
+        is_accelerated=True,
+        n_skipped=n_skipped,
+    )
 
 
 def _accelerated_path(n_steps: int) -> float:

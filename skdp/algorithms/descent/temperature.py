@@ -26,7 +26,7 @@ from skdp.problems.rounding import EPS
 _LARGEST = 20.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TemperaturePlan:
     """The release of derivatives; every record adds a vector of norm 1 at most.
 
@@ -174,4 +174,4 @@ def plan_temperature(
     """Calibrate the release to mu-Gaussian differential privacy."""
     sensitivity = neighbouring.n_changes * ROUNDING_SLACK + sum_rounding(design, 1.0)
     mechanism = GaussianMechanism(sensitivity, 1.0 / mu)
-    return TemperaturePlan(loss, design, neighbouring, mechanism)
+    return TemperaturePlan(loss=loss, design=design, neighbouring=neighbouring, mechanism=mechanism)

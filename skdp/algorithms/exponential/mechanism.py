@@ -49,7 +49,7 @@ _LOG_STEPS, _LEAST_LOG = 20, -1000
 _SHELLS = 16
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExponentialPlan(Plan):
     """One draw from a ball.
 
@@ -124,14 +124,20 @@ class ExponentialPlan(Plan):
         return (release,)
 
     def run(self, data: Records, run: Run) -> Result:
-        return Result(self.draw(data, run), self)
+        return Result(point=self.draw(data, run), plan=self)
 
     def draw(self, records: Records, run: Run, *balls: CenteredBall) -> np.ndarray:
         """Draw from the intersection of the plan's ball and others."""
         self.design.check(records)
-        balls = (CenteredBall(np.zeros(self.design.width), self.radius), *balls)
+        balls = (CenteredBall(center=np.zeros(self.design.width), radius=self.radius), *balls)
         with without_warnings():
-            density = Density(records, self.loss, self.alpha, self.concentration, balls)
+            density = Density(
+                records=records,
+                loss=self.loss,
+                alpha=self.alpha,
+                concentration=self.concentration,
+                balls=balls,
+            )
             point = draw(density, run.solver, run.rng, run.noise)
             # towards 0, so that it stays in the ball; + 0.0: no sign of zero
             return np.asarray(np.trunc(point / self.step) * self.step) + 0.0
@@ -141,7 +147,7 @@ class ExponentialPlan(Plan):
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LocalizedExponentialPlan(Plan):
     """A localisation and a draw, each with half of the budget.
 
@@ -198,9 +204,9 @@ class LocalizedExponentialPlan(Plan):
         sampling.design.check(data)
         problem = FiniteSumProblem(data, sampling.loss, sampling.alpha, Ball(sampling.radius))
         center = self.output.run(problem, run).point
-        near = CenteredBall(center, self.local_radius)
+        near = CenteredBall(center=center, radius=self.local_radius)
         point = self.localised(center).draw(data, run, near)
-        return LocalizedExponentialResult(point, self, center)
+        return LocalizedExponentialResult(point=point, plan=self, center=center)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -214,7 +220,7 @@ class LocalizedExponentialPlan(Plan):
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LocalizedExponentialResult(Result):
     """A private point, the plan, and the released center; the guarantee covers both points."""
 
@@ -288,7 +294,15 @@ def plan_exponential_mechanism(
     s = design.n_records * epsilon / oscillation
     log_proposals = _log_proposals(loss, norm, radius, radius, alpha, design.width, s)
     _check_proposals(log_proposals, proposal_limit)
-    return ExponentialPlan(loss, design, epsilon, alpha, radius, oscillation, log_proposals)
+    return ExponentialPlan(
+        loss=loss,
+        design=design,
+        epsilon=epsilon,
+        alpha=alpha,
+        radius=radius,
+        oscillation=oscillation,
+        log_proposals=log_proposals,
+    )
 
 
 def localized_exponential(
@@ -360,17 +374,23 @@ def plan_localized_exponential(
         s = design.n_records * half.epsilon / _oscillation(loss, norm, local_radius, 0.0, radius)
         near = min(local_radius, radius)
         sampling = ExponentialPlan(
-            loss,
-            design,
-            half.epsilon,
-            alpha,
-            radius,
-            _oscillation(loss, norm, local_radius, radius, radius),
-            _log_proposals(loss, norm, radius, near, alpha, design.width, s),
-            "Lowy & Razaviyayn 2021, Alg. 11 with the oscillation of the losses",
+            loss=loss,
+            design=design,
+            epsilon=half.epsilon,
+            alpha=alpha,
+            radius=radius,
+            oscillation=_oscillation(loss, norm, local_radius, radius, radius),
+            log_proposals=_log_proposals(loss, norm, radius, near, alpha, design.width, s),
+            reference="Lowy & Razaviyayn 2021, Alg. 11 with the oscillation of the losses",
         )
         cost = (constants.lipschitz + alpha * radius) * excess
-        return LocalizedExponentialPlan(output, sampling, local_radius, probability, cost)
+        return LocalizedExponentialPlan(
+            output=output,
+            sampling=sampling,
+            local_radius=local_radius,
+            miss_probability=probability,
+            miss_cost=cost,
+        )
 
     mean = design.width * output.mechanism.noise_scale + output.accuracy
     shares = np.geomspace(0.05, 60.0, 60) if xi is None else [xi]

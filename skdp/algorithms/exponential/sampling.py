@@ -42,7 +42,7 @@ _ASCENTS = 40
 _SMALLEST, _LARGEST = 1e-300, 1e300
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CenteredBall:
     """A ball ``||w - center|| <= radius``."""
 
@@ -56,7 +56,7 @@ class CenteredBall:
         return euclidean_norm(point - self.center) <= slack * self.radius
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Lens(Domain):
     """The intersection of a ball around 0 with a ball around one of its points."""
 
@@ -104,7 +104,7 @@ class Lens(Domain):
         return along * axis + (across * (height / length) if length > 0 else 0.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Density:
     """``exp(-s F(w))`` on the intersection of balls; ``F = mean loss + (alpha/2) ||w||^2``.
 
@@ -128,7 +128,9 @@ class Density:
         how accurate projections are.
         """
         radius, s = self.balls[0].radius, self.concentration
-        domain = Ball(radius) if len(self.balls) == 1 else Lens(*self.balls)
+        domain = (
+            Ball(radius) if len(self.balls) == 1 else Lens(outer=self.balls[0], inner=self.balls[1])
+        )
         alpha = max(self.alpha, _ANCHOR_SLACK / (s * radius**2))
         problem = FiniteSumProblem(self.records, self.loss, alpha, domain)
         constants = problem.constants
@@ -140,7 +142,7 @@ class Density:
             return self.balls[-1].center
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LowerBound:
     """A quadratic below F on the balls, equal to it at the anchor.
 
@@ -187,7 +189,15 @@ class LowerBound:
         eigenvalues, eigenvectors = _eigh(hessian)
         eigenvalues = np.maximum(eigenvalues, density.alpha)  # but for rounding it is so
         linear = hessian @ anchor - gradient
-        return cls(eigenvalues, eigenvectors, linear, margins, values, derivatives, curvatures)
+        return cls(
+            eigenvalues=eigenvalues,
+            eigenvectors=eigenvectors,
+            linear=linear,
+            margins=margins,
+            values=values,
+            derivatives=derivatives,
+            curvatures=curvatures,
+        )
 
 
 def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -202,7 +212,7 @@ def _eigh(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return eigenvalues * unit, eigenvectors
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Proposal:
     """A Gaussian whose draws rejection turns into draws from ``exp(-s q)`` on the balls.
 
@@ -233,7 +243,14 @@ class Proposal:
         precision = bound.eigenvalues + multipliers.sum()
         mean = (linear + multipliers @ centers) / precision
         deviations = 1.0 / np.sqrt(s * precision)
-        return cls(eigenvectors, mean, deviations, centers, radii, 0.5 * s * multipliers)
+        return cls(
+            eigenvectors=eigenvectors,
+            mean=mean,
+            deviations=deviations,
+            centers=centers,
+            radii=radii,
+            weights=0.5 * s * multipliers,
+        )
 
     def draw(self, size: int, noise: NoiseSource) -> tuple[np.ndarray, np.ndarray]:
         """Return the accepted ones of `size` proposals, and the rest of their allowances.

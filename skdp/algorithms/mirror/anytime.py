@@ -91,7 +91,11 @@ def plan_anytime_mirror_descent(
         points.append(current)
     _share_out(requests, n_rounds - 1, OUTPUT, k, rng)
     rounds = [
-        Round(tuple(sorted(wanted.items())), points[t], batch if t < n_rounds - 1 else 0)
+        Round(
+            requests=tuple(sorted(wanted.items())),
+            point=points[t],
+            batch=batch if t < n_rounds - 1 else 0,
+        )
         for t, wanted in enumerate(requests)
     ]
     (magnitude,) = design.magnitudes

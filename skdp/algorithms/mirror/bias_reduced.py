@@ -120,7 +120,13 @@ def plan_bias_reduced_mirror_descent(
         raise ValueError(f"{n} records are too few for the {len(levels)} rounds of this plan.")
     fresh = ((OUTPUT, 1),) if mode == "paper" else ()
     rounds = [
-        Round(((t, 2 ** (k + 1)), *fresh), t, int(batch), k, correction(level))
+        Round(
+            requests=((t, 2 ** (k + 1)), *fresh),
+            point=t,
+            batch=int(batch),
+            level=k,
+            correction=correction(level),
+        )
         for t, (k, batch) in enumerate(zip(levels, batches, strict=True))
     ]
     return finished(

@@ -26,7 +26,7 @@ from skdp.problems.rounding import EPS
 from skdp.problems.vertices import Point, VertexDesign, VertexProblem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Part(VertexProblem):
     """Some consecutive records; with a fixed other block, a problem of one block."""
 
@@ -45,7 +45,7 @@ class _Part(VertexProblem):
         return (gradient if self.free == 0 else -gradient,)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BoostedMirrorDescentPlan(Plan):
     """Parts of the records and what is run on them.
 
@@ -118,7 +118,9 @@ class BoostedMirrorDescentPlan(Plan):
         last = slice(3 * size, 4 * size)
         for i, plan in enumerate(self.runs):
             n = plan.design.n_records
-            point = plan.run_on_sequence(_Part(data, plan.design, i * n), run).point
+            point = plan.run_on_sequence(
+                _Part(base=data, design=plan.design, offset=i * n), run
+            ).point
             found.append(point)
             values: list[list[float]] = [[], []]
             for free in range(2):
@@ -126,7 +128,13 @@ class BoostedMirrorDescentPlan(Plan):
                 m = response.design.n_records
                 for j in range(self.n_responses):
                     offset = (1 + free) * size + (i * self.n_responses + j) * m
-                    part = _Part(data, response.design, offset, free, point[1 - free])
+                    part = _Part(
+                        base=data,
+                        design=response.design,
+                        offset=offset,
+                        free=free,
+                        fixed=point[1 - free],
+                    )
                     best = response.run_on_sequence(part, run).point[0]
                     pair = (best, point[1]) if free == 0 else (point[0], best)
                     bound = self.value_bound
@@ -135,7 +143,7 @@ class BoostedMirrorDescentPlan(Plan):
             gaps.append(max(values[1]) - min(values[0]))
         scores = np.array(gaps) * (-self.mechanism.sensitivity / self.gap_sensitivity)
         (chosen,) = self.mechanism.draw(scores * (1.0 - 1e-12), 1, run.noise)
-        return Result(found[chosen], self)
+        return Result(point=found[chosen], plan=self)
 
 
 def plan_boosted_mirror_descent(
@@ -194,14 +202,14 @@ def plan_boosted_mirror_descent(
         for u in range(2)
     ]
     return BoostedMirrorDescentPlan(
-        design,
-        budget,
-        float(value_bound),
-        tuple(
+        design=design,
+        budget=budget,
+        value_bound=float(value_bound),
+        runs=tuple(
             plan_bias_reduced_mirror_descent(whole, budget, rng=rng, **options) for _ in range(runs)
         ),
-        (plan_mirror_descent(blocks[0], budget), plan_mirror_descent(blocks[1], budget)),
-        each,
+        responses=(plan_mirror_descent(blocks[0], budget), plan_mirror_descent(blocks[1], budget)),
+        n_responses=each,
     )
 
 

@@ -97,9 +97,12 @@ def plan_mirror_descent(
             "record of its own."
         )
     fresh = ((OUTPUT, 1),) if mode == "paper" else ()
-    rounds = [Round(((t, k), *fresh), t, batch if t < n_rounds - 1 else 0) for t in range(n_rounds)]
+    rounds = [
+        Round(requests=((t, k), *fresh), point=t, batch=batch if t < n_rounds - 1 else 0)
+        for t in range(n_rounds)
+    ]
     if mode == "paper":  # the last oracle point is never used
-        rounds[-1] = Round(fresh)
+        rounds[-1] = Round(requests=fresh)
     return finished(
         design,
         budget,
@@ -163,7 +166,7 @@ def zcdp_of(budget: PrivacyBudget) -> float:
     return 0.5 * total_sensitivity(budget)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinearMirrorDescentPlan(Plan):
     """The method "mirror_descent" of linear models.
 
@@ -196,7 +199,9 @@ class LinearMirrorDescentPlan(Plan):
         self.objective.design.check(data)
         problem = LinearProblem(data, self.objective.risk.loss, self._design)
         (vertices,) = self.descent.run(problem, run).point
-        return Result(vertex_coefficients(vertices, data.width, self._design.radius), self)
+        return Result(
+            point=vertex_coefficients(vertices, data.width, self._design.radius), plan=self
+        )
 
 
 def plan_linear_mirror_descent(
@@ -221,7 +226,7 @@ def plan_linear_mirror_descent(
     """
     check_linear(objective)
     descent = plan_mirror_descent(linear_design(objective), budget, **options)
-    return LinearMirrorDescentPlan(objective, descent)
+    return LinearMirrorDescentPlan(objective=objective, descent=descent)
 
 
 def check_linear(objective: Objective) -> None:

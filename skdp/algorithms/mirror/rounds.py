@@ -31,7 +31,7 @@ OUTPUT = -1
 _REFERENCE = "docs/theory/mirror_descent.md, Theorem 1"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Round:
     """What one iteration draws and reads.
 
@@ -96,7 +96,7 @@ class Round:
         return tuple(factor * (a - b) + c for a, b, c in zip(whole, nested, single, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VertexPlan(Plan):
     """Rounds, steps and sensitivities, all from public numbers.
 
@@ -193,11 +193,11 @@ class VertexPlan(Plan):
                 for block, part in zip(scores, gradient, strict=True):
                     block.add(part)
         if not self.average:
-            return Result(_joined(points[OUTPUT]), self)  # type: ignore[arg-type]
+            return Result(point=_joined(points[OUTPUT]), plan=self)  # type: ignore[arg-type]
         # the first point was drawn before anything was known
         later = [points[number] for number in sorted(points) if number > 0]
         merged = [[part for parts in later for part in parts[b]] for b in range(len(scores))]
-        return Result(_joined(merged), self)  # type: ignore[arg-type]
+        return Result(point=_joined(merged), plan=self)  # type: ignore[arg-type]
 
 
 def _joined(parts: Sequence[Sequence[np.ndarray]]) -> Point:
@@ -311,5 +311,11 @@ def finished(
     if mode == "paper" and caps is not None:
         steps = tuple(map(min, steps, caps))
     return VertexPlan(
-        design, tuple(rounds), steps, full_batch, average, algorithm, tuple(numbers.items())
+        design=design,
+        rounds=tuple(rounds),
+        steps=steps,
+        full_batch=full_batch,
+        average=average,
+        algorithm=algorithm,
+        numbers=tuple(numbers.items()),
     )

@@ -73,7 +73,7 @@ LEAST_PENALTIES = 1e-7, 1e-6, 1e-5
 _LOG_TAIL = 700.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ObjectivePerturbationPlan(Plan):
     """The penalty, the law of the linear term and the accuracy of the solver.
 
@@ -202,7 +202,7 @@ class ObjectivePerturbationPlan(Plan):
             point = point.ravel()
             if objective.coef_norm is not None:
                 point = Ball(objective.coef_norm).project(point)
-            return Result(point, self)
+            return Result(point=point, plan=self)
 
     def problem(self, records: Records, center: np.ndarray) -> FiniteSumProblem:
         """Make the perturbed problem: a penalty around ``center = -b / Lambda``.
@@ -339,15 +339,15 @@ def _plan(
     constants = _constants(loss, design, penalty / n, linear)
     accuracy = max(0.5 * OUTPUT_NOISE * least / noise, certifiable_accuracy(constants))
     return ObjectivePerturbationPlan(
-        objective,
-        loss,
-        design,
-        penalty,
-        linear,
-        rest,
-        accuracy,
-        calibrated_mechanism(spent, 2.0 * accuracy),
-        theorem,
+        objective=objective,
+        loss=loss,
+        design=design,
+        penalty=penalty,
+        linear=linear,
+        budget=rest,
+        accuracy=accuracy,
+        output=calibrated_mechanism(spent, 2.0 * accuracy),
+        theorem=theorem,
     )
 
 

@@ -96,4 +96,11 @@ def plan_adversarial_output_perturbation(
     reference = "Lowy & Razaviyayn 2021, Alg. 8, corrected (E2, E3)"
     reference += "" if budget.is_pure else " with the analytic Gaussian mechanism"
     mechanism = calibrated_mechanism(budget, sensitivity)
-    return SaddleOutputPerturbationPlan(constants, "x", exact, accuracy, mechanism, reference)
+    return SaddleOutputPerturbationPlan(
+        constants=constants,
+        released="x",
+        exact_sensitivity=exact,
+        accuracy=accuracy,
+        mechanism=mechanism,
+        reference=reference,
+    )

@@ -32,7 +32,7 @@ PlanCalibration = Literal["analytic", "lowy2021_alg1", "lowy2021_alg6", "zhang20
 ACCURACY_FRACTION = 1e-3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OutputPerturbationPlan(Plan):
     """One solve of a problem with the given constants, and its noise.
 
@@ -73,7 +73,7 @@ class OutputPerturbationPlan(Plan):
         self._check(data)
         with without_warnings():
             point = solve_and_release(data, self.accuracy, self.mechanism, run)
-        return Result(point, self)
+        return Result(point=point, plan=self)
 
     def _check(self, problem: Problem) -> None:
         """Refuse a problem that the noise and the statement are not for."""
@@ -181,7 +181,12 @@ def plan_output_perturbation(
         if budget.is_pure:
             reference = "Lowy & Razaviyayn 2021, Prop. 3.1, delta = 0"
         return OutputPerturbationPlan(
-            constants, neighbouring, exact, accuracy, mechanism, reference
+            constants=constants,
+            neighbouring=neighbouring,
+            exact_sensitivity=exact,
+            accuracy=accuracy,
+            mechanism=mechanism,
+            reference=reference,
         )
     check_option("calibration", calibration, get_args(PlanCalibration))
     if neighbouring is not Neighbouring.REPLACE_ONE:
@@ -198,7 +203,12 @@ def plan_output_perturbation(
         published = zhang_minimisation_noise(budget, lipschitz, mu, n)
         mechanism = GaussianMechanism(sensitivity, published / (2.0 * exact))
         return OutputPerturbationPlan(
-            constants, neighbouring, exact, accuracy, mechanism, "Zhang et al. 2022, Alg. 1"
+            constants=constants,
+            neighbouring=neighbouring,
+            exact_sensitivity=exact,
+            accuracy=accuracy,
+            mechanism=mechanism,
+            reference="Zhang et al. 2022, Alg. 1",
         )
     sizes = (budget, constants.dimension, n, lipschitz, constants.smoothness)
     if calibration == "lowy2021_alg1":
@@ -209,7 +219,14 @@ def plan_output_perturbation(
         reference = "Lowy & Razaviyayn 2021, Alg. 6, corrected (E1, E8, E13, E25)"
     accuracy = max(math.sqrt(2.0 * gap / mu), floor)
     mechanism = calibrated_mechanism(budget, exact + 2.0 * accuracy, "zwb")
-    return OutputPerturbationPlan(constants, neighbouring, exact, accuracy, mechanism, reference)
+    return OutputPerturbationPlan(
+        constants=constants,
+        neighbouring=neighbouring,
+        exact_sensitivity=exact,
+        accuracy=accuracy,
+        mechanism=mechanism,
+        reference=reference,
+    )
 
 
 def solution_sensitivity(

@@ -61,7 +61,7 @@ _GRIDS = ((_HALF_RANGE, 49), (0.5, 17))
 _LOG_ACCURACY = 0.02
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhasedPlan(Plan):
     """Blocks of records, their regularisation and their noise.
 
@@ -163,10 +163,10 @@ class PhasedPlan(Plan):
                 step = Run(solver, generator, run.noise, run.verbose)
                 path.append(solve_and_release(problem, phase.accuracy, phase.mechanism, step))
                 del problem, block  # before the next block is copied
-        return PhasedResult(path[-1], self, tuple(path[1:]))
+        return PhasedResult(point=path[-1], plan=self, path=tuple(path[1:]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhasedResult(Result):
     """A private point, the plan, and the released points of all phases.
 
@@ -319,7 +319,9 @@ def _phased_plan(
     if calibration == "analytic":
         reference += " with planned blocks and parallel composition, "
         reference += "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
-    return PhasedPlan(objective, phases, regularisation, reference)
+    return PhasedPlan(
+        objective=objective, phases=phases, regularisation=regularisation, reference=reference
+    )
 
 
 class _ScheduleSearch:

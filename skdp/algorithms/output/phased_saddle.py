@@ -79,7 +79,7 @@ class SaddlePhase(NamedTuple):
 UtilityBound = Callable[[Sequence[SaddlePhase]], float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SaddleUtilityBound:
     """Bound on the expected excess of ``max over y of F`` at the released x, F the population's.
 
@@ -112,7 +112,7 @@ class SaddleUtilityBound:
         return total + y.lipschitz * self.constants.coupling / last.other_modulus * last.sensitivity
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhasedSaddlePlan(Plan):
     """Blocks of records, their regularisation and their noise.
 
@@ -318,7 +318,7 @@ def plan_phased_saddle_output_perturbation(
     view = constants.exchanged() if mirrored else constants  # x is the released block in it
     convexity, concavity = record_moduli[::-1] if mirrored else record_moduli
     convexity += alpha
-    bound = SaddleUtilityBound(view) if utility is None else utility
+    bound = SaddleUtilityBound(constants=view) if utility is None else utility
 
     def plan(
         sizes: list[int], mus: list[float], nu: float, kind: SaddleCalibration, reference: str
@@ -340,11 +340,27 @@ def plan_phased_saddle_output_perturbation(
                     share=share,
                 )
             )
-        return PhasedSaddlePlan(tuple(phases), tuple(mus), nu, alpha, release, bound, reference)
+        return PhasedSaddlePlan(
+            phases=tuple(phases),
+            regularisation=tuple(mus),
+            other_regularisation=nu,
+            alpha=alpha,
+            released=release,
+            utility=bound,
+            reference=reference,
+        )
 
     reference = f"Zhang et al. 2022, Alg. {5 if mirrored else 4}"
     if calibration == "analytic":
-        search = _ScheduleSearch(view, budget, convexity, concavity, share, bound, joint)
+        search = _ScheduleSearch(
+            constants=view,
+            budget=budget,
+            convexity=convexity,
+            concavity=concavity,
+            share=share,
+            utility=bound,
+            joint=joint,
+        )
         found = plan(*search.best(n_phases), "analytic", reference)
         noise = "delta = 0" if budget.is_pure else "analytic Gaussian mechanism"
         reference += f" with planned blocks and parallel composition, {noise}"
@@ -366,7 +382,7 @@ def plan_phased_saddle_output_perturbation(
     return plan(sizes, mus, published.regularisation, "zhang2022_alg4", reference)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _ScheduleSearch:
     """Search of the schedule with the smallest bound; x is the block that is released.
 

@@ -124,7 +124,7 @@ def zhang_saddle_noise(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PhaseSchedule:
     """Phases of Zhang et al. (2022): K blocks of equal size, ``mu_k = mu 2^k``, k = 1..K."""
 
@@ -151,4 +151,6 @@ def zhang_schedule(
     phases = max(1, math.ceil(math.log2(n)))
     noise = math.sqrt(dimension * math.log(log_factor / budget.delta)) / (n * budget.epsilon)
     scale = max(constant / math.sqrt(n), privacy * phases * noise)
-    return PhaseSchedule(phases, n // phases, lipschitz / radius * scale)
+    return PhaseSchedule(
+        n_phases=phases, block_records=n // phases, regularisation=lipschitz / radius * scale
+    )

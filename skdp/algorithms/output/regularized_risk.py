@@ -30,7 +30,7 @@ from skdp.problems import EmpiricalRisk, Objective, ProblemConstants, Records
 _GRID = np.linspace(-25.0, 15.0, 41)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RegularizedRiskPlan(Plan):
     """One kernel step on all records.
 
@@ -71,7 +71,7 @@ class RegularizedRiskPlan(Plan):
         radius = self.step.constants.domain_radius
         assert radius is not None
         problem = self.objective.problem(data, self.alpha, radius)
-        return Result(self.step.run(problem, run).point, self)
+        return Result(point=self.step.run(problem, run).point, plan=self)
 
 
 def plan_regularized_risk(
@@ -100,7 +100,7 @@ def plan_regularized_risk(
     step = plan_output_perturbation(
         constants, budget, neighbouring=objective.neighbouring, calibration=kind
     )
-    return RegularizedRiskPlan(smooth, alpha, step)
+    return RegularizedRiskPlan(objective=smooth, alpha=alpha, step=step)
 
 
 def _published_alpha(objective: Objective, budget: PrivacyBudget) -> tuple[float, float]:

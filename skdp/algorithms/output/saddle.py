@@ -29,7 +29,7 @@ SaddleRelease = Literal["both", "x", "y"]
 SaddleCalibration = Literal["analytic", "paper", "zhang2022_alg4"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SaddleResult(Result):
     """Released blocks of a saddle point, and the plan.
 
@@ -48,7 +48,7 @@ class SaddleResult(Result):
     path: tuple[np.ndarray, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SaddleOutputPerturbationPlan(Plan):
     """One solve of a saddle problem with the given constants, and its noise.
 
@@ -136,15 +136,15 @@ class SaddleOutputPerturbationPlan(Plan):
         release = self.mechanism.release
         if self.released == "y":
             y = data.domain_y.project(release(pair.y, run.noise))
-            return SaddleResult(y, self, None, y)
+            return SaddleResult(point=y, plan=self, x=None, y=y)
         if self.released == "x":
             x = data.domain_x.project(release(pair.x, run.noise))
-            return SaddleResult(x, self, x, None)
+            return SaddleResult(point=x, plan=self, x=x, y=None)
         root_x, root_y = map(math.sqrt, self.constants.moduli)
         noisy = release(np.concatenate([root_x * pair.x, root_y * pair.y]), run.noise)
         x, y = np.split(noisy, [self.constants.x.dimension])
         x, y = data.project(x / root_x, y / root_y)
-        return SaddleResult(x, self, x, y)
+        return SaddleResult(point=x, plan=self, x=x, y=y)
 
     def _check(self, problem: SaddleProblem) -> None:
         """Refuse a problem that the noise and the statement are not for."""
@@ -243,7 +243,12 @@ def plan_saddle_output_perturbation(
         if primal_only:
             reference = "section 4.3 (convex-strongly-concave)"
     return SaddleOutputPerturbationPlan(
-        constants, release, exact, accuracy, mechanism, f"Zhang et al. 2022, {reference}"
+        constants=constants,
+        released=release,
+        exact_sensitivity=exact,
+        accuracy=accuracy,
+        mechanism=mechanism,
+        reference=f"Zhang et al. 2022, {reference}",
     )
 
 

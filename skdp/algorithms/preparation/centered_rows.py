@@ -27,7 +27,7 @@ _LONGER = 4
 PRIOR_VARIANCE = 0.15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Centering:
     """What is known of rows and targets before the first gradient step.
 
@@ -51,7 +51,12 @@ class Centering:
     @classmethod
     def unknown(cls, n_features: int, n_outputs: int) -> Centering:
         """Return the centering without a release: none."""
-        return cls(np.zeros(n_features), 1.0, np.zeros(n_outputs), PRIOR_VARIANCE)
+        return cls(
+            mean=np.zeros(n_features),
+            scale=1.0,
+            offsets=np.zeros(n_outputs),
+            target_variance=PRIOR_VARIANCE,
+        )
 
 
 def sum_rounding(design: Design, bound: float) -> float:

@@ -60,7 +60,7 @@ class _Targets(ABC):
         """Return offsets and target variance from noisy means of the coordinates."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _NoTargets(_Targets):
     n_outputs: int
     size, replaced, added = 0, 0.0, 0.0
@@ -152,10 +152,10 @@ def _targets(loss: Loss, has_intercept: bool, clip: float = 1.0) -> _Targets:
         return _BinaryTargets()
     if has_intercept and isinstance(loss, SoftmaxLoss):
         return _ClassTargets(loss)
-    return _NoTargets(loss.n_outputs)
+    return _NoTargets(n_outputs=loss.n_outputs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CenteringPlan:
     """A release of ``sum (u, |u|^2 / 2, t)`` over the records.
 
@@ -220,7 +220,10 @@ class CenteringPlan:
         spread = min(max(square - float(mean @ mean), error, 1e-6), 1.0)
         if not d:
             mean = np.zeros(self.design.n_features)
-        return Centering(mean, math.sqrt(spread), *targets.model(means[d + 1 :], deviation))
+        offsets, variance = targets.model(means[d + 1 :], deviation)
+        return Centering(
+            mean=mean, scale=math.sqrt(spread), offsets=offsets, target_variance=variance
+        )
 
 
 def plan_centering(
@@ -233,7 +236,13 @@ def plan_centering(
         deviation = sensitivity / (mu * design.n_records)
         clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
         sensitivity = _sensitivity(loss, design, neighbouring, moves_rows, clip)
-    return CenteringPlan(loss, design, GaussianMechanism(sensitivity, 1.0 / mu), moves_rows, clip)
+    return CenteringPlan(
+        loss=loss,
+        design=design,
+        mechanism=GaussianMechanism(sensitivity, 1.0 / mu),
+        moves_rows=moves_rows,
+        target_clip=clip,
+    )
 
 
 def _sensitivity(

@@ -35,7 +35,7 @@ _PLACES = 4
 _LARGEST_PROJECTED_NOISE = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RowMomentsPlan:
     """A release of ``sum_i P A_i A_i' P' min(1, 1 / |P A_i|^2)``.
 
@@ -189,4 +189,11 @@ def plan_row_moments(
     noise = unit * math.sqrt(size)
     if noise > largest:
         return None
-    return RowMomentsPlan(design, neighbouring, mechanism, noise, size, is_projected)
+    return RowMomentsPlan(
+        design=design,
+        neighbouring=neighbouring,
+        mechanism=mechanism,
+        noise=noise,
+        size=size,
+        is_projected=is_projected,
+    )

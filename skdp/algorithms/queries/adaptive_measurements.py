@@ -54,7 +54,7 @@ _COMPLETE = 0.55
 _MAX_ROUNDS = 200
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AdaptiveMeasurementsPlan(Plan):
     """Measurements of single columns, then rounds of a draw and a measurement.
 
@@ -165,7 +165,7 @@ class AdaptiveMeasurementsPlan(Plan):
                     self._measure(data, key, self.mechanism, found, run)
                 variance = next(iter(found.variances.values()))
                 mixture = ProductMixture(data.sizes, found.values, variance, run.rng)
-                return ModelResult(mixture.probabilities.ravel(), self, mixture)
+                return ModelResult(point=mixture.probabilities.ravel(), plan=self, model=mixture)
             for key in self.first:
                 self._measure(data, key, self.first_mechanism, found, run)
             if self.first:
@@ -176,7 +176,7 @@ class AdaptiveMeasurementsPlan(Plan):
                 found.fit(_FIT)
             found.fit(_LAST_FIT)
             parameters = [part.ravel() for part in found.model.parameters.values()]
-            return ModelResult(np.concatenate(parameters), self, found.model)
+            return ModelResult(point=np.concatenate(parameters), plan=self, model=found.model)
 
     def _measure(
         self,
@@ -252,7 +252,13 @@ def complete_plan(groups: Groups, n_records: int, mu: float) -> AdaptiveMeasurem
     n_pairs = len(groups.candidates)
     multiplier = math.sqrt(n_pairs) / mu
     return AdaptiveMeasurementsPlan(
-        groups, n_records, n_pairs, math.inf, multiplier, 0.0, is_complete=True
+        groups=groups,
+        n_records=n_records,
+        n_rounds=n_pairs,
+        first_multiplier=math.inf,
+        multiplier=multiplier,
+        draw_epsilon=0.0,
+        is_complete=True,
     )
 
 
@@ -263,10 +269,10 @@ def rounds_plan(
     first = 0.0 if not groups.first else _FIRST_SHARE if n_rounds else 1.0
     each = (1.0 - first) * mu**2 / max(n_rounds, 1)
     return AdaptiveMeasurementsPlan(
-        groups,
-        n_records,
-        n_rounds,
-        1.0 / math.sqrt(first * mu**2) if first else math.inf,
-        1.0 / math.sqrt((1.0 - _DRAW_SHARE) * each) if n_rounds else math.inf,
-        2.0 * pure_epsilon(math.sqrt(_DRAW_SHARE * each)) if n_rounds else 0.0,
+        groups=groups,
+        n_records=n_records,
+        n_rounds=n_rounds,
+        first_multiplier=1.0 / math.sqrt(first * mu**2) if first else math.inf,
+        multiplier=1.0 / math.sqrt((1.0 - _DRAW_SHARE) * each) if n_rounds else math.inf,
+        draw_epsilon=2.0 * pure_epsilon(math.sqrt(_DRAW_SHARE * each)) if n_rounds else 0.0,
     )

@@ -29,7 +29,7 @@ from skdp.algorithms.plan import Result
 Columns = tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ModelResult(Result):
     """A fitted model, and as its point the parameters or the table that it consists of.
 
@@ -41,7 +41,7 @@ class ModelResult(Result):
     model: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JunctionTree:
     """Cliques of columns, each column in a connected part of the tree.
 
@@ -105,7 +105,11 @@ def _spanning_tree(cliques: list[Columns]) -> JunctionTree:
             shared = len(set(cliques[j]) & set(cliques[k]))
             if shared > best[j][0]:
                 best[j] = (shared, position)
-    return JunctionTree(tuple(cliques[k] for k in order), tuple(parents), tuple(separators))
+    return JunctionTree(
+        cliques=tuple(cliques[k] for k in order),
+        parents=tuple(parents),
+        separators=tuple(separators),
+    )
 
 
 class LogLinearModel:

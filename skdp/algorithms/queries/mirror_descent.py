@@ -53,7 +53,7 @@ _FEWEST, _MOST = 60, 500
 _SHARPEST, _MOST_DRAWS = 250.0, 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinearQueriesPlan(Plan):
     """Rounds of draws of queries.
 
@@ -140,7 +140,7 @@ class LinearQueriesPlan(Plan):
                 if t > skipped:
                     mean += x / (last - skipped)
                 if t == last:
-                    return ModelResult(mean, self, dense_model(mean))
+                    return ModelResult(point=mean, plan=self, model=dense_model(mean))
                 answers = np.clip(workload.answers(x), -workload.largest, workload.largest)
                 if is_full:
                     secret, public = batches.sums(t), answers
@@ -223,7 +223,15 @@ def plan_linear_queries(
         wanted = 2.0 * math.sqrt(signal) if budget.is_pure else 0.05 * signal
         n_rounds, batch = int(min(max(wanted, _FEWEST), _MOST)), None
         step, ceiling = math.sqrt(2.0 * log_universe), _SHARPEST
-    plan = LinearQueriesPlan(workload, n_records, n_rounds, 1, batch, step, 1.0)
+    plan = LinearQueriesPlan(
+        workload=workload,
+        n_records=n_records,
+        n_rounds=n_rounds,
+        n_draws=1,
+        batch_size=batch,
+        distribution_step=step,
+        query_step=1.0,
+    )
     moved = np.full(plan.n_charged, plan.sensitivity)
     query_step = _largest_step(budget, moved)
     if batch is None and query_step > _SHARPEST:

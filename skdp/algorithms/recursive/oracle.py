@@ -23,7 +23,7 @@ Kind = Literal["refresh", "increment"]
 _NEGLIGIBLE = 1e-100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ledger:
     """Numbers, noise and clipping of the queries.
 

@@ -18,7 +18,7 @@ from skdp._checks import check_count, check_positive, check_real
 Status = Literal["sosp_candidate", "max_iter"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EscapePhase:
     """Public numbers of the escape phase.
 
@@ -92,7 +92,9 @@ def plan_escape_phase(
         n_steps = math.ceil(2.0 * growth / (step_size * curvature))
         movement = (reach / n_steps) ** 2
         radius = math.sqrt(movement) / (4.0 * step_size * smoothness)
-    return EscapePhase(float(alpha), step_size, radius, n_steps, movement)
+    return EscapePhase(
+        alpha=float(alpha), step_size=step_size, radius=radius, n_steps=n_steps, movement=movement
+    )
 
 
 class OuterLoop:

@@ -28,7 +28,7 @@ from skdp.problems.minimax import MinimaxProblem, Point
 _REFERENCE = "Xu et al. 2026, Alg. 3 corrected: records clipped, all queries composed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RGDAPlan(Plan):
     """A plan of :func:`dp_rgda`: the ledger of the oracle, and public steps.
 
@@ -209,14 +209,20 @@ class RGDAPlan(Plan):
             total += outer.x if step >= first else 0.0
             if outer.is_done:
                 assert outer.anchor is not None
-                return RGDAResult(outer.anchor[0], self, outer.anchor[1], outer.x, outer.status)
+                return RGDAResult(
+                    point=outer.anchor[0],
+                    plan=self,
+                    y=outer.anchor[1],
+                    last_x=outer.x,
+                    status=outer.status,
+                )
         x, y = best[1] if self.select == "least_gradient" else (outer.x, y)
         if self.average:
             x = total / (self.n_steps - first)
-        return RGDAResult(x, self, y, outer.x, outer.status)
+        return RGDAResult(point=x, plan=self, y=y, last_x=outer.x, status=outer.status)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RGDAResult(Result):
     """Private points and their plan.
 

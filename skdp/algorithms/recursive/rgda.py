@@ -243,14 +243,14 @@ def plan_dp_rgda(
         budget, noise_multiplier, relation, (n_refresh, n_increment), rates, float(noise_ratio)
     )
     ledger = Ledger(
-        refresh,
-        increment,
-        float(clip),
-        float(clip_difference),
-        float(smoothness),
-        int(n_public),
-        float(share_y) if linear_dual else None,
-        float(unit_y),
+        refresh=refresh,
+        increment=increment,
+        clip=float(clip),
+        clip_difference=float(clip_difference),
+        smoothness=float(smoothness),
+        n_public=int(n_public),
+        share_y=float(share_y) if linear_dual else None,
+        unit_y=float(unit_y),
     )
     return RGDAPlan(
         dimension_x=int(dimension_x),

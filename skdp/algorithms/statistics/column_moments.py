@@ -30,7 +30,7 @@ SQUARE_WEIGHT = 1.66
 _BLOCK = 4096
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnMomentsPlan(Plan):
     """Release the mean and the mean square of each column; replace-one neighbours.
 
@@ -90,4 +90,4 @@ class ColumnMomentsPlan(Plan):
         total = tree_sum(statistics(data[start : start + _BLOCK]) for start in starts)
         point = self.mechanism.release(total / self.n_records, run.noise)
         point[self.n_features :] /= SQUARE_WEIGHT
-        return Result(point, self)
+        return Result(point=point, plan=self)

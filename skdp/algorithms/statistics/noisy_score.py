@@ -19,7 +19,7 @@ from skdp.privacy.report import Release
 from skdp.problems.rounding import EPS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoisyScorePlan(Plan):
     """Release the mean of scores in [0, 1]; replace-one neighbours.
 
@@ -63,4 +63,4 @@ class NoisyScorePlan(Plan):
             raise ValueError("The plan is for another number of records.")
         scores = np.clip(np.nan_to_num(data.astype(np.float64), nan=0.0), 0.0, 1.0)
         total = np.array([math.fsum(scores)])
-        return Result(self.mechanism.release(total, run.noise) / self.n_records, self)
+        return Result(point=self.mechanism.release(total, run.noise) / self.n_records, plan=self)

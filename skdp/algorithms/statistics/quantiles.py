@@ -28,7 +28,7 @@ from skdp.privacy.events import ExponentialMechanismEvent, Neighbouring, Repeate
 from skdp.privacy.report import Release
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuantilesPlan(Plan):
     """Draw quantiles of each column; replace-one neighbours.
 
@@ -102,4 +102,4 @@ class QuantilesPlan(Plan):
             for column in data.T
             for quantile in self.quantiles
         ]
-        return Result(self.grid[drawn].reshape(self.n_features, -1), self)
+        return Result(point=self.grid[drawn].reshape(self.n_features, -1), plan=self)

@@ -37,7 +37,7 @@ _FIRST_STEP, _DECAY = 1.0, 0.8
 _BATCH_STEPS, _SAMPLING_RATE = 50, 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BilevelTuningPlan(SplitPlan):
     """Choose alpha by private hypergradients, then fit; delta > 0.
 
@@ -142,7 +142,7 @@ def _noise_of_steps(
     """Steps with their noise, but without the penalty and the start, which do not change it."""
     inner: PrivateSolver = OutputPerturbation()
     if minibatch:
-        inner = LocalizedGradientDescent(_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
+        inner = LocalizedGradientDescent(n_steps=_BATCH_STEPS, sampling_rate=_SAMPLING_RATE)
     return plan_steps(
         budget,
         True,

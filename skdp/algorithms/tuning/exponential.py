@@ -102,7 +102,7 @@ def log_prior_weights(candidates: np.ndarray, costs: np.ndarray, coef_norm: floa
     return np.asarray(-_POWER * np.log(bounds / bounds.min()))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DrawPlan(HeldOutPlan):
     """Draw alpha from a grid, then fit.
 

@@ -36,7 +36,7 @@ from skdp.problems import Records
 _LOG_STEP = 1e-4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FinalFitPlan(Plan):
     """Output perturbation at an alpha that is public or has been released.
 
@@ -103,10 +103,10 @@ class FinalFitPlan(Plan):
 
     def run(self, data: Records, run: Run) -> Result:
         point = self.step.run(self.objective.problem(data, self.alpha), run).point
-        return Result(point * self.objective.whitening(self.alpha), self)
+        return Result(point=point * self.objective.whitening(self.alpha), plan=self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SplitPlan(TuningPlan):
     """Choose alpha with a share of the budget, fit with the rest; replace-one neighbours.
 
@@ -157,7 +157,9 @@ class SplitPlan(TuningPlan):
         return ComposedEvent((*self.choice_events, event_of_share(self.budget, self.fit_share)))
 
     def final_fit(self, alpha: np.ndarray) -> FinalFitPlan:
-        return FinalFitPlan(self.objective, alpha, self.budget, self.fit_share)
+        return FinalFitPlan(
+            objective=self.objective, alpha=alpha, budget=self.budget, share=self.fit_share
+        )
 
     @abstractmethod
     def choose(self, data: Records, run: Run) -> tuple[np.ndarray, tuple[Release, ...]]:
@@ -170,10 +172,10 @@ class SplitPlan(TuningPlan):
         plan = self.final_fit(path[-1])
         point = plan.run(data, run).point
         done = replace(self, releases=(*releases, *plan.releases))
-        return TunedResult(point, done, path[-1], path)
+        return TunedResult(point=point, plan=done, alpha=path[-1], path=path)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PublicRulePlan(SplitPlan):
     """Fit at the alpha of a public rule, with the whole budget.
 

@@ -50,7 +50,7 @@ from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HypergradientBounds:
     """Bounds on a hypergradient for all records.
 
@@ -95,16 +95,16 @@ def hypergradient_bounds(loss: Loss, feature_norm: float, n_groups: int) -> Hype
     train = diameter * lipschitz + radius * turn
     weight = radius if n_groups > 1 else min(radius, turned)  # review K12
     return HypergradientBounds(
-        train * ROUNDING_SLACK,
-        weight * diameter * ROUNDING_SLACK,
-        weight * lipschitz * ROUNDING_SLACK,
-        radius,
-        lipschitz,
-        drift,
+        train=train * ROUNDING_SLACK,
+        validation=weight * diameter * ROUNDING_SLACK,
+        size=weight * lipschitz * ROUNDING_SLACK,
+        radius=radius,
+        gradient=lipschitz,
+        drift=drift,
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HypergradientQuery:
     """Accuracy and noise of one answer, from public numbers and earlier releases.
 
@@ -141,7 +141,9 @@ def plan_hypergradient(
     error = bounds.error(accuracy, solve)
     sensitivity = min(exact + 2.0 * error, 2.0 * (bounds.size + error))
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    return HypergradientQuery(exact, accuracy, error, mechanism)
+    return HypergradientQuery(
+        exact_sensitivity=exact, accuracy=accuracy, error=error, mechanism=mechanism
+    )
 
 
 def hypergradient(
@@ -170,7 +172,7 @@ def _mean_hessian(problem: FiniteSumProblem, point: np.ndarray) -> np.ndarray:
     return np.asarray(problem.records.total(statistic) / problem.n_records)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HypergradientPlan(HeldOutPlan):
     """Search for alpha with noisy hypergradients, then fit.
 

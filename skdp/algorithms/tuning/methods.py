@@ -22,13 +22,13 @@ from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Loss, PenaltyGroups, Records
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TuningMethod:
     """A private tuner as estimators see it.
 
     Parameters
     ----------
-    plan : callable ``(objective, budget, **options) -> TuningPlan``
+    plan : callable ``(*, objective, budget, **options) -> TuningPlan``
     options : tuple of str
         Those of "n_folds" and "tune_share" that the plan has.
     needs_delta : bool, default=False
@@ -55,15 +55,17 @@ class TuningMethod:
 
 #: Methods of private tuning by name.
 TUNING_METHODS: dict[str, TuningMethod] = {
-    "sufficient_statistics": TuningMethod(SufficientStatisticsPlan, ("n_folds",), largest=1e6),
-    "newton": TuningMethod(NewtonPlan, ("n_folds",), largest=1e6),
-    "bilevel": TuningMethod(BilevelTuningPlan, ("tune_share",), needs_delta=True),
-    "bilevel_minibatch": TuningMethod(
-        partial(BilevelTuningPlan, minibatch=True), ("tune_share",), needs_delta=True
+    "sufficient_statistics": TuningMethod(
+        plan=SufficientStatisticsPlan, options=("n_folds",), largest=1e6
     ),
-    "hypergradient": TuningMethod(HypergradientPlan),
-    "exponential": TuningMethod(DrawPlan),
-    "public": TuningMethod(PublicRulePlan, ()),
+    "newton": TuningMethod(plan=NewtonPlan, options=("n_folds",), largest=1e6),
+    "bilevel": TuningMethod(plan=BilevelTuningPlan, options=("tune_share",), needs_delta=True),
+    "bilevel_minibatch": TuningMethod(
+        plan=partial(BilevelTuningPlan, minibatch=True), options=("tune_share",), needs_delta=True
+    ),
+    "hypergradient": TuningMethod(plan=HypergradientPlan),
+    "exponential": TuningMethod(plan=DrawPlan),
+    "public": TuningMethod(plan=PublicRulePlan, options=()),
 }
 
 
@@ -100,5 +102,5 @@ def tune(
     TunedResult
     """
     objective = TuningObjective.of(records, loss, penalties)
-    plan = TUNING_METHODS[method].plan(objective, budget, **options)
+    plan = TUNING_METHODS[method].plan(objective=objective, budget=budget, **options)
     return plan.run(records, run or Run())

@@ -45,7 +45,7 @@ def position_rounding(design: Design) -> float:
     return 8.0 * design.size_ratio * (design.width + 8) * EPS
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MomentsPlan:
     """Release of the moments of a design, that of the smallest fold.
 
@@ -82,7 +82,7 @@ class MomentsPlan:
         return {"target_weight": self.weight, "moment_noise": self.mechanism.noise_scale}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrivateMoments:
     """Released moments ``H = mean x x'``, ``c = mean t x``, ``q = mean t^2`` of some records.
 
@@ -100,12 +100,12 @@ class PrivateMoments:
     def rescaled(self, feature_unit: float, target_unit: float = 1.0) -> PrivateMoments:
         """Divide rows and targets by units."""
         return PrivateMoments(
-            self.matrix / feature_unit / feature_unit,
-            self.vector / feature_unit / target_unit,
-            self.square / target_unit / target_unit,
-            self.deviation / feature_unit / feature_unit,
-            self.vector_deviation / feature_unit / target_unit,
-            self.n_records,
+            matrix=self.matrix / feature_unit / feature_unit,
+            vector=self.vector / feature_unit / target_unit,
+            square=self.square / target_unit / target_unit,
+            deviation=self.deviation / feature_unit / feature_unit,
+            vector_deviation=self.vector_deviation / feature_unit / target_unit,
+            n_records=self.n_records,
         )
 
     @classmethod
@@ -121,12 +121,12 @@ class PrivateMoments:
             return float(np.linalg.norm(shares * [getattr(part, name) for part in parts]))
 
         return cls(
-            mean("matrix"),
-            mean("vector"),
-            float(mean("square")),
-            deviation("deviation"),
-            deviation("vector_deviation"),
-            int(sizes.sum()),
+            matrix=mean("matrix"),
+            vector=mean("vector"),
+            square=float(mean("square")),
+            deviation=deviation("deviation"),
+            vector_deviation=deviation("vector_deviation"),
+            n_records=int(sizes.sum()),
         )
 
 
@@ -163,7 +163,13 @@ def plan_private_moments(
     sensitivity = math.sqrt(neighbouring.n_changes) * bound / design.n_records * ROUNDING_SLACK
     sensitivity += (mean_rounding(design) + position_rounding(design)) * bound  # of two sums
     mechanism = calibrated_mechanism(budget, sensitivity, share=share)
-    return MomentsPlan(design, target_bound, weight, mechanism, neighbouring)
+    return MomentsPlan(
+        design=design,
+        target_bound=target_bound,
+        weight=weight,
+        mechanism=mechanism,
+        neighbouring=neighbouring,
+    )
 
 
 @without_warnings()

@@ -107,7 +107,7 @@ def round_shares(
     return (1.0 - _GRADIENT_SHARE, *(_GRADIENT_SHARE / count,) * count)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NewtonPlan(MomentsTuningPlan):
     """Choose alpha and fit logistic regression in a few rounds.
 
@@ -236,7 +236,7 @@ class NewtonPlan(MomentsTuningPlan):
             w, alpha = _fit(statistics, point, penalties, 2.0 * bound, fixed)
             path.append(alpha)
         found = self.objective.penalties.clipped(np.array(path) * (unit * unit))
-        return TunedResult(w / unit, self, found[-1], found)
+        return TunedResult(point=w / unit, plan=self, alpha=found[-1], path=found)
 
 
 def mean_gradient(

@@ -25,7 +25,7 @@ from skdp.problems.records import scaled_norm
 from skdp.problems.rounding import chain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TuningObjective:
     """``mean loss(<w, x>) + (1/2) sum_j alpha_g(j) r_j w_j^2`` before alpha and records are known.
 
@@ -60,8 +60,14 @@ class TuningObjective:
         if records.factors is not None:
             raise ValueError("Tuning scales columns itself: the records must have none scaled.")
         relation = Neighbouring.REPLACE_ONE if n_public is None else Neighbouring.ADD_REMOVE
-        sizes = records.data_norm, records.intercept
-        return cls(loss, penalties, Design.of(records, n_public), *sizes, relation)
+        return cls(
+            loss=loss,
+            penalties=penalties,
+            design=Design.of(records, n_public),
+            data_norm=records.data_norm,
+            intercept=records.intercept,
+            neighbouring=relation,
+        )
 
     def check(self, records: Records) -> None:
         """Refuse records that are not those of the design, and targets that are not of the loss."""
@@ -132,7 +138,7 @@ class TuningObjective:
         return float(self.penalties.clipped(alpha))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TunedResult(Result):
     """A private model with a private alpha; all are functions of the releases of the plan.
 
@@ -147,7 +153,7 @@ class TunedResult(Result):
     path: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TuningPlan(Plan):
     """Choose alpha privately, together with the model for it; replace-one neighbours.
 

@@ -48,7 +48,7 @@ _PLANS: dict[type[Loss], type[MomentsTuningPlan]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReleasedStatisticsPlan(Plan):
     """Releases and penalty.
 
@@ -94,7 +94,7 @@ class ReleasedStatisticsPlan(Plan):
         if design.intercept:
             point[-1] *= given.intercept / design.intercept
         alpha = float(found.alpha[0]) if self.objective.alpha == 0.0 else self.objective.alpha
-        return Result(point, replace(self, tuner=tuner, alpha=alpha))
+        return Result(point=point, plan=replace(self, tuner=tuner, alpha=alpha))
 
 
 def is_best(objective: Objective, budget: PrivacyBudget) -> bool:
@@ -144,12 +144,12 @@ def plan_released_statistics(
     if objective.alpha:  # bounds of a search that there is not
         low, high = 0.5 * objective.alpha, 2.0 * objective.alpha
     tuned = TuningObjective(
-        loss,
-        PenaltyGroups((0,) * design.width, factors, low, high),
-        replace(design, feature_norm=math.hypot(norm, value), intercept=value),
-        norm,
-        value,
-        objective.neighbouring,
+        loss=loss,
+        penalties=PenaltyGroups((0,) * design.width, factors, low, high),
+        design=replace(design, feature_norm=math.hypot(norm, value), intercept=value),
+        data_norm=norm,
+        intercept=value,
+        neighbouring=objective.neighbouring,
     )
-    tuner = _PLANS[type(loss)](tuned, budget, alpha=objective.alpha or None)
-    return ReleasedStatisticsPlan(objective, tuner, objective.alpha or None)
+    tuner = _PLANS[type(loss)](objective=tuned, budget=budget, alpha=objective.alpha or None)
+    return ReleasedStatisticsPlan(objective=objective, tuner=tuner, alpha=objective.alpha or None)

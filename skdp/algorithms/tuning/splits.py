@@ -35,7 +35,7 @@ def folds(n_records: int, n_folds: int | None, noise: NoiseSource) -> list[Part]
     return [order[k::n_folds] for k in range(n_folds)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Splits:
     """Splits of records, and how far one record moves a mean over the splits.
 
@@ -100,7 +100,7 @@ def solve_splits(
         yield problem, objective.problem(validation, alpha), found.point
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HeldOutPlan(SplitPlan):
     """Choose alpha by the exact minimisers' losses on held-out records, then fit.
 
@@ -112,7 +112,7 @@ class HeldOutPlan(SplitPlan):
 
     @property
     def splits(self) -> Splits:
-        return Splits(self.objective.n_records, self.n_folds)
+        return Splits(n_records=self.objective.n_records, n_folds=self.n_folds)
 
     @property
     def weakest(self) -> np.ndarray:

@@ -40,7 +40,7 @@ from skdp.privacy.report import Release
 from skdp.problems import Design, HalfSquaredLoss, Records
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MomentsTuningPlan(TuningPlan):
     """Choose alpha and fit the model on released statistics.
 
@@ -81,7 +81,7 @@ class MomentsTuningPlan(TuningPlan):
         return {"n_folds": self.n_folds, "fold_records": self.design.n_records}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SufficientStatisticsPlan(MomentsTuningPlan):
     """Choose alpha and fit ridge regression on released moments.
 
@@ -139,4 +139,9 @@ class SufficientStatisticsPlan(MomentsTuningPlan):
             risk: Risk = SteinRisk(ridge, 1.0) if len(parts) == 1 else CrossRisk(parts, scaled)
             alpha, path = search_alpha(risk, scaled)
         point = ridge.coefficients(alpha) * target_bound / unit
-        return TunedResult(point, self, clipped(alpha * unit * unit), clipped(path * unit * unit))
+        return TunedResult(
+            point=point,
+            plan=self,
+            alpha=clipped(alpha * unit * unit),
+            path=clipped(path * unit * unit),
+        )

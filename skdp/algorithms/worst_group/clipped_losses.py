@@ -26,7 +26,7 @@ _TIMES = 3.0
 _CENTRE = 0.3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClippedLosses:
     """Terms ``min(loss / unit, largest) - centre`` of records.
 
@@ -66,7 +66,7 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
     loss = plan.loss
     centre, largest = loss_range(loss)
     if has_odds(loss):
-        return ClippedLosses(1.0, centre, largest, 2.0)
+        return ClippedLosses(unit=1.0, centre=centre, largest=largest, slope=2.0)
     if loss.target_bound:
         deviation = loss.target_bound * math.sqrt(plan.target_variance)
         typical, unit = (
@@ -79,7 +79,9 @@ def clipped_losses(plan: NoisyGradientDescentPlan) -> ClippedLosses:
         unit = _TIMES * typical
     # a loss that is never negative has |derivative|^2 <= 2 curvature loss
     slope = min(loss.lipschitz(1.0, math.inf), math.sqrt(2.0 * loss.curvature * unit)) / unit
-    return ClippedLosses(unit, centre, largest, slope, unit / (2.0 * typical))
+    return ClippedLosses(
+        unit=unit, centre=centre, largest=largest, slope=slope, factor=unit / (2.0 * typical)
+    )
 
 
 def _limit(plan: NoisyGradientDescentPlan) -> float:

@@ -21,7 +21,7 @@ from skdp.problems.records import Block
 THEORY = "docs/theory/worst_group.md"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupSums:
     """A release of sums over the records of each group, on a public number of records.
 

@@ -49,7 +49,7 @@ _SIZES = (0.003, 0.04, 600.0)
 _LEAST_PROPORTION = 0.001
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupNetworkPlan(Plan):
     """A plan of DP-RGDA for the worst group of a network.
 
@@ -241,7 +241,9 @@ def plan_group_network(
         average=True,
     )
     if not objective.histogram_share:
-        return GroupNetworkPlan(objective, network, rgda, float(balance))
+        return GroupNetworkPlan(
+            objective=objective, network=network, rgda=rgda, balance=float(balance)
+        )
     share = objective.histogram_share
     if objective.plans_share:
         least, most, factor = _SIZES
@@ -252,4 +254,6 @@ def plan_group_network(
     sensitivity = proportions_sensitivity(design.n_records)
     rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
     sizes = GaussianMechanism(sensitivity, multiplier)
-    return GroupNetworkPlan(objective, network, rgda, float(balance), sizes)
+    return GroupNetworkPlan(
+        objective=objective, network=network, rgda=rgda, balance=float(balance), sizes=sizes
+    )

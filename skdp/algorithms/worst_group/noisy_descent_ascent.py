@@ -71,7 +71,7 @@ _ONE_LOOK, _LEAST_LOOKS, _MOST_LOOKS = 0.06, 8, 16
 _LARGEST_ERROR = 0.1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NoisyDescentAscentPlan(Plan):
     """Releases of the worst-group method, in their order.
 
@@ -283,7 +283,7 @@ class NoisyDescentAscentPlan(Plan):
                 proportions=tuple(proportions.tolist()),
                 weights=tuple(weights.tolist()),
             )
-            return Result(rows.coefficients(point, offsets, data.intercept), done)
+            return Result(point=rows.coefficients(point, offsets, data.intercept), plan=done)
 
     def _proportions(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
@@ -455,68 +455,68 @@ def plan_noisy_descent_ascent(
     sizes = None
     if has_sizes:
         sizes = GroupSums(
-            plain,
-            n_groups,
-            mu * math.sqrt(sizes_share),
-            math.sqrt(relation.n_changes),
-            1.0,
-            "sizes of the groups",
-            "Lemma 3",
+            plan=plain,
+            n_groups=n_groups,
+            mu=mu * math.sqrt(sizes_share),
+            sensitivity=math.sqrt(relation.n_changes),
+            size=1.0,
+            name="sizes of the groups",
+            lemma="Lemma 3",
         )
     losses = GroupSums(
-        plain,
-        n_groups,
-        mu * math.sqrt(losses_share / n_looks),
-        loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
-        loss_range(plain.loss)[1],
-        "losses of the groups",
-        "Lemma 2",
+        plan=plain,
+        n_groups=n_groups,
+        mu=mu * math.sqrt(losses_share / n_looks),
+        sensitivity=loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
+        size=loss_range(plain.loss)[1],
+        name="losses of the groups",
+        lemma="Lemma 2",
     )
     scale = temperature = mix = None
     share = 0.0  # of the temperature
     if fits_scale:
         scale = GroupSums(
-            plain,
-            n_groups,
-            mu * math.sqrt(scale_share / _ROUNDS),
-            relation.n_changes,
-            1.0,
-            "derivatives of the groups' losses in scale, shift and mix",
-            "Lemma 4",
-            (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
+            plan=plain,
+            n_groups=n_groups,
+            mu=mu * math.sqrt(scale_share / _ROUNDS),
+            sensitivity=relation.n_changes,
+            size=1.0,
+            name="derivatives of the groups' losses in scale, shift and mix",
+            lemma="Lemma 4",
+            n_entries=(3, 6, 10)[has_shift(plain) + (n_looks == 1)],
         )
         share = min(scale_share, temperature_share(plain.loss, noise))
         if share:
             temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(share))
     else:
         mix = GroupSums(
-            plain,
-            n_groups,
-            mu * math.sqrt(scale_share),
-            relation.n_changes,
-            1.0,
-            "losses of the groups between two models",
-            "Lemma 6",
-            5 if has_shift(plain) else 3,
+            plan=plain,
+            n_groups=n_groups,
+            mu=mu * math.sqrt(scale_share),
+            sensitivity=relation.n_changes,
+            size=1.0,
+            name="losses of the groups between two models",
+            lemma="Lemma 6",
+            n_entries=5 if has_shift(plain) else 3,
         )
     return NoisyDescentAscentPlan(
-        objective,
+        objective=objective,
         # as long a path for the budget as that of one descent: the first part of it, and the rest
-        replace(
+        plain=replace(
             plain,
             mu=plain.mu * math.sqrt(_PLAIN),
             damping=plain.damping / math.sqrt(_PLAIN),
         ),
-        n_looks,
-        plain.mu * math.sqrt(1.0 - _PLAIN),
-        math.sqrt(plain.mu**2 * (1.0 - _PLAIN) + mu**2 * (scale_share - share)),
-        plain.damping * math.sqrt(1.0 - _PLAIN),
-        sizes,
-        losses,
-        scale,
-        mix,
-        temperature,
-        8.0 * error**2 * math.sqrt(design.n_features),
-        spread_price,
-        objective.proportions,
+        n_looks=n_looks,
+        mu_weighted=plain.mu * math.sqrt(1.0 - _PLAIN),
+        mu_plain=math.sqrt(plain.mu**2 * (1.0 - _PLAIN) + mu**2 * (scale_share - share)),
+        damping_weighted=plain.damping * math.sqrt(1.0 - _PLAIN),
+        sizes=sizes,
+        losses=losses,
+        scale=scale,
+        mix=mix,
+        temperature=temperature,
+        price=8.0 * error**2 * math.sqrt(design.n_features),
+        spread_price=spread_price,
+        proportions=objective.proportions,
     )

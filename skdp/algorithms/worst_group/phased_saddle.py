@@ -43,7 +43,7 @@ from skdp.problems.group_objective import GroupObjective
 _LEAST_SPREAD = 0.01
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaxGroupLossBound:
     """Public estimate of the expected excess of the largest group loss, for choosing a plan.
 
@@ -97,7 +97,7 @@ class MaxGroupLossBound:
         return (total + moved) * max(1.0, 0.5 * first.regularisation / curvature) ** 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MaxGroupLossPlan(Plan):
     """Phases of the saddle problem of groups with known weights, for a smooth risk.
 
@@ -156,7 +156,7 @@ class MaxGroupLossPlan(Plan):
         return replace(self.phased.run(problem, run, strata), plan=self)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HistogramPlan(Plan):
     """Noisy proportions of the groups first, then a fit that is planned with them.
 
@@ -284,7 +284,7 @@ def plan_max_group_loss(
     if calibration == "paper" and (objective.release_weights or objective.histogram_share):
         raise ValueError("calibration='paper' releases the coefficients alone, without histogram.")
     if objective.histogram_share:
-        return HistogramPlan(objective, budget, n_phases)
+        return HistogramPlan(objective=objective, budget=budget, n_phases=n_phases)
     return _plan_fit(objective, budget, n_phases, calibration)
 
 
@@ -309,10 +309,10 @@ def _plan_fit(
             alpha=smooth.alpha,
             share=1.0 - smooth.histogram_share,
             calibration=calibration,  # type: ignore[arg-type]
-            utility=MaxGroupLossBound(smooth),
+            utility=MaxGroupLossBound(objective=smooth),
             n_phases=n_phases,
         )
-        return MaxGroupLossPlan(smooth, phased)
+        return MaxGroupLossPlan(objective=smooth, phased=phased)
 
     if risk.is_smooth:
         return plan(objective)

@@ -39,14 +39,14 @@ _REFERENCE = "docs/theory/mirror_descent.md, Proposition 7"
 _HALVINGS = 12
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupVertexResult(Result):
     """Coefficients and, if the objective says so, the average of the drawn groups."""
 
     y: np.ndarray | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
     """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
 
@@ -111,9 +111,11 @@ class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
         if groups:
             y = np.bincount(groups[0], minlength=weights.n_groups) / len(groups[0])
         return GroupVertexResult(
-            vertex_coefficients(vertices, data.width, design.radius),
-            replace(self, objective=replace(objective, weights=weights), proportions=proportions),
-            y if objective.release_weights else None,
+            point=vertex_coefficients(vertices, data.width, design.radius),
+            plan=replace(
+                self, objective=replace(objective, weights=weights), proportions=proportions
+            ),
+            y=y if objective.release_weights else None,
         )
 
 
@@ -156,11 +158,11 @@ def plan_group_mirror_descent(
         n_rounds = max(20, min(round((effective / sum(design.log_sizes)) ** (2.0 / 3.0)), 500))
     descent = plan_mirror_descent(design, budget, n_rounds=n_rounds)
     if not objective.histogram_share:
-        return GroupMirrorDescentPlan(objective, descent)
+        return GroupMirrorDescentPlan(objective=objective, descent=descent)
     sensitivity = proportions_sensitivity(design.n_records)
     histogram = calibrated_mechanism(budget, sensitivity, share=objective.histogram_share)
     descent = _reduced(descent, _described(objective, histogram), budget)
-    return GroupMirrorDescentPlan(objective, descent, histogram)
+    return GroupMirrorDescentPlan(objective=objective, descent=descent, histogram=histogram)
 
 
 def _described(

@@ -218,7 +218,9 @@ def test_noise_of_output_perturbation_is_the_stated_one():
 @pytest.mark.parametrize("sampling_rate", [1.0, 0.25])
 def test_stated_noise_of_localised_descent_is_that_of_a_step(sampling_rate):
     constants = tuning_problem().lower(np.log([0.1])).constants
-    release = LocalizedGradientDescent(9, 4, sampling_rate).release("x", constants, 2.0, 5)
+    release = LocalizedGradientDescent(n_steps=9, n_rounds=4, sampling_rate=sampling_rate).release(
+        "x", constants, 2.0, 5
+    )
     plan = plan_localized_gd(
         constants, n_steps=9, n_rounds=4, sampling_rate=sampling_rate, noise_multiplier=12.0
     )
@@ -246,7 +248,7 @@ def test_sampled_run_is_within_the_budget():
     """Algorithm 3: the outer batches too; with half of the budget left for a Gaussian."""
     pytest.importorskip("dp_accounting")
     problem = Mixed(*records(50))
-    inner = LocalizedGradientDescent(10, sampling_rate=0.2)
+    inner = LocalizedGradientDescent(n_steps=10, sampling_rate=0.2)
     plan = plan_bilevel(
         problem, BUDGET, penalty=3.0, n_steps=3, inner=inner, outer_sampling_rate=0.2, share=0.5
     )
@@ -286,7 +288,7 @@ def test_tiny_samples_do_not_come_without_noise():
     pytest.importorskip("dp_accounting")
     problem = Mixed(*records(20))
     for options in (
-        {"inner": LocalizedGradientDescent(10, sampling_rate=1e-9)},
+        {"inner": LocalizedGradientDescent(n_steps=10, sampling_rate=1e-9)},
         {"outer_sampling_rate": 1e-9},
     ):
         with pytest.raises(ValueError, match="ever drawn"):
@@ -301,7 +303,7 @@ def test_minibatch_run():
         HalfSquaredLoss(1.0),
         PenaltyGroups((0, 0), (1.0, 1.0), 1e-2, 1.0),
     )
-    inner = LocalizedGradientDescent(5, sampling_rate=0.3)
+    inner = LocalizedGradientDescent(n_steps=5, sampling_rate=0.3)
     result = dp_bilevel(
         problem, BUDGET, penalty=2.0, n_steps=2, inner=inner, run=Run(noise=seeded(0))
     )

@@ -451,7 +451,10 @@ def test_the_noise_of_a_step_covers_rounding(is_accelerated):
     plan = replace(plan_of(LogisticLoss(), 10**9, 2, 1.0, 1e-6), largest_factor=3.0, n_blocks=1)
     plan = accelerated(plan) if is_accelerated else plan
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
-    rows = CenteredRows(records, Centering(np.array([0.6, 0.8]), 0.1, np.zeros(1), 0.15))
+    rows = CenteredRows(
+        records,
+        Centering(mean=np.array([0.6, 0.8]), scale=0.1, offsets=np.zeros(1), target_variance=0.15),
+    )
     assert rows.norm_bound == pytest.approx(20.2)
     rounding = sum_rounding(plan.objective.design, plan.clip * (20.2 / 0.2) * 3.0)
     assert rounding > 1e-3
@@ -459,7 +462,7 @@ def test_the_noise_of_a_step_covers_rounding(is_accelerated):
     norms = 4.0 * (2 + 8) * 2.0**-52 * (20.2 / 0.2) ** 2 * plan.clip
     sensitivity = 2.0 * plan.clip * 3.0 * (1.0 + 1e-9) + rounding + 1e9 * norms * 3.0
     noise = Scales()
-    Descent(plan, rows, np.zeros(1), None).weights(noise)
+    Descent(plan=plan, rows=rows, offsets=np.zeros(1), inverse=None).weights(noise)
     assert noise.seen[0] == pytest.approx(sensitivity * plan.schedule.multipliers[0], rel=1e-12)
 
 
@@ -482,7 +485,10 @@ def test_lemma_2_no_record_adds_more_than_the_clipping_norm(loss, intercept):
         mean = rng.normal(size=d)
         mean *= bool(intercept) * rng.random() / np.linalg.norm(mean)
         centering = Centering(
-            mean, 10.0 ** rng.uniform(-3, 0), rng.normal(size=loss.n_outputs), 0.15
+            mean=mean,
+            scale=10.0 ** rng.uniform(-3, 0),
+            offsets=rng.normal(size=loss.n_outputs),
+            target_variance=0.15,
         )
         row = rng.normal(size=d) * 10.0 ** rng.uniform(-3, 3)
         if rng.random() < 0.2:  # next to the mean, where norms cancel
@@ -497,7 +503,9 @@ def test_lemma_2_no_record_adds_more_than_the_clipping_norm(loss, intercept):
 
 def test_the_norm_of_the_centered_row_is_clipped_with():
     """With the norm of the row itself, a record far from the mean would add more."""
-    centering = Centering(np.array([0.9, 0.0]), 0.2, np.zeros(1), 0.15)
+    centering = Centering(
+        mean=np.array([0.9, 0.0]), scale=0.2, offsets=np.zeros(1), target_variance=0.15
+    )
     row, w = np.array([-1.0, 0.0]), np.array([[50.0, 0.0, 0.0]])
     value = _sum_of(row, 1.0, LogisticLoss(), centering, w, 0.25)
     assert np.linalg.norm(value) == pytest.approx(0.25)
@@ -541,10 +549,13 @@ def test_the_noise_of_a_step_under_add_remove_is_that_of_lemma_4(loss, is_accele
     plan = accelerated(plan) if is_accelerated else plan
     offsets = np.array([1.5])
     records = Records(np.eye(2), 1.0, 0.1, targets=np.ones(2))
-    rows = CenteredRows(records, Centering(np.array([0.6, 0.8]), 0.1, offsets, 0.15))
+    rows = CenteredRows(
+        records,
+        Centering(mean=np.array([0.6, 0.8]), scale=0.1, offsets=offsets, target_variance=0.15),
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "descend", lambda *args: (seen.append(args[2]), 0.0)[1])
-        Descent(plan, rows, offsets, None).weights(Silent(), start)
+        Descent(plan=plan, rows=rows, offsets=offsets, inverse=None).weights(Silent(), start)
     (sensitivity,) = seen
     size = 2.0 / 0.1 + 0.2  # beta: the mean has norm 1
     summed = 0.4 * (1.0 + 1e-9) + sum_rounding(plan.objective.design, 0.4 * size / 0.2)

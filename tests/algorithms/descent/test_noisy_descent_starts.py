@@ -44,8 +44,11 @@ def descent_of(loss, offset, shift=(0.6, -0.8), relative_noise=0.1, intercept=0.
     plan = replace(plan, mu=2.0 * math.sqrt(2.0) / (relative_noise * n))
     offsets = np.full(loss.n_outputs, offset)
     records = Records(np.eye(2), 1.0, intercept, targets=np.ones(2, dtype=int))
-    rows = CenteredRows(records, Centering(0.5 * np.array(shift), 0.5, offsets, 0.15))
-    return Descent(plan, rows, offsets, None)
+    rows = CenteredRows(
+        records,
+        Centering(mean=0.5 * np.array(shift), scale=0.5, offsets=offsets, target_variance=0.15),
+    )
+    return Descent(plan=plan, rows=rows, offsets=offsets, inverse=None)
 
 
 def test_the_first_weights_let_the_odds_of_a_rare_class_fall_towards_the_mean_of_rows():

@@ -25,7 +25,14 @@ pytestmark = pytest.mark.usefixtures("kept_order")
 @pytest.mark.parametrize("curvatures", [(0.0,), (0.01, 0.1, 0.7)])
 @pytest.mark.parametrize(("n_blocks", "n_steps"), [(1, 40), (3, 60), (7, 70), (10, 150)])
 def test_steps_of_every_block_cost_the_same(n_blocks, n_steps, curvatures):
-    schedule = Schedule(n_steps, n_blocks, 1.0, 0.9, 0.7, curvatures=curvatures)
+    schedule = Schedule(
+        n_steps=n_steps,
+        n_blocks=n_blocks,
+        step_size=1.0,
+        momentum=0.9,
+        mu=0.7,
+        curvatures=curvatures,
+    )
     for k in range(n_blocks):
         cost = (schedule.multipliers[k::n_blocks] ** -2.0).sum()
         assert cost == pytest.approx(0.49, rel=1e-12)
@@ -51,7 +58,9 @@ def test_noise_is_nearly_that_of_one_release(horizon, is_preconditioned, typical
 
 @pytest.mark.parametrize("curvature", [0.0, 0.02, 0.3])
 def test_noise_for_one_curvature_is_the_least_there_is(curvature):
-    schedule = Schedule(60, 1, 1.0, 0.9, 0.4, curvatures=(curvature,))
+    schedule = Schedule(
+        n_steps=60, n_blocks=1, step_size=1.0, momentum=0.9, mu=0.4, curvatures=(curvature,)
+    )
     least = np.abs(schedule.noise_weights(np.array([curvature]))).sum() / 0.4
     assert schedule.average_variance(curvature, 1.0) == pytest.approx(least**2, rel=1e-12)
 
@@ -83,7 +92,15 @@ def test_variance_of_the_result_is_that_of_simulated_steps(is_accelerated):
 @pytest.mark.parametrize(("n_steps", "n_skipped"), [(10, 9), (40, 39), (40, 23)])
 def test_accelerated_steps_have_the_closed_form_of_their_method(n_steps, n_skipped):
     """Errors of a quadratic, by the steps that are really taken; path is the last one's slope."""
-    schedule = Schedule(n_steps, 1, 0.5, 0.0, 1.0, is_accelerated=True, n_skipped=n_skipped)
+    schedule = Schedule(
+        n_steps=n_steps,
+        n_blocks=1,
+        step_size=0.5,
+        momentum=0.0,
+        mu=1.0,
+        is_accelerated=True,
+        n_skipped=n_skipped,
+    )
     angles = np.linspace(0.01, math.pi / 2, 30)
     curvatures = np.sin(angles) ** 2 / 0.5
 
@@ -137,7 +154,9 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
     rng, seen = np.random.default_rng(0), []
     X, t = rng.normal(size=(50, 4)), rng.integers(0, 2, 50).astype(float)
     records = Records(np.repeat(X, 3, axis=0), 2.0, 0.1, targets=np.repeat(t, 3))
-    centering = Centering(np.zeros(4), 0.5, np.array([0.3]), 0.15)
+    centering = Centering(
+        mean=np.zeros(4), scale=0.5, offsets=np.array([0.3]), target_variance=0.15
+    )
 
     def average(n_blocks):
         rows = CenteredRows(records, centering)
@@ -147,7 +166,7 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
             seen.append(k)
             return clipped_sum(rows, LogisticLoss(), w, centering.offsets, 0.3, k)
 
-        schedule = Schedule(12, n_blocks, 1.0, 0.7, 1.0)
+        schedule = Schedule(n_steps=12, n_blocks=n_blocks, step_size=1.0, momentum=0.7, mu=1.0)
         return descend(schedule, total, lambda w: 1.0, (1, 5), 150, Silent())
 
     whole, in_turn = average(1), average(3)
@@ -158,9 +177,25 @@ def test_steps_on_equal_blocks_in_turn_are_those_on_all_records():
 
 #: Steps of every kind that may go far, of which few are averaged.
 FAR = [
-    Schedule(12, 1, 8.0, 0.9, 1.0),
-    Schedule(12, 1, 8.0, 0.0, 1.0, is_accelerated=True, n_skipped=5),
-    Schedule(12, 1, 8.0, 0.0, 1.0, is_accelerated=True, n_skipped=11),
+    Schedule(n_steps=12, n_blocks=1, step_size=8.0, momentum=0.9, mu=1.0),
+    Schedule(
+        n_steps=12,
+        n_blocks=1,
+        step_size=8.0,
+        momentum=0.0,
+        mu=1.0,
+        is_accelerated=True,
+        n_skipped=5,
+    ),
+    Schedule(
+        n_steps=12,
+        n_blocks=1,
+        step_size=8.0,
+        momentum=0.0,
+        mu=1.0,
+        is_accelerated=True,
+        n_skipped=11,
+    ),
 ]
 far = pytest.mark.parametrize("schedule", FAR, ids=["plain", "accelerated", "last"])
 
@@ -171,7 +206,7 @@ far = pytest.mark.parametrize("schedule", FAR, ids=["plain", "accelerated", "las
 def test_no_release_makes_a_record_count_for_more(value, row, schedule):
     """After the guard every record meets finite weights: its clipped gradient keeps its bound."""
     records = Records(np.array([row]), 1.0, 0.1, targets=np.array([1.0]))
-    centering = Centering(np.zeros(2), 1e-3, np.zeros(1), 0.15)
+    centering = Centering(mean=np.zeros(2), scale=1e-3, offsets=np.zeros(1), target_variance=0.15)
     rows, seen = CenteredRows(records, centering), []
 
     class Huge(PlainNoise):
@@ -216,7 +251,14 @@ def test_a_descent_whose_weights_are_not_finite_starts_again(value):
         return np.ones((1, 1))
 
     with np.errstate(all="ignore"):
-        descend(Schedule(12, 1, 8.0, 0.5, 1.0), total, lambda w: 1.0, (1, 1), 1, FirstHuge())
+        descend(
+            Schedule(n_steps=12, n_blocks=1, step_size=8.0, momentum=0.5, mu=1.0),
+            total,
+            lambda w: 1.0,
+            (1, 1),
+            1,
+            FirstHuge(),
+        )
     assert seen[:5] == [0.0, 0.0, -8.0, -20.0, -34.0]  # 8 times 1, 1.5 and 1.75
 
 

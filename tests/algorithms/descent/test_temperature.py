@@ -18,7 +18,12 @@ from skdp.problems import Design, HalfSquaredLoss, LogisticLoss, Records, Softma
 @pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(3), HalfSquaredLoss(2.0)], ids=repr)
 def test_no_record_moves_the_temperature_further(loss, relation):
     rng = np.random.default_rng(3)
-    centering = Centering(np.array([0.3, 0.1]), 0.05, rng.normal(size=loss.n_outputs), 0.15)
+    centering = Centering(
+        mean=np.array([0.3, 0.1]),
+        scale=0.05,
+        offsets=rng.normal(size=loss.n_outputs),
+        target_variance=0.15,
+    )
     design = Design(1.01, 3, 1, 256, 1.0 if relation is REPLACE else 10.0, 0.1)
     plan = plan_temperature(loss, design, relation, 1.0)
     w = (0.01 if loss.target_bound else 10.0) * rng.normal(size=(loss.n_outputs, 3))
@@ -111,7 +116,7 @@ def test_noise_of_the_factor_covers_the_rounding_of_moved_records(length, bound)
     plan, noise = plan_temperature(loss, design, ADD, 1.0), Scales()
     rows = CenteredRows(
         Records(np.eye(2), 1.0, 0.1, targets=bound * np.ones(2)),
-        Centering(np.array([0.6, 0.8]), 1e-3, np.zeros(1), 0.15),
+        Centering(mean=np.array([0.6, 0.8]), scale=1e-3, offsets=np.zeros(1), target_variance=0.15),
     )
     w, offset, factor, spread = np.array([[length, 0.0, 0.0]]), 5.0, 0.7, 0.3 * bound
     plan.release(rows, w, np.array([offset]), factor, noise, spread)

@@ -55,7 +55,14 @@ def records(loss, n=30, d=1, seed=0, shift=1.0):
 
 
 def balls_around(*pairs):
-    return tuple(sampling.CenteredBall(np.array(center), radius) for center, radius in pairs)
+    return tuple(
+        sampling.CenteredBall(center=np.array(center), radius=radius) for center, radius in pairs
+    )
+
+
+def lens_of(*pairs):
+    outer, inner = balls_around(*pairs)
+    return sampling.Lens(outer=outer, inner=inner)
 
 
 def objective(rows, targets, loss, alpha, points):
@@ -86,7 +93,9 @@ def p_value(draws, points, weights):
 
 def sample(rows, targets, loss, alpha, s, balls, anchor, size, multipliers=None, seed=0):
     """Draws of the sampler with a given anchor and given multipliers."""
-    density = sampling.Density(rows.with_targets(targets), loss, alpha, s, balls)
+    density = sampling.Density(
+        records=rows.with_targets(targets), loss=loss, alpha=alpha, concentration=s, balls=balls
+    )
     bound = sampling.LowerBound.at(np.asarray(anchor, dtype=float), density)
     multipliers = None if multipliers is None else np.array(multipliers)
     proposal = sampling.Proposal.of(bound, density, multipliers)
@@ -129,7 +138,9 @@ def test_law_in_two_dimensions(loss, lens):
     rows, targets = records(loss, d=2, shift=2.0)
     phi, s, alpha = LOSSES[loss], 30.0, 0.05
     balls = balls_around(([0.0, 0.0], 0.8), *([([0.3, -0.6], 0.5)] if lens else []))
-    density = sampling.Density(rows.with_targets(targets), phi, alpha, s, balls)
+    density = sampling.Density(
+        records=rows.with_targets(targets), loss=phi, alpha=alpha, concentration=s, balls=balls
+    )
     anchor = density.near_minimiser("auto", np.random.default_rng(0))
     draws = sample(rows, targets, phi, alpha, s, balls, anchor, 2000)
     for ball in balls:
@@ -182,7 +193,9 @@ def test_the_quadratic_lies_below_the_objective(loss, kind, n_balls):
     rows = Records(sp.csr_matrix(X) if kind == "sparse" else X, 1.5, intercept=0.7)
     phi, alpha = LOSSES[loss], 0.02
     balls = balls_around((np.zeros(4), 2.0), (np.full(4, 0.6), 0.5))[:n_balls]
-    density = sampling.Density(rows.with_targets(targets), phi, alpha, 100.0, balls)
+    density = sampling.Density(
+        records=rows.with_targets(targets), loss=phi, alpha=alpha, concentration=100.0, balls=balls
+    )
     points = rng.standard_normal((500, 4))
     points *= balls[-1].radius * rng.random((500, 1)) / np.linalg.norm(points, axis=1)[:, None]
     points += balls[-1].center
@@ -210,7 +223,7 @@ def test_projection_onto_a_lens():
     for _ in range(300):
         center = rng.standard_normal(3)
         center *= rng.uniform(0.1, 1.0) / np.linalg.norm(center)
-        lens = sampling.Lens(*balls_around((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5))))
+        lens = lens_of((np.zeros(3), 1.0), (center, rng.uniform(0.05, 1.5)))
         inside = rng.standard_normal((200, 3))
         inside = np.array([w for w in inside if lens.outer.holds(w) and lens.inner.holds(w)])
         point = 2.0 * rng.standard_normal(3)
@@ -230,7 +243,9 @@ def test_the_multipliers_accept_most():
         return len(proposal.draw(20_000, seeded(0))[0]) / 20_000
 
     for s in (0.1, 10.0, 1e4):
-        density = sampling.Density(rows, LOSSES["squared"], 0.0, s, balls)
+        density = sampling.Density(
+            records=rows, loss=LOSSES["squared"], alpha=0.0, concentration=s, balls=balls
+        )
         bound = sampling.LowerBound.at(np.zeros(3), density)
         best = sampling.Proposal.of(bound, density)
         multiplier = 2.0 * best.weights / s
@@ -405,7 +420,9 @@ def test_law_around_a_center():
     s = plan.localised(center).concentration
     assert s >= plan.sampling.concentration
     balls = balls_around(([0.0], plan.sampling.radius), (center, plan.local_radius))
-    density = sampling.Density(rows.with_targets(targets), phi, 0.5, s, balls)
+    density = sampling.Density(
+        records=rows.with_targets(targets), loss=phi, alpha=0.5, concentration=s, balls=balls
+    )
     rng, noise = np.random.default_rng(0), seeded(0)
     draws = [sampling.draw(density, "auto", rng, noise)[0] for _ in range(500)]
     points, weights = grid_law(rows, targets, phi, 0.5, s, balls, 20_000)
@@ -507,7 +524,9 @@ def test_the_bound_on_the_number_of_proposals():
     phi, alpha, s, radius = LogisticLoss(), 0.01, 400.0, 3.0
     rows, targets = records("logistic", n=200, d=3, shift=0.5)
     balls = balls_around((np.zeros(3), radius))
-    density = sampling.Density(rows.with_targets(targets), phi, alpha, s, balls)
+    density = sampling.Density(
+        records=rows.with_targets(targets), loss=phi, alpha=alpha, concentration=s, balls=balls
+    )
     anchor = density.near_minimiser("auto", np.random.default_rng(0))
     bound = sampling.LowerBound.at(anchor, density)
     points, allowances = sampling.Proposal.of(bound, density).draw(20_000, seeded(0))
@@ -581,7 +600,7 @@ def test_corners_of_thin_lenses():
         axis = rng.standard_normal(3)
         axis /= np.linalg.norm(axis)
         center = axis * (1.0 - 0.3 * tiny)
-        lens = sampling.Lens(*balls_around((np.zeros(3), 1.0), (center, tiny)))
+        lens = lens_of((np.zeros(3), 1.0), (center, tiny))
         sideways = np.cross(axis, rng.standard_normal(3))
         point = lens.project(center + tiny * (3.0 * axis + 5.0 * sideways))
         assert abs(np.linalg.norm(point - center) - tiny) <= 1e-6 * tiny

@@ -160,9 +160,9 @@ def test_points_of_lenses(ratio, offset):
     """Projections lie in both balls, to rounding, from concentric balls to tangent ones."""
     rng = np.random.default_rng(0)
     axis = np.array([0.6, 0.8, 0.0])
-    outer = sampling.CenteredBall(np.zeros(3), 1.0)
-    inner = sampling.CenteredBall(offset * axis, ratio)
-    lens = sampling.Lens(outer, inner)
+    outer = sampling.CenteredBall(center=np.zeros(3), radius=1.0)
+    inner = sampling.CenteredBall(center=offset * axis, radius=ratio)
+    lens = sampling.Lens(outer=outer, inner=inner)
     for length, _ in itertools.product([1e-3, 0.9, 1.1, 10.0, 1e6], range(5)):
         point = length * rng.standard_normal(3)
         found = strictly(lambda point=point: lens.project(point))
@@ -179,8 +179,14 @@ def test_anchors_outside_of_the_balls_are_not_used(astray, monkeypatch):
     """The quadratic lies below F on the balls only if its anchor is one of their points."""
     rng = np.random.default_rng(0)
     rows = Records(rng.standard_normal((30, 1)), 1.0)
-    balls = (sampling.CenteredBall(np.zeros(1), 1.0),)
-    density = sampling.Density(rows.with_targets(np.ones(30)), LogisticLoss(), 0.0, 1.0, balls)
+    balls = (sampling.CenteredBall(center=np.zeros(1), radius=1.0),)
+    density = sampling.Density(
+        records=rows.with_targets(np.ones(30)),
+        loss=LogisticLoss(),
+        alpha=0.0,
+        concentration=1.0,
+        balls=balls,
+    )
     anchors, plain = [], sampling.LowerBound.at
     monkeypatch.setattr(sampling.Density, "near_minimiser", lambda *_: np.array([astray]))
 

@@ -116,7 +116,7 @@ def test_a_record_attains_the_sensitivity_of_the_bias_reduced_gradient(most):
 
             return of
 
-        each = Round(((0, 2 ** (level + 1)),), 0, 1, level, c)
+        each = Round(requests=((0, 2 ** (level + 1)),), point=0, batch=1, level=level, correction=c)
         plus, minus = (
             each.gradient(FunctionProblem(design, derivative(s)), (drawn,), slice(0, 1))[0][0]
             for s in (1.0, -1.0)

@@ -138,14 +138,21 @@ def plans(rng):
             one, BUDGET, rng=rng, n_rounds=3, period=2, n_vertices=2, full_batch=False
         ),
         "bias reduced": VertexPlan(
-            one,
-            tuple(
-                Round(((t, 2 ** (k + 1)),), t, 1, k, correction(1)) for t, k in enumerate((0, 1, 0))
+            design=one,
+            rounds=tuple(
+                Round(
+                    requests=((t, 2 ** (k + 1)),),
+                    point=t,
+                    batch=1,
+                    level=k,
+                    correction=correction(1),
+                )
+                for t, k in enumerate((0, 1, 0))
             ),
-            (0.05,),
-            False,
-            True,
-            "Algorithm 3",
+            steps=(0.05,),
+            full_batch=False,
+            average=True,
+            algorithm="Algorithm 3",
         ),
     }
 
@@ -266,7 +273,10 @@ def expected(level, c, probability):
     cube = FunctionProblem(
         design, lambda points, batch: [np.array([[points[0][0] ** 2, points[0][1] ** 4]])]
     )
-    each, mean = Round(((0, 2 ** (level + 1)),), 0, 1, level, c), np.zeros(2)
+    each, mean = (
+        Round(requests=((0, 2 ** (level + 1)),), point=0, batch=1, level=level, correction=c),
+        np.zeros(2),
+    )
     for choices in itertools.product(range(2), repeat=2 ** (level + 1)):
         drawn = np.array(choices)
         chance = np.prod(np.where(drawn == 0, probability, 1.0 - probability))
@@ -308,7 +318,7 @@ def test_sensitivity_of_a_bias_reduced_gradient_is_attained(most):
         # changes of the three gradients by at most 2 L0 each; at N = 0 two are the same one
         signs = itertools.product([-2.0, 2.0], repeat=2 if level == 0 else 3)
         attained = max(abs(factor * (s[0] - s[1]) + (s[1] if level == 0 else s[2])) for s in signs)
-        each = Round(((0, 2 ** (level + 1)),), 0, 1, level, c)
+        each = Round(requests=((0, 2 ** (level + 1)),), point=0, batch=1, level=level, correction=c)
         assert each.weight * 2.0 / each.batch_scale == pytest.approx(attained)
         largest = max(largest, attained / 2**level)
     assert largest < 9.0

@@ -91,7 +91,7 @@ def test_a_little_own_concavity_does_no_harm(own):
         )
         for concavity in (0.0, own)
     ]
-    bounds = [SaddleUtilityBound(constants)(plan.summaries) for plan in plans]
+    bounds = [SaddleUtilityBound(constants=constants)(plan.summaries) for plan in plans]
     assert bounds[1] <= 1.001 * bounds[0]
 
 
@@ -117,7 +117,7 @@ def test_a_large_budget_gives_the_solution(release):
         return float(problem.mean_x @ x + (x @ problem.mean_matrix - problem.mean_y).max())
 
     exact = solve_certified(problem.with_regularisers(1e-5, 1e-5), 1e-5)
-    bound = SaddleUtilityBound(problem.constants)
+    bound = SaddleUtilityBound(constants=problem.constants)
     assert primal(exact.x) - 1e-4 <= primal(result.x)
     assert primal(result.x) <= primal(exact.x) + min(0.02, bound(result.plan.summaries))
     assert np.linalg.norm(result.x) <= 1.0

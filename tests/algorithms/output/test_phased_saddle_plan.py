@@ -175,7 +175,7 @@ def test_numbers_of_the_specification(cross, known):
     constants = changed(TABLE, coupling=cross)
     plan = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET)
     paper = plan_phased_saddle_output_perturbation(constants, TABLE_BUDGET, calibration="paper")
-    bound = SaddleUtilityBound(constants)
+    bound = SaddleUtilityBound(constants=constants)
     assert bound(plan.summaries) < 0.1 * bound(paper.summaries)
     assert bound(plan.summaries) <= 1.02 * known
 
@@ -224,7 +224,7 @@ def test_the_plan_is_the_best_of_a_grid(changes, budget, mirrored):
         budget,
         release="y" if mirrored else "x",
     )
-    found = SaddleUtilityBound(constants)(plan.summaries)
+    found = SaddleUtilityBound(constants=constants)(plan.summaries)
     n, first, nu = constants.n_records, plan.regularisation[0], plan.other_regularisation
     growth = plan.regularisation[1] / first if len(plan.phases) > 1 else 1.0
     again = grid_bound(constants, budget, plan.block_sizes, growth, first, nu)
@@ -264,7 +264,7 @@ def test_utility_bound_holds_on_average():
         )
         result = run(problem, noise=NoiseSource(rng.bytes))
         excess.append(primal(result.x) - primal(exact.x))
-    bound = SaddleUtilityBound(problem.constants)(result.plan.summaries)
+    bound = SaddleUtilityBound(constants=problem.constants)(result.plan.summaries)
     assert -1e-4 <= np.mean(excess) <= bound < 2.0
 
 

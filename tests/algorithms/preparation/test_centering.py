@@ -182,7 +182,12 @@ def test_centered_rows_are_those_of_the_formula(kind, dtype):
     rng = np.random.default_rng(1)
     X = (rng.normal(size=(23, 4)) * (rng.random((23, 4)) < 0.6)).astype(dtype)
     records = Records(kind(X), 1.5, 0.1, targets=np.zeros(23))
-    centering = Centering(np.array([0.2, -0.1, 0.3, 0.0]), 0.4, np.array([0.3]), 0.15)
+    centering = Centering(
+        mean=np.array([0.2, -0.1, 0.3, 0.0]),
+        scale=0.4,
+        offsets=np.array([0.3]),
+        target_variance=0.15,
+    )
     lengths = np.maximum(np.linalg.norm(X.astype(float), axis=1, keepdims=True), 1.5)
     A = (X.astype(float) / lengths - centering.mean) / 0.4
     A = np.column_stack([A, np.full(23, 0.2)])
@@ -208,7 +213,9 @@ def test_norms_of_single_precision_do_not_depend_on_other_records(row):
     X = 5.0 * np.random.default_rng(0).normal(size=(4000, 20)).astype(np.float32)
     other = X.copy()
     other[7] = row
-    centering = Centering(0.3 * np.eye(20)[0], 0.05, np.zeros(1), 0.15)
+    centering = Centering(
+        mean=0.3 * np.eye(20)[0], scale=0.05, offsets=np.zeros(1), target_variance=0.15
+    )
     for make in (Records, lambda *given: Records(*given).in_double()):
         first, second = (CenteredRows(make(rows, 1.0, 1.0), centering) for rows in (X, other))
         norms = [np.delete(np.concatenate(rows.norms[0]), 7) for rows in (first, second)]
@@ -221,7 +228,12 @@ def test_cancellation_bounds_the_error_of_every_squared_norm():
     records = Records(np.zeros((1, 2)), 1.0, 0.1)
     for _ in range(2000):
         scale, b = 10.0 ** rng.uniform(-3, 0), rng.choice([0.0, 1.0]) * 10.0 ** rng.uniform(-4, 0)
-        rows = CenteredRows(records, Centering(np.array([b, 0.0]), scale, np.zeros(1), 0.15))
+        rows = CenteredRows(
+            records,
+            Centering(
+                mean=np.array([b, 0.0]), scale=scale, offsets=np.zeros(1), target_variance=0.15
+            ),
+        )
         # aligned with the mean, where the square of A is least; near it and up to norm 1
         a = np.concatenate([rng.uniform(-1, 1, 50), np.clip(b * rng.uniform(0, 3, 50), 0, 1)])
         squares = ((a - b) / scale) ** 2 + 0.2**2

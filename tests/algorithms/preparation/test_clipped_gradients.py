@@ -20,7 +20,12 @@ def test_each_gradient_is_shortened_to_the_clipping_norm(n_classes, clip, factor
     targets, groups = rng.integers(0, n_classes, 40), rng.integers(0, 2, 40)
     loss = LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
     given = targets.astype(float) if n_classes == 2 else targets
-    centering = Centering(np.array([0.1, 0.0, -0.2]), 0.6, rng.normal(size=loss.n_outputs), 0.15)
+    centering = Centering(
+        mean=np.array([0.1, 0.0, -0.2]),
+        scale=0.6,
+        offsets=rng.normal(size=loss.n_outputs),
+        target_variance=0.15,
+    )
     rows = CenteredRows(Records(X, 1.0, 0.1, targets=given, groups=groups), centering)
     w = rng.normal(size=(loss.n_outputs, 4))
     expected = np.zeros_like(w)

@@ -286,7 +286,15 @@ def test_accounting_of_full_batches_and_its_direction():
     made = plan(problem, budget=BUDGET, noise_ratio=0.5)
     assert made.epsilon() == pytest.approx(1.0, rel=1e-6) and made.epsilon() <= 1.0 + 1e-12
     # the two blocks of a linear dual cost what one joint release does
-    ledger = Ledger(made.ledger.refresh, None, 1.0, 1.0, 1.0, 50, share_y=0.3)
+    ledger = Ledger(
+        refresh=made.ledger.refresh,
+        increment=None,
+        clip=1.0,
+        clip_difference=1.0,
+        smoothness=1.0,
+        n_public=50,
+        share_y=0.3,
+    )
     parts = [1.0 / ledger.multiplier("refresh", block) ** 2 for block in ("x", "y")]
     assert sum(parts) == pytest.approx(1.0 / (2.0 * made.ledger.refresh.noise_multiplier) ** 2)
 

@@ -35,7 +35,14 @@ GROUPS = {
 def noisy_moments(rng, H, c, s, s_c, n=10**15):
     """Gaussian noise; so many records that the last term of the estimate vanishes."""
     E = unpack(s * rng.standard_normal(len(c) * (len(c) + 1) // 2), len(c))
-    return PrivateMoments(H + E, c + s_c * rng.standard_normal(len(c)), 0.0, s, s_c, n)
+    return PrivateMoments(
+        matrix=H + E,
+        vector=c + s_c * rng.standard_normal(len(c)),
+        square=0.0,
+        deviation=s,
+        vector_deviation=s_c,
+        n_records=n,
+    )
 
 
 def biases(groups, lowest, draws, seed):

@@ -76,7 +76,7 @@ def test_no_neighbours_move_a_score_further(loss, role):
 
             rows = Records(np.zeros((2, 2)), norm)
             bound, _ = plan_score(
-                TuningObjective.of(rows, LOSSES[loss], penalties), np.ones(1), Role(2)
+                TuningObjective.of(rows, LOSSES[loss], penalties), np.ones(1), Role(n_records=2)
             )
             best = max(best, moved / bound)
     assert 0.9 < best <= 1.0
@@ -94,7 +94,7 @@ def test_the_search_looks_at_what_is_scored():
         LOSSES["logistic"],
         PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 1e3),
         np.ones(1),
-        Splits(6),
+        Splits(n_records=6),
         accuracy=1e-11,
     )
     expected = attacks.released("score", sets, (X, t, Xv, tv))[0, 0]
@@ -105,7 +105,7 @@ def test_the_search_looks_at_what_is_scored():
 def test_scores_of_wrong_minimisers_stay_within_the_tolerance(loss):
     """The tolerance is small, and the computed score is that near to the exact one."""
     rows, t = records(loss)
-    roles, alpha = Splits(101, 2), np.array([0.05])
+    roles, alpha = Splits(n_records=101, n_folds=2), np.array([0.05])
     sensitivity, accuracy = plan_score(TuningObjective.of(rows, LOSSES[loss], ONE), alpha, roles)
     scores = [
         exactly(
@@ -172,7 +172,9 @@ def test_scores_of_neighbours_beside_the_cost_of_much_noise(epsilon, monkeypatch
         return seen[-1]
 
     monkeypatch.setattr(route, "relative_scores", watched)
-    monkeypatch.setattr(FinalFitPlan, "run", lambda plan, *args: Result(np.zeros(2), plan))
+    monkeypatch.setattr(
+        FinalFitPlan, "run", lambda plan, *args: Result(point=np.zeros(2), plan=plan)
+    )
     n, penalties = 2000, PenaltyGroups((0, 0), (1.0, 1.0), 1e-3, 10.0)
     X, y = np.zeros((n, 2)), np.ones(n)
     X[::2, 0], y[1::2] = 0.1, -1.0
@@ -282,12 +284,14 @@ def test_alpha_is_drawn_with_the_stated_law(monkeypatch):
     rows, t = records("squared")
     loss, n_candidates = LOSSES["squared"], 3
     budget = PrivacyBudget(60.0, 0.0)
-    roles = Splits(101)
+    roles = Splits(n_records=101)
     epsilon = draw_epsilon(budget, 0.2)
     counts: dict[float, int] = {}
     shared = {"coef_norm": 1.0, "n_candidates": n_candidates}
 
-    monkeypatch.setattr(FinalFitPlan, "run", lambda plan, *args: Result(np.zeros(5), plan))
+    monkeypatch.setattr(
+        FinalFitPlan, "run", lambda plan, *args: Result(point=np.zeros(5), plan=plan)
+    )
     for seed in range(800):
         drawn = tune(
             "exponential",
@@ -305,7 +309,9 @@ def test_alpha_is_drawn_with_the_stated_law(monkeypatch):
     objective = TuningObjective.of(rows, loss, ONE)
     for j, alpha in enumerate(grid[:, None]):
         S[j], _ = plan_score(objective, alpha, roles)
-        costs[j] = FinalFitPlan(objective, alpha, budget, 0.8).noise_cost
+        costs[j] = FinalFitPlan(
+            objective=objective, alpha=alpha, budget=budget, share=0.8
+        ).noise_cost
         losses[j] = exactly(
             validation_score,
             rows.with_targets(t),
@@ -352,7 +358,7 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
             LOSSES[loss],
             ONE,
             np.array([alpha]),
-            Splits(400, 4),
+            Splits(n_records=400, n_folds=4),
             accuracy=1e-9,
         )
         for alpha in grid
@@ -364,7 +370,9 @@ def test_with_much_privacy_budget_it_finds_the_best_candidate(loss):
 def test_what_is_refused():
     rows, t = records("squared")
     with pytest.raises(ValueError, match="SquaredHingeLoss"):
-        plan_score(TuningObjective.of(rows, SquaredHingeLoss(), ONE), np.ones(1), Splits(101))
+        plan_score(
+            TuningObjective.of(rows, SquaredHingeLoss(), ONE), np.ones(1), Splits(n_records=101)
+        )
     for wrong in ({"tune_share": 1.5}, {"n_candidates": 1}, {"coef_norm": math.nan}):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             tune(

@@ -38,7 +38,12 @@ class Silence(PlainNoise):
 
 
 def plan_final_fit(records, loss, penalties, alpha, budget, share=1.0):
-    return FinalFitPlan(TuningObjective.of(records, loss, penalties), alpha, budget, share)
+    return FinalFitPlan(
+        objective=TuningObjective.of(records, loss, penalties),
+        alpha=alpha,
+        budget=budget,
+        share=share,
+    )
 
 
 def final_fit(records, loss, penalties, alpha, budget, share=1.0, noise=None):

@@ -67,7 +67,7 @@ def records(loss, n=101, seed=0, sparse=False):
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_it_is_the_derivative_of_the_validation_loss(loss, penalties, n_folds):
     rows, t = records(loss)
-    roles, logs = Splits(101, n_folds), np.log(ALPHA[: penalties.n_groups])
+    roles, logs = Splits(n_records=101, n_folds=n_folds), np.log(ALPHA[: penalties.n_groups])
     value = exactly(
         hypergradient, rows.with_targets(t), LOSSES[loss], penalties, np.exp(logs), roles
     )
@@ -91,7 +91,13 @@ def test_sparse_and_dense_rows_agree():
     values = []
     for sparse in (False, True):
         rows, t = records("logistic", sparse=sparse)
-        args = (rows.with_targets(t), LOSSES["logistic"], GROUPS, ALPHA, Splits(101, 2))
+        args = (
+            rows.with_targets(t),
+            LOSSES["logistic"],
+            GROUPS,
+            ALPHA,
+            Splits(n_records=101, n_folds=2),
+        )
         values.append(exactly(hypergradient, *args))
     np.testing.assert_allclose(values[0], values[1], rtol=1e-9)
 
@@ -114,7 +120,7 @@ def test_it_is_the_implicit_gradient(loss, n_folds):
         q = expit(A[held] @ theta) if loss == "logistic" else A[held] @ theta
         product = omega * theta * np.linalg.solve(K, A[held].T @ (q - t[held]) / held.sum())
         expected.append([-product[[0, 1, 4]].sum(), -product[[2, 3]].sum()])
-    roles = Splits(101, n_folds)
+    roles = Splits(n_records=101, n_folds=n_folds)
     found = exactly(hypergradient, rows.with_targets(t), LOSSES[loss], GROUPS, ALPHA, roles)
     np.testing.assert_allclose(found, np.mean(expected, axis=0), rtol=0, atol=1e-8)
 
@@ -124,7 +130,7 @@ def test_worked_example_of_the_specification():
     rows = Records(np.full((4, 1), 0.5), 0.5)
     targets = np.array([0.4, 0.1, 0.4, 0.1])  # even positions train
     one = PenaltyGroups((0,), (1.0,), 1e-3, 10.0)
-    alpha, roles = np.array([0.25]), Splits(4)
+    alpha, roles = np.array([0.25]), Splits(n_records=4)
     value = exactly(hypergradient, rows.with_targets(targets), LOSSES["squared"], one, alpha, roles)
     assert value[0] == pytest.approx(0.25 * -0.04, abs=1e-12)
 
@@ -204,7 +210,7 @@ def test_neighbours_of_the_mean_over_pairs(loss, n_folds):
     for trial in range(60):
         n, norm, q = 6 + trial % 2, (0.2, 1.0, 4.0)[trial % 3], 1 + trial % 2
         penalties = PenaltyGroups((0, q - 1), (1.0, 1.0), 1e-3, 1e3)
-        roles = Splits(n, n_folds)
+        roles = Splits(n_records=n, n_folds=n_folds)
         axis = rng.standard_normal(2)
         X = np.outer(rng.choice([-3.0, 3.0], n), axis) + rng.standard_normal((n, 2)) * (trial % 4)
         t = rng.choice([-1.0, 1.0], n) if loss == "squared" else rng.integers(0, 2, n) * 1.0
@@ -235,7 +241,7 @@ def test_the_search_looks_at_what_is_released():
     targets = np.empty(6)
     targets[::2], targets[1::2] = t[0], tv[0]
     penalties = PenaltyGroups((0, 1), (1.0, 1.0), 1e-3, 1e3)
-    loss, roles = LOSSES["logistic"], Splits(6)
+    loss, roles = LOSSES["logistic"], Splits(n_records=6)
     bounded = Records(rows, 2.0)
     value = exactly(
         hypergradient, bounded.with_targets(targets), loss, penalties, np.ones(2), roles
@@ -262,8 +268,10 @@ def test_noise_covers_the_error_of_both_neighbours(loss, n_folds):
     """Each of the two derivatives may be off by the stated error."""
     for n, penalties in ((100, ONE), (10**9, GROUPS)):
         design = Design(math.hypot(1.0, 0.1), 5, n, intercept=0.1)
-        objective = TuningObjective(LOSSES[loss], penalties, design, 1.0, 0.1)
-        alpha, splits = ALPHA[: penalties.n_groups], Splits(n, n_folds)
+        objective = TuningObjective(
+            loss=LOSSES[loss], penalties=penalties, design=design, data_norm=1.0, intercept=0.1
+        )
+        alpha, splits = ALPHA[: penalties.n_groups], Splits(n_records=n, n_folds=n_folds)
         query = plan_hypergradient(objective, alpha, splits, BUDGET, 0.1)
         needed = query.exact_sensitivity + 2.0 * query.error
         assert needed > (1.0 + 1e-4) * query.exact_sensitivity
@@ -274,7 +282,7 @@ def test_noise_covers_the_error_of_both_neighbours(loss, n_folds):
 def test_errors_of_the_solver_stay_within_the_tolerance(loss):
     """Lemma 4 with minimisers as wrong as a certificate permits, in random directions."""
     rows, t = records(loss)
-    roles = Splits(101)
+    roles = Splits(n_records=101)
     plan = plan_hypergradient(
         TuningObjective.of(rows, LOSSES[loss], GROUPS), ALPHA, roles, BUDGET, 0.03
     )
@@ -300,7 +308,7 @@ def test_errors_of_the_solver_stay_within_the_tolerance(loss):
 def test_a_lazy_solver_changes_nothing():
     """Whatever a solver returns is certified, and finished by a trusted one."""
     rows, t = records("logistic")
-    roles, points = Splits(101), []
+    roles, points = Splits(n_records=101), []
     plan = plan_hypergradient(
         TuningObjective.of(rows, LOSSES["logistic"], GROUPS), ALPHA, roles, BUDGET, 0.03
     )
@@ -321,21 +329,23 @@ def test_a_lazy_solver_changes_nothing():
 
 def test_folds_move_less_than_one_split():
     for train, validate in [(1.0, 3.0), (5.0, 1.0), (2.0, 2.0)]:
-        one = Splits(1000).sensitivity(train, validate)
+        one = Splits(n_records=1000).sensitivity(train, validate)
         assert one == pytest.approx(2 * max(train, validate) / 1000)
         for folds in (2, 5, 1000):
-            assert Splits(1000, folds).sensitivity(train, validate) <= one * (1 + 1e-3 * folds)
-    assert Splits(1000, 2).sensitivity(1.0, 3.0) == pytest.approx(4 / 1000)
+            assert Splits(n_records=1000, n_folds=folds).sensitivity(train, validate) <= one * (
+                1 + 1e-3 * folds
+            )
+    assert Splits(n_records=1000, n_folds=2).sensitivity(1.0, 3.0) == pytest.approx(4 / 1000)
     # sizes that do not divide: the smallest sets
-    assert Splits(5, 2).sensitivity(1.0, 0.0) == pytest.approx(1 / 2 / 2)
-    assert Splits(5, 2).sensitivity(0.0, 1.0) == pytest.approx(1 / 2 / 2)
-    assert Splits(5).sensitivity(1.0, 0.0) == pytest.approx(1 / 3)
+    assert Splits(n_records=5, n_folds=2).sensitivity(1.0, 0.0) == pytest.approx(1 / 2 / 2)
+    assert Splits(n_records=5, n_folds=2).sensitivity(0.0, 1.0) == pytest.approx(1 / 2 / 2)
+    assert Splits(n_records=5).sensitivity(1.0, 0.0) == pytest.approx(1 / 3)
 
 
 @pytest.mark.parametrize("n_folds", [None, 2, 3, 5])
 def test_roles_are_disjoint_and_cover(n_folds):
     validated = np.zeros(11, dtype=int)
-    for train, validate in Splits(11, n_folds).places():
+    for train, validate in Splits(n_records=11, n_folds=n_folds).places():
         assert sorted([*train, *validate]) == list(range(11))
         validated[validate] += 1
     assert (validated == 1).all() if n_folds else validated.sum() == 5
@@ -343,9 +353,9 @@ def test_roles_are_disjoint_and_cover(n_folds):
 
 def test_what_is_refused():
     with pytest.raises(ValueError, match="n_folds == 1"):
-        Splits(10, 1)
+        Splits(n_records=10, n_folds=1)
     with pytest.raises(ValueError, match="at least 2"):
-        Splits(1)
+        Splits(n_records=1)
     with pytest.raises(ValueError, match="No bound is known for SquaredHingeLoss"):
         hypergradient_bounds(SquaredHingeLoss(), 1.0, 1)
     for loss, low in (("squared", 1e-18), ("squared", 1e-300), ("logistic", 1e-300)):
@@ -519,7 +529,7 @@ def test_descent_goes_down_and_ignores_noise():
 @pytest.mark.parametrize("loss", list(LOSSES))
 def test_with_much_privacy_budget_it_finds_the_best_alpha(loss):
     rows, t = records(loss, n=400)
-    budget, roles = PrivacyBudget(1e10, 1e-6), Splits(400, 2)
+    budget, roles = PrivacyBudget(1e10, 1e-6), Splits(n_records=400, n_folds=2)
     penalties = PenaltyGroups((0,) * 5, (1.0, 1.0, 1.0, 1.0, 0.01), 1e-3, 10.0)
     tuned = tune(
         "hypergradient",

@@ -46,7 +46,7 @@ def tune_by_newton(records, penalties, budget, **options):
 
 def plan_of(rows, budget=BUDGET, **options):
     objective = TuningObjective.of(rows, LogisticLoss(), penalties(rows.width))
-    return NewtonPlan(objective, budget, **options)
+    return NewtonPlan(objective=objective, budget=budget, **options)
 
 
 def records(n, d, seed=0, intercept=0.0, norm=1.0, shift=0.5):
@@ -159,14 +159,18 @@ def test_noise_of_the_gradients_has_room_for_rounding():
     """Two sums of 1e9 terms are each off by their chain of additions."""
     n, norm = 10**9, 2.0
     objective = TuningObjective(
-        LogisticLoss(), penalties(3), Design(norm, 3, n, block_size=1000), norm, 0.0
+        loss=LogisticLoss(),
+        penalties=penalties(3),
+        design=Design(norm, 3, n, block_size=1000),
+        data_norm=norm,
+        intercept=0.0,
     )
     exact = LogisticLoss().gradient_diameter(norm, math.inf) / n
     rounding = 2.0 * chain(n, 1000) * 2.0**-53 * norm
     # margins of at most 1000, and rows, of records that are elsewhere in the table
     rounding += (2.0 * 1e3 + 8.0) * (3 + 8) * 2.0**-52 * norm
     assert rounding > 1e-5 * exact
-    for mechanism in NewtonPlan(objective, BUDGET).gradients:
+    for mechanism in NewtonPlan(objective=objective, budget=BUDGET).gradients:
         assert exact + rounding < mechanism.sensitivity < exact + 3.0 * rounding
 
 
@@ -383,7 +387,14 @@ def test_estimate_with_a_center_is_unbiased():
     gaps, plain = np.empty((2, draws))
     for i in range(draws):
         noise = unpack(s * rng.normal(size=p * (p + 1) // 2), p)
-        moments = PrivateMoments(H + noise, c + s_c * rng.normal(size=p), 0.0, s, s_c, 100)
+        moments = PrivateMoments(
+            matrix=H + noise,
+            vector=c + s_c * rng.normal(size=p),
+            square=0.0,
+            deviation=s,
+            vector_deviation=s_c,
+            n_records=100,
+        )
         ridge = RidgeModels(moments, pen, center)
         step = ridge.coefficients(alpha) - center
         truth = 0.5 * step @ H @ step - c @ step
@@ -402,7 +413,14 @@ def test_slopes_of_the_estimate_with_a_center(residual_variance):
     p = 5
     pen = PenaltyGroups((0, 0, 1, 1, 1), (1.0, 1.0, 2.0, 1.0, 0.1), 1e-3, 1e3)
     half = rng.normal(size=(p, p))
-    moments = PrivateMoments(half @ half.T, rng.normal(size=p), 5.0, 0.1, 0.2, 10)
+    moments = PrivateMoments(
+        matrix=half @ half.T,
+        vector=rng.normal(size=p),
+        square=5.0,
+        deviation=0.1,
+        vector_deviation=0.2,
+        n_records=10,
+    )
     risk = SteinRisk(RidgeModels(moments, pen, rng.normal(size=p)), 9.0, residual_variance)
     error = check_grad(
         lambda logs: risk(np.exp(logs))[0],
@@ -507,7 +525,16 @@ def test_noise_that_is_large_is_averaged():
     weights = []
     for _ in range(50):
         prior = 0.1 * rng.normal(size=p)
-        parts = [PrivateMoments(np.eye(p) / p, prior, 0.25, 1e-6, 0.1, 1000)]
+        parts = [
+            PrivateMoments(
+                matrix=np.eye(p) / p,
+                vector=prior,
+                square=0.25,
+                deviation=1e-6,
+                vector_deviation=0.1,
+                n_records=1000,
+            )
+        ]
         statistics = LogLossModel(parts, 0.0, 1.0)
         statistics.correct(np.zeros(p), [0.1 * rng.normal(size=p)], 0.1)
         weights.append(math.sqrt(statistics.variance) / 0.1)

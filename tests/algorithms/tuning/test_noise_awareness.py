@@ -51,11 +51,13 @@ def test_bilevel_gradients_have_the_slopes_of_the_cost_of_noise():
     penalties = PenaltyGroups((0, 0, 1, 1, 0), (1.0,) * 5, 1e-4, 10.0)
     budget = PrivacyBudget(1.0, 1e-6)
     objective = TuningObjective.of(rows, LOSS, penalties)
-    plan = BilevelTuningPlan(objective, budget)
+    plan = BilevelTuningPlan(objective=objective, budget=budget)
     problem = route_a.NoiseAwareProblem(rows.with_targets(t), plan)
 
     def cost(logs):
-        return FinalFitPlan(objective, np.exp(logs), budget, 0.8).noise_cost
+        return FinalFitPlan(
+            objective=objective, alpha=np.exp(logs), budget=budget, share=0.8
+        ).noise_cost
 
     x, step = np.log([0.3, 0.1]), 1e-3
     slopes = [(cost(x + step * e) - cost(x - step * e)) / (2 * step) for e in np.eye(2)]

@@ -39,7 +39,9 @@ def test_the_cost_is_known_before_the_records(name, delta):
     plans = []
     for seed in (0, 1):
         data = records(loss, seed)
-        plan = method.plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0, delta))
+        plan = method.plan(
+            objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0, delta)
+        )
         result = plan.run(data, Run(noise=NoiseSource(np.random.default_rng(0).bytes)))
         assert leaves([plan.event]) == leaves(release.event for release in result.plan.releases)
         assert result.plan.event == plan.event and result.plan.to_dict() == plan.to_dict()
@@ -55,14 +57,18 @@ def test_methods_say_what_they_need():
     data = records(HalfSquaredLoss(1.0), 0)
     for name, loss in (("newton", HalfSquaredLoss(1.0)), ("sufficient_statistics", LogisticLoss())):
         with pytest.raises(ValueError, match="Loss"):
-            TUNING_METHODS[name].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+            TUNING_METHODS[name].plan(
+                objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0)
+            )
 
 
 @pytest.mark.parametrize("name", ["newton", "hypergradient", "public"])
 def test_other_records_than_planned_are_refused(name):
     """Longer rows or fewer records would need more noise."""
     data, loss = records(LogisticLoss(), 0), LogisticLoss()
-    plan = TUNING_METHODS[name].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+    plan = TUNING_METHODS[name].plan(
+        objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0)
+    )
     others = [Records(data.matrix, norm, 0.1, targets=data.targets) for norm in (0.5, 2.0)]
     for other in (*others, data.take(slice(0, 50))):
         with pytest.raises(ValueError, match="design that the plan is made for"):
@@ -72,7 +78,9 @@ def test_other_records_than_planned_are_refused(name):
 def test_scaled_columns_are_refused():
     """The bound on whitened rows is that of rows of the data norm."""
     data, loss = records(LogisticLoss(), 0), LogisticLoss()
-    plan = TUNING_METHODS["public"].plan(TuningObjective.of(data, loss, GROUPS), PrivacyBudget(1.0))
+    plan = TUNING_METHODS["public"].plan(
+        objective=TuningObjective.of(data, loss, GROUPS), budget=PrivacyBudget(1.0)
+    )
     for factor in (1.0, 3.0):
         view = data.scaled(np.full(4, factor))
         with pytest.raises(ValueError, match="scales columns itself"):

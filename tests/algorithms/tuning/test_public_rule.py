@@ -66,7 +66,11 @@ def test_bounds_and_intercept():
     assert pair[1] / pair[0] == pytest.approx(4 ** (1 / 3), rel=1e-6)
     for wrong in (0.0, -1.0, np.inf, np.nan):
         with pytest.raises(ValueError, match=f"coef_norm == {wrong}"):
-            PublicRulePlan(TuningObjective.of(rows_of(), loss, narrow), budget, wrong)
+            PublicRulePlan(
+                objective=TuningObjective.of(rows_of(), loss, narrow),
+                budget=budget,
+                coef_norm=wrong,
+            )
 
 
 @pytest.mark.parametrize("delta", [1e-6, 0.0])

@@ -231,7 +231,7 @@ def test_the_sensitivity_of_an_added_gradient_is_attained():
     X, y = np.array([[0.6, 0.8], [1.0, 0.0]]), np.array([1.0, 0.0])
     rows = Records(X, 1.0, targets=y)
     objective = tuning_objective(rows, LogisticLoss(), n_public=2)
-    (gradient, *_) = NewtonPlan(objective, PrivacyBudget(1.0)).gradients
+    (gradient, *_) = NewtonPlan(objective=objective, budget=PrivacyBudget(1.0)).gradients
     point = np.array([40.0, 0.0])
     whole = mean_gradient(rows, point, slice(None), 2)
     part = mean_gradient(Records(X[:1], 1.0, targets=y[:1]), point, slice(None), 2)
@@ -276,12 +276,15 @@ def test_tuners_whose_proofs_are_for_replaced_records(name):
     objective = tuning_objective(data, loss, 60)
     row, budget = TUNING_METHODS[name], PrivacyBudget(1.0, 1e-5)
     if name in ("sufficient_statistics", "newton"):
-        assert row.plan(objective, budget).event.neighbouring is Neighbouring.ADD_REMOVE
+        assert (
+            row.plan(objective=objective, budget=budget).event.neighbouring
+            is Neighbouring.ADD_REMOVE
+        )
         with pytest.raises(ValueError, match="moments of folds"):
-            row.plan(objective, budget, n_folds=2)
+            row.plan(objective=objective, budget=budget, n_folds=2)
     else:
         with pytest.raises(ValueError, match="replace_one"):
-            row.plan(objective, budget)
+            row.plan(objective=objective, budget=budget)
 
 
 @pytest.mark.parametrize(
@@ -326,7 +329,7 @@ def test_a_public_alpha_is_a_positive_number(alpha):
     X, y = records("ridge")
     objective = tuning_objective(Records(X, 1.0, targets=y), HalfSquaredLoss(2.0))
     with pytest.raises(ValueError, match="alpha"):
-        SufficientStatisticsPlan(objective, PrivacyBudget(1.0), alpha=alpha)
+        SufficientStatisticsPlan(objective=objective, budget=PrivacyBudget(1.0), alpha=alpha)
 
 
 def test_the_plan_reads_nothing_but_public_numbers():

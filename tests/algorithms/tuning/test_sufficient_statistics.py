@@ -259,7 +259,14 @@ def test_pooled_moments():
     """Means weighted by numbers of records; variances by their squares."""
     rng = np.random.default_rng(0)
     parts = [
-        PrivateMoments(rng.normal(size=(2, 2)), rng.normal(size=2), rng.normal(), s, 3 * s, n)
+        PrivateMoments(
+            matrix=rng.normal(size=(2, 2)),
+            vector=rng.normal(size=2),
+            square=rng.normal(),
+            deviation=s,
+            vector_deviation=3 * s,
+            n_records=n,
+        )
         for s, n in ((0.1, 10), (0.2, 20), (0.3, 70))
     ]
     pooled = PrivateMoments.pooled(parts)
