@@ -184,8 +184,8 @@ MUTANTS = (
     Mutant(
         "the line of models has the noise for added records",
         "algorithms/worst_group/noisy_descent_ascent.py",
-        'relation.n_changes,\n            size=1.0,\n            name="losses of the groups between',
-        '1.0,\n            size=1.0,\n            name="losses of the groups between',
+        "mu=mu * math.sqrt(scale_share),\n            sensitivity=relation.n_changes,",
+        "mu=mu * math.sqrt(scale_share),\n            sensitivity=1.0,",
         f"{_GROUP_LOSSES[:-1]} or line_reach'",
     ),
     Mutant(
