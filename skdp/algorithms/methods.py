@@ -68,6 +68,12 @@ class Method:
         Whether it minimises an objective with a penalty.
     has_ball : bool, default=True
         Whether it minimises over a ball, by a solver.
+    is_entrywise : bool, default=False
+        Whether it bounds the entries of X and the sum of the absolute coefficients, not rows.
+    weighs_groups : bool, default=False
+        Whether it chooses the weight of the records of each group itself.
+    clips_groups : bool, default=False
+        Whether weights of groups may be clipped at their private sizes (``group_mode="floored"``).
     published_epsilon : float
         The published calibration is proven below it, for ``delta > 0``.
     """
@@ -83,6 +89,9 @@ class Method:
     needs_delta: bool = False
     is_penalised: bool = True
     has_ball: bool = True
+    is_entrywise: bool = False
+    weighs_groups: bool = False
+    clips_groups: bool = False
     published_epsilon: float = math.inf
 
     def check(
@@ -260,18 +269,24 @@ METHODS: dict[str, Method] = {
         is_pure=True,
         is_bounded=True,
     ),
-    "mirror_descent": Method(plan=plan_linear_mirror_descent, is_bounded=True, has_ball=False),
+    "mirror_descent": Method(
+        plan=plan_linear_mirror_descent, is_bounded=True, has_ball=False, is_entrywise=True
+    ),
 }
 
-#: Methods for the largest loss of a group; of a :class:`~skdp.algorithms.GroupObjective`.
+#: Methods for the largest loss of a group: of a :class:`~skdp.algorithms.GroupObjective`, with a
+#: :class:`~skdp.algorithms.worst_group.group_plan.GroupPlan`.
 GROUP_METHODS: dict[str, Method] = {
     "phased": Method(
         plan=plan_max_group_loss,
         calibrations=("analytic", "paper"),
         is_bounded=True,
+        clips_groups=True,
         published_epsilon=2.0,
     ),
-    "output": Method(plan=partial(plan_max_group_loss, n_phases=1), is_bounded=True),
+    "output": Method(
+        plan=partial(plan_max_group_loss, n_phases=1), is_bounded=True, clips_groups=True
+    ),
     "gradient": Method(
         plan=plan_noisy_descent_ascent,
         leads=_group_gradient_leads,
@@ -279,9 +294,12 @@ GROUP_METHODS: dict[str, Method] = {
         needs_delta=True,
         is_penalised=False,
         has_ball=False,
+        weighs_groups=True,
     ),
     "rgda": Method(plan=plan_group_network, needs_delta=True, is_penalised=False, has_ball=False),
-    "mirror_descent": Method(plan=plan_group_mirror_descent, is_bounded=True, has_ball=False),
+    "mirror_descent": Method(
+        plan=plan_group_mirror_descent, is_bounded=True, has_ball=False, is_entrywise=True
+    ),
 }
 
 #: Methods for linear queries on categorical tables; of a :class:`~skdp.problems.QueryObjective`.

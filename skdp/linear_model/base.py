@@ -142,8 +142,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_records(self, X, accept_sparse="csr", reset=False)
         with without_warnings():
-            if self.privacy_.method == "mirror_descent":
-                X = clipped_entries(X, self.privacy_.plan["feature_bound"])
+            if (bound := self.privacy_.plan.get("feature_bound")) is not None:
+                X = clipped_entries(X, bound)
             records = Records(X, self.data_norm_)
             return records.margins(np.atleast_2d(self.coef_)) + self.intercept_
 
@@ -307,7 +307,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     @property
     def _is_entrywise(self) -> bool:
         """Whether the method bounds the entries of X, not its rows."""
-        return self.method == "mirror_descent"
+        return bool(self.method != "auto" and self._row.is_entrywise)
 
     @property
     def _norm_bound(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_option, check_real
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, choose
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
 from skdp.linear_model.classification import declared_labels, encode
 from skdp.privacy.budget import PrivacyBudget
@@ -185,52 +186,49 @@ class GroupedLinearModel(DPLinearModel):
         self, records: Records, risk: EmpiricalRisk, caveats: tuple[str, ...] = ()
     ) -> np.ndarray:
         records, are_given = self._with_groups(records)
-        n_groups = len(self.group_names_)
         design = Design.of(records, self._public_size(records.n_records))
         weights, proportions = self._group_weights(records.groups, are_given, design)
         choice = self._choose(design, risk, weights, proportions)
-        self._warn(choice.plan, records, choice.method not in ("gradient", "mirror_descent"))
-        result = self._pay_and_run(choice.plan, records)
+        row = self._methods[choice.method]
+        # other methods bound no solution, and later releases follow from earlier ones
+        self._warn(choice.plan, records, is_planned=row.has_ball)
+        result: GroupResult = self._pay_and_run(choice.plan, records)
         done = result.plan
-        found = getattr(done, "proportions", None)
-        proportions = proportions if found is None else np.array(found)
-        self.alpha_, largest, method = done.alpha, done.objective.weights.largest, choice.method
-        released = getattr(result, "y", None)
-        if method == "phased" and done.n_phases == 1:
-            method = "output"
-        elif method == "rgda":
-            released = released if self.release_group_weights else None
-        elif method == "gradient":
-            factors = getattr(done, "factors", None)
-            largest = (1.0,) * n_groups if factors is None else factors
-            released = proportions if factors is None else np.array(done.weights)
-            released = released if self.release_group_weights else None
-        for name, value in (("group_weights_", released), ("group_proportions_", proportions)):
-            self.__dict__.pop(name, None)  # of an earlier fit
-            if value is not None:
-                setattr(self, name, value)
-        public: dict[str, Any] = {
-            "group_mode": self._mode,
-            "group_names": [str(name) for name in self.group_names_],
-        }
-        if proportions is not None:
-            public["group_proportions"] = proportions.tolist()
+        self.alpha_ = done.alpha
+        self._keep_groups(result)
         self._report(
-            method,
+            done.method or choice.method,
             done,
             records,
             risk,
             caveats + self._group_caveats(are_given),
-            public,
-            (*self._group_remarks(method, largest, proportions), *done.remarks()),
+            self._public_numbers(result),
+            (*self._group_remarks(result, row.weighs_groups), *done.remarks()),
         )
         return np.asarray(result.point).reshape(risk.loss.n_outputs, records.width)
+
+    def _keep_groups(self, result: GroupResult) -> None:
+        """Set what was released of the groups, and no more."""
+        found = {"group_weights_": result.weights, "group_proportions_": result.proportions}
+        for name, value in found.items():
+            self.__dict__.pop(name, None)  # of an earlier fit
+            if value is not None:
+                setattr(self, name, value)
+
+    def _public_numbers(self, result: GroupResult) -> dict[str, Any]:
+        """Return what a report has besides the numbers of the plan."""
+        names = [str(name) for name in self.group_names_]
+        public: dict[str, Any] = {"group_mode": self._mode, "group_names": names}
+        if result.proportions is not None:
+            public["group_proportions"] = result.proportions.tolist()
+        return public
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
         choice = self._choose(design, risk, *self._group_weights(codes, are_given, design))
-        is_single = choice.method == "phased" and getattr(choice.plan, "n_phases", 0) == 1
-        return replace(choice, method="output") if is_single else choice
+        plan = choice.plan
+        assert isinstance(plan, GroupPlan)
+        return replace(choice, method=plan.method or choice.method)
 
     def _public_groups(self, n_groups: int | None) -> tuple[np.ndarray, bool]:
         """Set ``group_names_`` for a plan; return codes of equal groups, and if they are given."""
@@ -327,18 +325,17 @@ class GroupedLinearModel(DPLinearModel):
             )
         return np.full(n_groups, 1.0 / n_groups)
 
-    def _group_remarks(
-        self, method: str, weights: Sequence[float], proportions: Any
-    ) -> Iterator[str]:
+    def _group_remarks(self, result: GroupResult, are_of_records: bool) -> Iterator[str]:
         """Yield remarks on the weights of the groups, and on groups that weigh less than one."""
-        named = [f"{name} {w:.3g}" for name, w in zip(self.group_names_, weights, strict=True)]
+        pairs = zip(self.group_names_, result.largest, strict=True)
+        named = [f"{name} {weight:.3g}" for name, weight in pairs]
         listed = ", ".join(named[:12]) + (", ..." if len(named) > 12 else "")
-        if method == "gradient":
+        if are_of_records:
             yield f"groups ({self._mode}) and the weights of their records: {listed}"
             return
         yield f"groups ({self._mode}) and their largest weights: {listed}"
-        shares = () if proportions is None else proportions
-        for name, weight, share in zip(self.group_names_, weights, shares, strict=False):
+        shares = () if result.proportions is None else result.proportions
+        for name, weight, share in zip(self.group_names_, result.largest, shares, strict=False):
             if 0.0 < share * weight < 0.999:
                 yield f"group {name} counts for {share * weight:.2g} of a group"
 
@@ -375,7 +372,7 @@ class GroupedLinearModel(DPLinearModel):
             check_real(name, value, *bounds)
         check_bool("release_group_weights", self.release_group_weights)
         super()._check_parameters()
-        if self.method in ("gradient", "rgda", "mirror_descent") and self._mode == "floored":
+        if self._mode == "floored" and not self._row.clips_groups:
             raise ValueError(f"method={self.method!r} is not for group_mode='floored'.")
 
     @property

@@ -12,7 +12,14 @@ from skdp._estimator import check_random_state
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp.algorithms.methods import Choice
-from skdp.algorithms.worst_group.network import BALANCE, N_STEPS, STEP, plan_group_network
+from skdp.algorithms.worst_group.group_plan import GroupResult
+from skdp.algorithms.worst_group.network import (
+    BALANCE,
+    N_STEPS,
+    STEP,
+    GroupNetworkPlan,
+    plan_group_network,
+)
 from skdp.linear_model.classification import DPLinearClassification, encode
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
@@ -216,40 +223,47 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
     ) -> np.ndarray:
         """Fit, and set all attributes; the weights of the layers take the place of others."""
         records, are_given = self._with_groups(records)
-        weights = self._factors(records.groups, are_given)
+        design = Design.of(records)
         caveats += self._group_caveats(are_given)
-        plan = self._network_plan(Design.of(records), risk, weights)
+        plan = self._network_plan(
+            design, risk, *self._group_weights(records.groups, are_given, design)
+        )
         self._warn(plan, records)
         caveats += plan.alarms()
-        result = self._pay_and_run(plan, records)
-        self.group_weights_ = result.y
-        if self._has_histogram:
-            self.group_proportions_ = np.array(result.plan.proportions)
+        result: GroupResult = self._pay_and_run(plan, records)
+        self._keep_groups(result)
         self._keep(result.point, plan.network, risk.loss)
-        public = {
-            "group_mode": self._mode,
-            "group_names": [str(name) for name in self.group_names_],
-            "group_proportions": self.group_proportions_.tolist(),
-        }
-        largest = result.plan.objective.weights.largest
-        remarks = tuple(self._group_remarks("rgda", largest, self.group_proportions_))
+        remarks = tuple(self._group_remarks(result, are_of_records=False))
+        public = self._public_numbers(result)
         self._report("rgda", result.plan, records, risk, caveats, public, remarks)
         return np.zeros((risk.loss.n_outputs, records.width))
 
     def _planned(self, design: Design, risk: EmpiricalRisk, n_groups: int | None = None) -> Choice:
         codes, are_given = self._public_groups(n_groups)
-        plan = self._network_plan(design, risk, self._factors(codes, are_given))
+        groups = self._group_weights(codes, are_given, design)
+        plan = self._network_plan(design, risk, *groups)
         return Choice(method="rgda", plan=plan, bounds={})
 
-    def _network_plan(self, design: Design, risk: EmpiricalRisk, weights: GroupWeights) -> Any:
+    def _network_plan(
+        self,
+        design: Design,
+        risk: EmpiricalRisk,
+        weights: GroupWeights,
+        proportions: np.ndarray | None,
+    ) -> GroupNetworkPlan:
+        has_one = weights.n_groups == 1
+        is_private = proportions is None and not has_one
+        shares = (1.0,) if proportions is None else tuple(proportions.tolist())
         objective = GroupObjective(
             risk,
             design,
             neighbouring=Neighbouring(self.neighbouring),
             weights=weights,
             # the plan chooses the part of the budget
-            histogram_share=0.5 if self._has_histogram else 0.0,
+            histogram_share=0.5 if is_private else 0.0,
             plans_share=True,
+            proportions=None if is_private else shares,
+            release_weights=True,
         )
         return plan_group_network(
             objective,
@@ -259,25 +273,6 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             step_size=float(self.step_size),
             clip_norm=float(self.clip_norm),
             balance=float(self.balance),
-        )
-
-    @property
-    def _has_histogram(self) -> bool:
-        return self._mode == "histogram" and len(self.group_names_) > 1
-
-    def _factors(self, codes: np.ndarray, are_given: bool) -> GroupWeights:
-        """Return the factors of the groups' losses; set the proportions."""
-        n_groups, mode = len(self.group_names_), self._mode
-        bound = float(self.max_group_weight)
-        self.group_proportions_ = np.full(n_groups, 1.0 / n_groups)
-        if mode == "histogram":  # until they are released
-            return GroupWeights((bound if n_groups > 1 else 1.0,) * n_groups)
-        if mode == "public":
-            self.group_proportions_ = np.bincount(codes, minlength=n_groups) / len(codes)
-        else:
-            self.group_proportions_ = self._declared_proportions(are_given)
-        return GroupWeights.of_proportions(
-            self.group_proportions_, bound, public_groups=mode == "public"
         )
 
     def _keep(self, x: np.ndarray, network: Any, loss: Loss) -> None:

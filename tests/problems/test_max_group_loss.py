@@ -321,7 +321,7 @@ def test_private_proportions():
     )
     plan = HistogramPlan(objective=objective, budget=PrivacyBudget(1.0, 1e-6))
     release, _ = plan.releases
-    proportions = plan.proportions(groups, NoiseSource(np.random.default_rng(0).bytes))
+    proportions = plan.sizes.release(groups, NoiseSource(np.random.default_rng(0).bytes))
     assert release.sensitivity == pytest.approx(math.sqrt(2) / 100)
     assert proportions.shape == (4,) and (proportions >= 0).all()
     assert np.abs(proportions - [0.5, 0.3, 0.2, 0.0]).max() < 6 * release.noise_scale

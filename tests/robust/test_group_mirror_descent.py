@@ -391,7 +391,7 @@ def test_group_weights_are_the_mean_of_drawn_groups(monkeypatch):
     script = itertools.cycle([0, 1])  # coefficients, group
     monkeypatch.setattr(vertex_rounds, "_draw", lambda *_: np.array([next(script)]))
     found = plan.run(few_records(), quiet())
-    assert found.y.tolist() == [0.0, 1.0] and found.point.tolist() == [2.0]
+    assert found.weights.tolist() == [0.0, 1.0] and found.point.tolist() == [2.0]
 
 
 @pytest.mark.parametrize(

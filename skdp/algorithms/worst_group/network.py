@@ -14,17 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from skdp._runtime import without_warnings
-from skdp.algorithms.plan import Plan, Run
-from skdp.algorithms.recursive.plan import RGDAPlan, RGDAResult
+from skdp.algorithms.plan import Run
+from skdp.algorithms.recursive.plan import RGDAPlan
 from skdp.algorithms.recursive.rgda import plan_dp_rgda
-from skdp.algorithms.worst_group.proportions import proportions_sensitivity
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.proportions import (
+    NoisyProportions,
+    positive_shares,
+    proportions_sensitivity,
+)
+from skdp.mechanisms import GaussianMechanism
 from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, GroupNetworkProblem, GroupWeights, Network, Records
+from skdp.problems import GroupNetworkProblem, GroupWeights, Network, Records
 from skdp.problems.group_objective import GroupObjective
 
 #: Length of the first step over the square root of the dimension: of a coordinate, about. It falls
@@ -50,52 +54,33 @@ _LEAST_PROPORTION = 0.001
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupNetworkPlan(Plan):
+class GroupNetworkPlan(GroupPlan):
     """A plan of DP-RGDA for the worst group of a network.
 
     Attributes
     ----------
-    objective : GroupObjective
     network : Network
     rgda : RGDAPlan
         Plan of the steps, with the rest of the budget after the proportions.
     balance : float
         Penalty on unequal weights of the groups, in units of the loss.
-    sizes : GaussianMechanism or None
+    sizes : NoisyProportions or None
         Of the proportions of the groups; None where they are public, or not needed.
     proportions : tuple of float or None
         After a run: the released ones.
     """
 
-    objective: GroupObjective
     network: Network
     rgda: RGDAPlan
     balance: float
-    sizes: GaussianMechanism | None = None
+    sizes: NoisyProportions | None = None
     proportions: tuple[float, ...] | None = None
-
-    n_phases = 0
-
-    @property
-    def risk(self) -> EmpiricalRisk:
-        return self.objective.risk
-
-    @property
-    def alpha(self) -> float:
-        return self.objective.alpha
 
     @property
     def releases(self) -> tuple[Release, ...]:
         if self.sizes is None:
             return self.rgda.releases
-        proportions = self.sizes.describe(
-            "group proportions",
-            self.objective.weights.n_groups,
-            self.objective.design.n_records,
-            "docs/theory/dp_rgda.md, 'Proportions': one record, two counts",
-            self.objective.neighbouring,
-        )
-        return (proportions, *self.rgda.releases)
+        return (self.sizes.describe(), *self.rgda.releases)
 
     def alarms(self) -> tuple[str, ...]:
         """Warn of noise that hides the gradients even if all steps had the same."""
@@ -122,17 +107,19 @@ class GroupNetworkPlan(Plan):
             "largest_group_weights": list(self.objective.weights.largest),
         }
         if self.sizes is not None:
-            numbers["proportions_noise"] = self.sizes.noise_scale
+            numbers["proportions_noise"] = self.sizes.mechanism.noise_scale
         return numbers
 
-    def run(self, data: Records, run: Run) -> RGDAResult:
+    def run(self, data: Records, run: Run) -> GroupResult:
         """Release the weights x of the network, and those y of the groups of the last step."""
         self.objective.design.check(data)
         data.check_targets(self.risk.loss)
         self.objective.weights.check_groups(data.groups)
         if self.sizes is None:
             return self._steps(data, run)
-        proportions = self._released(data.groups, run.noise)
+        noisy = self.sizes.release(data.groups, run.noise)
+        least = min(max(_LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
+        proportions = positive_shares(noisy, least)
         bound = self.objective.weights.bound
         weights = GroupWeights.of_proportions(proportions, bound)
         known = replace(
@@ -142,17 +129,7 @@ class GroupNetworkPlan(Plan):
         )
         return known._steps(data, run)
 
-    @without_warnings()
-    def _released(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        """Release proportions of the groups, positive and of sum 1."""
-        assert self.sizes is not None
-        counts = np.bincount(groups, minlength=self.objective.weights.n_groups)
-        noisy = self.sizes.release(counts / len(groups), noise)
-        least = min(max(_LEAST_PROPORTION, 2.0 * self.sizes.noise_scale), 1.0)
-        kept = np.clip(np.nan_to_num(noisy, nan=least), least, 1.0)
-        return np.asarray(kept / kept.sum())
-
-    def _steps(self, data: Records, run: Run) -> RGDAResult:
+    def _steps(self, data: Records, run: Run) -> GroupResult:
         """Take the steps for known weights of the groups."""
         network = self.network
         problem = GroupNetworkProblem(
@@ -164,7 +141,14 @@ class GroupNetworkPlan(Plan):
         point = result.point
         if not network.hidden_units:  # in units of the rows
             point = point * network.input_scale
-        return replace(result, point=point, plan=self)
+        shares = self.objective.proportions if self.proportions is None else self.proportions
+        return GroupResult(
+            point=point,
+            plan=self,
+            weights=result.y if self.objective.release_weights else None,
+            proportions=None if shares is None else np.array(shares),
+            largest=self.objective.weights.largest,
+        )
 
 
 def plan_group_network(
@@ -253,7 +237,11 @@ def plan_group_network(
     multiplier = gaussian_noise_multiplier(budget.epsilon, budget.delta) / math.sqrt(share)
     sensitivity = proportions_sensitivity(design.n_records)
     rgda = replace(rgda, ledger=rgda.ledger.with_less(1.0 - share))
-    sizes = GaussianMechanism(sensitivity, multiplier)
+    sizes = NoisyProportions(
+        objective=objective,
+        mechanism=GaussianMechanism(sensitivity, multiplier),
+        reference="docs/theory/dp_rgda.md, 'Proportions': one record, two counts",
+    )
     return GroupNetworkPlan(
         objective=objective, network=network, rgda=rgda, balance=float(balance), sizes=sizes
     )

@@ -22,9 +22,10 @@ from skdp.algorithms.descent.noisy_descent import (
 )
 from skdp.algorithms.descent.rules import block_count, has_odds, temperature_share
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
-from skdp.algorithms.plan import Plan, Result, Run
+from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows
 from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.algorithms.worst_group.group_sums import THEORY, GroupSums, has_shift
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
@@ -32,6 +33,7 @@ from skdp.algorithms.worst_group.group_weights import (
     worst_case_weights,
 )
 from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
+from skdp.algorithms.worst_group.proportions import positive_shares
 from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
@@ -72,12 +74,55 @@ _LARGEST_ERROR = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisyDescentAscentPlan(Plan):
+class PlainModelPlan(GroupPlan):
+    """The plain model alone: where there is one group, or noise would hide the groups' losses.
+
+    Attributes
+    ----------
+    plain : NoisyGradientDescentPlan
+    """
+
+    plain: NoisyGradientDescentPlan
+
+    @property
+    def alpha(self) -> float:
+        return self.plain.alpha
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        return self.plain.releases
+
+    def bound(self) -> float:
+        return self.plain.bound()
+
+    def alarms(self) -> tuple[str, ...]:
+        return self.plain.alarms()
+
+    def remarks(self) -> tuple[str, ...]:
+        return self.plain.remarks()
+
+    def to_dict(self) -> dict[str, Any]:
+        return self.plain.to_dict()
+
+    def run(self, data: Records, run: Run) -> GroupResult:
+        result = self.plain.run(data, run)
+        shares = self.objective.proportions
+        proportions = None if shares is None else np.array(shares)
+        return GroupResult(
+            point=result.point,
+            plan=replace(self, plain=result.plan),
+            weights=proportions if self.objective.release_weights else None,
+            proportions=proportions,
+            largest=(1.0,) * self.objective.weights.n_groups,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyDescentAscentPlan(GroupPlan):
     """Releases of the worst-group method, in their order.
 
     Attributes
     ----------
-    objective : GroupObjective
     plain : NoisyGradientDescentPlan
         Of the first descent.
     n_looks : int
@@ -105,7 +150,6 @@ class NoisyDescentAscentPlan(Plan):
         After a run: of the groups' losses, in the second descent.
     """
 
-    objective: GroupObjective
     plain: NoisyGradientDescentPlan
     n_looks: int
     mu_weighted: float
@@ -211,7 +255,7 @@ class NoisyDescentAscentPlan(Plan):
             numbers["group_weights"] = list(self.weights)
         return {**self.plain.to_dict(), **numbers}
 
-    def run(self, data: Records, run: Run) -> Result:
+    def run(self, data: Records, run: Run) -> GroupResult:
         self.objective.weights.check_groups(data.groups)
         with without_warnings(), spare_processors(data.matrix):
             noise = run.noise
@@ -283,7 +327,13 @@ class NoisyDescentAscentPlan(Plan):
                 proportions=tuple(proportions.tolist()),
                 weights=tuple(weights.tolist()),
             )
-            return Result(point=rows.coefficients(point, offsets, data.intercept), plan=done)
+            return GroupResult(
+                point=rows.coefficients(point, offsets, data.intercept),
+                plan=done,
+                weights=weights if self.objective.release_weights else None,
+                proportions=proportions,
+                largest=tuple((weights / proportions).tolist()),
+            )
 
     def _proportions(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Return the groups' proportions, public or released; positive, of sum 1."""
@@ -296,8 +346,7 @@ class NoisyDescentAscentPlan(Plan):
                 rows, lambda block: [np.ones(len(block.targets))], noise
             )
             shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
-        shares = np.maximum(shares, least)
-        return np.asarray(shares / shares.sum())
+        return positive_shares(shares, least)
 
     def _shrinkage(self, weights: np.ndarray, variance: float) -> float:
         if not (has_odds(self.loss) or self.plain.is_squared):
@@ -401,7 +450,7 @@ def plan_noisy_descent_ascent(
     objective: GroupObjective,
     budget: PrivacyBudget,
     calibration: str = "analytic",
-) -> Plan:
+) -> PlainModelPlan | NoisyDescentAscentPlan:
     """Choose the parts of the budget from public numbers.
 
     Parameters
@@ -414,7 +463,7 @@ def plan_noisy_descent_ascent(
 
     Returns
     -------
-    NoisyDescentAscentPlan
+    PlainModelPlan or NoisyDescentAscentPlan
         That of the plain model alone if there is one group, or where noise would hide the groups'
         losses.
     """
@@ -426,7 +475,7 @@ def plan_noisy_descent_ascent(
     error = whole.relative_noise
     spread = error * math.sqrt(design.n_features)
     if n_groups == 1 or spread >= _LARGEST_ERROR:
-        return whole
+        return PlainModelPlan(objective=objective, plain=whole)
     mu = gaussian_mu(budget.epsilon, budget.delta)
     has_sizes = objective.proportions is None
     noise = relation.n_changes / (mu * design.n_records)

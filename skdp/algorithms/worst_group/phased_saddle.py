@@ -20,10 +20,10 @@ from skdp.algorithms.output.phased_saddle import (
     SaddlePhase,
     plan_phased_saddle_output_perturbation,
 )
-from skdp.algorithms.output.saddle import SaddleResult
-from skdp.algorithms.plan import Plan, Run
-from skdp.algorithms.worst_group.proportions import proportions_sensitivity
-from skdp.mechanisms import AdditiveMechanism, NoiseSource, calibrated_mechanism
+from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent, Neighbouring
 from skdp.privacy.report import Release
@@ -98,20 +98,15 @@ class MaxGroupLossBound:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaxGroupLossPlan(Plan):
+class MaxGroupLossPlan(GroupPlan):
     """Phases of the saddle problem of groups with known weights, for a smooth risk.
 
     The weights may follow from earlier releases, such as noisy proportions of the groups.
     """
 
-    objective: GroupObjective
     phased: PhasedSaddlePlan
     earlier: tuple[Release, ...] = ()
     proportions: tuple[float, ...] | None = None
-
-    @property
-    def risk(self) -> EmpiricalRisk:
-        return self.objective.risk
 
     @property
     def n_phases(self) -> int:
@@ -122,6 +117,10 @@ class MaxGroupLossPlan(Plan):
         """The penalty of the solution; that of several phases has no one center."""
         added = self.phased.regularisation[0] if self.n_phases == 1 else 0.0
         return self.objective.alpha + added
+
+    @property
+    def method(self) -> str | None:
+        return "output" if self.n_phases == 1 else None
 
     @property
     def releases(self) -> tuple[Release, ...]:
@@ -146,39 +145,50 @@ class MaxGroupLossPlan(Plan):
         return numbers
 
     @without_warnings()
-    def run(self, data: Records, run: Run) -> SaddleResult:
+    def run(self, data: Records, run: Run) -> GroupResult:
         """Release the coefficients x and, if the objective says so, the worst-case weights y."""
         self.objective.design.check(data)
         weights, radius = self.objective.weights, self.objective.radius
         # the regularisers are those of the phases
         problem = MaxGroupLossProblem(data, self.risk.loss, weights, radius, 1.0, 1.0)
         strata = data.groups if weights.public_groups else None
-        return replace(self.phased.run(problem, run, strata), plan=self)
+        found = self.phased.run(problem, run, strata)
+        shares = self.objective.proportions if self.proportions is None else self.proportions
+        return GroupResult(
+            point=found.point,
+            plan=self,
+            weights=found.y,
+            proportions=None if shares is None else np.array(shares),
+            largest=weights.largest,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class HistogramPlan(Plan):
+class HistogramPlan(GroupPlan):
     """Noisy proportions of the groups first, then a fit that is planned with them.
 
     A record that changes its group changes two counts by 1: a distance of ``sqrt(2) / n``.
     """
 
-    objective: GroupObjective
     budget: PrivacyBudget
     n_phases: int | None = None
 
-    @property
-    def mechanism(self) -> AdditiveMechanism:
-        """Noise of the proportions."""
+    @cached_property
+    def sizes(self) -> NoisyProportions:
+        """The first release."""
         sensitivity = proportions_sensitivity(self.objective.design.n_records)
         share = self.objective.histogram_share
-        return calibrated_mechanism(self.budget, sensitivity, share=share)
+        return NoisyProportions(
+            objective=self.objective,
+            mechanism=calibrated_mechanism(self.budget, sensitivity, share=share),
+            reference="Zhang et al. 2022, specification, section 7.4 C; one record, two counts",
+        )
 
     @property
     def event(self) -> ComposedEvent:
         """Both releases; their costs do not depend on the proportions."""
         share = 1.0 - self.objective.histogram_share
-        parts = self.mechanism, calibrated_mechanism(self.budget, 1.0, share=share)
+        parts = self.sizes.mechanism, calibrated_mechanism(self.budget, 1.0, share=share)
         return ComposedEvent(tuple(part.event(Neighbouring.REPLACE_ONE) for part in parts))
 
     @property
@@ -187,29 +197,19 @@ class HistogramPlan(Plan):
         return self.fit(self.objective.weights).releases
 
     def to_dict(self) -> dict[str, Any]:
-        return {"radius": self.objective.radius, "proportions_noise": self.mechanism.noise_scale}
-
-    def proportions(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
-        """Release the proportions of the groups, within [0, 1]; their sum need not be 1."""
-        weights = self.objective.weights
-        weights.check_groups(groups)
-        with without_warnings():
-            counts = np.bincount(groups, minlength=weights.n_groups) / len(groups)
-            return np.clip(self.mechanism.release(counts, noise), 0.0, 1.0)
+        noise = self.sizes.mechanism.noise_scale
+        return {"radius": self.objective.radius, "proportions_noise": noise}
 
     def fit(self, weights: GroupWeights) -> MaxGroupLossPlan:
         """Plan the fit with the rest of the budget."""
         objective = replace(self.objective, weights=weights)
-        reference = "Zhang et al. 2022, specification, section 7.4 C; one record, two counts"
-        release = self.mechanism.describe(
-            "group proportions", weights.n_groups, objective.design.n_records, reference
-        )
-        return replace(_plan_fit(objective, self.budget, self.n_phases), earlier=(release,))
+        planned = _plan_fit(objective, self.budget, self.n_phases)
+        return replace(planned, earlier=(self.sizes.describe(),))
 
-    def run(self, data: Records, run: Run) -> SaddleResult:
+    def run(self, data: Records, run: Run) -> GroupResult:
         self.objective.design.check(data)
         data.check_targets(self.objective.risk.loss)
-        proportions = self.proportions(data.groups, run.noise)
+        proportions = self.sizes.release(data.groups, run.noise)
         weights = GroupWeights.of_proportions(proportions, self.objective.weights.bound)
         plan = replace(self.fit(weights), proportions=tuple(proportions.tolist()))
         return plan.run(data, run)
@@ -226,7 +226,7 @@ def max_group_loss(
     calibration: Literal["analytic", "paper"] = "analytic",
     run: Run | None = None,
     **options: Any,
-) -> SaddleResult:
+) -> GroupResult:
     """Minimise the largest loss of a group over a ball, privately.
 
     Parameters

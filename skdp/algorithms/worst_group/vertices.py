@@ -22,32 +22,25 @@ from skdp.algorithms.mirror.plain import (
     zcdp_of,
 )
 from skdp.algorithms.mirror.rounds import VertexPlan
-from skdp.algorithms.plan import Result, Run
-from skdp.algorithms.worst_group.proportions import proportions_sensitivity
-from skdp.mechanisms import AdditiveMechanism, calibrated_mechanism
+from skdp.algorithms.plan import Run
+from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
+from skdp.algorithms.worst_group.proportions import NoisyProportions, proportions_sensitivity
+from skdp.mechanisms import calibrated_mechanism
 from skdp.privacy.accountants import PureAccountant, ZCDPAccountant
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import ComposedEvent
 from skdp.privacy.report import Release
-from skdp.problems import EmpiricalRisk, GroupWeights, Records
+from skdp.problems import GroupWeights, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.group_vertices import GroupLinearDesign, GroupLinearProblem
 from skdp.problems.vertices import LinearProblem, vertex_coefficients
 
-_REFERENCE = "docs/theory/mirror_descent.md, Proposition 7"
 #: Steps of the search for the scale of steps that a histogram leaves.
 _HALVINGS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupVertexResult(Result):
-    """Coefficients and, if the objective says so, the average of the drawn groups."""
-
-    y: np.ndarray | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
+class GroupMirrorDescentPlan(GroupPlan, LinearMirrorDescentPlan):
     """Draws of vertices of the coefficients and of groups, after a histogram if there is one.
 
     Attributes
@@ -56,27 +49,18 @@ class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
         After a run with the weights of the groups that were used.
     descent : VertexPlan
         It does not depend on these weights: gradients are in units of the largest one.
-    histogram : AdditiveMechanism or None
-        Noise of the proportions of the groups.
+    histogram : NoisyProportions or None
     proportions : tuple of float or None
         After a run: those that were released.
     """
 
-    objective: GroupObjective
-    histogram: AdditiveMechanism | None = None
+    histogram: NoisyProportions | None = None
     proportions: tuple[float, ...] | None = None
 
     @property
-    def risk(self) -> EmpiricalRisk:
-        return self.objective.risk
-
-    @property
-    def alpha(self) -> float:
-        return self.objective.alpha
-
-    @property
     def releases(self) -> tuple[Release, ...]:
-        return (*_described(self.objective, self.histogram), *self.descent.releases)
+        histogram = () if self.histogram is None else (self.histogram.describe(),)
+        return (*histogram, *self.descent.releases)
 
     def to_dict(self) -> dict[str, Any]:
         numbers = {
@@ -85,20 +69,19 @@ class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
             **self.descent.to_dict(),
         }
         if self.histogram is not None:
-            numbers["proportions_noise"] = self.histogram.noise_scale
+            numbers["proportions_noise"] = self.histogram.mechanism.noise_scale
         return numbers
 
     @without_warnings()
-    def run(self, data: Records, run: Run) -> GroupVertexResult:
+    def run(self, data: Records, run: Run) -> GroupResult:
         objective, loss, design = self.objective, self.objective.risk.loss, self._design
         objective.design.check(data)
         data.check_targets(loss)
-        weights, proportions = objective.weights, None
+        weights, proportions = objective.weights, objective.proportions
         weights.check_groups(data.groups)
         LinearProblem(data, loss, design)  # refuses entries above their bound
         if self.histogram is not None:
-            counts = np.bincount(data.groups, minlength=weights.n_groups) / data.n_records
-            noisy = np.clip(self.histogram.release(counts, run.noise), 0.0, 1.0)
+            noisy = self.histogram.release(data.groups, run.noise)
             weights = GroupWeights.of_proportions(noisy, weights.bound)
             proportions = tuple(noisy.tolist())
         problem: LinearProblem
@@ -110,12 +93,14 @@ class GroupMirrorDescentPlan(LinearMirrorDescentPlan):
         y = np.ones(1)
         if groups:
             y = np.bincount(groups[0], minlength=weights.n_groups) / len(groups[0])
-        return GroupVertexResult(
+        return GroupResult(
             point=vertex_coefficients(vertices, data.width, design.radius),
             plan=replace(
                 self, objective=replace(objective, weights=weights), proportions=proportions
             ),
-            y=y if objective.release_weights else None,
+            weights=y if objective.release_weights else None,
+            proportions=None if proportions is None else np.array(proportions),
+            largest=weights.largest,
         )
 
 
@@ -160,30 +145,23 @@ def plan_group_mirror_descent(
     if not objective.histogram_share:
         return GroupMirrorDescentPlan(objective=objective, descent=descent)
     sensitivity = proportions_sensitivity(design.n_records)
-    histogram = calibrated_mechanism(budget, sensitivity, share=objective.histogram_share)
-    descent = _reduced(descent, _described(objective, histogram), budget)
+    histogram = NoisyProportions(
+        objective=objective,
+        mechanism=calibrated_mechanism(budget, sensitivity, share=objective.histogram_share),
+        reference="docs/theory/mirror_descent.md, Proposition 7",
+    )
+    descent = _reduced(descent, histogram.describe(), budget)
     return GroupMirrorDescentPlan(objective=objective, descent=descent, histogram=histogram)
 
 
-def _described(
-    objective: GroupObjective, histogram: AdditiveMechanism | None
-) -> tuple[Release, ...]:
-    if histogram is None:
-        return ()
-    size, n = objective.weights.n_groups, objective.design.n_records
-    return (histogram.describe("group proportions", size, n, _REFERENCE),)
-
-
-def _reduced(
-    descent: VertexPlan, earlier: tuple[Release, ...], budget: PrivacyBudget
-) -> VertexPlan:
-    """Shorten the steps to what earlier releases leave of the budget."""
+def _reduced(descent: VertexPlan, earlier: Release, budget: PrivacyBudget) -> VertexPlan:
+    """Shorten the steps to what an earlier release leaves of the budget."""
 
     def scaled(factor: float) -> VertexPlan:
         return replace(descent, steps=tuple(factor * step for step in descent.steps))
 
     def fits(factor: float) -> bool:
-        releases = (*earlier, *scaled(factor).releases)
+        releases = (earlier, *scaled(factor).releases)
         event = ComposedEvent(tuple(release.event for release in releases))
         # the tightest accountants take long for draws of many sensitivities
         accountant = PureAccountant() if budget.is_pure else ZCDPAccountant()
