@@ -191,7 +191,7 @@ class HistogramPlan(GroupPlan):
         parts = self.sizes.mechanism, calibrated_mechanism(self.budget, 1.0, share=share)
         return ComposedEvent(tuple(part.event(Neighbouring.REPLACE_ONE) for part in parts))
 
-    @property
+    @cached_property
     def releases(self) -> tuple[Release, ...]:
         """Those for the largest weights; in a run the second one follows from the proportions."""
         return self.fit(self.objective.weights).releases
