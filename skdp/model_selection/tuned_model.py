@@ -38,6 +38,7 @@ class TunedLinearModel(DPLinearModel):
 
     #: The private tuners by name; the first is the default.
     _methods: Mapping[str, TuningMethod]
+    _is_entrywise = False
 
     @property
     def _method_names(self) -> tuple[str, ...]:

@@ -336,13 +336,13 @@ def test_proportions_have_the_noise_stated_and_nothing_else_of_the_counts(delta,
         seen.append((self, value))
         return next(fixed)
 
-    monkeypatch.setattr(type(plan.histogram), "release", release)
+    monkeypatch.setattr(type(plan.histogram.mechanism), "release", release)
     for codes, told in (((0, 0, 1, 1), (0.7, 0.2)), ((0, 1, 1, 1), (0.0, 1.0))):
         done = plan.run(few_records(codes), quiet()).plan
         assert done.proportions == told
         assert done.objective.weights == GroupWeights.of_proportions(told, 9.0)
     (one, first), (other, second) = seen
-    assert one == other == plan.histogram
+    assert one == other == plan.histogram.mechanism
     assert plan.releases[0].sensitivity == one.sensitivity
     assert 0.999 < np.linalg.norm(first - second) / one.sensitivity <= 1.0
 

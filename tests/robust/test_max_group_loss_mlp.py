@@ -403,7 +403,7 @@ def test_proportions_of_empty_groups_are_noise():
     empty = []
     for seed in range(50):
         noise = NoiseSource(np.random.default_rng(seed).bytes)
-        found = made._released(np.zeros(400, dtype=int), noise)
+        found = made.shares(np.zeros(400, dtype=int), noise)
         assert found.sum() == pytest.approx(1.0)
         empty.append(found[1:] / found[1:].min())
     above = np.sum(np.array(empty) > 1.0 + 1e-9)

@@ -279,10 +279,10 @@ MUTANTS = (
     Mutant(
         "histogram and coefficients from the same bits",
         "algorithms/worst_group/phased_saddle.py",
-        "        proportions = self.proportions(data.groups, run.noise)",
+        "        proportions = self.sizes.release(data.groups, run.noise)",
         "        run.noise = NoiseSource(np.random.default_rng(7).bytes)\n"
         "        again = NoiseSource(np.random.default_rng(7).bytes)\n"
-        "        proportions = self.proportions(data.groups, again)",
+        "        proportions = self.sizes.release(data.groups, again)",
         f"{_DRAWS} -k bits",
     ),
     Mutant(
@@ -564,8 +564,8 @@ MUTANTS = (
     Mutant(
         "rgda: empty groups are named by a share without noise",
         "algorithms/worst_group/network.py",
-        "return np.asarray(kept / kept.sum())",
-        "return np.asarray(np.where(counts, kept, least) / kept.sum())",
+        "return positive_shares(noisy, least)",
+        "return positive_shares(np.where(np.isin(range(len(noisy)), groups), noisy, 0.0), least)",
         f"{_NETWORK} empty_groups",
     ),
     Mutant(
@@ -585,8 +585,8 @@ MUTANTS = (
     Mutant(
         "rgda: proportions are used exactly",
         "algorithms/worst_group/network.py",
-        "noisy = self.sizes.release(counts / len(groups), noise)",
-        "noisy = counts / len(groups)",
+        "noisy = self.sizes.release(groups, noise)",
+        "noisy = np.bincount(groups, minlength=self.objective.weights.n_groups) / len(groups)",
         f"{_NETWORK} undeclared",
     ),
     Mutant(

@@ -23,7 +23,7 @@ from skdp.algorithms.worst_group.proportions import (
     positive_shares,
     proportions_sensitivity,
 )
-from skdp.mechanisms import GaussianMechanism
+from skdp.mechanisms import GaussianMechanism, NoiseSource
 from skdp.mechanisms.calibration import gaussian_noise_multiplier
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -117,9 +117,7 @@ class GroupNetworkPlan(GroupPlan):
         self.objective.weights.check_groups(data.groups)
         if self.sizes is None:
             return self._steps(data, run)
-        noisy = self.sizes.release(data.groups, run.noise)
-        least = min(max(_LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
-        proportions = positive_shares(noisy, least)
+        proportions = self.shares(data.groups, run.noise)
         bound = self.objective.weights.bound
         weights = GroupWeights.of_proportions(proportions, bound)
         known = replace(
@@ -128,6 +126,13 @@ class GroupNetworkPlan(GroupPlan):
             proportions=tuple(proportions.tolist()),
         )
         return known._steps(data, run)
+
+    def shares(self, groups: np.ndarray, noise: NoiseSource) -> np.ndarray:
+        """Release proportions of the groups, positive and of sum 1."""
+        assert self.sizes is not None
+        noisy = self.sizes.release(groups, noise)
+        least = min(max(_LEAST_PROPORTION, 2.0 * self.sizes.mechanism.noise_scale), 1.0)
+        return positive_shares(noisy, least)
 
     def _steps(self, data: Records, run: Run) -> GroupResult:
         """Take the steps for known weights of the groups."""

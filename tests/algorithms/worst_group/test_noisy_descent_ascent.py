@@ -28,7 +28,7 @@ from sklearn.metrics import log_loss
 
 from skdp import DPLogisticRegression
 from skdp.algorithms import GroupObjective
-from skdp.algorithms.descent.noisy_descent import Descent, NoisyGradientDescentPlan
+from skdp.algorithms.descent.noisy_descent import Descent
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows, Centering, sum_rounding
 from skdp.algorithms.worst_group.clipped_losses import loss_sensitivity
@@ -38,7 +38,11 @@ from skdp.algorithms.worst_group.group_weights import (
     worst_case_weights,
 )
 from skdp.algorithms.worst_group.margin_fits import ScaleFit, minimax_step
-from skdp.algorithms.worst_group.noisy_descent_ascent import combined, plan_noisy_descent_ascent
+from skdp.algorithms.worst_group.noisy_descent_ascent import (
+    PlainModelPlan,
+    combined,
+    plan_noisy_descent_ascent,
+)
 from skdp.privacy import PrivacyBudget
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.gaussian_dp import gaussian_mu
@@ -166,7 +170,7 @@ def test_the_releases_cost_the_budget(loss, n, epsilon, relation, proportions):
     )
     plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
     is_plain = n == 30 or (n == 500 and relation is REPLACE)
-    assert isinstance(plan, NoisyGradientDescentPlan) == is_plain
+    assert isinstance(plan, PlainModelPlan) == is_plain
     mus = [1.0 / release.event.noise_multiplier for release in plan.releases]
     assert math.hypot(*mus) == pytest.approx(gaussian_mu(epsilon, 1e-6), rel=1e-9)
     assert tightest_epsilon(plan.event, 1e-6) == pytest.approx(epsilon, rel=1e-6)
@@ -275,7 +279,7 @@ def test_the_model_keeps_a_part_of_the_budget(loss, share, relation):
             histogram_share=share,
         )
         plan = plan_noisy_descent_ascent(goal, PrivacyBudget(epsilon, 1e-6))
-        if isinstance(plan, NoisyGradientDescentPlan):
+        if isinstance(plan, PlainModelPlan):
             continue
         mu, rest = gaussian_mu(epsilon, 1e-6), rest + 1
         least = min(least, math.hypot(plan.plain.mu, plan.mu_weighted) / mu)
