@@ -7,79 +7,83 @@ accuracy with any solver, and released with noise of that size.
 
 from __future__ import annotations
 
-from importlib import import_module
+import importlib
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from skdp.linear_model import (
-        DPLinearClassifier,
-        DPLinearRegressor,
-        DPLogisticRegression,
-        DPRidge,
-    )
-    from skdp.model_selection import DPLogisticRegressionCV, DPRidgeCV
-    from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
-    from skdp.privacy import (
-        BudgetAccountant,
-        BudgetExceededError,
-        PrivacyBudget,
-        PrivacyLeakWarning,
-        PrivacyReport,
-    )
-    from skdp.robust import (
-        DPAdversarialClassifier,
-        DPAdversarialRegressor,
-        DPMaxGroupLossClassifier,
-        DPMaxGroupLossMLPClassifier,
-        DPMaxGroupLossRegressor,
-    )
-    from skdp.synthetic import DPSyntheticData
+if TYPE_CHECKING:  # for type checkers and editors
+    from skdp.linear_model import DPLinearClassifier as DPLinearClassifier
+    from skdp.linear_model import DPLinearRegressor as DPLinearRegressor
+    from skdp.linear_model import DPLogisticRegression as DPLogisticRegression
+    from skdp.linear_model import DPRidge as DPRidge
+    from skdp.model_selection import DPLogisticRegressionCV as DPLogisticRegressionCV
+    from skdp.model_selection import DPRidgeCV as DPRidgeCV
+    from skdp.preprocessing import BoundedScaler as BoundedScaler
+    from skdp.preprocessing import BoundedSplineTransformer as BoundedSplineTransformer
+    from skdp.preprocessing import DPStandardScaler as DPStandardScaler
+    from skdp.privacy import BudgetAccountant as BudgetAccountant
+    from skdp.privacy import BudgetExceededError as BudgetExceededError
+    from skdp.privacy import PrivacyBudget as PrivacyBudget
+    from skdp.privacy import PrivacyLeakWarning as PrivacyLeakWarning
+    from skdp.privacy import PrivacyReport as PrivacyReport
+    from skdp.robust import DPAdversarialClassifier as DPAdversarialClassifier
+    from skdp.robust import DPAdversarialRegressor as DPAdversarialRegressor
+    from skdp.robust import DPMaxGroupLossClassifier as DPMaxGroupLossClassifier
+    from skdp.robust import DPMaxGroupLossMLPClassifier as DPMaxGroupLossMLPClassifier
+    from skdp.robust import DPMaxGroupLossRegressor as DPMaxGroupLossRegressor
+    from skdp.synthetic import DPSyntheticData as DPSyntheticData
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BoundedScaler",
-    "BoundedSplineTransformer",
-    "BudgetAccountant",
-    "BudgetExceededError",
-    "DPAdversarialClassifier",
-    "DPAdversarialRegressor",
-    "DPLinearClassifier",
-    "DPLinearRegressor",
-    "DPLogisticRegression",
-    "DPLogisticRegressionCV",
-    "DPMaxGroupLossClassifier",
-    "DPMaxGroupLossMLPClassifier",
-    "DPMaxGroupLossRegressor",
-    "DPRidge",
-    "DPRidgeCV",
-    "DPStandardScaler",
-    "DPSyntheticData",
-    "PrivacyBudget",
-    "PrivacyLeakWarning",
-    "PrivacyReport",
-    "__version__",
-]
-
-#: Where the names above are defined, in the order of search.
-_PACKAGES = ("linear_model", "preprocessing", "privacy", "model_selection", "robust", "synthetic")
+#: Public names and the packages that define them.
+_PACKAGE_OF = {
+    "BoundedScaler": "preprocessing",
+    "BoundedSplineTransformer": "preprocessing",
+    "BudgetAccountant": "privacy",
+    "BudgetExceededError": "privacy",
+    "DPAdversarialClassifier": "robust",
+    "DPAdversarialRegressor": "robust",
+    "DPLinearClassifier": "linear_model",
+    "DPLinearRegressor": "linear_model",
+    "DPLogisticRegression": "linear_model",
+    "DPLogisticRegressionCV": "model_selection",
+    "DPMaxGroupLossClassifier": "robust",
+    "DPMaxGroupLossMLPClassifier": "robust",
+    "DPMaxGroupLossRegressor": "robust",
+    "DPRidge": "linear_model",
+    "DPRidgeCV": "model_selection",
+    "DPStandardScaler": "preprocessing",
+    "DPSyntheticData": "synthetic",
+    "PrivacyBudget": "privacy",
+    "PrivacyLeakWarning": "privacy",
+    "PrivacyReport": "privacy",
+}
+_PACKAGES = (
+    "algorithms",
+    "audit",
+    "inspection",
+    "linear_model",
+    "mechanisms",
+    "model_selection",
+    "preprocessing",
+    "privacy",
+    "problems",
+    "robust",
+    "solvers",
+    "synthetic",
+)
+__all__ = [*_PACKAGE_OF, "__version__"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load an estimator or a subpackage when it is first asked for: imports stay fast."""
-    if name in __all__:
-        packages = (import_module(f"skdp.{package}") for package in _PACKAGES)
-        found = next(getattr(package, name) for package in packages if hasattr(package, name))
-        globals()[name] = found
-        return found
-    if not name.startswith("_"):
-        try:
-            return import_module(f"skdp.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"skdp.{name}":
-                raise
-    raise AttributeError(f"module 'skdp' has no attribute {name!r}")
+    """Load a package when it, or a name in it, is first asked for: imports stay fast."""
+    if name in _PACKAGES:
+        return importlib.import_module(f"skdp.{name}")
+    if name not in _PACKAGE_OF:
+        raise AttributeError(f"module 'skdp' has no attribute {name!r}")
+    found = getattr(importlib.import_module(f"skdp.{_PACKAGE_OF[name]}"), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_PACKAGES})
