@@ -27,7 +27,7 @@ FLOORS = {
     "inspection": 6,
 }
 #: Modules below all floors: they import nothing of the package.
-BELOW = {"_checks", "_records", "_runtime"}
+BELOW = {"_checks", "_options", "_records", "_runtime"}
 #: Modules at the top of the package, and the floors that they stand on.
 TOP = {"_estimator": 5}
 #: Stricter than the order: who must not know whom (wall 1).

@@ -8,14 +8,18 @@ import ast
 import inspect
 import re
 from collections import defaultdict
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from every_estimator import ESTIMATORS as MODELS
 
+from skdp.preprocessing import BoundedScaler, BoundedSplineTransformer, DPStandardScaler
 from skdp.robust import worst_group_loss, worst_group_score
 from skdp.synthetic import DPSyntheticData
 
 ESTIMATORS = (*MODELS, DPSyntheticData)
+TRANSFORMERS = (BoundedScaler, BoundedSplineTransformer, DPStandardScaler)
+PRIVATE = (*ESTIMATORS, DPStandardScaler)
 
 LINEAR_CLASSIFIERS = ("DPLogisticRegression", "DPLinearClassifier")
 LINEAR_REGRESSORS = ("DPRidge", "DPLinearRegressor")
@@ -92,6 +96,35 @@ def test_every_parameter_is_described_with_its_default(estimator):
     for name, parameter in inspect.signature(estimator).parameters.items():
         default = described[name][0].partition("default=")[2]
         assert ast.literal_eval(default) == parameter.default, name
+
+
+def options(hint):
+    """The strings among the values of a type."""
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    return set().union(*map(options, get_args(hint)))
+
+
+@pytest.mark.parametrize("estimator", PRIVATE, ids=lambda kind: kind.__name__)
+def test_options_are_those_of_the_signature_and_of_the_check(estimator):
+    described, X = dict(entries(estimator)), [[0.0], [1.0]]
+    for name, hint in get_type_hints(estimator.__init__).items():
+        if name == "return" or hint is Any:  # several types, such as a name or an object
+            continue
+        texts = set(re.findall(r'"(\w+)"', described[name][0].partition("default=")[0]))
+        assert options(hint) == texts, name
+        if get_origin(hint) is Literal:
+            with pytest.raises(ValueError, match=f"{name} == 'x', must be one of") as refused:
+                estimator(**{name: "x"}).fit(X, [0, 1])
+            accepted = set(ast.literal_eval(str(refused.value).partition("one of ")[2][:-1]))
+            # the proof of a method, not the check of the option, refuses other relations
+            assert texts == accepted or (name == "neighbouring" and texts < accepted)
+
+
+@pytest.mark.parametrize("estimator", TRANSFORMERS + ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_fit_keeps_the_type(estimator):
+    """``DPRidge().fit(X, y)`` is a DPRidge for editors and type checkers."""
+    assert estimator.fit.__annotations__["return"] == "Self"
 
 
 @pytest.mark.parametrize("name", sorted(TEXTS))

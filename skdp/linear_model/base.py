@@ -9,7 +9,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count, check_option, check_real, shown
 from skdp._estimator import check_random_state, randomness
+from skdp._options import CalibrationName, ObjectiveName, Relation
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp.algorithms.methods import METHODS, Choice, choose
@@ -39,6 +40,9 @@ from skdp.problems import (
 from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class DPLinearModel(AccountedMixin, BaseEstimator):
@@ -72,7 +76,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     coef_norm_l1: float | None = None
     feature_bound: float | None = None
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -351,7 +355,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             check_real("coef_norm_l1", self.coef_norm_l1, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
-        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("neighbouring", self.neighbouring, get_args(Relation))
         check_option("method", self.method, self._method_names)
         self._check_objective()
         self._check_method()
@@ -373,11 +377,11 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
                     "alpha == 0 needs coef_norm: without a penalty the coefficients must be "
                     "bounded by a public radius. (method='phased' has a default for it.)"
                 )
-        check_option("objective", self.objective, ("empirical", "population"))
+        check_option("objective", self.objective, get_args(ObjectiveName))
         check_real("tilt", self.tilt, 0.0, 1e6)
         if self.tilt > 0 and self.neighbouring != "replace_one":
             raise ValueError("tilt > 0 is proven for neighbouring='replace_one' only.")
-        check_option("calibration", self.calibration, ("analytic", "paper"))
+        check_option("calibration", self.calibration, get_args(CalibrationName))
         if self.calibration == "paper" and self.neighbouring != "replace_one":
             raise ValueError("calibration='paper' is proven for neighbouring='replace_one' only.")
         if self.n_public is not None:

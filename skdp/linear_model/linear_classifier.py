@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from skdp._checks import check_option
+from skdp._options import (
+    Auto,
+    CalibrationName,
+    ClassifierLoss,
+    LinearMethod,
+    ObjectiveName,
+    Relation,
+)
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import (
@@ -170,8 +178,8 @@ class DPLinearClassifier(DPLinearClassification):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        loss: str = "log_loss",
-        alpha: float | str = "auto",
+        loss: ClassifierLoss = "log_loss",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
@@ -179,13 +187,13 @@ class DPLinearClassifier(DPLinearClassification):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: LinearMethod = "auto",
+        objective: ObjectiveName = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

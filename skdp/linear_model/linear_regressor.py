@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 from skdp._checks import check_option, check_real
+from skdp._options import (
+    Auto,
+    CalibrationName,
+    LinearMethod,
+    ObjectiveName,
+    RegressorLoss,
+    Relation,
+)
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import AbsoluteLoss, HalfSquaredLoss, Loss, QuantileLoss, huber_loss
-
-_LOSSES = ("squared_error", "huber", "absolute_error", "quantile")
 
 
 class DPLinearRegressor(DPLinearRegression):
@@ -160,8 +166,8 @@ class DPLinearRegressor(DPLinearRegression):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        loss: str = "squared_error",
-        alpha: float | str = "auto",
+        loss: RegressorLoss = "squared_error",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
@@ -171,13 +177,13 @@ class DPLinearRegressor(DPLinearRegression):
         quantile: float = 0.5,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: LinearMethod = "auto",
+        objective: ObjectiveName = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,
@@ -207,7 +213,7 @@ class DPLinearRegressor(DPLinearRegression):
         self.verbose = verbose
 
     def _check_parameters(self) -> None:
-        check_option("loss", self.loss, _LOSSES)
+        check_option("loss", self.loss, get_args(RegressorLoss))
         if self.huber_threshold is not None:
             check_real("huber_threshold", self.huber_threshold, 1e-50, 1e50)
         check_real("quantile", self.quantile, 1e-6, 1.0 - 1e-6)

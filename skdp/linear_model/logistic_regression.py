@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skdp._options import Auto, CalibrationName, LinearMethod, ObjectiveName, Relation
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import LogisticLoss, Loss, SoftmaxLoss
@@ -139,7 +140,7 @@ class DPLogisticRegression(DPLinearClassification):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        alpha: float | str = "auto",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
@@ -147,13 +148,13 @@ class DPLogisticRegression(DPLinearClassification):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: LinearMethod = "auto",
+        objective: ObjectiveName = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -19,6 +19,8 @@ class DPLinearRegression(RegressorMixin, DPLinearModel):
     """Base of private linear regressors; not for direct use."""
 
     target_range: tuple[float, float] | None
+    #: Of the estimators that have a choice.
+    loss: str
 
     @abstractmethod
     def _loss(self, target_bound: float) -> Loss:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skdp._options import Auto, CalibrationName, LinearMethod, ObjectiveName, Relation
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
@@ -136,7 +137,7 @@ class DPRidge(DPLinearRegression):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        alpha: float | str = "auto",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
@@ -144,13 +145,13 @@ class DPRidge(DPLinearRegression):
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: LinearMethod = "auto",
+        objective: ObjectiveName = "empirical",
         tilt: float = 0.0,
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skdp._options import LogisticTuner, ReplaceOne
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -124,7 +125,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        method: str = "newton",
+        method: LogisticTuner = "newton",
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         cv: int | None = None,
@@ -132,7 +133,7 @@ class DPLogisticRegressionCV(TunedLinearModel, DPLinearClassification):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
         classes: Any = None,
-        neighbouring: str = "replace_one",
+        neighbouring: ReplaceOne = "replace_one",
         tune_share: float = 0.2,
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,

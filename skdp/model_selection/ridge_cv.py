@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skdp._options import ReplaceOne, RidgeTuner
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.model_selection.tuned_model import TunedLinearModel, methods
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -120,7 +121,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        method: str = "sufficient_statistics",
+        method: RidgeTuner = "sufficient_statistics",
         alpha_bounds: tuple[float, float] | None = None,
         penalty_groups: Any = None,
         cv: int | None = None,
@@ -128,7 +129,7 @@ class DPRidgeCV(TunedLinearModel, DPLinearRegression):
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.3,
-        neighbouring: str = "replace_one",
+        neighbouring: ReplaceOne = "replace_one",
         tune_share: float = 0.2,
         solver: Any = "auto",
         accountant: BudgetAccountant | None = None,

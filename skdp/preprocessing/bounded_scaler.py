@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -18,6 +18,9 @@ from skdp.preprocessing.ranges import (
     to_unit_interval,
     validated_inverse,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -79,7 +82,7 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.ranges = ranges
         self.fill_value = fill_value
 
-    def fit(self, X: Any, y: Any = None) -> BoundedScaler:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Match the declared ranges with the columns of X; the values are not used.
 
         Parameters

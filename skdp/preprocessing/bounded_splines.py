@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import sparse
@@ -19,6 +19,9 @@ from skdp.preprocessing.ranges import check_ranges, ranges_per_feature, to_unit_
 #: Largest sum of squares of the B-splines at one point, on equidistant knots, by degree; the last
 #: also covers all higher degrees. Proof in the notes of the class.
 _LARGEST_SQUARES = (1.0, 1.0, 19 / 32, 1 / 2)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
@@ -126,7 +129,7 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
         self.degree = degree
         self.sparse_output = sparse_output
 
-    def fit(self, X: Any, y: Any = None) -> BoundedSplineTransformer:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Match the declared ranges with the columns of X; the values are not used.
 
         Parameters

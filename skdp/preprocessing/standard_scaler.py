@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_option
 from skdp._estimator import check_random_state, randomness
+from skdp._options import Relation, ReplaceOne
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
@@ -27,6 +28,9 @@ from skdp.preprocessing.ranges import (
 from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, BaseEstimator):
@@ -101,7 +105,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         delta: float = 1e-6,
         *,
         ranges: Any = (-1.0, 1.0),
-        neighbouring: str = "replace_one",
+        neighbouring: ReplaceOne = "replace_one",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
@@ -112,7 +116,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         self.accountant = accountant
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> DPStandardScaler:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Release the means and variances of the features.
 
         Parameters
@@ -134,7 +138,7 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         budget = PrivacyBudget(self.epsilon, self.delta)
-        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("neighbouring", self.neighbouring, get_args(Relation))
         if self.neighbouring != "replace_one":
             raise ValueError("DPStandardScaler is proven for neighbouring='replace_one' only.")
         check_ranges(self.ranges)

@@ -7,6 +7,14 @@ from typing import Any
 import numpy as np
 
 from skdp._checks import check_option
+from skdp._options import (
+    AttackedMethod,
+    Auto,
+    CalibrationName,
+    ClassifierLoss,
+    ObjectiveName,
+    Relation,
+)
 from skdp.linear_model.classification import DPLinearClassification
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HingeLoss, LogisticLoss, Loss, SquaredHingeLoss
@@ -134,21 +142,21 @@ class DPAdversarialClassifier(AttackedLinearModel, DPLinearClassification):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        loss: str = "log_loss",
+        loss: ClassifierLoss = "log_loss",
         attack_norm: float = 2,
         attack_radius: float = 0.1,
-        alpha: float | str = "auto",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: AttackedMethod = "auto",
+        objective: ObjectiveName = "empirical",
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skdp._options import AttackedMethod, Auto, CalibrationName, ObjectiveName, Relation
 from skdp.linear_model.regression import DPLinearRegression
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.problems import HalfSquaredLoss, Loss
@@ -122,18 +123,18 @@ class DPAdversarialRegressor(AttackedLinearModel, DPLinearRegression):
         *,
         attack_norm: float = 2,
         attack_radius: float = 0.1,
-        alpha: float | str = "auto",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         target_range: tuple[float, float] | None = None,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: AttackedMethod = "auto",
+        objective: ObjectiveName = "empirical",
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -7,13 +7,14 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_option, check_real
+from skdp._options import GroupMode
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, choose
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
 from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
@@ -33,11 +34,13 @@ from skdp.robust.group_labels import (
 )
 from skdp.solvers import resolve_solver
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 _NO_GROUPS = (
     "fit() was given no groups. In a pipeline or a search pass them as `<step>__groups`, or enable "
     "metadata routing and call set_fit_request(groups=True)."
 )
-_MODES = ("auto", "proportions", "public", "histogram", "floored")
 #: Part of the budget for noisy proportions, and largest weight over the relative noise of a mean.
 _HISTOGRAM_SHARE, _WEIGHT_FOR_NOISE = 0.1, 0.08
 
@@ -57,7 +60,7 @@ class GroupedLinearModel(DPLinearModel):
     _gradient_losses: tuple[str, ...] = ()
     _group_column: str | None = None
 
-    def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Any:
+    def fit(self, X: Any, y: Any = None, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the model privately.
 
         Parameters
@@ -352,7 +355,7 @@ class GroupedLinearModel(DPLinearModel):
         return caveats
 
     def _check_parameters(self) -> None:
-        check_option("group_mode", self.group_mode, _MODES)
+        check_option("group_mode", self.group_mode, get_args(GroupMode))
         if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError(
                 f"group_proportions are for group_mode='proportions', not {self.group_mode!r}."

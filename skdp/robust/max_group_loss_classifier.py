@@ -7,6 +7,15 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
+from skdp._options import (
+    Auto,
+    CalibrationName,
+    ClassifierLoss,
+    GroupMethod,
+    GroupMode,
+    ObjectiveName,
+    Relation,
+)
 from skdp.linear_model.classification import encode
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.privacy.budget_accountant import BudgetAccountant
@@ -175,14 +184,14 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        loss: str = "log_loss",
-        group_mode: str = "auto",
+        loss: ClassifierLoss = "log_loss",
+        group_mode: GroupMode = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
-        max_group_weight: float | str = "auto",
-        histogram_share: float | str = "auto",
+        max_group_weight: float | Auto = "auto",
+        histogram_share: float | Auto = "auto",
         release_group_weights: bool = False,
-        alpha: float | str = "auto",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
@@ -190,12 +199,12 @@ class DPMaxGroupLossClassifier(GroupedLinearModel, DPLinearClassifier):
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
         classes: Any = None,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: GroupMethod = "auto",
+        objective: ObjectiveName = "empirical",
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real
 from skdp._estimator import check_random_state
+from skdp._options import NetworkGroupMode, ReplaceOne
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp.algorithms.methods import Choice
@@ -163,7 +164,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         delta: float = 1e-6,
         *,
         hidden_units: int = 32,
-        group_mode: str = "auto",
+        group_mode: NetworkGroupMode = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
         max_group_weight: float = 10.0,
@@ -173,7 +174,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         clip_norm: float = 1.0,
         data_norm: float | None = None,
         classes: Any = None,
-        neighbouring: str = "replace_one",
+        neighbouring: ReplaceOne = "replace_one",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
@@ -205,8 +206,8 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         for name in ("balance", "step_size", "clip_norm"):
             check_real(name, getattr(self, name), 1e-6, 1e6)
         check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
-        check_option("group_mode", self.group_mode, ("auto", "proportions", "public", "histogram"))
-        check_option("neighbouring", self.neighbouring, ("replace_one",))
+        check_option("group_mode", self.group_mode, get_args(NetworkGroupMode))
+        check_option("neighbouring", self.neighbouring, get_args(ReplaceOne))
         if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError("group_proportions are for group_mode='proportions'.")
         check_accountant(self.accountant)

@@ -6,6 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from skdp._options import (
+    Auto,
+    CalibrationName,
+    GroupMethod,
+    GroupMode,
+    ObjectiveName,
+    RegressorLoss,
+    Relation,
+)
 from skdp.linear_model.linear_regressor import DPLinearRegressor
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.robust.grouped_model import GroupedLinearModel
@@ -167,14 +176,14 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        loss: str = "squared_error",
-        group_mode: str = "auto",
+        loss: RegressorLoss = "squared_error",
+        group_mode: GroupMode = "auto",
         group_names: Any = None,
         group_proportions: Any = None,
-        max_group_weight: float | str = "auto",
-        histogram_share: float | str = "auto",
+        max_group_weight: float | Auto = "auto",
+        histogram_share: float | Auto = "auto",
         release_group_weights: bool = False,
-        alpha: float | str = "auto",
+        alpha: float | Auto = "auto",
         data_norm: float | None = None,
         coef_norm: float | None = None,
         coef_norm_l1: float | None = None,
@@ -184,12 +193,12 @@ class DPMaxGroupLossRegressor(GroupedLinearModel, DPLinearRegressor):
         quantile: float = 0.5,
         fit_intercept: bool = True,
         intercept_scaling: float = 0.1,
-        neighbouring: str = "replace_one",
+        neighbouring: Relation = "replace_one",
         n_public: int | None = None,
-        method: str = "auto",
-        objective: str = "empirical",
+        method: GroupMethod = "auto",
+        objective: ObjectiveName = "empirical",
         solver: Any = "auto",
-        calibration: str = "analytic",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
         verbose: int = 0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import InvalidTypeError, check_count, check_option, check_real
 from skdp._estimator import check_random_state, randomness
+from skdp._options import CalibrationName, Relation, ReplaceOne, SyntheticMethod
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
 from skdp.algorithms.plan import Run
 from skdp.linear_model.base import refuse_fit_params, warn_inferred
@@ -38,6 +39,9 @@ from skdp.synthetic.tables import (
     inferred_categories,
     validated,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 #: Largest universe whose distribution is written out.
 _MAX_TABLE = 1 << 24
@@ -132,9 +136,9 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         delta: float = 1e-6,
         categories: Any = "auto",
         queries: Any = "2-way",
-        neighbouring: str = "replace_one",
-        method: str = "auto",
-        calibration: str = "analytic",
+        neighbouring: ReplaceOne = "replace_one",
+        method: SyntheticMethod = "auto",
+        calibration: CalibrationName = "analytic",
         accountant: BudgetAccountant | None = None,
         random_state: Any = None,
     ) -> None:
@@ -148,7 +152,7 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         self.accountant = accountant
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> DPSyntheticData:
+    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
         """Learn the distribution of a table privately.
 
         Parameters
@@ -216,9 +220,9 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
         budget = PrivacyBudget(self.epsilon, self.delta)
         check_real("epsilon", self.epsilon, 1e-20, 1e20)
-        check_option("neighbouring", self.neighbouring, ("replace_one", "add_remove"))
+        check_option("neighbouring", self.neighbouring, get_args(Relation))
         check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
-        check_option("calibration", self.calibration, ("analytic", "paper"))
+        check_option("calibration", self.calibration, get_args(CalibrationName))
         check_random_state(self.random_state)
         check_accountant(self.accountant)
         relation = Neighbouring(self.neighbouring)
