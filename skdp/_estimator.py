@@ -1,14 +1,98 @@
-"""What every estimator does with its parameter `random_state`."""
+"""What every estimator does: fits that succeed or change nothing, randomness, reports, labels."""
 
 from __future__ import annotations
 
+import copy
+import math
 import numbers
-from typing import Any
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar, get_args
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
-from skdp._checks import shown
-from skdp.mechanisms import NoiseSource, secure_noise
+from skdp._checks import check_option, check_real, shown
+from skdp._options import Relation
+from skdp.algorithms.plan import Plan, Run
+from skdp.mechanisms import NoiseSource, noise_source_name, secure_noise
+from skdp.privacy.accounted import AccountedMixin
+from skdp.privacy.budget import PrivacyBudget
+from skdp.privacy.budget_accountant import check_accountant
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import PrivacyLeakWarning, PrivacyReport, Release
+
+_SEED = (
+    "random_state was given: the seed is stored in this model, anyone who knows it can subtract "
+    "the noise, and clones, as in cross-validation, share it. The guarantee holds only if it stays "
+    "secret and is used for this fit alone"
+)
+
+
+class PrivateEstimator(AccountedMixin, BaseEstimator):
+    """Base of private estimators; not for direct use."""
+
+    # Parameters are set by the subclasses' signatures, as scikit-learn requires.
+    epsilon: float
+    delta: float
+    neighbouring: str
+    random_state: Any
+
+    @property
+    def _budget(self) -> PrivacyBudget:
+        return PrivacyBudget(self.epsilon, self.delta)
+
+    def _check_shared(self) -> None:
+        """Refuse invalid values of the parameters that all private estimators have."""
+        PrivacyBudget(self.epsilon, self.delta)
+        check_real("epsilon", self.epsilon, 1e-20, 1e20)
+        check_option("neighbouring", self.neighbouring, get_args(Relation))
+        check_random_state(self.random_state)
+        check_accountant(self.accountant)
+
+    def _run(self) -> Run:
+        return Run("auto", *randomness(self.random_state))
+
+    def _pay_and_run(self, plan: Plan, data: Any) -> Any:
+        """Pay for the releases of a plan, then run it: the only place that does either."""
+        self._spend(plan.event)
+        return plan.run(data, self._run())
+
+    def _set_report(
+        self, releases: tuple[Release, ...], caveats: tuple[str, ...], **parts: Any
+    ) -> None:
+        """Set ``privacy_``; `parts` are further parameters of :class:`PrivacyReport`."""
+        self.privacy_ = PrivacyReport(
+            epsilon=float(self.epsilon),
+            delta=float(self.delta),
+            neighbouring=Neighbouring(self.neighbouring),
+            noise_source=noise_source_name(self.random_state),
+            releases=releases,
+            caveats=caveats if self.random_state is None else (*caveats, _SEED),
+            **parts,
+        )
+
+    def _delta_alarms(self, n_records: int) -> tuple[str, ...]:
+        """Return a sentence if `delta` allows to publish a record, or none."""
+        delta = float(self.delta)
+        if delta * n_records < 1.0:
+            return ()
+        return (
+            f"delta == {delta:g} is not below 1 / {n_records}: publishing a record drawn at random "
+            "would satisfy such a guarantee",
+        )
+
+
+E_ = TypeVar("E_", bound=BaseEstimator)
+
+
+@contextmanager
+def staged(estimator: E_) -> Iterator[E_]:
+    """Fit a shallow copy, whose state the estimator takes over unless something is raised."""
+    copied = copy.copy(estimator)
+    yield copied
+    estimator.__dict__ = copied.__dict__
 
 
 def check_random_state(random_state: Any) -> None:
@@ -33,3 +117,99 @@ def randomness(random_state: Any) -> tuple[np.random.Generator, NoiseSource]:
         entropy = int(random_state)
     for_noise, for_solver = np.random.SeedSequence(entropy).spawn(2)
     return np.random.default_rng(for_solver), NoiseSource(np.random.default_rng(for_noise).bytes)
+
+
+def refuse_fit_params(fit_params: dict[str, Any]) -> None:
+    """Refuse weights of records and unknown arguments."""
+    if fit_params.get("sample_weight") is not None:
+        raise ValueError(
+            "sample_weight is not supported: the privacy guarantee is per record, and a weight "
+            "makes one record count like several."
+        )
+    unknown = set(fit_params) - {"sample_weight"}
+    if unknown:
+        raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
+
+
+def warn_inferred(inferred: str, parameter: str) -> None:
+    """Warn that something public was inferred from the records."""
+    warnings.warn(
+        f"{inferred} were inferred from the data, which the privacy guarantee does not cover. "
+        f"Declare them with the parameter `{parameter}`.",
+        PrivacyLeakWarning,
+        stacklevel=4,
+    )
+
+
+def noise_alarms(
+    releases: Iterable[Release], feature_norm: float, radius: float = math.inf
+) -> Iterator[str]:
+    """Yield a sentence for each release whose noise is larger than any value before noise.
+
+    `feature_norm` bounds rows, the intercept feature included, and `radius` solutions.
+    """
+    for release in releases:
+        # the norm of spherical Laplace noise is Gamma distributed
+        pure = release.mechanism == "spherical_laplace"
+        norm = release.noise_scale * (release.dimension if pure else math.sqrt(release.dimension))
+        if release.name == "second moments":
+            # of p (p + 1) / 2 entries: the norm of a symmetric matrix of them is about
+            # 2 sqrt(p) times the deviation of one
+            norm *= 2.0 / (2.0 * release.dimension) ** 0.25
+            largest = feature_norm**2
+            values = (
+                f"in the moments has a norm of about {norm:.3g}, and those of the features have"
+            )
+        elif release.name == "coefficients" and release.mechanism != "exponential":
+            largest = radius
+            values = f"has a length of about {norm:.3g} and any solution"
+        else:
+            continue
+        if norm > largest:
+            yield f"The noise {values} at most {largest:.3g}: the result is mostly noise"
+
+
+def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
+    """Return the labels that a parameter declares, sorted."""
+    try:
+        labels = plain_labels(np.asarray(values))
+    except ValueError:  # of sequences of different lengths
+        labels = np.zeros(0)
+    if labels.ndim != 1 or len(labels) < at_least:
+        number = "one label" if at_least == 1 else "two labels"
+        raise ValueError(
+            f"{name} must be a list or a 1-d array of at least {number}, got {shown(values)}."
+        )
+    try:
+        names = np.unique(labels)
+    except TypeError:  # labels of mixed kinds have no order
+        raise ValueError(f"{name} must be labels of one kind, got {shown(values)}.") from None
+    if (names != names).any():
+        raise ValueError(f"{name} contains missing values: {shown(values)}.")
+    if len(names) != len(labels):
+        raise ValueError(f"{name} lists a label twice: {shown(values)}.")
+    return names
+
+
+def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
+    """Return the position of each label in the sorted `known`; errors name no label."""
+    numeric = [array.dtype.kind in "biuf" for array in (labels, known)]
+    if numeric[0] != numeric[1]:
+        raise ValueError(message)
+    if not numeric[0]:
+        labels, known = labels.astype(object), known.astype(object)
+    try:
+        codes = np.searchsorted(known, labels)
+    except TypeError as error:  # labels of mixed kinds have no order
+        raise ValueError(message) from error
+    np.minimum(codes, len(known) - 1, out=codes)
+    if (known[codes] != labels).any():
+        raise ValueError(message)
+    return codes
+
+
+def plain_labels(labels: np.ndarray) -> np.ndarray:
+    """Return labels of dtype object that are all numbers as an array of numbers."""
+    if labels.dtype == object and all(isinstance(label, numbers.Real) for label in labels.flat):
+        return np.array(labels.tolist())
+    return labels

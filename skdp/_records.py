@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from sklearn import config_context
 from sklearn.utils.validation import validate_data
 
@@ -61,3 +62,12 @@ def refuse_without_values() -> Iterator[None]:
             remedy = "Leave such records out." if first.startswith("Input y ") else _FILL
             raise ValueError(f"{first} {remedy}") from None
         raise
+
+
+def take_rows(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows of a frame, a matrix or a list of lists."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    if issparse(X):
+        X = X.tocsr()
+    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

@@ -10,9 +10,9 @@ from scipy.special import gammaln
 from sklearn.base import clone
 
 from skdp._checks import InvalidTypeError, check_count
+from skdp._estimator import noise_alarms
 from skdp.algorithms.methods import Choice
 from skdp.linear_model.base import DPLinearModel
-from skdp.linear_model.remarks import noise_alarms
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release

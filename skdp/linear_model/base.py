@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import numbers
 import warnings
@@ -12,20 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count, check_option, check_real, shown
-from skdp._estimator import check_random_state, randomness
-from skdp._options import CalibrationName, ObjectiveName, Relation
+from skdp._estimator import PrivateEstimator, noise_alarms, randomness, refuse_fit_params, staged
+from skdp._options import CalibrationName, ObjectiveName
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
 from skdp.algorithms.methods import METHODS, Choice, choose
-from skdp.algorithms.plan import Plan, Run
-from skdp.linear_model.remarks import delta_alarms, fit_report, noise_alarms
-from skdp.privacy.accounted import AccountedMixin
-from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.budget_accountant import check_accountant
+from skdp.algorithms.plan import Run
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import (
@@ -45,27 +39,23 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class DPLinearModel(AccountedMixin, BaseEstimator):
+class DPLinearModel(PrivateEstimator):
     """Base of private linear models; not for direct use.
 
     ``fit`` is atomic: it works on a shallow copy, and takes over its state at the end.
     """
 
     # Parameters are set by the subclasses' signatures, as scikit-learn requires.
-    epsilon: float
-    delta: float
     alpha: float | str
     data_norm: float | None
     coef_norm: float | None
     fit_intercept: bool
     intercept_scaling: float
-    neighbouring: str
     n_public: int | None
     method: str
     objective: str
     solver: Any
     calibration: str
-    random_state: Any
     #: Not a parameter of all.
     verbose: int = 0
 
@@ -101,9 +91,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
-        staged = copy.copy(self)
-        staged._fit(X, y)
-        self.__dict__ = staged.__dict__
+        with staged(self) as model:
+            model._fit(X, y)
         return self
 
     @abstractmethod
@@ -183,7 +172,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             self._methods,
             self.method,
             self._objective(design, risk),
-            PrivacyBudget(self.epsilon, self.delta),
+            self._budget,
             self.calibration,
             may_split=may_split,
             has_solver=self._has_solver,
@@ -216,7 +205,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         radius = plan.to_dict().get("radius", math.inf)
         alarms = (
             *plan.alarms(),
-            *delta_alarms(self.delta, size),
+            *self._delta_alarms(size),
             *noise_alarms(releases, records.norm_bound, radius),
         )
         for alarm in alarms:
@@ -232,11 +221,8 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
                 stacklevel=5,
             )
 
-    def _pay_and_run(self, plan: Plan, records: Records) -> Any:
-        """Pay for the releases of a plan, then run it: the only place that does either."""
-        self._spend(plan.event)
-        run = Run(self.solver, *randomness(self.random_state), self.verbose)
-        return plan.run(records, run)
+    def _run(self) -> Run:
+        return Run(self.solver, *randomness(self.random_state), self.verbose)
 
     def _objective(self, design: Design, risk: EmpiricalRisk) -> Objective:
         """Make the objective from the parameters and the public numbers of the records."""
@@ -263,7 +249,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     ) -> None:
         """Set ``privacy_``; `public` holds numbers besides those of the plan."""
         releases, n_records = plan.releases, records.n_records
-        alarms = delta_alarms(self.delta, self._public_size(n_records) or n_records)
+        alarms = self._delta_alarms(self._public_size(n_records) or n_records)
         numbers = {
             "data_norm": records.data_norm,
             "feature_norm": records.norm_bound,
@@ -276,8 +262,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         sizes = records.norm_bound, numbers.get("radius", math.inf)
         if not self._is_entrywise:
             remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
-        self.privacy_ = fit_report(
-            self,
+        self._set_report(
             releases,
             alarms + caveats,
             method=method,
@@ -344,8 +329,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         """Refuse invalid parameters before any input is looked at."""
-        PrivacyBudget(self.epsilon, self.delta)
-        check_real("epsilon", self.epsilon, 1e-20, 1e20)
+        self._check_shared()
         # squares of the bound must neither overflow nor vanish
         if self.data_norm is not None:
             check_real("data_norm", self.data_norm, 1e-50, 1e50)
@@ -355,13 +339,10 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
             check_real("coef_norm_l1", self.coef_norm_l1, 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
-        check_option("neighbouring", self.neighbouring, get_args(Relation))
         check_option("method", self.method, self._method_names)
         self._check_objective()
         self._check_method()
         self._check_solver()
-        check_random_state(self.random_state)
-        check_accountant(self.accountant)
 
     def _check_objective(self) -> None:
         """Refuse parameters of the objective and of its planning."""
@@ -403,8 +384,7 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
     def _check_method(self) -> None:
         """Refuse a method where its proof does not apply."""
         method = self._row
-        budget = PrivacyBudget(self.epsilon, self.delta)
-        method.check(self.method, budget, Neighbouring(self.neighbouring), self.calibration)
+        method.check(self.method, self._budget, Neighbouring(self.neighbouring), self.calibration)
         asked = (self.alpha != "auto", self.coef_norm is not None, self._has_solver)
         if not method.is_penalised and (any(asked) or self.objective == "population"):
             raise ValueError(
@@ -455,25 +435,3 @@ class DPLinearModel(AccountedMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
-
-
-def refuse_fit_params(fit_params: dict[str, Any]) -> None:
-    """Refuse weights of records and unknown arguments."""
-    if fit_params.get("sample_weight") is not None:
-        raise ValueError(
-            "sample_weight is not supported: the privacy guarantee is per record, and a weight "
-            "makes one record count like several."
-        )
-    unknown = set(fit_params) - {"sample_weight"}
-    if unknown:
-        raise TypeError(f"fit() got unexpected keyword arguments: {sorted(unknown)}.")
-
-
-def warn_inferred(inferred: str, parameter: str) -> None:
-    """Warn that something public was inferred from the records."""
-    warnings.warn(
-        f"{inferred} were inferred from the data, which the privacy guarantee does not cover. "
-        f"Declare them with the parameter `{parameter}`.",
-        PrivacyLeakWarning,
-        stacklevel=4,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from abc import abstractmethod
 from typing import Any
 
@@ -12,9 +11,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
-from skdp._checks import shown
+from skdp._estimator import declared_labels, encode, plain_labels, warn_inferred
 from skdp._runtime import without_warnings
-from skdp.linear_model.base import DPLinearModel, warn_inferred
+from skdp.linear_model.base import DPLinearModel
 from skdp.problems import ClippedLogisticLoss, EmpiricalRisk, Loss, SoftmaxLoss
 
 _UNKNOWN_LABELS = "y contains labels that are not in `classes`."
@@ -182,49 +181,3 @@ class DPLinearClassification(ClassifierMixin, DPLinearModel):
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         return np.asarray(log_softmax(scores, axis=1))
-
-
-def declared_labels(name: str, values: Any, at_least: int) -> np.ndarray:
-    """Return the labels that a parameter declares, sorted."""
-    try:
-        labels = plain_labels(np.asarray(values))
-    except ValueError:  # of sequences of different lengths
-        labels = np.zeros(0)
-    if labels.ndim != 1 or len(labels) < at_least:
-        number = "one label" if at_least == 1 else "two labels"
-        raise ValueError(
-            f"{name} must be a list or a 1-d array of at least {number}, got {shown(values)}."
-        )
-    try:
-        names = np.unique(labels)
-    except TypeError:  # labels of mixed kinds have no order
-        raise ValueError(f"{name} must be labels of one kind, got {shown(values)}.") from None
-    if (names != names).any():
-        raise ValueError(f"{name} contains missing values: {shown(values)}.")
-    if len(names) != len(labels):
-        raise ValueError(f"{name} lists a label twice: {shown(values)}.")
-    return names
-
-
-def encode(labels: np.ndarray, known: np.ndarray, message: str) -> np.ndarray:
-    """Return the position of each label in the sorted `known`; errors name no label."""
-    numeric = [array.dtype.kind in "biuf" for array in (labels, known)]
-    if numeric[0] != numeric[1]:
-        raise ValueError(message)
-    if not numeric[0]:
-        labels, known = labels.astype(object), known.astype(object)
-    try:
-        codes = np.searchsorted(known, labels)
-    except TypeError as error:  # labels of mixed kinds have no order
-        raise ValueError(message) from error
-    np.minimum(codes, len(known) - 1, out=codes)
-    if (known[codes] != labels).any():
-        raise ValueError(message)
-    return codes
-
-
-def plain_labels(labels: np.ndarray) -> np.ndarray:
-    """Return labels of dtype object that are all numbers as an array of numbers."""
-    if labels.dtype == object and all(isinstance(label, numbers.Real) for label in labels.flat):
-        return np.array(labels.tolist())
-    return labels

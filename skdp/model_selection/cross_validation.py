@@ -14,6 +14,7 @@ from sklearn.utils import check_consistent_length
 
 from skdp._checks import check_count, check_real
 from skdp._estimator import check_random_state, randomness
+from skdp._records import take_rows
 from skdp._runtime import without_warnings
 from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.noisy_score import NoisyScorePlan
@@ -22,7 +23,6 @@ from skdp.privacy.accounted import AccountedMixin
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant, spend
 from skdp.privacy.overlap import OverlappingParts
-from skdp.robust.group_labels import take_rows
 
 _Scores = Callable[[Any, Any, np.ndarray], Any]
 

@@ -12,7 +12,6 @@ from skdp._checks import check_count, check_real, shown
 from skdp.algorithms.methods import Choice
 from skdp.algorithms.tuning import TUNING_METHODS, TuningMethod, TuningObjective
 from skdp.linear_model.base import DPLinearModel
-from skdp.privacy.budget import PrivacyBudget
 from skdp.problems import Design, EmpiricalRisk, PenaltyGroups, Records
 
 #: Lower bound of alpha in units of the squared norm bound of a row.
@@ -78,7 +77,7 @@ class TunedLinearModel(DPLinearModel):
                 data_norm=self._norm_bound,
                 intercept=self._intercept_value,
             ),
-            budget=PrivacyBudget(self.epsilon, self.delta),
+            budget=self._budget,
             **{name: options[name] for name in method.options},
         )
         return Choice(method=self.method, plan=plan, bounds={})
@@ -139,5 +138,4 @@ class TunedLinearModel(DPLinearModel):
     def _check_method(self) -> None:
         if self.cv is not None:
             check_count("cv", self.cv, 2, _MOST_FOLDS)
-        budget = PrivacyBudget(self.epsilon, self.delta)
-        self._methods[self.method].check(self.method, budget, self.cv)
+        self._methods[self.method].check(self.method, self._budget, self.cv)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from skdp._estimator import staged
 from skdp._records import validate_records
 from skdp.preprocessing.ranges import (
     check_ranges,
@@ -102,11 +102,10 @@ class BoundedScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             without a `fill_value`, NaN.
         """
         check_ranges(self.ranges)
-        staged = copy.copy(self)
-        X = staged._validated(X)
-        staged.ranges_ = ranges_per_feature(staged)
-        staged._fill_values(X)
-        self.__dict__ = staged.__dict__
+        with staged(self) as model:
+            X = model._validated(X)
+            model.ranges_ = ranges_per_feature(model)
+            model._fill_values(X)
         return self
 
     def _validated(self, X: Any, **options: Any) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from sklearn.preprocessing import SplineTransformer
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count
+from skdp._estimator import staged
 from skdp._records import validate_records
 from skdp.preprocessing.ranges import check_ranges, ranges_per_feature, to_unit_interval
 
@@ -152,10 +152,9 @@ class BoundedSplineTransformer(TransformerMixin, BaseEstimator):
         check_count("n_knots", self.n_knots, 2)
         check_count("degree", self.degree, 0)
         check_bool("sparse_output", self.sparse_output)
-        staged = copy.copy(self)
-        validate_records(staged, X)
-        staged.ranges_ = ranges_per_feature(staged)
-        self.__dict__ = staged.__dict__
+        with staged(self) as model:
+            validate_records(model, X)
+            model.ranges_ = ranges_per_feature(model)
         return self
 
     def transform(self, X: Any) -> Any:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import copy
 import math
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import check_option
-from skdp._estimator import check_random_state, randomness
-from skdp._options import Relation, ReplaceOne
+from skdp._estimator import PrivateEstimator, staged
+from skdp._options import ReplaceOne
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
-from skdp.algorithms.plan import Run
 from skdp.algorithms.statistics.column_moments import ColumnMomentsPlan
-from skdp.linear_model.remarks import delta_alarms, fit_report
 from skdp.preprocessing.ranges import (
     check_ranges,
     middle_and_half,
@@ -25,15 +21,13 @@ from skdp.preprocessing.ranges import (
     to_unit_interval,
     validated_inverse,
 )
-from skdp.privacy.accounted import AccountedMixin
-from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
+from skdp.privacy.budget_accountant import BudgetAccountant
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
 
-class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, BaseEstimator):
+class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Center each feature and scale it to unit variance, by private moments.
 
     As :class:`~sklearn.preprocessing.StandardScaler`, but means and variances are released with
@@ -137,26 +131,24 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         BudgetExceededError
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
-        budget = PrivacyBudget(self.epsilon, self.delta)
-        check_option("neighbouring", self.neighbouring, get_args(Relation))
+        self._check_shared()
         if self.neighbouring != "replace_one":
             raise ValueError("DPStandardScaler is proven for neighbouring='replace_one' only.")
         check_ranges(self.ranges)
-        check_random_state(self.random_state)
-        check_accountant(self.accountant)
-        staged = copy.copy(self)
-        X = validate_records(staged, X)
-        staged.ranges_ = ranges_per_feature(staged)
-        plan = ColumnMomentsPlan(n_records=len(X), n_features=X.shape[1], budget=budget)
-        staged._spend(plan.event)
-        run = Run("auto", *randomness(self.random_state))
-        with without_warnings():  # the fit is paid for, and ranges may be beyond 1e150
-            released = plan.run(to_unit_interval(X, staged.ranges_), run).point
-            means, squares = np.split(released, 2)
-            staged._keep(means, squares, plan)
-        self.__dict__ = staged.__dict__
+        with staged(self) as model:
+            model._fit(X)
         return self
 
+    def _fit(self, X: Any) -> None:
+        X = validate_records(self, X)
+        self.ranges_ = ranges_per_feature(self)
+        plan = ColumnMomentsPlan(n_records=len(X), n_features=X.shape[1], budget=self._budget)
+        with without_warnings():
+            X = to_unit_interval(X, self.ranges_)
+        means, squares = np.split(self._pay_and_run(plan, X).point, 2)
+        self._keep(means, squares, plan)
+
+    @without_warnings()  # ranges may be beyond 1e150
     def _keep(self, means: np.ndarray, squares: np.ndarray, plan: ColumnMomentsPlan) -> None:
         """Set the fitted attributes from what was released."""
         means = np.clip(means, -1.0, 1.0)
@@ -166,10 +158,9 @@ class DPStandardScaler(OneToOneFeatureMixin, TransformerMixin, AccountedMixin, B
         self.mean_ = middle + half * means
         self.scale_ = half * np.sqrt(variances)
         self.var_ = self.scale_**2
-        self.privacy_ = fit_report(
-            self,
+        self._set_report(
             plan.releases,
-            delta_alarms(self.delta, plan.n_records),
+            self._delta_alarms(plan.n_records),
             method="moments",
             plan={**plan.to_dict(), "least_scale": math.sqrt(least)},
         )

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from scipy.sparse import issparse
 
 from skdp._checks import shown
 
@@ -105,12 +104,3 @@ def has_column(X: Any, name: str | None) -> bool:
 def without_column(X: Any, name: str) -> Any:
     """Return a data frame without a column."""
     return X.drop(columns=name) if hasattr(X, "iloc") else X.drop(name)
-
-
-def take_rows(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows of a frame, a matrix or a list of lists."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if issparse(X):
-        X = X.tocsr()
-    return X[rows] if hasattr(X, "shape") else np.asarray(X)[rows]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -14,12 +13,12 @@ from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_option, check_real
+from skdp._estimator import declared_labels, encode, refuse_fit_params, staged, warn_inferred
 from skdp._options import GroupMode
+from skdp._records import take_rows
 from skdp.algorithms.methods import GROUP_METHODS, Choice, Method, choose
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
-from skdp.linear_model.base import DPLinearModel, refuse_fit_params, warn_inferred
-from skdp.linear_model.classification import declared_labels, encode
-from skdp.privacy.budget import PrivacyBudget
+from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.problems import Design, EmpiricalRisk, GroupWeights, Records
 from skdp.problems.group_objective import GroupObjective
@@ -29,7 +28,6 @@ from skdp.robust.group_labels import (
     checked_proportions,
     group_labels,
     has_column,
-    take_rows,
     without_column,
 )
 from skdp.solvers import resolve_solver
@@ -89,21 +87,20 @@ class GroupedLinearModel(DPLinearModel):
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
-        staged = copy.copy(self)
-        staged._check_parameters()
-        labels = None if groups is None else group_labels(X, groups)
-        proportions = self.group_proportions
-        for name, is_declared in (
-            ("group_names", self.group_names is not None),
-            ("group_proportions", proportions is not None and not are_named(proportions)),
-        ):
-            if labels is None and is_declared:
-                raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
-        staged._group_column = groups if isinstance(groups, str) else None
-        check_consistent_length(X, labels)
-        codes = None if labels is None else staged._encoded(labels)
-        staged._fit(staged._without_groups(X), y, codes)
-        self.__dict__ = staged.__dict__
+        with staged(self) as model:
+            model._check_parameters()
+            labels = None if groups is None else group_labels(X, groups)
+            proportions = self.group_proportions
+            for name, is_declared in (
+                ("group_names", self.group_names is not None),
+                ("group_proportions", proportions is not None and not are_named(proportions)),
+            ):
+                if labels is None and is_declared:
+                    raise ValueError(f"{name} were declared, but {_NO_GROUPS}")
+            model._group_column = groups if isinstance(groups, str) else None
+            check_consistent_length(X, labels)
+            codes = None if labels is None else model._encoded(labels)
+            model._fit(model._without_groups(X), y, codes)
         return self
 
     def _without_groups(self, X: Any) -> Any:
@@ -268,12 +265,11 @@ class GroupedLinearModel(DPLinearModel):
             if self.max_group_weight == "auto"
             else float(self.max_group_weight),
         )
-        budget = PrivacyBudget(self.epsilon, self.delta)
         return choose(
             self._methods,
             self.method,
             objective,
-            budget,
+            self._budget,
             self.calibration,
             has_solver=self._has_solver,
         )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_softmax
 
+from skdp._estimator import encode
 from skdp._options import (
     Auto,
     CalibrationName,
@@ -16,7 +17,6 @@ from skdp._options import (
     ObjectiveName,
     Relation,
 )
-from skdp.linear_model.classification import encode
 from skdp.linear_model.linear_classifier import DPLinearClassifier
 from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.robust.grouped_model import GroupedLinearModel

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_count, check_option, check_real
-from skdp._estimator import check_random_state
+from skdp._estimator import encode
 from skdp._options import NetworkGroupMode, ReplaceOne
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
@@ -21,9 +21,8 @@ from skdp.algorithms.worst_group.network import (
     GroupNetworkPlan,
     plan_group_network,
 )
-from skdp.linear_model.classification import DPLinearClassification, encode
-from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
+from skdp.linear_model.classification import DPLinearClassification
+from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.problems import (
     Design,
@@ -196,9 +195,10 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        if PrivacyBudget(self.epsilon, self.delta).is_pure:
+        check_option("neighbouring", self.neighbouring, get_args(ReplaceOne))
+        self._check_shared()
+        if self.delta == 0:
             raise ValueError("delta == 0: the noise of the gradients needs delta > 0.")
-        check_real("epsilon", self.epsilon, 1e-20, 1e20)
         if self.data_norm is not None:
             check_real("data_norm", self.data_norm, 1e-50, 1e50)
         check_count("hidden_units", self.hidden_units, 1, 10**6)
@@ -207,11 +207,8 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
             check_real(name, getattr(self, name), 1e-6, 1e6)
         check_real("max_group_weight", self.max_group_weight, 1.0, 1e9)
         check_option("group_mode", self.group_mode, get_args(NetworkGroupMode))
-        check_option("neighbouring", self.neighbouring, get_args(ReplaceOne))
         if self.group_proportions is not None and self._mode != "proportions":
             raise ValueError("group_proportions are for group_mode='proportions'.")
-        check_accountant(self.accountant)
-        check_random_state(self.random_state)
 
     def _loss(self, n_classes: int) -> Loss:
         return LogisticLoss() if n_classes == 2 else SoftmaxLoss(n_classes)
@@ -268,7 +265,7 @@ class DPMaxGroupLossMLPClassifier(GroupedLinearModel, DPLinearClassification):
         )
         return plan_group_network(
             objective,
-            PrivacyBudget(self.epsilon, self.delta),
+            self._budget,
             hidden_units=int(self.hidden_units),
             n_steps=int(self.n_steps),
             step_size=float(self.step_size),

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from skdp._checks import InvalidTypeError, check_count, check_option, check_real
-from skdp._estimator import check_random_state, randomness
-from skdp._options import CalibrationName, Relation, ReplaceOne, SyntheticMethod
+from skdp._checks import InvalidTypeError, check_count, check_option
+from skdp._estimator import (
+    PrivateEstimator,
+    randomness,
+    refuse_fit_params,
+    staged,
+    warn_inferred,
+)
+from skdp._options import CalibrationName, ReplaceOne, SyntheticMethod
 from skdp.algorithms.methods import SYNTHETIC_METHODS, choose
-from skdp.algorithms.plan import Run
-from skdp.linear_model.base import refuse_fit_params, warn_inferred
-from skdp.linear_model.remarks import delta_alarms, fit_report
-from skdp.privacy.accounted import AccountedMixin
-from skdp.privacy.budget import PrivacyBudget
-from skdp.privacy.budget_accountant import BudgetAccountant, check_accountant
+from skdp.privacy.budget_accountant import BudgetAccountant
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import PrivacyLeakWarning
 from skdp.problems import (
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _MAX_TABLE = 1 << 24
 
 
-class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class DPSyntheticData(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator):
     """Learn the distribution of a categorical table privately, and sample synthetic records.
 
     A distribution of records is fitted to the answers of linear queries, such as all two-way
@@ -177,9 +177,8 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             If the fit would exceed the budget of an accountant; nothing has then been computed.
         """
         refuse_fit_params(fit_params)
-        staged = copy.copy(self)
-        staged._fit(X)
-        self.__dict__ = staged.__dict__
+        with staged(self) as model:
+            model._fit(X)
         return self
 
     def _fit(self, X: Any) -> None:
@@ -201,46 +200,38 @@ class DPSyntheticData(AccountedMixin, OneToOneFeatureMixin, TransformerMixin, Ba
             if order is None
             else Marginals(sizes, min(order, len(sizes)))
         )
-        budget = PrivacyBudget(self.epsilon, self.delta)
         objective = QueryObjective(workload, X.shape[0], Neighbouring(self.neighbouring))
-        choice = choose(SYNTHETIC_METHODS, self.method, objective, budget, self.calibration)
+        choice = choose(SYNTHETIC_METHODS, self.method, objective, self._budget, self.calibration)
         records = CategoricalRecords(encode(X, categories, self._names), sizes)
         if given is None:
             warn_inferred("The categories", "categories")
-        for alarm in delta_alarms(self.delta, X.shape[0]):
+        for alarm in self._delta_alarms(X.shape[0]):
             warnings.warn(f"{alarm}.", UserWarning, stacklevel=3)
-        self._spend(choice.plan.event)
-        rng, noise = randomness(self.random_state)
-        result: Any = choice.plan.run(records, Run(rng=rng, noise=noise))
+        result = self._pay_and_run(choice.plan, records)
         self._model, self._workload, self._n_records = result.model, workload, X.shape[0]
         self.categories_ = [_array_of(values) for values in categories]
         self._report(choice.method, result.plan, given is None)
 
     def _check_parameters(self) -> int | None:
         """Refuse invalid parameters; return the order of the marginals, None for a matrix."""
-        budget = PrivacyBudget(self.epsilon, self.delta)
-        check_real("epsilon", self.epsilon, 1e-20, 1e20)
-        check_option("neighbouring", self.neighbouring, get_args(Relation))
+        self._check_shared()
         check_option("method", self.method, ("auto", *SYNTHETIC_METHODS))
         check_option("calibration", self.calibration, get_args(CalibrationName))
-        check_random_state(self.random_state)
-        check_accountant(self.accountant)
-        relation = Neighbouring(self.neighbouring)
         name = self.method
         if name == "auto":
-            name = "mirror_descent" if budget.is_pure else "adaptive"
-        SYNTHETIC_METHODS[name].check(name, budget, relation, self.calibration)
+            name = "mirror_descent" if self._budget.is_pure else "adaptive"
+        relation = Neighbouring(self.neighbouring)
+        SYNTHETIC_METHODS[name].check(name, self._budget, relation, self.calibration)
         if not isinstance(self.queries, str):
             return None
         return _order(self.queries)
 
     def _report(self, method: str, plan: Any, is_inferred: bool) -> None:
         """Set ``privacy_``."""
-        caveats = delta_alarms(self.delta, plan.n_records)
+        caveats = self._delta_alarms(plan.n_records)
         if is_inferred:
             caveats += ("categories were inferred from the data, without privacy",)
-        self.privacy_ = fit_report(
-            self,
+        self._set_report(
             plan.releases,
             caveats,
             method=method,

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdp import DPMaxGroupLossClassifier, DPRidge
-from skdp.linear_model.remarks import noise_alarms
+from skdp._estimator import noise_alarms
 from skdp.privacy import GaussianEvent, Neighbouring, Release
 
 RELATION = Neighbouring.REPLACE_ONE
