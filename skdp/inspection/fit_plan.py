@@ -11,8 +11,8 @@ from sklearn.base import clone
 
 from skdp._checks import InvalidTypeError, check_count
 from skdp._estimator import noise_alarms
+from skdp._model import PrivateModel
 from skdp.algorithms.methods import Choice
-from skdp.linear_model.base import DPLinearModel
 from skdp.privacy.accountants import tightest_epsilon
 from skdp.privacy.events import Neighbouring, PrivacyEvent
 from skdp.privacy.report import Release
@@ -222,7 +222,7 @@ def plan_fit(
     >>> bool(few.prediction_noise > many.prediction_noise)
     True
     """
-    if not isinstance(estimator, DPLinearModel):
+    if not isinstance(estimator, PrivateModel):
         raise InvalidTypeError(
             "estimator must be a private model of skdp.linear_model, skdp.robust or "
             f"skdp.model_selection, got {estimator!r}. Of a pipeline pass the last step."
@@ -245,7 +245,7 @@ def plan_fit(
         n_samples=int(n_samples),
         n_features=int(n_features),
         method=choice.method,
-        reason=_reason(getattr(estimator, "method", choice.method), choice),
+        reason=_reason(getattr(estimator, "method", "auto"), choice),
         epsilon=float(estimator.epsilon),
         delta=float(estimator.delta),
         total_epsilon=tightest_epsilon(plan.event, float(estimator.delta)),

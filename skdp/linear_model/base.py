@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 import numbers
 import warnings
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skdp._checks import check_bool, check_count, check_option, check_real, shown
-from skdp._estimator import PrivateEstimator, noise_alarms, randomness, refuse_fit_params, staged
+from skdp._estimator import randomness
+from skdp._model import PrivateModel
 from skdp._options import CalibrationName, ObjectiveName
 from skdp._records import validate_records
 from skdp._runtime import without_warnings
@@ -35,19 +34,12 @@ from skdp.problems.vertices import clipped_entries
 from skdp.solvers import resolve_solver
 from skdp.solvers.copying import is_copyable
 
-if TYPE_CHECKING:
-    from typing_extensions import Self
 
-
-class DPLinearModel(PrivateEstimator):
-    """Base of private linear models; not for direct use.
-
-    ``fit`` is atomic: it works on a shallow copy, and takes over its state at the end.
-    """
+class DPLinearModel(PrivateModel):
+    """Base of private linear models; not for direct use."""
 
     # Parameters are set by the subclasses' signatures, as scikit-learn requires.
     alpha: float | str
-    data_norm: float | None
     coef_norm: float | None
     fit_intercept: bool
     intercept_scaling: float
@@ -66,56 +58,10 @@ class DPLinearModel(PrivateEstimator):
     coef_norm_l1: float | None = None
     feature_bound: float | None = None
 
-    def fit(self, X: Any, y: Any = None, **fit_params: Any) -> Self:
-        """Fit the model privately.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows longer than `data_norm` are scaled down to it.
-        y : array-like of shape (n_samples,)
-        **fit_params : dict
-            Must be empty. `sample_weight` is refused, because the guarantee is per record: the
-            sensitivity grows by the largest weight.
-
-        Returns
-        -------
-        self : object
-
-        Raises
-        ------
-        ValueError
-            For invalid parameters or input, before anything is computed. The error is for the
-            data holder and lies outside of the guarantee.
-        BudgetExceededError
-            If the fit would exceed the budget of an accountant; nothing has then been computed.
-        """
-        refuse_fit_params(fit_params)
-        with staged(self) as model:
-            model._fit(X, y)
-        return self
-
-    @abstractmethod
-    def _fit(self, X: Any, y: Any, groups: np.ndarray | None = None) -> None:
-        """Set the fitted attributes."""
-
-    def _validated(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
-        return validate_records(self, X, y, accept_sparse="csr", **options)
-
-    def _warn_undeclared(self) -> None:
-        """Warn of each bound that was not declared, for any records."""
-        for consequence in self._undeclared():
-            warnings.warn(consequence, UserWarning, stacklevel=4)
-
     def _undeclared(self) -> Iterator[str]:
-        """Yield the consequence of each bound that was not declared."""
-        if self.data_norm is None and not self._is_entrywise:
-            yield (
-                "data_norm was not declared: rows are scaled down to Euclidean norm 1. Scale raw "
-                "features with skdp.preprocessing.BoundedScaler(ranges) and Normalizer() and "
-                "declare data_norm=1.0; if rows are scaled already, declare their public bound."
-            )
-        if self.feature_bound is None and self._is_entrywise:
+        if not self._is_entrywise:
+            yield from super()._undeclared()
+        elif self.feature_bound is None:
             yield (
                 "feature_bound was not declared: entries of X are clipped to [-1, 1]. Scale raw "
                 "features with skdp.preprocessing.BoundedScaler(ranges) and declare "
@@ -123,11 +69,11 @@ class DPLinearModel(PrivateEstimator):
             )
 
     def _records(self, X: Any, targets: np.ndarray, groups: np.ndarray | None = None) -> Records:
-        """Return the records with bounded rows and the intercept feature."""
-        self.data_norm_ = self._norm_bound
-        if self._is_entrywise:  # a norm that no row of bounded entries exceeds
-            self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
-            X = clipped_entries(X, self._entry_bound)
+        if not self._is_entrywise:
+            return super()._records(X, targets, groups)
+        # a norm that no row of bounded entries exceeds
+        self.data_norm_ = self._entry_bound * math.sqrt(X.shape[1]) * 1.001
+        X = clipped_entries(X, self._entry_bound)
         return Records(X, self.data_norm_, self._intercept_value, targets=targets, groups=groups)
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -178,39 +124,6 @@ class DPLinearModel(PrivateEstimator):
             has_solver=self._has_solver,
         )
 
-    def _plan_of_shape(
-        self, n_samples: int, n_features: int, n_classes: int | None, n_groups: int | None
-    ) -> tuple[Choice, Design]:
-        """Plan a fit on records of a shape; see :func:`skdp.inspection.plan_fit`."""
-        self._check_parameters()
-        n_public = self._public_size(n_samples)
-        # no row at all: the bounds of rows, and the size of a block, follow from the width
-        empty = Design.of(self._records(np.zeros((0, n_features)), np.zeros(0)), n_public)
-        design = replace(empty, n_records=n_public or n_samples)
-        return self._planned(design, self._public_risk(n_classes), n_groups), design
-
-    @abstractmethod
-    def _public_risk(self, n_classes: int | None) -> EmpiricalRisk:
-        """Make the risk from the parameters and the public number of classes, if it has any."""
-
-    def _warn(self, plan: Any, records: Records, is_planned: bool = False) -> None:
-        """Issue the warnings that follow from a plan.
-
-        They come before the payment, so that one that a filter turns into an error costs nothing.
-        The first release may enter the plans of later ones, and then what their noise is: only if
-        `is_planned` are they looked at, too.
-        """
-        releases = plan.releases if is_planned else plan.releases[:1]
-        size = self._public_size(records.n_records) or records.n_records
-        radius = plan.to_dict().get("radius", math.inf)
-        alarms = (
-            *plan.alarms(),
-            *self._delta_alarms(size),
-            *noise_alarms(releases, records.norm_bound, radius),
-        )
-        for alarm in alarms:
-            warnings.warn(f"{alarm.rstrip('.')}.", UserWarning, stacklevel=5)
-
     def _warn_of_solver(self) -> None:
         """Warn of a solver that keeps what it computed from the records."""
         if resolve_solver(self.solver).holds_records:
@@ -237,39 +150,6 @@ class DPLinearModel(PrivateEstimator):
             feature_bound=self._entry_bound,
         )
 
-    def _report(
-        self,
-        method: str,
-        plan: Any,
-        records: Records,
-        risk: EmpiricalRisk,
-        caveats: tuple[str, ...],
-        public: dict[str, Any],
-        remarks: tuple[str, ...] = (),
-    ) -> None:
-        """Set ``privacy_``; `public` holds numbers besides those of the plan."""
-        releases, n_records = plan.releases, records.n_records
-        alarms = self._delta_alarms(self._public_size(n_records) or n_records)
-        numbers = {
-            "data_norm": records.data_norm,
-            "feature_norm": records.norm_bound,
-            "risk": repr(risk),
-            **plan.to_dict(),
-            **public,
-        }
-        if not risk.is_smooth:
-            numbers["smoothing"] = plan.risk.smoothing
-        sizes = records.norm_bound, numbers.get("radius", math.inf)
-        if not self._is_entrywise:
-            remarks = (f"rows are shortened to Euclidean norm {records.data_norm:g}", *remarks)
-        self._set_report(
-            releases,
-            alarms + caveats,
-            method=method,
-            plan=numbers,
-            remarks=(*remarks, *noise_alarms(releases, *sizes)),
-        )
-
     def _caveats(self) -> tuple[str, ...]:
         """State the conditions of the guarantee besides the constants."""
         caveats = self._size_caveats()
@@ -281,7 +161,6 @@ class DPLinearModel(PrivateEstimator):
         return caveats
 
     def _size_caveats(self) -> tuple[str, ...]:
-        """State what is disclosed about the number of records."""
         if self.neighbouring == "replace_one" or self.n_public is not None:
             return ()
         return (
@@ -290,18 +169,12 @@ class DPLinearModel(PrivateEstimator):
         )
 
     def _risk(self, loss: Loss) -> EmpiricalRisk:
-        """Make the risk of a loss: its mean, or tilted."""
-        return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else EmpiricalRisk(loss)
+        return TiltedRisk(loss, float(self.tilt)) if self.tilt > 0 else super()._risk(loss)
 
     @property
     def _is_entrywise(self) -> bool:
         """Whether the method bounds the entries of X, not its rows."""
         return bool(self.method != "auto" and self._row.is_entrywise)
-
-    @property
-    def _norm_bound(self) -> float:
-        """Public bound on the norm of a row."""
-        return 1.0 if self.data_norm is None else float(self.data_norm)
 
     @property
     def _entry_bound(self) -> float:
@@ -310,13 +183,11 @@ class DPLinearModel(PrivateEstimator):
 
     @property
     def _intercept_value(self) -> float:
-        """Value of the constant feature; 0 without an intercept."""
         if self._is_entrywise:
             return self._entry_bound * bool(self.fit_intercept)
         return float(self.intercept_scaling) * self._norm_bound * bool(self.fit_intercept)
 
     def _public_size(self, n_records: int) -> int | None:
-        """Nominal number of records under add/remove; None where their number is public."""
         if self.neighbouring == "replace_one":
             return None
         n_public = n_records if self.n_public is None else int(self.n_public)
@@ -328,15 +199,11 @@ class DPLinearModel(PrivateEstimator):
         return n_public
 
     def _check_parameters(self) -> None:
-        """Refuse invalid parameters before any input is looked at."""
         self._check_shared()
-        # squares of the bound must neither overflow nor vanish
-        if self.data_norm is not None:
-            check_real("data_norm", self.data_norm, 1e-50, 1e50)
-        if self.feature_bound is not None:
-            check_real("feature_bound", self.feature_bound, 1e-50, 1e50)
-        if self.coef_norm_l1 is not None:
-            check_real("coef_norm_l1", self.coef_norm_l1, 1e-50, 1e50)
+        # squares of the bounds must neither overflow nor vanish
+        for name in ("feature_bound", "coef_norm_l1"):
+            if getattr(self, name) is not None:
+                check_real(name, getattr(self, name), 1e-50, 1e50)
         check_real("intercept_scaling", self.intercept_scaling, 1e-6, 1e6)
         check_bool("fit_intercept", self.fit_intercept)
         check_option("method", self.method, self._method_names)
@@ -430,8 +297,3 @@ class DPLinearModel(PrivateEstimator):
     def _is_mean(self) -> bool:
         """Whether the objective is a mean of one function per record for batch solvers."""
         return self.tilt == 0
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

@@ -13,9 +13,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from skdp import BudgetAccountant
+from skdp._model import PrivateModel
 from skdp.inspection import FitPlan, PlannedRelease, plan_fit
 from skdp.linear_model import DPLinearClassifier, DPLinearRegressor, DPLogisticRegression, DPRidge
-from skdp.linear_model.base import DPLinearModel
 from skdp.mechanisms import GaussianMechanism
 from skdp.model_selection import DPRidgeCV
 from skdp.preprocessing import BoundedScaler
@@ -59,7 +59,7 @@ def plan_of_fit():
         raise Stopped
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(DPLinearModel, "_pay_and_run", stop)
+        patch.setattr(PrivateModel, "_pay_and_run", stop)
         yield plans
 
 

@@ -355,7 +355,7 @@ MUTANTS = (
     ),
     Mutant(
         "a warning for long rows only",
-        "linear_model/base.py",
+        "_model.py",
         "        self.data_norm_ = self._norm_bound\n",
         "        self.data_norm_ = self._norm_bound\n"
         "        if abs(X).max() > 100 * self._norm_bound:\n"
