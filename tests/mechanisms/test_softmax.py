@@ -117,6 +117,44 @@ def test_the_law_is_exact_for_a_whole_tree_of_short_words():
     assert draw_softmax(scores, 1, Script(beyond))[0] == 0
 
 
+def proposal(scores, index):
+    """The word that proposes an index, whose integer weight is the smallest, 1."""
+    bits = 60 - (len(scores) - 1).bit_length()
+    weights = np.exp(scores - scores.max()) * 2.0**bits * (1.0 + 4.0 * 2.0**-40)
+    ends = np.cumsum(weights.astype(np.int64) + 1)
+    return (int(ends[index]) - 1) << (64 - (int(ends[-1]) - 1).bit_length())
+
+
+def test_an_index_below_all_resolution_is_proposed_and_may_be_kept():
+    scores = np.array([0.0, -100.0])
+    script = Script([proposal(scores, 1), 0, 0])  # U below 2^-128, exp(-100) 2^59 above 2^-86
+    assert draw_softmax(scores, 1, script)[0] == 1
+    assert not script.left
+
+
+def test_a_proposal_is_refused_by_its_probability():
+    """Without the refusal the index would have the probability of its integer weight, 2^-59."""
+    scores = np.array([0.0, -100.0])
+    script = Script([proposal(scores, 1), 1 << 63, 0, 0])
+    assert draw_softmax(scores, 1, script)[0] == 0
+    assert not script.left
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_undecided_comparisons_are_refined(is_kept):
+    """64 bits that agree with the probability decide nothing: the next ones do."""
+    scores = np.array([0.0, -100.0 / 3.0])
+    count = int(math.exp(scores[1]) * 2.0**59 * (1.0 + 4.0 * 2.0**-40)) + 1
+    exact = Fraction(Context(prec=100).exp(Decimal(scores[1]))) * 2**59 / count
+    first = math.floor(exact * 2**64)
+    then = math.floor(exact * 2**128) % 2**64
+    then += -(2**40) if is_kept else 2**40
+    # the last proposal, if the first is refused, is index 0
+    script = Script([proposal(scores, 1), first, then, *([] if is_kept else [0, 0])])
+    assert draw_softmax(scores, 1, script)[0] == int(is_kept)
+    assert not script.left
+
+
 @pytest.mark.parametrize("scores", [np.array([]), np.zeros((2, 2)), np.array([0.0, np.nan])])
 def test_scores_are_checked(scores):
     with pytest.raises(ValueError, match="scores"):

@@ -1,5 +1,6 @@
 """Losses: derivatives against finite differences, constants against closed cases."""
 
+import inspect
 import math
 
 import numpy as np
@@ -12,6 +13,7 @@ from skdp.problems import (
     HalfSquaredLoss,
     HingeLoss,
     LogisticLoss,
+    Loss,
     OneVsRestLoss,
     PiecewiseLinearLoss,
     QuantileLoss,
@@ -21,6 +23,8 @@ from skdp.problems import (
     TiltedRisk,
     huber_loss,
 )
+from skdp.problems.bilevel import WeightedLoss
+from skdp.problems.losses import ClippedLogisticLoss
 
 CASES = [
     (LogisticLoss(), [0.0, 1.0]),
@@ -497,6 +501,41 @@ def test_solution_radius(loss):
         assert ratio >= (0.8 if isinstance(loss, SoftmaxLoss) else 0.85)
         if alpha in (1e-5, 1e3):
             assert ratio >= 0.985
+
+
+ONE_MARGIN = {name: loss for name, loss in LOSSES.items() if loss.n_outputs == 1} | {
+    "clipped logistic": ClippedLogisticLoss(),
+    "weighted": WeightedLoss(LogisticLoss(), 2.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("loss", ONE_MARGIN.values(), ids=ONE_MARGIN)
+def test_derivatives_keep_their_sign_where_the_loss_says_so(loss):
+    """Objective perturbation pays half the delta for such a loss: a wrong flag breaks it."""
+    rng = np.random.default_rng(0)
+    margins = np.concatenate([rng.normal(size=200), [-1e3, 0.0, 1e3], 30 * rng.normal(size=200)])
+    targets = random_targets(getattr(loss, "base", loss), rng, 20, extreme=True)
+    keeps = []
+    for target in targets:
+        each = np.full(len(margins), target)
+        if isinstance(loss, WeightedLoss):
+            each = np.column_stack([each, np.full(len(margins), 1.5)])
+        slopes = loss.derivative(margins, each)
+        keeps.append(bool((slopes >= 0.0).all() or (slopes <= 0.0).all()))
+    if loss.has_one_sided_derivative:
+        assert all(keeps)
+    elif not isinstance(loss, (WeightedLoss, SoftmaxLoss)):  # no theorem asks these two
+        assert not all(keeps)
+
+
+def test_every_loss_of_one_margin_is_among_these():
+    def below(kind):
+        return {kind}.union(*map(below, kind.__subclasses__()))
+
+    of_package = {kind for kind in below(Loss) if kind.__module__.startswith("skdp.")}
+    several = {OneVsRestLoss}
+    made = {type(loss) for loss in ONE_MARGIN.values()}
+    assert {kind for kind in of_package - several if not inspect.isabstract(kind)} == made
 
 
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, bool])

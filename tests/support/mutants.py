@@ -61,6 +61,9 @@ _NETWORK = "tests/robust/test_max_group_loss_mlp.py -k"
 _RGDA_FITS = f"{_DRAWS} -k 'rgda and (costs or report)'"
 _CHARGES, _MOVES = "tests/privacy/test_charges.py -k", "tests/privacy/test_ledger_moves.py -k"
 _LEDGER = "tests/privacy/test_ledger.py -k"
+_BOOSTED = "tests/algorithms/mirror/test_boosted.py"
+_SOFTMAX = "tests/mechanisms/test_softmax.py -k"
+_LOSSES = "tests/problems/test_losses.py -k sign_where"
 
 MUTANTS = (
     Mutant(
@@ -838,6 +841,104 @@ MUTANTS = (
         "        self._warn(choice.plan, records)\n"
         "        self._warn_of_solver()\n",
         "tests/contract/test_warnings.py -k logistic",
+    ),
+    Mutant(
+        "the quantile loss says that its derivative is one-sided",
+        "problems/piecewise_linear.py",
+        '        q in (0, 1).\n    """\n',
+        '        q in (0, 1).\n    """\n\n    has_one_sided_derivative = True\n',
+        _LOSSES,
+    ),
+    Mutant(
+        "smoothed losses all say that their derivative is one-sided",
+        "problems/piecewise_linear.py",
+        "return self.base.has_one_sided_derivative",
+        "return True",
+        _LOSSES,
+    ),
+    Mutant(
+        "boosting: values of records are not clipped",
+        "algorithms/mirror/boosted.py",
+        "float(np.clip(each, -bound, bound).mean())",
+        "float(each.mean())",
+        f"{_BOOSTED} -k sensitivity",
+    ),
+    Mutant(
+        "boosting: the sensitivity of gaps is halved",
+        "algorithms/mirror/boosted.py",
+        "(4.0 / size + rounding)",
+        "(2.0 / size + rounding)",
+        f"{_BOOSTED} -k sensitivity",
+    ),
+    Mutant(
+        "boosting: the choice reads the records of responses",
+        "algorithms/mirror/boosted.py",
+        "last = slice(3 * size, 4 * size)",
+        "last = slice(2 * size, 3 * size)",
+        f"{_BOOSTED} -k two_parts",
+    ),
+    Mutant(
+        "boosting: responses read the records of runs",
+        "algorithms/mirror/boosted.py",
+        "offset = (1 + free) * size +",
+        "offset = free * size +",
+        f"{_BOOSTED} -k two_parts",
+    ),
+    Mutant(
+        "boosting: all runs read the same records",
+        "algorithms/mirror/boosted.py",
+        "offset=i * n)",
+        "offset=0)",
+        f"{_BOOSTED} -k two_parts",
+    ),
+    Mutant(
+        "boosting: responses to a run read the same records",
+        "algorithms/mirror/boosted.py",
+        "(i * self.n_responses + j) * m",
+        "i * self.n_responses * m",
+        f"{_BOOSTED} -k two_parts",
+    ),
+    Mutant(
+        "Frank-Wolfe: sensitivity of gradients halved",
+        "algorithms/baselines/frank_wolfe.py",
+        "(design.oscillations[0] / design.n_records +",
+        "(0.5 * design.oscillations[0] / design.n_records +",
+        "tests/algorithms/baselines/test_frank_wolfe.py",
+    ),
+    Mutant(
+        "softmax: no proposal below the resolution of doubles",
+        "mechanisms/softmax.py",
+        "    counts += 1\n",
+        "    counts += counts > 0\n",
+        f"{_SOFTMAX} below_all",
+    ),
+    Mutant(
+        "softmax: all proposals are kept",
+        "mechanisms/softmax.py",
+        "kept = proposals[_accept(scores, top, bits, counts, proposals, noise)]",
+        "kept = proposals",
+        f"{_SOFTMAX} refused_by",
+    ),
+    Mutant(
+        "softmax: undecided comparisons are decided by doubles",
+        "mechanisms/softmax.py",
+        "for k in np.flatnonzero(np.abs(middle - chance) <= margin):",
+        "for k in []:",
+        f"{_SOFTMAX} undecided",
+    ),
+    Mutant(
+        "norms of centered rows without their rounding",
+        "algorithms/preparation/centered_rows.py",
+        "            squares += 4.0 * (d + 8) * EPS * (self.norm_bound - self._constant) ** 2\n",
+        "",
+        "tests/algorithms/preparation/test_centering.py -k near_the_mean",
+    ),
+    Mutant(
+        "solver and noise share a stream",
+        "_estimator.py",
+        "np.random.default_rng(for_solver), NoiseSource",
+        "np.random.default_rng(for_noise), NoiseSource",
+        "tests/test_randomness.py",
     ),
 )
 

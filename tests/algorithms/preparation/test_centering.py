@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -241,6 +242,23 @@ def test_cancellation_bounds_the_error_of_every_squared_norm():
         assert ratio.max() <= rows.cancellation * (1.0 + 1e-12)
         largest = max(largest, ratio.max() / rows.cancellation)
     assert largest > 0.4
+
+
+def test_norms_of_rows_near_the_mean_are_no_smaller_than_they_are():
+    """Their squares are differences of numbers of size 1: rounding makes half of them too small."""
+    rng = np.random.default_rng(5)
+    mean = rng.normal(size=6)
+    mean *= 0.9 / np.linalg.norm(mean)
+    X = mean + 1e-9 * rng.normal(size=(200, 6))
+    centering = Centering(mean=mean, scale=0.01, offsets=np.zeros(1), target_variance=0.15)
+    rows = CenteredRows(Records(X, 1.0, 0.1), centering)
+    constant = Fraction(0.2) ** 2
+    for row, norm in zip(X, np.concatenate(rows.norms[0]), strict=True):
+        moved = [
+            (Fraction(a) - Fraction(m)) / Fraction(0.01) for a, m in zip(row, mean, strict=True)
+        ]
+        exact = sum(each**2 for each in moved) + constant
+        assert exact <= Fraction(norm) ** 2 <= exact * Fraction(1.001)
 
 
 def test_the_rows_are_not_copied():
