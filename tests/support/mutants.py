@@ -934,6 +934,13 @@ MUTANTS = (
         "tests/algorithms/preparation/test_centering.py -k near_the_mean",
     ),
     Mutant(
+        "norms without an intercept are rounded down",
+        "algorithms/preparation/centered_rows.py",
+        "            squares *= 1.0 + (d + 8) * EPS\n",
+        "            pass\n",
+        "tests/algorithms/preparation/test_centering.py -k without_an_intercept",
+    ),
+    Mutant(
         "solver and noise share a stream",
         "_estimator.py",
         "np.random.default_rng(for_solver), NoiseSource",

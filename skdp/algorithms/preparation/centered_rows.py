@@ -210,13 +210,14 @@ class CenteredRows:
         return min(self.amplification**2, off_center)
 
     def _norms(self, block: Block) -> np.ndarray:
-        squares = squared_norms(block) / self._unit**2
-        if self.has_intercept:
+        squares, d = squared_norms(block) / self._unit**2, len(self.shift)
+        if not self.has_intercept:
+            squares *= 1.0 + (d + 8) * EPS
+        else:
             shift = np.append(self.shift / self._unit, 0.0)[None, :]
             squares -= 2.0 * block.margins(shift)
             # the products cancel: an upper bound on their rounding is added
             squares += self.shift @ self.shift + self._constant**2
-            d = len(self.shift)
             squares += 4.0 * (d + 8) * EPS * (self.norm_bound - self._constant) ** 2
         return np.sqrt(np.maximum(squares, 0.0))
 

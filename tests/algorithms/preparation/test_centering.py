@@ -261,6 +261,16 @@ def test_norms_of_rows_near_the_mean_are_no_smaller_than_they_are():
         assert exact <= Fraction(norm) ** 2 <= exact * Fraction(1.001)
 
 
+def test_norms_without_an_intercept_are_no_smaller_than_they_are():
+    """A sum of squares is rounded, the more the more features there are."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-0.1, 0.1, size=(100, 40))
+    rows = CenteredRows(Records(X, 1.0, 0.0), replace(Centering.unknown(40, 1), scale=0.3))
+    for row, norm in zip(X, np.concatenate(rows.norms[0]), strict=True):
+        exact = sum(Fraction(a) ** 2 for a in row) / Fraction(0.3) ** 2
+        assert exact <= Fraction(norm) ** 2 <= exact * Fraction(1 + 1e-13)
+
+
 def test_the_rows_are_not_copied():
     rng = np.random.default_rng(8)
     X = rng.normal(size=(20000, 3))
