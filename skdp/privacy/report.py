@@ -54,7 +54,7 @@ class Release:
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """The privacy statement of one fit, a function of public inputs alone.
+    """The privacy statement of one fit, a function of public inputs and of releases paid for.
 
     Attributes
     ----------
@@ -66,7 +66,9 @@ class PrivacyReport:
         Name of the private algorithm.
     releases : tuple of Release
     plan : dict
-        Decisions made before the records were read: regularisation, radius, constants, accuracy.
+        Decisions: regularisation, radius, constants, accuracy. They are made before the records are
+        read, or follow from earlier releases of the same fit, such as the steps of a second descent
+        whose weights were released; no number follows from a record in another way.
     caveats : tuple of str
         Exceptions from the guarantee that the configuration of the estimator causes.
     remarks : tuple of str
