@@ -135,14 +135,14 @@ MUTANTS = (
     ),
     Mutant(
         "sums over groups have no noise",
-        "algorithms/worst_group/group_sums.py",
+        "algorithms/preparation/noisy_sums.py",
         "        noisy = mechanism.release(exact.ravel(), noise).reshape(exact.shape)\n",
         "        noisy = exact\n",
         _WORST_GROUP,
     ),
     Mutant(
         "sums over groups are noisy, and used exactly",
-        "algorithms/worst_group/group_sums.py",
+        "algorithms/preparation/noisy_sums.py",
         "return np.nan_to_num(noisy), mechanism.noise_scale",
         "return exact, mechanism.noise_scale",
         _WORST_GROUP,
@@ -397,7 +397,7 @@ MUTANTS = (
         "size of the second moments of long rows from their trace without noise",
         "algorithms/preparation/second_moments.py",
         "        factor = self._long_rows(rows, moments, 0.5)",
-        "        exact = rows.products(rows.full_total(part)) / self.design.n_records\n"
+        "        exact = rows.products(rows.full_total(part)) / self.sum.design.n_records\n"
         "        factor = self._long_rows(rows, exact, 0.5)",
         f"{_MOMENTS} -k 'each_draw and full'",
     ),
@@ -806,15 +806,15 @@ MUTANTS = (
     Mutant(
         "steps do not pay for records that are elsewhere",
         "algorithms/descent/noisy_descent.py",
-        "return fixed + n * (bound * margins + norms) * largest",
-        "return fixed",
+        "return sums.bound((bound * margins + norms) * largest)",
+        "return sums.bound()",
         "tests/algorithms/descent/test_noisy_descent.py -k 'covers_rounding or grows_with'",
     ),
     Mutant(
         "second moments do not pay for records that are elsewhere",
         "algorithms/preparation/second_moments.py",
-        "rounding += 8.0 * n * (d + 8) * EPS * amplified",
-        "rounding += 0.0",
+        "moved = 8.0 * (design.n_features + 8) * EPS * amplified",
+        "moved = 0.0",
         "tests/algorithms/preparation -k 'last_bits or covers_rounding'",
     ),
     Mutant(

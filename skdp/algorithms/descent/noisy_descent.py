@@ -47,16 +47,16 @@ from skdp.algorithms.preparation.centered_rows import (
     CenteredRows,
     Centering,
     clipped_sum,
-    sum_rounding,
 )
 from skdp.algorithms.preparation.centering import CenteringPlan, plan_centering
+from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.preparation.second_moments import RowMomentsPlan, plan_row_moments
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Objective, Records
+from skdp.problems import EmpiricalRisk, Loss, Objective, Records
 from skdp.problems.losses import HalfSquaredLoss, LogisticLoss
 from skdp.problems.rounding import EPS
 
@@ -239,22 +239,22 @@ class NoisyGradientDescentPlan(Plan):
         return self.ridge / self.schedule.path
 
     @property
-    def releases(self) -> tuple[Release, ...]:
-        objective, relation = self.objective, self.objective.neighbouring
-        steps = GaussianMechanism(self.sensitivity * ROUNDING_SLACK, 1.0 / self.mu).describe(
-            f"sums of clipped gradients, {self.schedule.n_steps} steps as one",
-            objective.dimension,
-            objective.design.n_records,
-            "docs/theory/noisy_gradient_descent.md, Theorem 1",
-            relation,
+    def sums(self) -> NoisySum:
+        """All steps as one; what is summed in one has a size that depends on the centering."""
+        return NoisySum(
+            design=self.objective.design,
+            neighbouring=self.objective.neighbouring,
+            mu=self.mu,
+            sensitivity=self.sensitivity,
+            n_entries=self.objective.dimension,
+            name=f"sums of clipped gradients, {self.schedule.n_steps} steps as one",
+            reference="docs/theory/noisy_gradient_descent.md, Theorem 1",
         )
-        parts = [] if self.centering is None else [self.centering.describe(relation)]
-        if self.moments is not None:
-            parts.append(self.moments.describe(relation))
-        parts.append(steps)
-        if self.temperature is not None:
-            parts.append(self.temperature.describe(relation))
-        return tuple(parts)
+
+    @property
+    def releases(self) -> tuple[Release, ...]:
+        parts = self.centering, self.moments, self.sums, self.temperature
+        return tuple(part.describe() for part in parts if part is not None)
 
     @property
     def relative_noise(self) -> float:
@@ -426,14 +426,11 @@ class Descent:
         """
         plan, rows = self.plan, self.rows
         loss, design, clip = plan.loss, plan.objective.design, plan.clip_norm
-        n = design.n_records * design.size_ratio
         bound, d, largest = rows.norm_bound, design.n_features, plan.largest_factor
         shape, unit = (loss.n_outputs, design.width), loss.target_bound or 1.0
         origin = self.start if start is None else start
         # sums of rows that are not centered, with residuals of at most clip / 0.2
-        amplified = rows.amplification
-        rounding = sum_rounding(design, clip * amplified * largest)
-        fixed = plan.sensitivity * ROUNDING_SLACK + rounding
+        sums = replace(plan.sums, size=clip * rows.amplification * largest)
         offset = float(np.linalg.norm(self.offsets))
 
         def sensitivity(weights: np.ndarray) -> float:
@@ -441,7 +438,7 @@ class Descent:
             length = float(np.linalg.norm(origin + weights))
             margins = 2.0 * (d + 8) * EPS * (bound * length + offset) * max(1.0, loss.curvature)
             norms = 4.0 * (d + 8) * EPS * rows.cancellation * clip
-            return fixed + n * (bound * margins + norms) * largest
+            return sums.bound((bound * margins + norms) * largest)
 
         def total(weights: np.ndarray, k: int) -> np.ndarray:
             return clipped_sum(rows, loss, origin + weights, self.offsets, clip, k, factors)

@@ -14,11 +14,12 @@ import numpy as np
 from scipy.special import expit
 
 from skdp.algorithms.descent.rules import has_odds
-from skdp.algorithms.preparation.centered_rows import CenteredRows, sum_rounding
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, SoftmaxLoss
+from skdp.problems import Design, LogisticLoss, Loss, SoftmaxLoss
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
@@ -33,30 +34,19 @@ class TemperaturePlan:
     Attributes
     ----------
     loss : LogisticLoss, SoftmaxLoss or HalfSquaredLoss
-    design : Design
-    neighbouring : Neighbouring
-    mechanism : GaussianMechanism
-        Its sensitivity lacks the rounding that depends on the weights (add/remove).
+    sum : NoisySum
     """
 
     loss: Loss
-    design: Design
-    neighbouring: Neighbouring
-    mechanism: GaussianMechanism
+    sum: NoisySum
 
     @property
     def _has_shift(self) -> bool:
-        return isinstance(self.loss, LogisticLoss) and self.design.intercept > 0
+        return _has_shift(self.loss, self.sum.design)
 
-    def describe(self, neighbouring: Neighbouring) -> Release:
+    def describe(self) -> Release:
         """Describe the release."""
-        return self.mechanism.describe(
-            "temperature",
-            5 if self._has_shift else 2,
-            self.design.n_records,
-            "docs/theory/noisy_gradient_descent.md, Theorem 1",
-            neighbouring,
-        )
+        return self.sum.describe()
 
     def release(
         self,
@@ -86,8 +76,8 @@ class TemperaturePlan:
         -------
         factor, shift : float
         """
-        norm = float(np.linalg.norm(weights))
-        unit = 2.0 * norm / math.sqrt(self.design.n_features)
+        norm, d = float(np.linalg.norm(weights)), self.sum.design.n_features
+        unit = 2.0 * norm / math.sqrt(d)
         unit = max(unit, 3.0 if has_odds(self.loss) else 1e-3 * spread)
         raw = rows.weights(weights)
 
@@ -96,16 +86,11 @@ class TemperaturePlan:
             margins = factor * scores + offsets.squeeze()
             return self._derivatives(scores / unit, margins, block, spread)
 
-        total = rows.full_total(part)
         # the other records may be elsewhere, and have margins with other last bits
-        bound, d = rows.norm_bound * norm, self.design.n_features
+        bound = rows.norm_bound * norm
         size = bound + float(np.linalg.norm(offsets)) + self.loss.target_bound
-        error = 2.0 * (d + 8) * EPS * size * self._steepness(factor, bound, size, unit, spread)
-        moved = self.design.n_records * self.design.size_ratio * error
-        mechanism = GaussianMechanism(
-            self.mechanism.sensitivity + moved, self.mechanism.noise_multiplier
-        )
-        q, scale = mechanism.release(total, noise), mechanism.noise_scale
+        moved = 2.0 * (d + 8) * EPS * size * self._steepness(factor, bound, size, unit, spread)
+        q, scale = self.sum.release(rows.full_total(part), noise, moved)
         if not has_odds(self.loss):
             # a step of Newton's method is exact, and steps that are missing may be many
             h = max(float(q[1]), 0.0)
@@ -172,6 +157,18 @@ def plan_temperature(
     loss: Loss, design: Design, neighbouring: Neighbouring, mu: float
 ) -> TemperaturePlan:
     """Calibrate the release to mu-Gaussian differential privacy."""
-    sensitivity = neighbouring.n_changes * ROUNDING_SLACK + sum_rounding(design, 1.0)
-    mechanism = GaussianMechanism(sensitivity, 1.0 / mu)
-    return TemperaturePlan(loss=loss, design=design, neighbouring=neighbouring, mechanism=mechanism)
+    derivatives = NoisySum(
+        design=design,
+        neighbouring=neighbouring,
+        mu=mu,
+        sensitivity=neighbouring.n_changes,
+        size=1.0,
+        n_entries=5 if _has_shift(loss, design) else 2,
+        name="temperature",
+        reference="docs/theory/noisy_gradient_descent.md, Theorem 1",
+    )
+    return TemperaturePlan(loss=loss, sum=derivatives)
+
+
+def _has_shift(loss: Loss, design: Design) -> bool:
+    return isinstance(loss, LogisticLoss) and design.intercept > 0

@@ -18,12 +18,12 @@ from skdp.algorithms.preparation.centered_rows import (
     PRIOR_VARIANCE,
     Centering,
     squared_norms,
-    sum_rounding,
 )
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Design, LogisticLoss, Loss, Records, SoftmaxLoss
+from skdp.problems import Design, LogisticLoss, Loss, Records, SoftmaxLoss
 from skdp.problems.records import Block
 
 #: Weight of the squared norm of a row in the release.
@@ -166,8 +166,7 @@ class CenteringPlan:
     Attributes
     ----------
     loss : Loss
-    design : Design
-    mechanism : GaussianMechanism
+    sum : NoisySum
     moves_rows : bool
         Whether the means of rows are released. Without them the sensitivity is 0.5 to 0.84 times
         as large.
@@ -176,34 +175,19 @@ class CenteringPlan:
     """
 
     loss: Loss
-    design: Design
-    mechanism: GaussianMechanism
+    sum: NoisySum
     moves_rows: bool
     target_clip: float = 1.0
 
-    @property
-    def _n_means(self) -> int:
-        return self.design.n_features if self.moves_rows else 0
-
-    @property
-    def _targets(self) -> _Targets:
-        return _targets(self.loss, self.design.intercept > 0, self.target_clip)
-
-    def describe(self, neighbouring: Neighbouring) -> Release:
+    def describe(self) -> Release:
         """Describe the release."""
-        return self.mechanism.describe(
-            "means of rows and targets"
-            if self.moves_rows
-            else "mean square norm and targets' means",
-            self._n_means + 1 + self._targets.size,
-            self.design.n_records,
-            "docs/theory/noisy_gradient_descent.md, Lemma 1",
-            neighbouring,
-        )
+        return self.sum.describe()
 
     def release(self, records: Records, noise: NoiseSource) -> Centering:
         """Release the means of the records; the result is a function of them."""
-        d, unit, targets = self._n_means, records.data_norm, self._targets
+        design, unit = self.sum.design, records.data_norm
+        d = design.n_features if self.moves_rows else 0
+        targets = _targets(self.loss, design.intercept > 0, self.target_clip)
 
         def statistic(block: Block) -> np.ndarray:
             squares = squared_norms(block)
@@ -211,15 +195,15 @@ class CenteringPlan:
             square = _SQUARE_WEIGHT * squares.sum() / unit**2
             return np.concatenate([of_rows, [square], targets.sum(block.targets)])
 
-        n = self.design.n_records
-        means = self.mechanism.release(records.total(statistic), noise) / n
-        deviation = self.mechanism.noise_scale / n
+        n = design.n_records
+        sums, scale = self.sum.release(records.total(statistic), noise)
+        means, deviation = sums / n, scale / n
         mean = _shrunk(means[:d], deviation)
         error = deviation / _SQUARE_WEIGHT
         square = min(1.0, max(0.0, float(means[d]) / _SQUARE_WEIGHT) + error)
         spread = min(max(square - float(mean @ mean), error, 1e-6), 1.0)
         if not d:
-            mean = np.zeros(self.design.n_features)
+            mean = np.zeros(design.n_features)
         offsets, variance = targets.model(means[d + 1 :], deviation)
         return Centering(
             mean=mean, scale=math.sqrt(spread), offsets=offsets, target_variance=variance
@@ -231,24 +215,24 @@ def plan_centering(
 ) -> CenteringPlan:
     """Calibrate the release to mu-Gaussian differential privacy, by Lemma 1."""
     moves_rows = moves_rows and design.intercept > 0
-    sensitivity, clip = _sensitivity(loss, design, neighbouring, moves_rows, 1.0), 1.0
+    given = loss, design, neighbouring, mu, moves_rows
+    means, clip = _sum(*given, 1.0), 1.0
     if loss.target_bound and design.intercept > 0:
-        deviation = sensitivity / (mu * design.n_records)
+        deviation = means.bound() / (mu * design.n_records)
         clip = min(max(_TARGET_NOISE / deviation, _LEAST_TARGET_CLIP), 1.0)
-        sensitivity = _sensitivity(loss, design, neighbouring, moves_rows, clip)
-    return CenteringPlan(
-        loss=loss,
-        design=design,
-        mechanism=GaussianMechanism(sensitivity, 1.0 / mu),
-        moves_rows=moves_rows,
-        target_clip=clip,
-    )
+        means = _sum(*given, clip)
+    return CenteringPlan(loss=loss, sum=means, moves_rows=moves_rows, target_clip=clip)
 
 
-def _sensitivity(
-    loss: Loss, design: Design, neighbouring: Neighbouring, moves_rows: bool, target_clip: float
-) -> float:
-    """Return the sensitivity of Lemma 1 with rounding."""
+def _sum(
+    loss: Loss,
+    design: Design,
+    neighbouring: Neighbouring,
+    mu: float,
+    moves_rows: bool,
+    target_clip: float,
+) -> NoisySum:
+    """Return the release with the sensitivity of Lemma 1."""
     targets = _targets(loss, design.intercept > 0, target_clip)
     square = 1.0 + _SQUARE_WEIGHT**2  # of (u, b |u|^2)
     if not moves_rows:
@@ -257,7 +241,16 @@ def _sensitivity(
         square = 4.0
     is_replaced = neighbouring is Neighbouring.REPLACE_ONE
     norm = math.sqrt(square + (targets.replaced if is_replaced else targets.added))
-    return norm * ROUNDING_SLACK + sum_rounding(design, norm)
+    return NoisySum(
+        design=design,
+        neighbouring=neighbouring,
+        mu=mu,
+        sensitivity=norm,
+        size=norm,
+        n_entries=design.n_features * moves_rows + 1 + targets.size,
+        name="means of rows and targets" if moves_rows else "mean square norm and targets' means",
+        reference="docs/theory/noisy_gradient_descent.md, Lemma 1",
+    )
 
 
 def _shrunk(mean: np.ndarray, deviation: float) -> np.ndarray:

@@ -10,16 +10,17 @@ section 5).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
-from skdp.algorithms.preparation.centered_rows import CONSTANT, CenteredRows, sum_rounding
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.algorithms.preparation.centered_rows import CONSTANT, CenteredRows
+from skdp.algorithms.preparation.noisy_sums import NoisySum
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, Design
+from skdp.problems import Design
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
 
@@ -41,11 +42,9 @@ class RowMomentsPlan:
 
     Attributes
     ----------
-    design : Design
-    neighbouring : Neighbouring
-    mechanism : GaussianMechanism
-        Of the entries on and above the diagonal, those above it times ``sqrt(2)``. Its sensitivity
-        lacks the rounding that depends on the centering.
+    sum : NoisySum
+        Of the entries on and above the diagonal, those above it times ``sqrt(2)``. It lacks the
+        size of the vectors, which depends on the centering.
     noise : float
         Spectral norm of the noise of the mean matrix, about.
     size : int
@@ -54,22 +53,14 @@ class RowMomentsPlan:
         Whether P is a random projection, and not the identity.
     """
 
-    design: Design
-    neighbouring: Neighbouring
-    mechanism: GaussianMechanism
+    sum: NoisySum
     noise: float
     size: int
     is_projected: bool
 
-    def describe(self, neighbouring: Neighbouring) -> Release:
+    def describe(self) -> Release:
         """Describe the release."""
-        return self.mechanism.describe(
-            "second moments of centered rows" + (", projected" if self.is_projected else ""),
-            self.size * (self.size + 1) // 2,
-            self.design.n_records,
-            "docs/theory/noisy_gradient_descent.md, Lemma 5",
-            neighbouring,
-        )
+        return self.sum.describe()
 
     def inverse(self, rows: CenteredRows, noise: NoiseSource) -> tuple[np.ndarray, float, float]:
         """Release the inverse of the second moments plus a ridge, shape (width, width).
@@ -106,12 +97,12 @@ class RowMomentsPlan:
         moments = self.projected(rows, noise)
         largest = self._long_rows(rows, moments, 1.0) * float(np.linalg.eigvalsh(moments)[-1])
         largest *= 1.0 + 4.0 * math.sqrt(2.0 / self.size)
-        return min(max(largest, self.noise), _square(rows) * self.design.size_ratio)
+        return min(max(largest, self.noise), _square(rows) * self.sum.design.size_ratio)
 
     def projected(self, rows: CenteredRows, noise: NoiseSource) -> np.ndarray:
         """Release the second moments of projected rows, shape (size, size)."""
-        d = self.design.n_features
-        raw = rows.weights(_public_projection(self.size, self.design.width))
+        d = self.sum.design.n_features
+        raw = rows.weights(_public_projection(self.size, self.sum.design.width))
         of_features = sp.csr_array(raw[:, :d].T)  # few entries in a row
 
         def part(block: Block, _: np.ndarray) -> np.ndarray:
@@ -137,19 +128,16 @@ class RowMomentsPlan:
 
     def _release(self, total: np.ndarray, amplified: float, noise: NoiseSource) -> np.ndarray:
         """Release the mean matrix, whose terms are computed from numbers of a size."""
-        rounding = sum_rounding(self.design, 2.0 * amplified)
+        design = self.sum.design
         # the others may be elsewhere, and have terms with other last bits
-        n, d = self.design.n_records * self.design.size_ratio, self.design.n_features
-        rounding += 8.0 * n * (d + 8) * EPS * amplified
-        mechanism = GaussianMechanism(
-            self.mechanism.sensitivity + rounding, self.mechanism.noise_multiplier
-        )
+        moved = 8.0 * (design.n_features + 8) * EPS * amplified
         upper = np.triu_indices(len(total))
         factors = np.where(upper[0] == upper[1], 1.0, math.sqrt(2.0))
-        entries = np.nan_to_num(mechanism.release(total[upper] * factors, noise) / factors)
-        limit = self.design.size_ratio  # of the exact means; noise may be infinite
+        moments_sum = replace(self.sum, size=2.0 * amplified)
+        entries, _ = moments_sum.release(total[upper] * factors, noise, moved)
+        limit = design.size_ratio  # of the exact means; noise may be infinite
         moments = np.zeros_like(total)
-        moments[upper] = np.clip(entries / self.design.n_records, -limit, limit)
+        moments[upper] = np.clip(entries / factors / design.n_records, -limit, limit)
         return moments + np.triu(moments, 1).T
 
 
@@ -178,7 +166,6 @@ def plan_row_moments(
     projection where its noise is too large.
     """
     norm = math.sqrt(neighbouring.n_changes)
-    mechanism = GaussianMechanism(norm * ROUNDING_SLACK, 1.0 / mu)
     unit = math.sqrt(2.0) * norm / (mu * design.n_records)
     if is_projected:  # k coordinates enlarge small moments to 1 / k, about their noise here
         size = int(min(max(unit ** (-2.0 / 3.0), _PROJECTED[0]), _PROJECTED[1], design.width))
@@ -190,9 +177,15 @@ def plan_row_moments(
     if noise > largest:
         return None
     return RowMomentsPlan(
-        design=design,
-        neighbouring=neighbouring,
-        mechanism=mechanism,
+        sum=NoisySum(
+            design=design,
+            neighbouring=neighbouring,
+            mu=mu,
+            sensitivity=norm,
+            n_entries=size * (size + 1) // 2,
+            name="second moments of centered rows" + (", projected" if is_projected else ""),
+            reference="docs/theory/noisy_gradient_descent.md, Lemma 5",
+        ),
         noise=noise,
         size=size,
         is_projected=is_projected,

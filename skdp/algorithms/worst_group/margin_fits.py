@@ -12,13 +12,15 @@ minimise the largest of the groups' losses, each raised by what is not known of 
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from skdp.algorithms.descent.noisy_descent import NoisyGradientDescentPlan
 from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range
-from skdp.algorithms.worst_group.group_sums import GroupSums, has_shift
+from skdp.algorithms.worst_group.group_sums import GroupTotals, has_shift
 from skdp.mechanisms import NoiseSource
 from skdp.problems import SoftmaxLoss
 from skdp.problems.records import Block
@@ -86,14 +88,15 @@ class MixFit:
         return list(vectors / np.maximum(lengths, 1.0))
 
     def release(
-        self, sums: GroupSums, proportions: np.ndarray, noise: NoiseSource, moved: float
+        self, sums: NoisySum, proportions: np.ndarray, noise: NoiseSource, moved: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """Release the losses along the line; return the best model's weights and offsets.
 
         `moved` bounds the rounding of a margin.
         """
         (first, last), sizes = self.ends, self.n_records * proportions
-        noisy, scale = sums.release(self.rows, self.terms, noise, self.rounding(moved))
+        exact = self.rows.full_total(GroupTotals(len(sizes), self.terms))
+        noisy, scale = sums.release(exact, noise, self.rounding(moved))
         step, shift = self.step(noisy, scale, sizes)
         return first + step * (last - first), self.offsets + shift
 
@@ -220,17 +223,14 @@ class ScaleFit:
         return list(vectors / np.maximum(lengths, 1.0))
 
     def released(
-        self, sums: GroupSums, n_rounds: int, shrinkage: float, noise: NoiseSource, moved: float
+        self, sums: NoisySum, n_rounds: int, shrinkage: float, noise: NoiseSource, moved: float
     ) -> np.ndarray:
         """Return the parameters after some releases, one for each step; `moved` as in rounding."""
         theta = np.zeros(self.n_parameters)
         for _ in range(n_rounds):
-            derivatives, scale = sums.release(
-                self.rows,
-                lambda block: self.terms(block, shrinkage, theta),  # noqa: B023
-                noise,
-                self.rounding(moved, shrinkage, theta),
-            )
+            terms = partial(self.terms, shrinkage=shrinkage, theta=theta)
+            exact = self.rows.full_total(GroupTotals(len(self.sizes), terms))
+            derivatives, scale = sums.release(exact, noise, self.rounding(moved, shrinkage, theta))
             step = self.step(derivatives, scale, shrinkage, theta)
             theta = self.limited(theta + step, shrinkage)
         return theta

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,10 @@ from skdp.algorithms.descent.rules import block_count, has_odds, temperature_sha
 from skdp.algorithms.descent.temperature import TemperaturePlan, plan_temperature
 from skdp.algorithms.plan import Run
 from skdp.algorithms.preparation.centered_rows import CenteredRows
+from skdp.algorithms.preparation.noisy_sums import NoisySum
 from skdp.algorithms.worst_group.clipped_losses import clipped_losses, loss_range, loss_sensitivity
 from skdp.algorithms.worst_group.group_plan import GroupPlan, GroupResult
-from skdp.algorithms.worst_group.group_sums import THEORY, GroupSums, has_shift
+from skdp.algorithms.worst_group.group_sums import THEORY, GroupTotals, has_shift
 from skdp.algorithms.worst_group.group_weights import (
     prefers_plain,
     shrunk_losses,
@@ -34,12 +36,12 @@ from skdp.algorithms.worst_group.group_weights import (
 )
 from skdp.algorithms.worst_group.margin_fits import MixFit, ScaleFit
 from skdp.algorithms.worst_group.proportions import positive_shares
-from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.mechanisms import NoiseSource
 from skdp.privacy.budget import PrivacyBudget
 from skdp.privacy.events import Neighbouring
 from skdp.privacy.gaussian_dp import gaussian_mu
 from skdp.privacy.report import Release
-from skdp.problems import ROUNDING_SLACK, EmpiricalRisk, Loss, Records
+from skdp.problems import EmpiricalRisk, Loss, Records
 from skdp.problems.group_objective import GroupObjective
 from skdp.problems.records import Block
 from skdp.problems.rounding import EPS
@@ -133,12 +135,12 @@ class NoisyDescentAscentPlan(GroupPlan):
         The same of the second descent where the plain model is taken.
     damping_weighted : float
         Of its number of steps, as in the plan of the first one.
-    sizes : GroupSums or None
+    sizes : NoisySum or None
         None where proportions are public.
-    losses : GroupSums
-    scale : GroupSums or None
+    losses : NoisySum
+    scale : NoisySum or None
         None where the scale of the margins is not fitted.
-    mix : GroupSums or None
+    mix : NoisySum or None
         None where the scale is fitted instead. For the step from the plain model to the last one.
     temperature : TemperaturePlan or None
         Of the plain method, in place of that fit, where the plain model is taken.
@@ -155,10 +157,10 @@ class NoisyDescentAscentPlan(GroupPlan):
     mu_weighted: float
     mu_plain: float
     damping_weighted: float
-    sizes: GroupSums | None
-    losses: GroupSums
-    scale: GroupSums | None
-    mix: GroupSums | None
+    sizes: NoisySum | None
+    losses: NoisySum
+    scale: NoisySum | None
+    mix: NoisySum | None
     temperature: TemperaturePlan | None
     price: float
     spread_price: float
@@ -195,26 +197,21 @@ class NoisyDescentAscentPlan(GroupPlan):
 
     @property
     def releases(self) -> tuple[Release, ...]:
-        objective = self.objective
         parts = [*self.plain.releases]
         if self.sizes is not None:
             parts.append(self.sizes.describe())
         for k, part in enumerate(self.parts):
             number = self.passes[k].schedule.n_steps if self.passes else "all"
-            steps = GaussianMechanism(
-                self.plain.sensitivity * ROUNDING_SLACK,
-                1.0 / (self._mu_second * math.sqrt(part)),
-            ).describe(
-                f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
-                objective.dimension,
-                objective.design.n_records,
-                f"{THEORY}, Lemma 1",
-                objective.neighbouring,
+            steps = replace(
+                self.plain.sums,
+                mu=self._mu_second * math.sqrt(part),
+                name=f"weighted sums of clipped gradients, {number} steps as one, for the weight 1",
+                reference=f"{THEORY}, Lemma 1",
             )
-            parts += [self.losses.describe(), steps]
+            parts += [self.losses.describe(), steps.describe()]
         if self._is_plain:
             if self.temperature is not None:
-                parts.append(self.temperature.describe(objective.neighbouring))
+                parts.append(self.temperature.describe())
         elif self.mix is not None:
             parts.append(self.mix.describe())
         elif self.scale is not None:
@@ -342,9 +339,10 @@ class NoisyDescentAscentPlan(GroupPlan):
             shares = np.array(self.proportions)
         else:
             n = self.objective.design.n_records
-            counts, scale = self.sizes.release(
-                rows, lambda block: [np.ones(len(block.targets))], noise
+            counted = GroupTotals(
+                self.objective.weights.n_groups, lambda block: [np.ones(len(block.targets))]
             )
+            counts, scale = self.sizes.release(rows.full_total(counted), noise)
             shares, least = counts[:, 0] / n, max(least, 2.0 * scale / n)
         return positive_shares(shares, least)
 
@@ -372,7 +370,8 @@ class NoisyDescentAscentPlan(GroupPlan):
 
         n = self.objective.design.n_records
         moved = clipped.moved(self._margin_rounding(rows, weights, offsets))
-        sums, scale = self.losses.release(rows, terms, noise, moved)
+        exact = rows.full_total(GroupTotals(len(proportions), terms))
+        sums, scale = self.losses.release(exact, noise, moved)
         sizes = n * proportions
         losses, errors = clipped.losses(sums[:, 0] / sizes), clipped.factor * scale / sizes
         return shrunk_losses(losses, errors, proportions, n)
@@ -501,52 +500,45 @@ def plan_noisy_descent_ascent(
         spread_price = min(max(_PRICE_OF_ERROR * spread, _LEAST_PRICE), spread_price)
     reserved = sizes_share * has_sizes + losses_share + scale_share
     plain = plan_noisy_gradient_descent(objective, budget, temperature_share=0.0, reserved=reserved)
+    in_groups = partial(NoisySum, design=design, neighbouring=relation, n_entries=n_groups)
     sizes = None
     if has_sizes:
-        sizes = GroupSums(
-            plan=plain,
-            n_groups=n_groups,
+        sizes = in_groups(
             mu=mu * math.sqrt(sizes_share),
             sensitivity=math.sqrt(relation.n_changes),
             size=1.0,
             name="sizes of the groups",
-            lemma="Lemma 3",
+            reference=f"{THEORY}, Lemma 3",
         )
-    losses = GroupSums(
-        plan=plain,
-        n_groups=n_groups,
+    losses = in_groups(
         mu=mu * math.sqrt(losses_share / n_looks),
         sensitivity=loss_sensitivity(plain.loss, relation is Neighbouring.REPLACE_ONE),
         size=loss_range(plain.loss)[1],
         name="losses of the groups",
-        lemma="Lemma 2",
+        reference=f"{THEORY}, Lemma 2",
     )
     scale = temperature = mix = None
     share = 0.0  # of the temperature
     if fits_scale:
-        scale = GroupSums(
-            plan=plain,
-            n_groups=n_groups,
+        scale = in_groups(
             mu=mu * math.sqrt(scale_share / _ROUNDS),
             sensitivity=relation.n_changes,
             size=1.0,
             name="derivatives of the groups' losses in scale, shift and mix",
-            lemma="Lemma 4",
-            n_entries=(3, 6, 10)[has_shift(plain) + (n_looks == 1)],
+            reference=f"{THEORY}, Lemma 4",
+            n_entries=n_groups * (3, 6, 10)[has_shift(plain) + (n_looks == 1)],
         )
         share = min(scale_share, temperature_share(plain.loss, noise))
         if share:
             temperature = plan_temperature(plain.loss, design, relation, mu * math.sqrt(share))
     else:
-        mix = GroupSums(
-            plan=plain,
-            n_groups=n_groups,
+        mix = in_groups(
             mu=mu * math.sqrt(scale_share),
             sensitivity=relation.n_changes,
             size=1.0,
             name="losses of the groups between two models",
-            lemma="Lemma 6",
-            n_entries=5 if has_shift(plain) else 3,
+            reference=f"{THEORY}, Lemma 6",
+            n_entries=n_groups * (5 if has_shift(plain) else 3),
         )
     return NoisyDescentAscentPlan(
         objective=objective,

@@ -59,7 +59,7 @@ def test_the_noise_of_the_temperature_covers_rounding():
     plan = plan_temperature(LogisticLoss(), design, REPLACE, 1.0)
     rounding = sum_rounding(design, 1.0)
     assert rounding > 1e-3
-    assert plan.mechanism.sensitivity == pytest.approx(2.0 * (1.0 + 1e-9) + rounding, rel=1e-12)
+    assert plan.sum.bound() == pytest.approx(2.0 * (1.0 + 1e-9) + rounding, rel=1e-12)
 
 
 @pytest.mark.parametrize("loss", [LogisticLoss(), HalfSquaredLoss(2.0)], ids=repr)
@@ -140,7 +140,7 @@ def rescaled(targets, weights, factor=1.0, mu=1e9, noise=None):
     unit, scores = 2.0 * np.linalg.norm(w) / math.sqrt(2.0), X @ weights
     sums = [(factor * scores - y) @ scores / unit, scores @ scores / unit**2]
     found = plan.release(rows, w, np.zeros(1), factor, noise or Silent(), 1.0)[0]
-    return found, sums, unit, plan.mechanism.noise_scale
+    return found, sums, unit, plan.sum.mechanism().noise_scale
 
 
 def test_the_factor_comes_from_the_noisy_sums():

@@ -39,9 +39,9 @@ def test_means_of_rows_are_left_out_where_they_would_be_noise():
     for loss, n in [(LogisticLoss(), 900), (SoftmaxLoss(4), 900), (HalfSquaredLoss(1.0), 900)]:
         with_rows, without = release(loss, n), release(loss, n // 2)
         assert with_rows.moves_rows and not without.moves_rows
-        size = with_rows.describe(REPLACE).dimension - without.describe(REPLACE).dimension
+        size = with_rows.describe().dimension - without.describe().dimension
         assert size == 30
-        assert without.mechanism.sensitivity <= 0.75 * with_rows.mechanism.sensitivity
+        assert without.sum.bound() <= 0.75 * with_rows.sum.bound()
         assert release(loss, n // 2, ADD).moves_rows
         assert release(loss, n // 4) is None
         assert (release(loss, 350) is None) == (loss.target_bound == 0.0)  # numbers are clipped
@@ -60,7 +60,7 @@ def test_the_mean_of_targets_is_shrunk_by_its_noise():
     for epsilon in (5.0, 1e6):
         plan = plan_noisy_gradient_descent(goal, PrivacyBudget(epsilon, 1e-6))
         assert plan.centering.target_clip == 1.0
-        deviation = plan.centering.mechanism.noise_scale / 500
+        deviation = plan.centering.sum.mechanism().noise_scale / 500
         found = plan.prepare(records, Silent()).offsets[0]
         assert found == pytest.approx(0.8 * 0.05 / (0.05 + deviation**2), rel=1e-6)
     assert found == pytest.approx(0.8, rel=1e-4)
@@ -75,7 +75,7 @@ def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
         plans[epsilon] = plan
         # with squares of targets, as released for clips above a half
         norm = math.sqrt(8.0 if relation is REPLACE else 3.25)
-        deviation = plan.mechanism.noise_multiplier * norm / 500
+        deviation = plan.sum.mechanism().noise_multiplier * norm / 500
         assert plan.target_clip == pytest.approx(min(max(0.06 / deviation, 0.25), 1.0), rel=1e-6)
     clips = [plan.target_clip for plan in plans.values()]
     assert clips[0] == 0.25 and 0.25 < clips[1] < 1.0 == clips[2]
@@ -88,7 +88,7 @@ def test_targets_are_clipped_where_their_mean_would_be_noise(relation):
         assert release.offsets[0] == pytest.approx(0.2, abs=0.01)
         assert (release.target_variance == centering_module.PRIOR_VARIANCE) == (clip < 0.5)
     noisy = plans[0.1]
-    deviation = 0.25 * noisy.mechanism.noise_scale / 500
+    deviation = 0.25 * noisy.sum.mechanism().noise_scale / 500
     left = math.erf(0.25 / math.sqrt(2 * 0.15))
     found = noisy.release(Records(np.zeros((500, 3)), 1.0, 0.1, targets=np.ones(500)), Silent())
     expected = 2.0 * 0.25 * left * 0.05 / (left**2 * 0.05 + deviation**2)
@@ -101,9 +101,9 @@ def test_squares_of_clipped_targets_are_left_out_where_they_tell_little(relation
     loss, design = HalfSquaredLoss(2.0), objective(HalfSquaredLoss(2.0), 500, 3, relation).design
     little, much = (plan_centering(loss, design, relation, mu) for mu in (1.0, 1e-3))
     assert little.target_clip == 1.0 and much.target_clip == 0.25
-    dimensions = [plan.describe(relation).dimension for plan in (little, much)]
+    dimensions = [plan.describe().dimension for plan in (little, much)]
     assert dimensions == [6, 5]
-    squares = [plan.mechanism.sensitivity**2 for plan in (little, much)]
+    squares = [plan.sum.bound() ** 2 for plan in (little, much)]
     assert squares == pytest.approx([8.0, 8.0] if relation is REPLACE else [3.25, 2.25], rel=1e-6)
     y = np.random.default_rng(0).uniform(-0.5, 0.5, size=500)
     records = Records(np.zeros((500, 3)), 1.0, 0.1, targets=y)
@@ -126,11 +126,9 @@ def _means(loss, design, relation, rows, targets, moves_rows):
     seen = []
 
     records = Records(rows, 1.0, design.intercept, targets=targets)
-    release = plan.mechanism.release
-    object.__setattr__(plan.mechanism, "release", lambda v, noise: (seen.append(v), v)[1])
+    object.__setattr__(plan.sum, "release", lambda v, noise: (seen.append(v) or v, 1.0))
     plan.release(records, Silent())
-    object.__setattr__(plan.mechanism, "release", release)
-    return seen[0], plan.mechanism.sensitivity
+    return seen[0], plan.sum.bound()
 
 
 @RELATIONS

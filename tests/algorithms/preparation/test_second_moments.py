@@ -224,7 +224,7 @@ def test_order_and_cancellation_move_the_sums_by_less_than_their_rounding(relati
     design = Design.of(first, None if relation is REPLACE else n)
     plan = plan_row_moments(design, relation, 1e6, is_projected)
     (a, limit), (b, _) = (released_value(plan, each, centering) for each in (first, second))
-    rounding = limit - plan.mechanism.sensitivity
+    rounding = limit - plan.sum.bound()
     assert np.linalg.norm(a - b) <= rounding
     if relation is REPLACE:  # and it costs no noise to speak of
         assert rounding <= 1e-3 * limit
@@ -267,7 +267,7 @@ def test_every_record_may_move_in_the_last_bits(is_projected):
     for relation, n_public in ((REPLACE, None), (ADD, n // 10)):
         plan = plan_row_moments(Design.of(records, n_public), relation, 1e6, is_projected)
         _, limit = released_value(plan, records, centering)
-        roundings.append(limit - plan.mechanism.sensitivity)
+        roundings.append(limit - plan.sum.bound())
     size = CenteredRows(records, centering).norm_bound
     error = 4.0 * (d + 8) * 2.0**-52 * (size if is_projected else size**2)
     assert min(roundings) >= 2.0 * n * error * (1.0 - 1e-3)
@@ -491,7 +491,7 @@ def audited_epsilon(relation, is_projected, factor):
     mu = gaussian_mu(EPSILON, DELTA)
     plan = plan_row_moments(design, relation, mu, is_projected)
     assert plan.is_projected is is_projected
-    plan = replace(plan, mechanism=replace(plan.mechanism, noise_multiplier=factor / mu))
+    plan = replace(plan, sum=replace(plan.sum, mu=mu / factor))
     positions = []
     for side, X in enumerate((here, there)):
         rows = CenteredRows(Records(X, 1.0), Centering.unknown(width, 1))
@@ -509,7 +509,7 @@ def audited_epsilon(relation, is_projected, factor):
     exact = np.array(exact) / (1.0 if is_projected else math.sqrt(2.0))
     gap = exact[0] - exact[1]
     # where the likelihood ratio of half the noise exceeds e^epsilon
-    threshold = exact.mean() + (0.5 * plan.mechanism.sensitivity / mu) ** 2 * EPSILON / gap
+    threshold = exact.mean() + (0.5 * plan.sum.bound() / mu) ** 2 * EPSILON / gap
     counts = [int((points > threshold).sum()) for points in positions]
     return epsilon_lower_bound(*counts, N_RUNS, DELTA, 1.0 - RATE)
 

@@ -192,7 +192,7 @@ def test_both_models_have_the_budget(loss, n, relation):
     plan = plan_noisy_descent_ascent(goal, PrivacyBudget(1.0, 1e-6))
     weighted = [plan.mu_weighted] + [plan.scale.mu] * 3
     temperature = plan.temperature
-    own = 0.0 if temperature is None else 1.0 / temperature.mechanism.noise_multiplier
+    own = 0.0 if temperature is None else 1.0 / temperature.sum.mechanism().noise_multiplier
     assert math.hypot(plan.mu_plain, own) == pytest.approx(math.hypot(*weighted), rel=1e-9)
     assert own**2 <= 0.0501 * gaussian_mu(1.0, 1e-6) ** 2
     if temperature is None:

@@ -1,0 +1,71 @@
+"""Noisy sums over the records: Gaussian noise for what one record changes, rounding included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from skdp.algorithms.preparation.centered_rows import sum_rounding
+from skdp.mechanisms import GaussianMechanism, NoiseSource
+from skdp.privacy.events import Neighbouring
+from skdp.privacy.report import Release
+from skdp.problems import ROUNDING_SLACK, Design
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySum:
+    """A release of the sum over the records of vectors of bounded norm.
+
+    Attributes
+    ----------
+    design : Design
+    neighbouring : Neighbouring
+    mu : float
+        Of the Gaussian differential privacy of the release.
+    sensitivity : float
+        What one record changes in the exact sum.
+    size : float, default=0.0
+        Bound on the norms of the vectors, for the rounding of their sum; 0 if earlier releases
+        decide about it.
+    n_entries : int
+        Of the sum.
+    name, reference : str
+        In the privacy report.
+    """
+
+    design: Design
+    neighbouring: Neighbouring
+    mu: float
+    sensitivity: float
+    size: float = 0.0
+    n_entries: int
+    name: str
+    reference: str
+
+    def bound(self, moved: float = 0.0) -> float:
+        """Bound what one record changes in the computed sum.
+
+        `moved` bounds what the computed vector of a record changes by, in its last bits, with the
+        place of the record in the table.
+        """
+        n = self.design.n_records * self.design.size_ratio
+        return self.sensitivity * ROUNDING_SLACK + sum_rounding(self.design, self.size) + n * moved
+
+    def mechanism(self, moved: float = 0.0) -> GaussianMechanism:
+        """Return the noise for what one record changes."""
+        return GaussianMechanism(self.bound(moved), 1.0 / self.mu)
+
+    def describe(self) -> Release:
+        """Describe the release."""
+        return self.mechanism().describe(
+            self.name, self.n_entries, self.design.n_records, self.reference, self.neighbouring
+        )
+
+    def release(
+        self, exact: np.ndarray, noise: NoiseSource, moved: float = 0.0
+    ) -> tuple[np.ndarray, float]:
+        """Return the noisy sum, of the same shape and of finite numbers, and the noise's scale."""
+        mechanism = self.mechanism(moved)
+        noisy = mechanism.release(exact.ravel(), noise).reshape(exact.shape)
+        return np.nan_to_num(noisy), mechanism.noise_scale
