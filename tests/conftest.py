@@ -16,6 +16,10 @@ from skdp.algorithms.methods import GROUP_METHODS, METHODS
 
 __all__ = ["kept_order"]  # a fixture of all tests
 
+# for the processes in which the tests run: they use the cores by running side by side
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
 settings.register_profile("gate", derandomize=True)
 settings.register_profile("search", derandomize=False)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))

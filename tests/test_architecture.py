@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 import skdp
 
 ROOT = Path(skdp.__file__).parent
@@ -70,27 +68,30 @@ def imports(path):
 FILES = sorted(ROOT.rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_floors(path):
-    floors, package = FLOORS | TOP, path.relative_to(ROOT).parts[0].removesuffix(".py")
-    for module, _ in imports(path):
-        if not module.startswith("skdp.") or package not in floors:
-            continue
-        other = module.split(".")[1]
-        if other in BELOW:
-            continue
-        assert floors[other] <= floors[package], f"{path} imports {module}"
-        assert (package, other) not in FORBIDDEN
+def test_floors():
+    floors, wrong = FLOORS | TOP, []
+    for path in FILES:
+        package = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        for module, _ in imports(path):
+            other = module.removeprefix("skdp.").split(".")[0]
+            if not module.startswith("skdp.") or package not in floors or other in BELOW:
+                continue
+            if floors[other] > floors[package] or (package, other) in FORBIDDEN:
+                wrong.append(f"{path} imports {module}")
+    assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_dependencies_are_declared_and_public(path):
-    for module, names in imports(path):
-        top = module.split(".")[0]
-        assert top in RUNTIME | OPTIONAL, f"{path} imports {module}"
-        if top in ("sklearn", "scipy", "numpy"):
+def test_dependencies_are_declared_and_public():
+    wrong = []
+    for path in FILES:
+        for module, names in imports(path):
             parts = [*module.split("."), *names]
-            assert not any(part.startswith("_") for part in parts), f"{path}: private {module}"
+            if parts[0] not in RUNTIME | OPTIONAL:
+                wrong.append(f"{path} imports {module}")
+            is_private = any(part.startswith("_") for part in parts)
+            if parts[0] in ("sklearn", "scipy", "numpy") and is_private:
+                wrong.append(f"{path}: private {'.'.join(parts)}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_every_package_is_on_a_floor():
@@ -178,16 +179,17 @@ def test_no_module_imports_itself_in_a_circle():
         graph = {name: targets for name, targets in graph.items() if name not in leaves}
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_stand_at_the_top(path):
-    tree = ast.parse(path.read_text())
-    for function in ast.walk(tree):
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            for node in ast.walk(function):
-                if isinstance(node, (ast.Import, ast.ImportFrom)):
-                    names = [getattr(node, "module", None), *(alias.name for alias in node.names)]
-                    own = any(str(name).startswith("skdp") for name in names)
-                    assert not own, f"{path}: {function.name} imports {names}"
+def test_imports_stand_at_the_top():
+    wrong = []
+    for path in FILES:
+        for function in ast.walk(ast.parse(path.read_text())):
+            if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                for node in ast.walk(function):
+                    if isinstance(node, (ast.Import, ast.ImportFrom)):
+                        names = [getattr(node, "module", None), *(each.name for each in node.names)]
+                        if any(str(name).startswith("skdp") for name in names):
+                            wrong.append(f"{path}: {function.name} imports {names}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_no_public_name_hides_a_module():

@@ -545,3 +545,12 @@ def test_no_bits_are_used_twice(name, monkeypatch):
     quiet_fit(case, case.records(SEED))
     drawn = np.concatenate(words)
     assert len(drawn) and len(np.unique(drawn)) == len(drawn)
+
+
+def test_a_laboratory_that_cannot_open_changes_nothing(monkeypatch):
+    """A name that a patch does not find breaks one test and none of those after it."""
+    original = NoiseSource.standard_normal
+    monkeypatch.setattr(Laboratory, "_batch", property())
+    with pytest.raises(AttributeError), Laboratory():
+        pass
+    assert NoiseSource.standard_normal is original

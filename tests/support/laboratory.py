@@ -107,6 +107,14 @@ class Laboratory:
         self._patch = pytest.MonkeyPatch()
 
     def __enter__(self) -> Laboratory:
+        try:
+            self._patch_all()
+        except BaseException:  # there is no __exit__ then
+            self._patch.undo()
+            raise
+        return self
+
+    def _patch_all(self) -> None:
         for mechanism in (GaussianMechanism, SphericalLaplaceMechanism):
             self._observe(mechanism)
         for name in ("standard_normal", "exponential", "gamma", "direction"):
@@ -116,7 +124,6 @@ class Laboratory:
         self._replace("mirror.rounds", "_draw", self._vertices)
         for module in ("bilevel.penalty_method", "sampled_steps"):
             self._replace(module, "poisson_sample", self._batch)
-        return self
 
     def __exit__(self, *args: object) -> None:
         self._patch.undo()

@@ -984,7 +984,7 @@ def _pytest(tests: str, mutant: Mutant | None) -> tuple[int, str]:
         shutil.copytree(ROOT / "skdp", package)
         if mutant is not None:
             plant(mutant, package)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
+        command = [sys.executable, "-m", "pytest", "-q", "-x", "-n0", "-p", "no:cacheprovider"]
         command += ["--tb=line", f"--config-file={ROOT / 'pyproject.toml'}", f"--rootdir={ROOT}"]
         # all kinds of tests, also those that a plain run leaves out
         command += ["-m", "", *(_absolute(word) for word in shlex.split(tests))]
